@@ -44,7 +44,7 @@ from subgraft.subwords.vocabulary.learn import learn
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import PlainEngine
 from subgraft.training.loop import Hooks, Trainer
-from subgraft.training.objectives.embedding_view import OwnTables, counted_states
+from subgraft.training.objectives.embedding_view import ModelEmbeddings, counted_states
 from subgraft.training.objectives.masked import MaskedSentences
 from subgraft.training.objectives.single_stack import StackBatch, StackExample, StackLoss, StackStates, collate
 from subgraft.training.objectives.target_sampling import SampledLoss, nearest, target_sampling
@@ -93,7 +93,7 @@ class WholeLogitsLoss(StackLoss):
     """What a plain training loop does: all logits of the targets at once, then `cross_entropy`."""
 
     def forward(self, batch: StackBatch) -> dict[str, Tensor]:
-        decoder, own = side(self.model, "decoder"), OwnTables(self.model)
+        decoder, own = side(self.model, "decoder"), ModelEmbeddings(self.model)
         assert decoder.output is not None
         picked, gold = counted_states(StackStates(self.model, batch, own).top, batch.labels, decoder)
         logits = functional.linear(picked, decoder.output.weight, decoder.bias)

@@ -1,4 +1,4 @@
-"""Writes the pages of docs/ that follow from the code: tree.md, settings.md and commands.md.
+"""Writes the pages of docs/ that are generated from the code: settings.md and commands.md.
 
     .venv/bin/python docs/reference.py
 
@@ -8,9 +8,7 @@ A test fails where they are not current.
 from __future__ import annotations
 
 import argparse
-import ast
 import re
-import subprocess
 import types
 import typing
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,59 +25,6 @@ from subgraft.interfaces.cli import parser
 
 ROOT = Path(__file__).resolve().parent.parent
 MADE_BY = "<!-- Written by docs/reference.py: change the code, then run it. -->\n"
-# What has no first line that could say it.
-SAID = {
-    "README.md": "What Subgraft is, for whom, and the first commands.",
-    "CONTRIBUTING.md": "How to work on Subgraft, and the way of a sentence and of an embedding through the rooms.",
-    "CHANGELOG.md": "What changed, and what that means for stores and configurations of before.",
-    "pyproject.toml": "Dependencies, and the settings of ruff, mypy and pytest.",
-    "report.html.j2": "The report's page.",
-    "curves.js": "Draws a report's curves anew in a browser, with the figures of the point that the mouse is at.",
-    "page.html": "What a served model's address shows: a box to type in, and each model's answer with its subwords.",
-    "cluster-aws-policy.json": "What the head of cluster.yaml may do on AWS: start, tag and end nodes of this cluster.",
-    "crds.json": "The schemas of KubeRay's and Kueue's resources, written by renew.py.",
-    "constraints.txt": "The versions that were tested together; `make setup` installs them.",
-}
-
-
-def tree() -> str:
-    """Every file, with the first sentence it says of itself."""
-    lines = ["# Every file", "", MADE_BY, "A folder's line is its `__init__.py`'s. Tests mirror the package, so they "]
-    lines[-1] += "are not named here, only what they share."
-    listed = subprocess.run(["git", "-C", str(ROOT), "ls-files"], capture_output=True, text=True, check=True).stdout
-    paths = [Path(path) for path in listed.splitlines() if (ROOT / path).exists() and _is_shown(Path(path))]
-    folder: Path | None = None
-    for path in sorted(paths, key=lambda path: (path.parent.parts, path.name)):
-        if path.parent != folder:
-            folder = path.parent
-            told = _says(folder / "__init__.py") if (ROOT / folder / "__init__.py").exists() else ""
-            lines += ["", f"## {folder.as_posix()}/" if folder.parts else "## The root", ""]
-            lines += [told, ""] if told else []
-        lines.append(f"- `{path.name}`: {_says(path)}")
-    return "\n".join(lines) + "\n"
-
-
-def _is_shown(path: Path) -> bool:
-    if path.parts[0].startswith(".") or (path.suffix in (".png", "") and path.name != "Makefile"):
-        return path.name == "Dockerfile"
-    return path.name not in ("__init__.py", "py.typed") and not path.name.startswith("test_")
-
-
-def _says(path: Path) -> str:
-    """The first sentence of a docstring, a first comment, or a title."""
-    if path.name in SAID:
-        return SAID[path.name]
-    text = (ROOT / path).read_text(encoding="utf-8")
-    if path.suffix == ".py":
-        told = ast.get_docstring(ast.parse(text)) or ""
-    elif path.suffix == ".md":
-        told = text.lstrip().splitlines()[0].lstrip("# ")
-    else:
-        comment = re.search(r"(?:^(?:#(?!!)|\{#).*\n?)+", text, flags=re.MULTILINE)
-        told = re.sub(r"^(#|\{#)\s?|#\}$", "", comment[0], flags=re.MULTILINE) if comment else ""
-    told = " ".join(told.split("\n\n")[0].split())
-    sentence = re.match(r".*?(?<!et al)(?<!e\.g)[.](?=\s|$)", told)
-    return (sentence[0].rstrip(":.") if sentence else told) + "."
 
 
 def settings() -> str:
@@ -271,7 +216,7 @@ def _parsers(
             yield from _parsers(command, f"{name} {each}", told.get(each, ""))
 
 
-PAGES = {"tree.md": tree, "settings.md": settings, "commands.md": commands}
+PAGES = {"settings.md": settings, "commands.md": commands}
 
 
 def main() -> None:

@@ -49,7 +49,7 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.words import WordBoundaries
 from subgraft.training.objectives.concatenation import Concatenation
 from subgraft.training.objectives.distributed import Workers
-from subgraft.training.objectives.embedding_view import OwnTables, counted_states
+from subgraft.training.objectives.embedding_view import ModelEmbeddings, counted_states
 from subgraft.training.objectives.seq2seq import Example, Seq2SeqBatch, Seq2SeqData, Seq2SeqLoss, top_states
 from subgraft.training.objectives.target_sampling import SampledBatch, SampledLoss, TargetSampling, target_sampling
 from timed_training import trained
@@ -189,7 +189,7 @@ class WholeLogitsLoss(Seq2SeqLoss):
     def forward(self, batch: Seq2SeqBatch) -> dict[str, Tensor]:
         decoder = side(self.model, "decoder")
         assert decoder.output is not None
-        picked, gold = counted_states(self.states(batch, OwnTables(self.model)).top, batch.labels, decoder)
+        picked, gold = counted_states(self.states(batch, ModelEmbeddings(self.model)).top, batch.labels, decoder)
         logits = functional.linear(picked, decoder.output.weight, decoder.bias)
         return {"loss": functional.cross_entropy(logits, gold, reduction="sum")}
 

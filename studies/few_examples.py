@@ -24,7 +24,7 @@ from subgraft.config.loading import load
 from subgraft.evaluation.reporting.drawing import drawing, png
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.orchestration.store.store import Store, default_home
-from subgraft.pipeline.stages.selected_weights import kept_weights
+from subgraft.pipeline.stages.selected_weights import selected_weights
 
 MEASURES = {
     "bits_per_character": "test bits per character",
@@ -60,7 +60,8 @@ def points(config: Path, overrides: Sequence[str], examples: Sequence[int]) -> l
                     json.loads((store.artifact(each.evaluate) / "evaluation.json").read_text()) for each in done
                 ]
                 kept = [
-                    kept_weights(store.artifact(each.finetune), each.finetune.recipe.training.select) for each in done
+                    selected_weights(store.artifact(each.finetune), each.finetune.recipe.training.select)
+                    for each in done
                 ]
                 values = {measure: tuple(_measured(each, measure) for each in evaluations) for measure in MEASURES}
                 seeds, steps_kept = tuple(each.seed for each in done), tuple(each.step for each in kept)

@@ -26,7 +26,7 @@ from subgraft.config.loading import load
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.system_steps import SystemSteps
 from subgraft.orchestration.store.store import Store, default_home
-from subgraft.pipeline.stages.selected_weights import kept_weights
+from subgraft.pipeline.stages.selected_weights import selected_weights
 
 MEASURES = {
     "chrF": Measure("test chrF", 1),
@@ -55,7 +55,7 @@ def cells(
 
 def _reached(store: Store, steps: SystemSteps) -> dict[str, float]:
     evaluated = json.loads((store.artifact(steps.evaluate) / "evaluation.json").read_text())["scores"]
-    kept = kept_weights(store.artifact(steps.finetune), steps.finetune.recipe.training.select)
+    kept = selected_weights(store.artifact(steps.finetune), steps.finetune.recipe.training.select)
     return {"bits": kept.bits, **{name: evaluated[name]["value"] for name in ("BLEU", "chrF")}}
 
 

@@ -19,7 +19,7 @@ from subgraft.config.training import PretrainSettings
 from subgraft.modeling.families import family_of
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.causal import Lines, padding_of
-from subgraft.training.objectives.embedding_view import IGNORED, OwnTables
+from subgraft.training.objectives.embedding_view import IGNORED, ModelEmbeddings
 from subgraft.training.objectives.single_stack import StackBatch, StackExample, StackStates, collate
 from subgraft.training.schedule import batch_plan
 from timed_training import trained
@@ -87,7 +87,7 @@ class Classifier(nn.Module):
 
     def scores(self, batch: StackBatch) -> Tensor:
         """[B, classes]."""
-        states = StackStates(self.model, batch, OwnTables(self.model)).top
+        states = StackStates(self.model, batch, ModelEmbeddings(self.model)).top
         scores: Tensor = self.head(states[batch.labels != IGNORED])
         return scores
 

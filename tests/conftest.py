@@ -17,6 +17,7 @@ from tracking_servers import TrackingServer
 
 for threads in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):  # read when torch is imported
     os.environ.setdefault(threads, "1")
+os.environ.pop("COLUMNS", None)  # the width of whoever runs the tests decides no table
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 

@@ -36,9 +36,9 @@ EXPERIMENTS: dict[str, tuple[str, ...]] = {
         "systems=[{name: plain, vocabulary: upstream}, {name: random, initialiser: random},"
         " {name: mean, initialiser: mean},"
         " {name: att, initialiser: att}, {name: patt+kd, initialiser: patt, kd_weight: 0.5},"
-        " {name: attached, initialiser: patt, kd_weight: 0.5, attached: true},"
+        " {name: attached, initialiser: patt, kd_weight: 0.5, tie_to_sources: true},"
         " {name: focus, initialiser: focus}, {name: token-distillation, initialiser: token-distillation},"
-        " {name: tables-first, initialiser: mean, tables_first: 0.5},"
+        " {name: tables-first, initialiser: mean, embeddings_only_fraction: 0.5},"
         " {name: sampled, vocabulary: upstream, pretraining: sampled},"
         " {name: none, pretraining: none}]",
         "finetune.embedding_learning_rate=0.01",

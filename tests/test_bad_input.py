@@ -322,10 +322,10 @@ CONFIGURED = [
     ("initialiser: avg", "pretraining: sampled", ["config.yaml:10: systems.0", "an initialiser belongs to"]),
     (
         "initialiser: avg",
-        "initialiser: token-distillation, keep_seen: false",
+        "initialiser: token-distillation, copy_shared_tokens: false",
         ["config.yaml:10: systems.0", "seen ones"],
     ),
-    ("initialiser: avg", "initialiser: likelihood-matching, keep_seen: false", ["systems.0", "seen ones"]),
+    ("initialiser: avg", "initialiser: likelihood-matching, copy_shared_tokens: false", ["systems.0", "seen ones"]),
     (
         "initialiser: avg",
         "initialiser: avg, starts_from: patt",
@@ -346,7 +346,11 @@ CONFIGURED = [
         "initialiser: likelihood-matching}\nlikelihood_matching: {boundary_threshold: 1.0}",
         ["likelihood_matching.boundary_threshold", "less than 1"],
     ),
-    ("initialiser: avg", "vocabulary: upstream, keep_seen: false", ["config.yaml:10: systems.0", "get no new rows"]),
+    (
+        "initialiser: avg",
+        "vocabulary: upstream, copy_shared_tokens: false",
+        ["config.yaml:10: systems.0", "without one there are no new rows"],
+    ),
     (
         "initialiser: avg",
         "initialiser: avg, generator_steps: 5",
@@ -397,13 +401,14 @@ CONFIGURED = [
     ),
     (
         "initialiser: avg}",
-        "initialiser: avg, attached: true, embedding_learning_rate: 0}",
-        ["system avg: attached is about training tables, which `embedding_learning_rate: 0` freezes"],
+        "initialiser: avg, tie_to_sources: true, embedding_learning_rate: 0}",
+        ["system avg: tie_to_sources is about training tables, which `embedding_learning_rate: 0` freezes"],
     ),
     (
         "finetune: {epochs: 1}\nsystems:\n  - {name: avg, initialiser: avg}",
-        "finetune: {embedding_learning_rate: 0}\nsystems:\n  - {name: avg, initialiser: avg, tables_first: 0.5}",
-        ["system avg: tables_first is about training tables"],
+        "finetune: {embedding_learning_rate: 0}\nsystems:\n"
+        "  - {name: avg, initialiser: avg, embeddings_only_fraction: 0.5}",
+        ["system avg: embeddings_only_fraction is about training tables"],
     ),
     (
         "finetune: {epochs: 1}\nsystems:\n",
@@ -427,18 +432,18 @@ CONFIGURED = [
     ),
     (
         "finetune: {epochs: 1}\nsystems:\n  - {name: avg, initialiser: avg}",
-        "finetune: {train: new-rows}\nsystems:\n  - {name: avg, initialiser: avg, attached: true}",
-        ["system avg: attached trains whole tables, so it goes with `train: all`, not `train: new-rows`"],
+        "finetune: {train: new-rows}\nsystems:\n  - {name: avg, initialiser: avg, tie_to_sources: true}",
+        ["system avg: tie_to_sources trains whole tables, so it goes with `train: all`, not `train: new-rows`"],
     ),
     (
         "initialiser: avg}",
-        "initialiser: avg, tables_first: 0.5, train: body}",
-        ["system avg: tables_first trains whole tables, so it goes with `train: all`, not `train: body`"],
+        "initialiser: avg, embeddings_only_fraction: 0.5, train: body}",
+        ["system avg: embeddings_only_fraction trains whole tables, so it goes with `train: all`, not `train: body`"],
     ),
     (
         "initialiser: avg}",
-        "initialiser: avg, attached: true, train: adapters}",
-        ["system avg: attached trains whole tables, so it goes with `train: all`, not `train: adapters`"],
+        "initialiser: avg, tie_to_sources: true, train: adapters}",
+        ["system avg: tie_to_sources trains whole tables, so it goes with `train: all`, not `train: adapters`"],
     ),
     (
         "initialiser: avg}",
@@ -462,20 +467,23 @@ CONFIGURED = [
     ),
     (
         "finetune: {epochs: 1}\nsystems:\n  - {name: avg, initialiser: avg}",
-        "finetune: {evaluate_at: [5]}\nsystems:\n  - {name: avg, initialiser: avg, tables_first: 0.5}",
-        ["system avg: tables_first splits finetuning in two, so finetune.evaluate_at does not apply"],
+        "finetune: {evaluate_at: [5]}\nsystems:\n  - {name: avg, initialiser: avg, embeddings_only_fraction: 0.5}",
+        ["system avg: embeddings_only_fraction splits finetuning, so finetune.evaluate_at does not apply"],
     ),
     (
         "finetune: {epochs: 1}\nsystems:\n  - {name: avg, initialiser: avg}",
         "finetune: {batch_size_schedule: [{step: 5, batch_size: 9}]}\nsystems:\n"
-        "  - {name: avg, initialiser: avg, tables_first: 0.5}",
-        ["system avg: tables_first splits finetuning in two, so finetune.batch_size_schedule does not apply"],
+        "  - {name: avg, initialiser: avg, embeddings_only_fraction: 0.5}",
+        ["system avg: embeddings_only_fraction splits finetuning, so finetune.batch_size_schedule does not apply"],
     ),
     ("finetune: {epochs: 1}", "pretrain: {pairs: 5}", ["pretrain.pairs: unknown field; only finetune can have it"]),
     (
         "finetune: {epochs: 1}",
         "generator_training: {layer_decay: 0.9}",
-        ["generator_training.layer_decay: unknown field; only pretrain, rows_first_training and finetune can have it"],
+        [
+            "generator_training.layer_decay: unknown field; only pretrain, embedding_warmup_training and "
+            "finetune can have it"
+        ],
     ),
     ("{epochs: 1}", "{epochs: 1, schedule: triangular}", ["finetune.schedule", "'inverse-square-root', 'linear'"]),
     (
@@ -505,7 +513,11 @@ CONFIGURED = [
     ("{epochs: 1}", "{epochs: 1, learning_rate: .inf}", ["finetune.learning_rate", "cannot be read: '.inf'"]),
     ("name: tiny", "name: tiny\nseeds: [-1]", ["config.yaml:2: seeds.0", "greater than or equal to 0"]),
     ("name: tiny", "name: tiny\nsides: [decoder, decoder]", ["sides must be distinct"]),
-    ("initialiser: avg", "initialiser: avg, tables_first: 1", ["systems.0.tables_first", "less than 1"]),
+    (
+        "initialiser: avg",
+        "initialiser: avg, embeddings_only_fraction: 1",
+        ["systems.0.embeddings_only_fraction", "less than 1"],
+    ),
     ("corpus: downstream", "corpus: law", ["downstream.corpus 'law' is not among corpora: upstream, downstream"]),
     ("  downstream: {folder: pairs}", "  downstream: {folder: absent}", ["absent: no such file or folder"]),
     ("  downstream: {folder: pairs}", "  downstream: {}", ["config.yaml:5", "exactly one of generated, folder"]),

@@ -95,7 +95,7 @@ def test_numbers_of_examples_are_compared_with_the_model_that_the_ways_are_compa
     few, ways = (load(CONFIGS / f"{name}.yaml", Experiment) for name in ("few-examples", "conditioning"))
     for group in ("corpora", "cleaning", "upstream", "downstream", "model", "pretrain"):
         assert getattr(few, group) == getattr(ways, group), "the store has it already"
-    assert few.finetune.pairs_drawn and few.finetune.patience and len(few.seeds) == 8
+    assert few.finetune.resample_subset and few.finetune.patience and len(few.seeds) == 8
 
 
 def test_copying_is_compared_with_the_same_systems_without() -> None:
@@ -198,7 +198,7 @@ def test_systems_of_the_papers_table_2_are_the_strategies_it_compares() -> None:
         "upstream",
     )
     independent = systems["independent-encoder"]
-    assert not independent.keep_seen and 0 < independent.tables_first < 1
+    assert not independent.copy_shared_tokens and 0 < independent.embeddings_only_fraction < 1
 
 
 def test_questions_are_denoised_upstream_and_marked_downstream() -> None:

@@ -31,7 +31,6 @@ PAGES = (
             "scale",
             "security",
             "settings",
-            "tree",
         )
     ),
     *(f"docs/measurements/{path.name}" for path in sorted(Path(__file__).parents[1].glob("docs/measurements/*.md"))),
@@ -45,18 +44,6 @@ def _blocks(page: Path, language: str) -> Iterator[str]:
     yield from re.findall(pattern, page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
 
 
-def _named(page: Path) -> dict[str, str]:
-    """Every file of docs/tree.md as a path, with what is said of it."""
-    found: dict[str, str] = {}
-    folder = ""
-    for line in page.read_text(encoding="utf-8").splitlines():
-        if line.startswith("## "):
-            folder = "" if line == "## The root" else line.removeprefix("## ")
-        elif told := re.match(r"- `(.*?)`: (.*)", line):
-            found[folder + told[1]] = told[2]
-    return found
-
-
 def _tracked(repository: Path) -> list[str]:
     command = ["git", "-C", str(repository), "ls-files"]
     try:
@@ -66,21 +53,7 @@ def _tracked(repository: Path) -> list[str]:
     return [path for path in done.stdout.splitlines() if (repository / path).exists()]
 
 
-def _must_be_named(path: str) -> bool:
-    if path.endswith(("/__init__.py", ".png", "py.typed")):
-        return False
-    return path.startswith(NAMED_FOLDERS) or ("/" not in path and not path.startswith("."))
-
-
-def test_the_tree_names_every_file_and_says_something(repository: Path) -> None:
-    named = _named(repository / "docs" / "tree.md")
-    missing = {path for path in _tracked(repository) if _must_be_named(path)} - named.keys()
-    gone = {path for path in named if not (repository / path).exists()}
-    bare = {path for path, told in named.items() if len(told.split()) < 2 and not path.endswith(".md")}
-    assert not missing and not gone and not bare
-
-
-@pytest.mark.parametrize("page", ["tree.md", "settings.md", "commands.md"])
+@pytest.mark.parametrize("page", ["settings.md", "commands.md"])
 def test_pages_that_follow_from_the_code_are_current(repository: Path, page: str) -> None:
     _tracked(repository)  # skips outside a checkout
     current = (repository / "docs" / page).read_text(encoding="utf-8")

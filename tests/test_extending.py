@@ -17,11 +17,11 @@ from subgraft.data.sources.corpus_builder import build
 from subgraft.embeddings.generators.generator import Generator
 from subgraft.embeddings.generators.generator_loss import GeneratorLoss
 from subgraft.embeddings.generators.simulation import Simulator
-from subgraft.embeddings.initialisers import registry
+from subgraft.embeddings.initialisers import registry as initialiser_registry
 from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side
-from subgraft.training.objectives import registry
+from subgraft.training.objectives import registry as objective_registry
 from subgraft.training.objectives.objective import Request
 from toys import english, fitted_tokenizer, german, mbart, multilingual_tokenizer
 
@@ -41,7 +41,7 @@ def test_the_shown_initialiser_transplants_a_model(
     import first_subword  # type: ignore[import-not-found]
 
     added = eval("{" + entry + "}", vars(first_subword))
-    monkeypatch.setattr(registry, "METHODS", {**registry.METHODS, **added})
+    monkeypatch.setattr(initialiser_registry, "METHODS", {**initialiser_registry.METHODS, **added})
     model, source, target = mbart(), multilingual_tokenizer(), fitted_tokenizer()
     old = side(model, "decoder").input.weight.detach().clone()
     result, reports, _ = transplant(
@@ -66,7 +66,7 @@ def test_the_shown_objective_trains_a_model_and_a_generator(
     import deletion  # type: ignore[import-not-found]
 
     added = eval("{" + entry + "}", vars(deletion))
-    monkeypatch.setattr(registry, "OBJECTIVES", {**registry.OBJECTIVES, **added})
+    monkeypatch.setattr(objective_registry, "OBJECTIVES", {**objective_registry.OBJECTIVES, **added})
     for language, lines in (("en", english(40)), ("de", german(40))):
         (tmp_path / f"train.{language}").write_text("".join(f"{line}\n" for line in lines))
     languages = Languages(source="en", target="de")
@@ -74,7 +74,7 @@ def test_the_shown_objective_trains_a_model_and_a_generator(
     bundle = Bundle(mbart(), multilingual_tokenizer(), multilingual_tokenizer())
     training = TrainingSettings(max_steps=1, batch_size=400, max_length=40, learning_rate=0.1, warmup_steps=1)
     wanted = deletion.DeletionSettings(share=0.5)
-    (objective,) = registry.objectives_of([wanted], Request(bundle, corpus, languages, training, 1)).values()
+    (objective,) = objective_registry.objectives_of([wanted], Request(bundle, corpus, languages, training, 1)).values()
     batch = objective.batch(np.arange(20), 0)
     source, target = (int(part) for part in (batch.attention_mask.sum() - 40, batch.counts["loss"] - 40))
     assert 0.4 < source / target < 0.6

@@ -31,7 +31,8 @@ class Name:
 
 JOINING = ("backend", "world_rank", "world_size", "init_method", "timeout_s")
 RAY, SACREBLEU, DEEPSPEED = "ray 2.60", "sacrebleu 2.6", "deepspeed 0.19"
-UPLOAD, TER, MEMORY = "orchestration/execution/upload.py", "evaluation/metrics/calibration.py", "faults/test_memory.py"
+UPLOAD, TER = "orchestration/execution/upload.py", "evaluation/metrics/ter_alignment.py"
+MEMORY = "faults/test_memory.py"
 LOCAL, RENDEZVOUS, TRAIN = (
     "orchestration/execution/local_ray.py",
     "orchestration/execution/rendezvous.py",
@@ -42,6 +43,7 @@ ALIGNMENT = "sacrebleu.metrics.lib_ter"
 NODES = "ray.autoscaler._private.fake_multi_node.node_provider"
 ZERO = "deepspeed.runtime.zero.stage_1_and_2"
 NAMES = (
+    Name("orchestration/tracking/page.py", "mlflow 3.17", "mlflow.server.handlers", "_get_tracking_store"),
     Name(UPLOAD, RAY, "ray._private.runtime_env.packaging", "create_package", PACKAGE),
     Name(UPLOAD, RAY, "ray._private.ray_constants", "get_runtime_env_default_excludes"),
     Name(LOCAL, RAY, "ray._private", "ray_constants"),

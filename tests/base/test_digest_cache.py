@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from subgraft.base import digest_cache
-from subgraft.base.digest_cache import NotedDigests
+from subgraft.base.digest_cache import DigestCache
 from subgraft.base.files import file_digest
 
 
@@ -56,11 +56,11 @@ def another_in_its_place(file: Path) -> None:
 def test_a_file_is_read_once_until_it_changes(
     change: Callable[[Path], None], tmp_path: Path, file: Path, read: list[Path]
 ) -> None:
-    first = NotedDigests(tmp_path).of(file)
-    assert NotedDigests(tmp_path).of(file) == first == file_digest(file)
+    first = DigestCache(tmp_path).of(file)
+    assert DigestCache(tmp_path).of(file) == first == file_digest(file)
     assert read == [file]
     change(file)
-    assert NotedDigests(tmp_path).of(file) == file_digest(file) != first
+    assert DigestCache(tmp_path).of(file) == file_digest(file) != first
     assert read == [file, file]
 
 
@@ -69,7 +69,7 @@ def test_a_file_just_written_is_read_again(
 ) -> None:
     monkeypatch.setattr(digest_cache, "SETTLED_SECONDS", 100.0)
     for _ in range(2):
-        NotedDigests(tmp_path).of(file)
+        DigestCache(tmp_path).of(file)
     assert read == [file, file]
 
 
@@ -77,21 +77,21 @@ def test_small_files_get_no_note(tmp_path: Path, read: list[Path]) -> None:
     (tmp_path / "a").write_bytes(b"abc")
     time.sleep(0.05)
     for _ in range(2):
-        NotedDigests(tmp_path).of(tmp_path / "a")
+        DigestCache(tmp_path).of(tmp_path / "a")
     assert len(read) == 2
 
 
 @pytest.mark.parametrize("damage", ["{", "[]", "changed"])
 def test_a_damaged_note_is_none(damage: str, tmp_path: Path, file: Path, read: list[Path]) -> None:
-    NotedDigests(tmp_path).of(file)
+    DigestCache(tmp_path).of(file)
     (note,) = (tmp_path / "digests").iterdir()
     note.write_text(json.dumps({**json.loads(note.read_text()), "sha256": "0"}) if damage == "changed" else damage)
-    assert NotedDigests(tmp_path).of(file) == file_digest(file)
+    assert DigestCache(tmp_path).of(file) == file_digest(file)
     assert len(read) == 2
 
 
 def test_forgotten_and_pruned(tmp_path: Path, file: Path, read: list[Path]) -> None:
-    digests = NotedDigests(tmp_path)
+    digests = DigestCache(tmp_path)
     digests.of(file)
     digests.prune()
     digests.of(file)

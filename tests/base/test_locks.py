@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from subgraft.base import locks
-from subgraft.base.locks import Lock, long_waits_told
+from subgraft.base.locks import Lock, report_long_waits
 
 HOLD = (
     "import sys, time; from pathlib import Path; from subgraft.base.locks import Lock\n"
@@ -90,7 +90,7 @@ def test_a_long_wait_says_what_for(
         held = Lock.take(path)
         assert held is not None
         threading.Timer(0.5, held.release).start()
-        with long_waits_told(say) if say else nullcontext(), Lock.wait(path, "counts", seconds=0.01):
+        with report_long_waits(say) if say else nullcontext(), Lock.wait(path, "counts", seconds=0.01):
             pass
     assert said == [f"waiting for another process, which counts and holds {path}"]
     assert capsys.readouterr().err.splitlines() == said, "where nobody else is told"

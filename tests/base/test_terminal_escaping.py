@@ -66,7 +66,7 @@ def test_nothing_is_printed_in_another_way(repository: Path) -> None:
                 found.append(f"{path.relative_to(package)}: {named.id}")
             if isinstance(named, ast.Attribute) and named.attr in ("from_markup", "render_markup"):
                 found.append(f"{path.relative_to(package)}: {named.attr}")
-    assert found == ["printed.py: print", "printed.py: print"]
+    assert found == ["base/terminal_escaping.py: print", "base/terminal_escaping.py: print"]
 
 
 def test_the_command_line_shows_names_as_they_are(

@@ -24,7 +24,7 @@ GIVEN: dict[str, Any] = {
         {"name": "one", "initialiser": "token-distillation"},
         {"name": "two", "initialiser": "likelihood-matching"},
         {"name": "three", "initialiser": "vocadt"},
-        {"name": "four", "initialiser": "mean", "rows_first": "copied"},
+        {"name": "four", "initialiser": "mean", "embedding_warmup": "copied"},
     ),
 }
 # A decoder alone, and text in one language.

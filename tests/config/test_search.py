@@ -108,9 +108,9 @@ def test_a_search_is_in_no_fingerprint(config: Path) -> None:
 
 @pytest.mark.parametrize("rates", ["[0, 0.1]", "{min: 0, max: 0.1}"])
 def test_tables_that_a_system_is_about_are_never_frozen(config: Path, rates: str) -> None:
-    systems = "systems=[{name: attached, initialiser: mean, attached: true}]"
+    systems = "systems=[{name: attached, initialiser: mean, tie_to_sources: true}]"
     search = f"search={{system: attached, space: {{embedding_learning_rate: {rates}}}}}"
-    with pytest.raises(UserError, match="attached is about training tables"):
+    with pytest.raises(UserError, match="tie_to_sources is about training tables"):
         load(config, Experiment, [systems, search])
     frozen = "search={system: attached, space: {learning_rate: [0.1]}}"
     assert load(config, Experiment, [systems, frozen]).search is not None

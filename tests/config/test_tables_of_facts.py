@@ -15,7 +15,7 @@ from subgraft.config.initialiser_registry import (
     InitialiserName,
     LearningName,
     TrainedGenerator,
-    facts_of,
+    initialiser_info,
     learning_of,
     names_with,
 )
@@ -40,7 +40,9 @@ def test_facts_agree_with_one_another() -> None:
         assert facts.mixes or facts.generator in (None, facts.trained)
         assert facts.static or not facts.as_they_are
         assert facts.learnt_by in (None, name)
-    assert facts_of(None) == facts_of("reconstruction") and learning_of(None) is learning_of("avg") is None
+    assert (
+        initialiser_info(None) == initialiser_info("reconstruction") and learning_of(None) is learning_of("avg") is None
+    )
 
 
 def test_tasks_are_those_that_a_configuration_can_name() -> None:

@@ -199,8 +199,8 @@ def test_a_checkpoint_without_a_place_for_the_source_is_refused_before_anything_
     [
         ({"task": "continuation"}, "conditioning is on a source, which `task: class-conditional` or"),
         (
-            {"systems": "[{name: a, initialiser: mean, conditioning: pseudo-self, attached: true}]"},
-            "class-conditional trains a whole model: leave out attached",
+            {"systems": "[{name: a, initialiser: mean, conditioning: pseudo-self, tie_to_sources: true}]"},
+            "class-conditional trains a whole model: leave out tie_to_sources",
         ),
         (
             {"model": LLAMA, "systems": "[{name: a, initialiser: mean, conditioning: none}]"},

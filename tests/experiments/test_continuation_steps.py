@@ -20,7 +20,7 @@ from subgraft.evaluation.reporting.main_table import MainTable
 from subgraft.experiments.model_card import Chosen
 from subgraft.experiments.model_selection import Finetuned, Selection
 from subgraft.experiments.pipeline import Pipeline
-from subgraft.experiments.plan_warnings import unspelled
+from subgraft.experiments.plan_warnings import unknown_tokens
 from subgraft.modeling.bundle import Bundle
 from subgraft.orchestration.estimates.estimate import estimates
 from subgraft.orchestration.execution.plan import make_plan
@@ -129,7 +129,7 @@ def test_a_plan_tells_updates_and_parameters_before_and_after_the_text_is_there(
     assert finished is not None and plain.parameters.total == finished.summary["parameters"]
     steps = store.find(pipeline.systems[0].finetune)
     assert steps is not None and plain.workload.updates == steps.summary["steps"]
-    assert unspelled(store, again.pretrained, again.downstream_corpus)[0].startswith(
+    assert unknown_tokens(store, again.pretrained, again.downstream_corpus)[0].startswith(
         "the upstream decoder's vocabulary"
     )
 

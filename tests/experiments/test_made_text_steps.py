@@ -55,7 +55,7 @@ def test_systems_and_seeds_share_the_pairs_that_are_made(tmp_path: Path) -> None
 
 def test_a_share_moves_only_those_that_have_text(tmp_path: Path) -> None:
     config = written(tmp_path)
-    before, after = pipeline(config), pipeline(config, "finetune.text_share=0.25")
+    before, after = pipeline(config), pipeline(config, "finetune.monolingual_fraction=0.25")
     same = [
         one.finetune.fingerprint == other.finetune.fingerprint
         for one, other in zip(before.systems, after.systems, strict=True)
@@ -67,7 +67,7 @@ def test_a_batch_of_one_is_for_systems_without_text(tmp_path: Path) -> None:
     config = written(tmp_path)
     found = pipeline(config, "finetune.batch_size=1", "systems=[{name: old, vocabulary: upstream}]")
     assert found.systems[0].finetune.recipe.training.batch_size == 1
-    with pytest.raises(UserError, match=r"text_share 0\.5 leaves nothing of a batch of 1 to one of its parts"):
+    with pytest.raises(UserError, match=r"monolingual_fraction 0\.5: a batch of 1 cannot hold both"):
         pipeline(config, "finetune.batch_size=1")
 
 
@@ -80,16 +80,16 @@ def test_a_comparison_with_copied_text_goes_all_the_way(tmp_path: Path) -> None:
 
 
 FIRST = """
-  - {name: first, initialiser: mean, rows_first: copied}
-  - {name: first+text, initialiser: mean, rows_first: copied, text: copied, train: body}
-  - {name: random, initialiser: random, rows_first: copied}
+  - {name: first, initialiser: mean, embedding_warmup: copied}
+  - {name: first+text, initialiser: mean, embedding_warmup: copied, text: copied, train: body}
+  - {name: random, initialiser: random, embedding_warmup: copied}
 """
 ROWS = "{max_steps: 8, evaluations: 3, batch_size: 300, precision: fp32, dev_sentences: 2}"
 
 
 def test_rows_first_are_shared_by_systems_and_seeds_that_begin_alike(tmp_path: Path) -> None:
     found = pipeline(written(tmp_path, systems=FIRST), "seeds=[1, 2]")
-    first = {(steps.system.name, steps.seed): steps.rows_first for steps in found.systems}
+    first = {(steps.system.name, steps.seed): steps.embedding_warmup for steps in found.systems}
     made = {name: step.fingerprint for name, step in first.items() if step is not None}
     shared = {made[name, seed] for name in ("first", "first+text") for seed in (1, 2)}
     assert len(made) == 6 and len(shared) == 1
@@ -100,15 +100,15 @@ def test_rows_first_are_shared_by_systems_and_seeds_that_begin_alike(tmp_path: P
 
 def test_rows_first_change_nothing_but_new_rows_and_the_finetuning_begins_with_them(tmp_path: Path) -> None:
     found, store = finish(
-        written(tmp_path, systems=FIRST, rows_first_training=ROWS),
+        written(tmp_path, systems=FIRST, embedding_warmup_training=ROWS),
         "pretrain.epochs=8",
         "pretrain.select=last",
         "finetune.select=likelihood",
-        "rows_first_training.learning_rate=0.02",
+        "embedding_warmup_training.learning_rate=0.02",
     )
     steps = found.systems[0]
-    assert steps.rows_first is not None and steps.transfer is not None
-    before, after = (Bundle.load(store.path(step)) for step in (steps.transfer, steps.rows_first))
+    assert steps.embedding_warmup is not None and steps.transfer is not None
+    before, after = (Bundle.load(store.path(step)) for step in (steps.transfer, steps.embedding_warmup))
     new = new_tokens(Bundle.load(store.path(found.pretrained)).decoder, after.decoder)
     ours, theirs = (tables_of(bundle.model, ["decoder"])["decoder.input"] for bundle in (after, before))
     moved = (ours != theirs).any(dim=1).nonzero()[:, 0].tolist()
@@ -120,7 +120,9 @@ def test_rows_first_change_nothing_but_new_rows_and_the_finetuning_begins_with_t
         for name, parameter in after.model.named_parameters()
         if id(parameter) not in tables
     )
-    curves = [json.loads((store.path(step) / "curve.json").read_text()) for step in (steps.rows_first, steps.finetune)]
+    curves = [
+        json.loads((store.path(step) / "curve.json").read_text()) for step in (steps.embedding_warmup, steps.finetune)
+    ]
     assert [point["step"] for point in curves[0]] == [0, 2, 5, 8]
     bits = [point["values"]["bits_per_character"] for point in curves[0]]
     assert min(bits) < bits[0] and curves[1][0]["values"]["bits_per_character"] == pytest.approx(min(bits), rel=1e-6)
@@ -133,14 +135,14 @@ UPSTREAM = """
 """
 DENOISED = """
   - {name: old+text, vocabulary: upstream, text: denoised}
-  - {name: mean+text, initialiser: mean, rows_first: denoised, text: denoised}
+  - {name: mean+text, initialiser: mean, embedding_warmup: denoised, text: denoised}
 """
 
 
 @pytest.mark.parametrize("sides", ["[decoder]", "[encoder, decoder]"])
 def test_a_denoising_model_goes_on_denoising_beside_the_pairs(tmp_path: Path, sides: str) -> None:
     """Also where its sides have different vocabularies, of which the encoder reads the noise."""
-    config = written(tmp_path, systems=DENOISED, upstream=UPSTREAM, rows_first_training=ROWS)
+    config = written(tmp_path, systems=DENOISED, upstream=UPSTREAM, embedding_warmup_training=ROWS)
     changes = ("model.family=mbart", "pretrain.max_steps=3", "finetune.max_steps=null", "finetune.batch_size=900")
     found, store = finish(config, f"sides={sides}", "finetune.batch_unit=characters", *changes)
     steps = found.systems[1]
@@ -152,7 +154,7 @@ def test_a_denoising_model_goes_on_denoising_beside_the_pairs(tmp_path: Path, si
 
 LINES = """
   - {name: plain, vocabulary: upstream, text: lines}
-  - {name: mean, initialiser: mean, rows_first: lines}
+  - {name: mean, initialiser: mean, embedding_warmup: lines}
 """
 
 
@@ -165,11 +167,11 @@ def test_a_model_that_continues_text_reads_more_lines(tmp_path: Path) -> None:
         languages="{source: de, target: de}",
         upstream="{corpus: upstream, objectives: [{kind: causal}], vocabulary: {size: 60, byte_fallback: false}}",
         model="{family: gpt2, d_model: 16, layers: 1, attention_heads: 2, ffn_dim: 16, max_positions: 256}",
-        rows_first_training=ROWS,
+        embedding_warmup_training=ROWS,
     )
     found, store = finish(config, "pretrain.epochs=1")
     assert found.systems[0].finetune.inputs["text"] is found.text
-    first = found.systems[1].rows_first
+    first = found.systems[1].embedding_warmup
     assert first is not None and record_of(store, first).summary["steps"] == 8
 
 
@@ -178,8 +180,11 @@ def test_a_model_that_continues_text_reads_more_lines(tmp_path: Path) -> None:
     [
         ("{text: lines, vocabulary: upstream}", "text: lines does not go with translation, which has pairs"),
         ("{text: denoised, vocabulary: upstream}", "upstream.objectives has no denoising"),
-        ("{rows_first: copied, vocabulary: upstream}", "rows_first trains new rows, which need an initialiser"),
-        ("{rows_first: copied, initialiser: mean, attached: true}", "are not attached"),
+        (
+            "{embedding_warmup: copied, vocabulary: upstream}",
+            "embedding_warmup trains new embeddings: it needs an initialiser",
+        ),
+        ("{embedding_warmup: copied, initialiser: mean, tie_to_sources: true}", "does not work with tie_to_sources"),
     ],
 )
 def test_text_that_a_model_cannot_read_so_is_refused(tmp_path: Path, system: str, told: str) -> None:

@@ -14,7 +14,7 @@ from subgraft.config.loading import load
 from subgraft.config.training import SelectName
 from subgraft.experiments.model_selection import Finetuned, Selection
 from subgraft.experiments.pipeline import Pipeline
-from subgraft.pipeline.stages.selected_weights import CURVE, kept_weights
+from subgraft.pipeline.stages.selected_weights import CURVE, selected_weights
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def selected(pipeline: Pipeline, folder: Path, *curves: Sequence[float]) -> Sele
         ]
         (folder / str(number)).mkdir()
         (folder / str(number) / CURVE).write_text(json.dumps(curve))
-        found.append(Finetuned(steps, kept_weights(folder / str(number))))
+        found.append(Finetuned(steps, selected_weights(folder / str(number))))
     return Selection.of(found)
 
 
@@ -70,6 +70,6 @@ def test_systems_are_compared_by_what_chose_their_weights(
         folder = tmp_path / f"{steps.system.name}-{steps.seed}"
         folder.mkdir()
         (folder / CURVE).write_text(json.dumps([{"step": 10, "values": curves[steps.system.name]}]))
-        found.append(Finetuned(steps, kept_weights(folder, select)))
+        found.append(Finetuned(steps, selected_weights(folder, select)))
     chosen = Selection.of(found).chosen
     assert chosen is not None and chosen.steps.system.name == system

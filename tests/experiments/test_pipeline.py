@@ -18,7 +18,7 @@ STRATEGIES = (
     "systems=[{name: plain, vocabulary: upstream}, {name: random, initialiser: random},"
     " {name: single, pretraining: none}, {name: task, pretraining: downstream-vocabulary},"
     " {name: joint, pretraining: joint-vocabulary}, {name: sampled, vocabulary: upstream, pretraining: sampled},"
-    " {name: independent, initialiser: random, keep_seen: false, tables_first: 0.25}]"
+    " {name: independent, initialiser: random, copy_shared_tokens: false, embeddings_only_fraction: 0.25}]"
 )
 
 
@@ -92,7 +92,7 @@ def test_systems_differ_from_a_plain_one_only_where_they_say_so(repository: Path
     assert independent.transfer is not None and random.transfer is not None
     assert independent.transfer.inputs["model"] is random.transfer.inputs["model"]
     assert independent.transfer.fingerprint != random.transfer.fingerprint
-    assert "keep_seen" not in random.transfer.recipe.model_dump()
+    assert "copy_shared_tokens" not in random.transfer.recipe.model_dump()
     assert "first_phase" not in random.finetune.recipe.model_dump()
 
 

@@ -25,7 +25,7 @@ LINES = 12
 OLD = "[{name: old, vocabulary: upstream, text: back-translated}]"
 BOTH = """
   - {name: old, vocabulary: upstream, text: back-translated}
-  - {name: mean, initialiser: mean, rows_first: back-translated, train: body}
+  - {name: mean, initialiser: mean, embedding_warmup: back-translated, train: body}
 """
 DENOISING = "{corpus: upstream, objectives: [{kind: denoising}], vocabulary: {size: 60, byte_fallback: false}}"
 
@@ -51,7 +51,7 @@ def given(place: Path) -> None:
 def test_a_reverse_model_that_is_trained_here_exchanges_all_that_the_upstream_model_has(tmp_path: Path) -> None:
     found = pipeline(written(tmp_path, BOTH), "seeds=[1, 2]", "finetune.embedding_learning_rate=0.01")
     made = {steps.finetune.inputs["synthetic"] for steps in found.systems if "synthetic" in steps.finetune.inputs}
-    first = {steps.rows_first.inputs["synthetic"] for steps in found.systems if steps.rows_first}
+    first = {steps.embedding_warmup.inputs["synthetic"] for steps in found.systems if steps.embedding_warmup}
     assert len(made) == 1 and first == made, "systems and seeds share it"
     (reverse,) = made_by(FinetuneRecipe, [next(iter(made)).inputs["model"]])
     (pretrained,), (forward,) = (

@@ -10,11 +10,11 @@ from subgraft.experiments.manifest import design
 from subgraft.pipeline.recipes.evaluation import Design
 
 ROWS = (
-    "systems=[{name: mean, initialiser: mean}, {name: attached, initialiser: mean, attached: true},"
+    "systems=[{name: mean, initialiser: mean}, {name: attached, initialiser: mean, tie_to_sources: true},"
     " {name: avg, initialiser: avg}, {name: held, initialiser: avg, vocabulary_min_count: 10,"
     " rare_tokens: {below: 9, learning_rate_factor: 0.25, pull: 2}},"
-    " {name: avg-attached, initialiser: avg, attached: true},"
-    " {name: patt, initialiser: patt, kd_weight: 0.5, generator_steps: 7, keep_seen: false},"
+    " {name: avg-attached, initialiser: avg, tie_to_sources: true},"
+    " {name: patt, initialiser: patt, kd_weight: 0.5, generator_steps: 7, copy_shared_tokens: false},"
     " {name: tuned, initialiser: mean, learning_rate: 5.0e-4, embedding_learning_rate: 2.0e-3},"
     " {name: frozen, initialiser: mean, embedding_learning_rate: 0}, {name: rows, initialiser: mean, train: new-rows}]"
 )

@@ -12,7 +12,7 @@ from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.config.runtime import Runtime
 from subgraft.experiments.pipeline import Pipeline
-from subgraft.experiments.plan_warnings import unspelled
+from subgraft.experiments.plan_warnings import unknown_tokens
 from subgraft.modeling.bundle import Bundle
 from subgraft.orchestration.execution.worker import Job, perform
 from subgraft.orchestration.store.provenance import Provenance
@@ -32,7 +32,7 @@ def config(tmp_path: Path) -> Path:
 
 def told(config: Path, *changes: str, home: str = "home") -> list[str]:
     pipeline = Pipeline(load(config, Experiment, changes), config.parent)
-    return unspelled(Store(config.parent / home), pipeline.pretrained, pipeline.downstream_corpus)
+    return unknown_tokens(Store(config.parent / home), pipeline.pretrained, pipeline.downstream_corpus)
 
 
 SPELLS_ALL = "the upstream encoder's vocabulary spells all of 60 training sentences of the task"

@@ -44,11 +44,12 @@ BERT = (
 # And text of the domain, generators that make rows of their own, and a vocabulary that is not learnt anew.
 TEXT = (
     "downstream.text={target: [more.txt]}",
-    "rows_first_training={max_steps: 2, batch_size: 500, precision: fp32, dev_sentences: 2}",
+    "embedding_warmup_training={max_steps: 2, batch_size: 500, precision: fp32, dev_sentences: 2}",
     "network_training={max_steps: 2, batch_size: 300, max_length: 30, precision: fp32}",
     "vocadt_training={max_steps: 2, max_length: 40, precision: fp32, dev_sentences: 2}",
     "systems=[{name: copied, vocabulary: upstream, text: copied}, {name: trimmed, vocabulary_mode: trim},"
-    " {name: back, vocabulary: upstream, text: back-translated}, {name: first, initialiser: mean, rows_first: copied},"
+    " {name: back, vocabulary: upstream, text: back-translated},"
+    " {name: first, initialiser: mean, embedding_warmup: copied},"
     " {name: network, initialiser: network}, {name: vocadt, initialiser: vocadt}]",
     "intrinsic=null",
 )

@@ -99,12 +99,12 @@ def _is_there(pid: int) -> bool:
 def test_what_hangs_is_named_and_ended_and_the_step_fails(stage: Stage, who: str, tmp_path: Path) -> None:
     step = Step(stage, "hanging", Stopping(stops=str(tmp_path / "stopped")))
     store, warnings, begun = Store(tmp_path / "home"), Warnings(), time.monotonic()
-    runtime = Runtime(workers=2 if stage.distributed else 1, hang_seconds=SECONDS)
+    runtime = Runtime(workers=2 if stage.distributed else 1, heartbeat_timeout=SECONDS)
     with pytest.raises(OperationalError, match=f"{who} .*gave no sign of life for 10 s and was ended") as caught:
         run(store, [step], runtime, [warnings])
     assert time.monotonic() - begun < 240
     assert (caught.value.exit_code, caught.value.where) == (1, "hanging")
-    assert "runtime.hang_seconds" in caught.value.hint
+    assert "runtime.heartbeat_timeout" in caught.value.hint
     stopped = int((tmp_path / "stopped").read_text())
     assert len(warnings.lines) == 1 and f"process {stopped} on" in warnings.lines[0]
     assert not _is_there(stopped)
@@ -116,7 +116,7 @@ def test_with_failures_allowed_it_carries_on_and_so_does_the_step_beside_it(stag
     hanging, beside = (Step(stage, name, Stopping(stops=str(tmp_path / name))) for name in ("hanging", "beside"))
     (tmp_path / "beside").touch()
     store, warnings = Store(tmp_path / "home"), Warnings()
-    runtime = Runtime(workers=2 if stage.distributed else 1, hang_seconds=SECONDS, max_failures=1)
+    runtime = Runtime(workers=2 if stage.distributed else 1, heartbeat_timeout=SECONDS, max_failures=1)
     run(store, [hanging, beside], runtime, [warnings])
     assert len(warnings.lines) == 1 and "gave no sign of life" in warnings.lines[0]
     assert store.find(hanging) is not None and store.find(beside) is not None
@@ -126,6 +126,6 @@ def test_with_failures_allowed_it_carries_on_and_so_does_the_step_beside_it(stag
 def test_what_computes_without_a_sign_is_left_alone(tmp_path: Path) -> None:
     step = Step(Stage("computing", 1, computing), "computing", Stopping(stops=""))
     store, warnings = Store(tmp_path / "home"), Warnings()
-    records = run(store, [step], Runtime(hang_seconds=SECONDS), [warnings])
+    records = run(store, [step], Runtime(heartbeat_timeout=SECONDS), [warnings])
     assert records[step.fingerprint].summary["seconds"] > 2 * SECONDS, "it was not silent for long enough"
     assert warnings.lines == []

@@ -113,7 +113,7 @@ def without_memory(config: dict[str, Any]) -> PreTrainedModel:
     kind: Any = family.model_class()
     with torch.device("meta"):
         model: PreTrainedModel = kind(kind.config_class.from_dict(dict(config)))
-    family.put_right(model)
+    family.post_init(model)
     return model
 
 

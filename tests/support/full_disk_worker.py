@@ -19,7 +19,7 @@ from subgraft.base.errors import OperationalError
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.checkpoint_writer import CheckpointWriter
 from subgraft.training.engine import Batch
-from subgraft.training.tensor_shards import Gathered, Part
+from subgraft.training.tensor_shards import Gathered, TensorSlice
 
 SHAPES = {1: 5, 2: 2_000_001}
 
@@ -30,12 +30,12 @@ class Halves:
     def __init__(self, rank: int, numbers: int) -> None:
         self.rank, self.world, self.device = rank, 2, torch.device("cpu")
         half = -(-numbers // 2)
-        self._part = Part(rank * half, min((rank + 1) * half, numbers), (numbers,))
+        self._part = TensorSlice(rank * half, min((rank + 1) * half, numbers), (numbers,))
 
     def state(self) -> dict[str, Tensor]:
         return {"w": torch.arange(self._part.start, self._part.stop, dtype=torch.float32)}
 
-    def part(self, name: str) -> Part | None:
+    def part(self, name: str) -> TensorSlice | None:
         return self._part if name == "w" else None
 
     def accumulate(self, batch: Batch, scale: Mapping[str, float], last: bool) -> dict[str, float]:

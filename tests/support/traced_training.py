@@ -54,7 +54,7 @@ def traced_pretraining(place: Path) -> Step:
     place.mkdir()
     config = written(place, CONFIG)
     step = Pipeline(load(config, Experiment, []), place).pretrained
-    return replace(step, stage=replace(PRETRAIN, name="traced", work=run))
+    return replace(step, stage=replace(PRETRAIN, name="traced", run=run))
 
 
 def run(recipe: PretrainRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

@@ -12,7 +12,7 @@ import torch
 
 from subgraft.base.errors import OperationalError
 from subgraft.training.checkpoint import STATE, TENSORS, Checkpoints
-from subgraft.training.tensor_shards import Part
+from subgraft.training.tensor_shards import TensorSlice
 
 
 def _save(checkpoints: Checkpoints, step: int) -> None:
@@ -96,7 +96,7 @@ def test_a_full_disk_is_an_operational_error_and_keeps_the_last_one(tmp_path: Pa
 
 # Seven numbers over three workers, of which the last has none, and a tensor that only the first has, whole.
 WHOLE = torch.arange(7.0)
-PARTS = [Part(0, 4, (7, 1)), Part(4, 7, (7, 1)), Part(7, 7, (7, 1))]
+PARTS = [TensorSlice(0, 4, (7, 1)), TensorSlice(4, 7, (7, 1)), TensorSlice(7, 7, (7, 1))]
 
 
 def _save_shards(checkpoints: Checkpoints, step: int, ranks: int = 3) -> None:
@@ -153,8 +153,8 @@ def test_damaged_shards_are_set_aside_for_the_checkpoint_before(
     assert len(told) == 1 and "step-000000002" in told[0]
 
 
-@pytest.mark.parametrize("second", [Part(3, 7, (7, 1)), Part(5, 7, (7, 1)), Part(4, 6, (7, 1))])
-def test_shards_that_do_not_make_up_a_tensor_do_not_verify(tmp_path: Path, second: Part) -> None:
+@pytest.mark.parametrize("second", [TensorSlice(3, 7, (7, 1)), TensorSlice(5, 7, (7, 1)), TensorSlice(4, 6, (7, 1))])
+def test_shards_that_do_not_make_up_a_tensor_do_not_verify(tmp_path: Path, second: TensorSlice) -> None:
     """They overlap, or leave something out."""
     told: list[str] = []
     checkpoints = Checkpoints(tmp_path, warn=told.append)
@@ -169,7 +169,7 @@ def test_a_shard_that_finds_no_room_leaves_the_others_and_the_last_checkpoint(tm
     checkpoints = Checkpoints(tmp_path)
     _save_shards(checkpoints, 1)
     checkpoints.publish(1, {}, 3)
-    large = Part(0, 100_000, (200_000,))
+    large = TensorSlice(0, 100_000, (200_000,))
     with _small_files(), pytest.raises(OperationalError, match="checkpoint"):
         checkpoints.save_shard(2, {"w": torch.zeros(100_000)}, {"w": large}, 0, 2)
     checkpoints.save_shard(2, {"w": torch.zeros(10)}, {"w": large}, 1, 2)

@@ -16,7 +16,7 @@ from subgraft.base.errors import OperationalError, SubgraftError
 from subgraft.config.runtime import Runtime
 from subgraft.config.training import TrainingSettings
 from subgraft.training.checkpoint import Checkpoints
-from subgraft.training.dry_run import most_demanding, out_of_memory_told, what_helps
+from subgraft.training.dry_run import explain_out_of_memory, most_demanding, what_helps
 from subgraft.training.engine import PlainEngine
 from subgraft.training.loop import Trainer
 
@@ -94,11 +94,11 @@ def test_only_settings_that_are_not_on_are_named() -> None:
 
 
 def test_other_errors_pass_through_and_the_allocators_is_told() -> None:
-    with pytest.raises(RuntimeError, match="shapes"), out_of_memory_told("finetune", SETTINGS, Runtime(), CPU):
+    with pytest.raises(RuntimeError, match="shapes"), explain_out_of_memory("finetune", SETTINGS, Runtime(), CPU):
         raise RuntimeError("shapes differ")
     with (
         pytest.raises(OperationalError, match=r"32 sentences of 7 tokens: [\d.]+ GiB more were wanted"),
-        out_of_memory_told("finetune", SETTINGS, Runtime(), CPU, (32, 7)),
+        explain_out_of_memory("finetune", SETTINGS, Runtime(), CPU, (32, 7)),
     ):
         torch.empty(2**58, dtype=torch.uint8)
 

@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch import nn
 
 from subgraft.training import gradient_all_reduce
-from subgraft.training.gradient_all_reduce import GradientSums
+from subgraft.training.gradient_all_reduce import GradientAllReduce
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +39,7 @@ def test_the_sums_of_one_worker_are_its_gradients() -> None:
     expected = [None if p.grad is None else p.grad.clone() for p in layers.parameters()]
     layers.zero_grad(set_to_none=True)
 
-    sums = GradientSums(list(layers.parameters()))
+    sums = GradientAllReduce(list(layers.parameters()))
     for _ in range(2):  # and again at the next step
         loss(used_first).backward()
         with sums.sending():
@@ -55,7 +55,7 @@ def test_the_sums_of_one_worker_are_its_gradients() -> None:
 
 def test_buckets_leave_before_the_backward_pass_is_done() -> None:
     layers = nn.Sequential(*(nn.Linear(6, 6) for _ in range(4)))
-    sums = GradientSums(list(layers.parameters()))
+    sums = GradientAllReduce(list(layers.parameters()))
     assert len(sums._buckets) == 4
     sent: list[int] = []
     first = next(layers.parameters())

@@ -115,5 +115,5 @@ def test_the_parts_of_a_batch_are_its_sources() -> None:
 
 
 def test_a_share_that_leaves_no_batch_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"text_share 0\.99 leaves nothing of a batch of 40"):
-        settings(batch_size=40, text_share=0.99)
+    with pytest.raises(ValueError, match=r"monolingual_fraction 0\.99: a batch of 40 cannot hold both"):
+        settings(batch_size=40, monolingual_fraction=0.99)

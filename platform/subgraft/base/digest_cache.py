@@ -29,7 +29,7 @@ WORTH_A_NOTE = 1 << 20
 SETTLED_SECONDS = 10.0
 
 
-class NotedDigests:
+class DigestCache:
     """Those of files under a home; anything unreadable in the folder is as if it were not there."""
 
     def __init__(self, home: Path) -> None:

@@ -33,7 +33,7 @@ _say: ContextVar[Callable[[str], None]] = ContextVar("say", default=_to_standard
 
 
 @contextmanager
-def long_waits_told(say: Callable[[str], None]) -> Iterator[None]:
+def report_long_waits(say: Callable[[str], None]) -> Iterator[None]:
     """While this lasts, `say` is told of every wait for a lock that takes over half a minute."""
     before = _say.set(say)
     try:

@@ -1,1 +1,5 @@
-"""What a configuration may say: a module for each part, `experiment` puts them together, `configfile` reads them."""
+"""Settings: what a configuration file may contain, how it is read, and which settings agree with each other.
+
+May import base. Imports no torch.
+Start reading at experiment.py: the settings of one experiment; config_file.py reads them from YAML.
+"""

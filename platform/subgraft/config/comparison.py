@@ -10,7 +10,7 @@ from subgraft.config.conditioning import ReadingSettings
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages, QuestionGenerationSettings
 from subgraft.config.domains import DownstreamSettings, UpstreamSettings
 from subgraft.config.evaluation import EvaluationSettings, IntrinsicSettings
-from subgraft.config.initialiser_registry import LEARNINGS, LearningName, facts_of
+from subgraft.config.initialiser_registry import LEARNINGS, LearningName, initialiser_info
 from subgraft.config.initialisers import (
     GeneratorSettings,
     LikelihoodMatchingSettings,
@@ -26,7 +26,7 @@ from subgraft.config.settings_base import Seed, Settings, SideName, VocabularyMo
 from subgraft.config.synthetic import BackTranslationSettings, CopiedTextSettings
 from subgraft.config.systems import System
 from subgraft.config.tasks import TASKS, TaskName
-from subgraft.config.training import FinetuneSettings, PretrainSettings, RowsFirstSettings, TrainingSettings
+from subgraft.config.training import EmbeddingWarmupSettings, FinetuneSettings, PretrainSettings, TrainingSettings
 from subgraft.config.vocabularies import JointVocabularySettings
 
 
@@ -60,7 +60,7 @@ class Comparison(Settings):
     vocadt_training: the training of the rows of systems of `vocadt`; needed if there is such a system.
     copied_text: how pairs are made for systems of `text: copied`.
     back_translation: the model of the other direction, for systems of `text: back-translated`, and how it translates.
-    rows_first_training: of systems with `rows_first`; needed if there is such a system.
+    embedding_warmup_training: of systems with `embedding_warmup`; needed if there is such a system.
     finetune: the finetuning of all systems.
     systems: what is compared.
     evaluation: how models are measured.
@@ -108,7 +108,9 @@ class Comparison(Settings):
     back_translation: BackTranslationSettings = Field(
         default=BackTranslationSettings(), exclude_if=lambda given: given == BackTranslationSettings()
     )
-    rows_first_training: RowsFirstSettings | None = Field(default=None, exclude_if=lambda given: given is None)
+    embedding_warmup_training: EmbeddingWarmupSettings | None = Field(
+        default=None, exclude_if=lambda given: given is None
+    )
     finetune: FinetuneSettings
     systems: Annotated[tuple[System, ...], Field(min_length=1, max_length=1000)]
     evaluation: EvaluationSettings = EvaluationSettings()
@@ -152,7 +154,7 @@ class Comparison(Settings):
             *(getattr(self, facts.training) for name, facts in LEARNINGS.items() if self.learns(name)),
             self.network_training if any(one.trains_network for one in has) else None,
             self.generator_training if any(one.generator and not one.trains_network for one in has) else None,
-            self.rows_first_training if any(one.rows_first for one in has) else None,
+            self.embedding_warmup_training if any(one.embedding_warmup for one in has) else None,
         ]
         return max(training.max_length for training in trainings if training is not None)
 
@@ -176,4 +178,4 @@ class Comparison(Settings):
 
     def learns(self, learning: LearningName) -> bool:
         """Whether any system's new tokens are learnt so."""
-        return any(facts_of(system.initialiser).learnt_by == learning for system in self.systems)
+        return any(initialiser_info(system.initialiser).learnt_by == learning for system in self.systems)

@@ -92,7 +92,7 @@ class PretrainedTextSourceSettings(Settings):
     max_length: SourceLength = 256
 
 
-class OwnTextSourceSettings(Settings):
+class TrainedTextSourceSettings(Settings):
     """Text in the language model's own vocabulary, by its own table.
 
     max_length: the most tokens that are read; the rest of a text is cut.
@@ -131,7 +131,7 @@ class FeatureSourceSettings(Settings):
 SourceSettings: TypeAlias = Annotated[
     TextSourceSettings
     | PretrainedTextSourceSettings
-    | OwnTextSourceSettings
+    | TrainedTextSourceSettings
     | ClassSourceSettings
     | FeatureSourceSettings,
     Field(discriminator="kind"),

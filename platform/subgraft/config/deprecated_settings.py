@@ -29,6 +29,14 @@ RENAMED = (
     Renamed("search.row", "system: {value}"),
     Renamed("search.rows", "systems: {value}"),
     Renamed("**.table_learning_rate", "embedding_learning_rate: {value}"),
+    Renamed("**.attached", "tie_to_sources: {value}"),
+    Renamed("**.tables_first", "embeddings_only_fraction: {value}"),
+    Renamed("**.rows_first", "embedding_warmup: {value}"),
+    Renamed("rows_first_training", "embedding_warmup_training:"),
+    Renamed("**.keep_seen", "copy_shared_tokens: {value}"),
+    Renamed("**.pairs_drawn", "resample_subset: {value}"),
+    Renamed("**.text_share", "monolingual_fraction: {value}"),
+    Renamed("runtime.hang_seconds", "heartbeat_timeout: {value}"),
     *(Renamed(f"upstream.{name}", as_list) for name in BEFORE),
 )
 

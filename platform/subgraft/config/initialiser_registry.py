@@ -1,4 +1,4 @@
-"""What each initialiser needs and gives, as far as settings and plans go by it; `embeddings.initialisers.registry` makes the rows.
+"""What each initialiser needs and provides, for settings and plans; `embeddings.initialisers.registry` has the code.
 
 To add one: its name and its facts here, and what makes its rows there.
 """
@@ -41,7 +41,7 @@ LearningName = Literal["token-distillation", "likelihood-matching", "vocadt"]
 
 
 @dataclass(frozen=True)
-class InitialiserFacts:
+class InitialiserInfo:
     """mixes: whether every new row is a mixture of upstream rows, which it can stay attached to.
     generator: the kind of generator that makes them; trained: that kind again where it has something to train.
     static: by what static embeddings of the new vocabulary are trained, which it needs; as_they_are: whether it takes
@@ -72,36 +72,36 @@ class LearningFacts:
     has_start: bool = False
 
 
-INITIALISERS: Mapping[InitialiserName, InitialiserFacts] = {
-    "random": InitialiserFacts(seeded=True, drawn=True),
-    "random-matched": InitialiserFacts(seeded=True, drawn=True),
-    "mean": InitialiserFacts(mixes=True),
-    "avg": InitialiserFacts(mixes=True, generator="avg"),
-    "att": InitialiserFacts(mixes=True, generator="att", trained="att"),
-    "patt": InitialiserFacts(mixes=True, generator="patt", trained="patt"),
-    "network": InitialiserFacts(generator="network", trained="network"),
-    "reconstruction": InitialiserFacts(),
-    "word2vec": InitialiserFacts(static="skip-gram", as_they_are=True),
-    "word2vec-mapped": InitialiserFacts(static="skip-gram"),
-    "cbow": InitialiserFacts(static="cbow", as_they_are=True),
-    "focus": InitialiserFacts(static="fasttext"),
-    "wechsel": InitialiserFacts(static="fasttext"),
-    "omp": InitialiserFacts(static="fasttext"),
-    "locally-linear": InitialiserFacts(static="cbow"),
-    "token-distillation": InitialiserFacts(learnt_by="token-distillation"),
-    "likelihood-matching": InitialiserFacts(learnt_by="likelihood-matching"),
-    "vocadt": InitialiserFacts(learnt_by="vocadt"),
+INITIALISERS: Mapping[InitialiserName, InitialiserInfo] = {
+    "random": InitialiserInfo(seeded=True, drawn=True),
+    "random-matched": InitialiserInfo(seeded=True, drawn=True),
+    "mean": InitialiserInfo(mixes=True),
+    "avg": InitialiserInfo(mixes=True, generator="avg"),
+    "att": InitialiserInfo(mixes=True, generator="att", trained="att"),
+    "patt": InitialiserInfo(mixes=True, generator="patt", trained="patt"),
+    "network": InitialiserInfo(generator="network", trained="network"),
+    "reconstruction": InitialiserInfo(),
+    "word2vec": InitialiserInfo(static="skip-gram", as_they_are=True),
+    "word2vec-mapped": InitialiserInfo(static="skip-gram"),
+    "cbow": InitialiserInfo(static="cbow", as_they_are=True),
+    "focus": InitialiserInfo(static="fasttext"),
+    "wechsel": InitialiserInfo(static="fasttext"),
+    "omp": InitialiserInfo(static="fasttext"),
+    "locally-linear": InitialiserInfo(static="cbow"),
+    "token-distillation": InitialiserInfo(learnt_by="token-distillation"),
+    "likelihood-matching": InitialiserInfo(learnt_by="likelihood-matching"),
+    "vocadt": InitialiserInfo(learnt_by="vocadt"),
 }
 LEARNINGS: Mapping[LearningName, LearningFacts] = {
     "token-distillation": LearningFacts("token_distillation_training"),
     "likelihood-matching": LearningFacts("likelihood_matching_training", decoder_alone=True, has_start=True),
     "vocadt": LearningFacts("vocadt_training"),
 }
-_NO_NEW_ROWS = InitialiserFacts()
+_NO_NEW_ROWS = InitialiserInfo()
 
 
 # Of one that another package offers: nothing is known of it, so every seed has rows of its own.
-_OFFERED = InitialiserFacts(seeded=True)
+_OFFERED = InitialiserInfo(seeded=True)
 
 
 def _known(name: str) -> str:
@@ -113,9 +113,9 @@ def _known(name: str) -> str:
 AnyInitialiser: TypeAlias = Annotated[InitialiserName | str, AfterValidator(_known)]
 
 
-def facts_of(initialiser: str | None) -> InitialiserFacts:
+def initialiser_info(initialiser: str | None) -> InitialiserInfo:
     """Those of a system without new tokens have nothing."""
-    found: Mapping[str, InitialiserFacts] = INITIALISERS  # type: ignore[assignment]
+    found: Mapping[str, InitialiserInfo] = INITIALISERS  # type: ignore[assignment]
     return _NO_NEW_ROWS if initialiser is None else found.get(initialiser, _OFFERED)
 
 
@@ -126,7 +126,7 @@ def package_of(initialiser: str) -> str | None:
 
 def learning_of(initialiser: str | None) -> LearningFacts | None:
     """The training that makes an initialiser's rows, if one does."""
-    learnt_by = facts_of(initialiser).learnt_by
+    learnt_by = initialiser_info(initialiser).learnt_by
     return None if learnt_by is None else LEARNINGS[learnt_by]
 
 

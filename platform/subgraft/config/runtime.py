@@ -35,7 +35,7 @@ class Runtime(Settings):
     checkpoints_in_background: whether checkpoints are written while training goes on, from a copy that the machine's
     memory holds (with Adam 12 bytes a trained parameter); if not, training waits for them.
     max_failures: how often a step that lost its node or worker is tried again.
-    hang_seconds: how long a process at a step may give no sign of life, and not compute, before it is ended as lost.
+    heartbeat_timeout: seconds without a heartbeat, and without computing, after which a process counts as lost.
     tracking_uri: the MLflow server to record on; MLFLOW_TRACKING_URI, or a file in the store's home, where not given.
     dashboard: whether Ray's dashboard is started.
     price_per_device_hour: what an hour of a device costs, for plans; a device is a GPU, or a worker where there is
@@ -57,7 +57,7 @@ class Runtime(Settings):
     checkpoint_seconds: Annotated[float, Field(gt=0)] = 60.0
     checkpoints_in_background: bool = Field(default=True, exclude_if=lambda given: given)
     max_failures: Annotated[int, Field(ge=0, le=LARGEST_COUNT)] = 0
-    hang_seconds: Annotated[float, Field(ge=10)] = 300.0
+    heartbeat_timeout: Annotated[float, Field(ge=10)] = 300.0
     tracking_uri: str | None = None
     dashboard: bool = False
     price_per_device_hour: Annotated[float, Field(ge=0)] | None = None

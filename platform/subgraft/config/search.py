@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 
 from subgraft.base.limits import LARGEST_VOCABULARY
-from subgraft.config.initialiser_registry import AnyInitialiser, facts_of, names_with
+from subgraft.config.initialiser_registry import AnyInitialiser, initialiser_info, names_with
 from subgraft.config.settings_base import Count, Seed, Settings, VocabularyMode
 from subgraft.config.systems import System, require_something_trained, require_trained_tables
 from subgraft.config.training import FinetuneSettings
@@ -185,7 +185,7 @@ def _require_meaning(space: SearchSpace, system: System, training: FinetuneSetti
             f"search.system '{system.name}' gets no new rows: only {' and '.join(RATES)} can be varied, "
             f"not {', '.join(meaningless)}"
         )
-    trained = [facts_of(name).trained for name in space.initialiser or (system.generator,)]
+    trained = [initialiser_info(name).trained for name in space.initialiser or (system.generator,)]
     for name in ("kd_weight", "generator_steps"):
         if getattr(space, name) is not None and not any(trained):
             only = ", ".join(names_with("trained"))

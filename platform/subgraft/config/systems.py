@@ -12,7 +12,7 @@ from subgraft.config.initialiser_registry import (
     LEARNINGS,
     AnyInitialiser,
     TrainedGenerator,
-    facts_of,
+    initialiser_info,
     learning_of,
     names_with,
 )
@@ -36,9 +36,9 @@ class System(Settings):
     pretraining: how the model that the system begins with was made: the plain one; one pretrained with sampled
     segmentations; one pretrained with the downstream or a joint vocabulary, which it keeps; or none, from random
     weights.
-    keep_seen: whether tokens that both vocabularies have keep their rows; if not, the initialiser makes these too.
-    tables_first: the share of the finetuning's steps, at its beginning, that trains the new tables alone.
-    attached: whether new rows stay attached, while they are finetuned, to the upstream rows they were mixed from.
+    copy_shared_tokens: whether tokens in both vocabularies keep their embeddings; if not, the initialiser makes them.
+    embeddings_only_fraction: the first part of finetuning, as a fraction of its steps, which trains embeddings only.
+    tie_to_sources: whether finetuning trains new embeddings as mixtures of the upstream embeddings they were made from.
     vocabulary_mode: of this system's downstream vocabulary, in place of downstream.vocabulary.mode: replace, extend or
     trim.
     vocabulary_size: of this system's downstream vocabulary, in place of downstream.vocabulary.size.
@@ -49,8 +49,8 @@ class System(Settings):
     learning_rate: of this system's finetuning, in place of finetune.learning_rate.
     embedding_learning_rate: of this system's tables, in place of finetune.embedding_learning_rate; 0 freezes them.
     train: what this system's finetuning trains, in place of finetune.train.
-    rows_first: what the new rows alone are trained on before the finetuning, the body as it is (rows_first_training):
-    the domain's text, as in `text`.
+    embedding_warmup: domain text, as in `text`, on which new embeddings alone are trained before finetuning
+    (embedding_warmup_training).
     conditioning: how the system's language model reads the class that it writes for, in `task: class-conditional`
     (variants: conditioning); without it, the system writes without knowing the class.
     copying: how the system copies tokens of the text that it reads into the one that it writes: pointer-generator, by
@@ -69,9 +69,9 @@ class System(Settings):
     initialiser: AnyInitialiser | None = None
     kd_weight: Annotated[float, Field(ge=0)] | None = None
     pretraining: PretrainingName = "plain"
-    keep_seen: bool = True
-    tables_first: Annotated[float, Field(ge=0, lt=1)] = 0.0
-    attached: bool = False
+    copy_shared_tokens: bool = True
+    embeddings_only_fraction: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    tie_to_sources: bool = False
     vocabulary_mode: VocabularyMode | None = Field(default=None, exclude_if=lambda given: given is None)
     vocabulary_size: Annotated[int, Field(ge=50, le=LARGEST_VOCABULARY)] | None = Field(
         default=None, exclude_if=lambda given: given is None
@@ -85,7 +85,7 @@ class System(Settings):
         default=None, exclude_if=lambda given: given is None
     )
     train: TrainName | None = Field(default=None, exclude_if=lambda given: given is None)
-    rows_first: TextUse | None = Field(default=None, exclude_if=lambda given: given is None)
+    embedding_warmup: TextUse | None = Field(default=None, exclude_if=lambda given: given is None)
     conditioning: VariantName | None = Field(default=None, exclude_if=lambda given: given is None)
     copying: CopyingName | None = Field(default=None, exclude_if=lambda given: given is None)
     shuffled_sources: bool = Field(default=False, exclude_if=lambda given: not given)
@@ -94,12 +94,12 @@ class System(Settings):
     @property
     def generator(self) -> TrainedGenerator | None:
         """The kind of the generator that the system needs trained."""
-        return facts_of(self.initialiser if self.starts_from is None else self.starts_from).trained
+        return initialiser_info(self.initialiser if self.starts_from is None else self.starts_from).trained
 
     @property
     def trains_network(self) -> bool:
         """Whether that generator makes rows of its own, where others mix those there are."""
-        return self.generator is not None and self.starts_from is None and not facts_of(self.initialiser).mixes
+        return self.generator is not None and self.starts_from is None and not initialiser_info(self.initialiser).mixes
 
     @property
     def made_with_its_vocabulary(self) -> bool:
@@ -127,25 +127,33 @@ class System(Settings):
                 f"with `pretraining: {self.pretraining}` the model is made with its vocabulary: "
                 "give neither an initialiser nor `vocabulary: upstream`"
             )
-        if self.initialiser is None and not (self.keep_seen and self.tables_first == 0):
-            raise ValueError("keep_seen and tables_first need an initialiser: systems without one get no new rows")
+        if self.initialiser is None and not (self.copy_shared_tokens and self.embeddings_only_fraction == 0):
+            raise ValueError(
+                "copy_shared_tokens and embeddings_only_fraction need an initialiser: without one there are no new rows"
+            )
         rows_are_made = self.vocabulary == "downstream" and self.vocabulary_mode != "trim"
         if not self.made_with_its_vocabulary and (self.initialiser is not None) != rows_are_made:
             if self.initialiser is not None and self.vocabulary_mode == "trim":
                 raise ValueError("a trimmed vocabulary has no new tokens: leave out the initialiser")
             raise ValueError("an initialiser belongs to exactly the systems with `vocabulary: downstream`")
-        if self.attached and (not facts_of(self.initialiser).mixes or self.tables_first):
+        if self.tie_to_sources and (not initialiser_info(self.initialiser).mixes or self.embeddings_only_fraction):
             mixing = ", ".join(names_with("mixes"))
-            raise ValueError(f"attached is for systems that mix upstream rows ({mixing}), without tables_first")
+            raise ValueError(
+                f"tie_to_sources is for systems that mix upstream rows ({mixing}), without embeddings_only_fraction"
+            )
         if self.kd_weight is not None and self.generator is None:
             raise ValueError(
                 f"kd_weight applies to {', '.join(names_with('trained'))} only: the others have nothing to train"
             )
-        if self.rows_first is not None and (self.initialiser is None or self.attached):
-            raise ValueError("rows_first trains new rows, which need an initialiser, and are not attached")
+        if self.embedding_warmup is not None and (self.initialiser is None or self.tie_to_sources):
+            raise ValueError(
+                "embedding_warmup trains new embeddings: it needs an initialiser, and does not work with tie_to_sources"
+            )
         learning = learning_of(self.initialiser)
-        if learning is not None and not self.keep_seen:
-            raise ValueError(f"{self.initialiser} learns new tokens beside seen ones: it needs `keep_seen: true`")
+        if learning is not None and not self.copy_shared_tokens:
+            raise ValueError(
+                f"{self.initialiser} learns new tokens beside seen ones: it needs `copy_shared_tokens: true`"
+            )
         if self.starts_from is not None and (learning is None or not learning.has_start):
             starting = ", ".join(name for name, facts in LEARNINGS.items() if facts.has_start)
             raise ValueError(f"starts_from is for systems of {starting}")
@@ -175,8 +183,8 @@ def require_trained_tables(system: System, training: FinetuneSettings) -> None:
     training: the finetuning of all systems.
     """
     of_system = system.finetuning(training)
-    if of_system.rate_of_tables == 0 and (system.attached or system.tables_first):
-        what = "attached" if system.attached else "tables_first"
+    if of_system.rate_of_tables == 0 and (system.tie_to_sources or system.embeddings_only_fraction):
+        what = "tie_to_sources" if system.tie_to_sources else "embeddings_only_fraction"
         frozen = "train: body" if of_system.train == "body" else "embedding_learning_rate: 0"
         raise ValueError(f"system {system.name}: {what} is about training tables, which `{frozen}` freezes")
 
@@ -198,8 +206,8 @@ def require_something_trained(system: System, training: FinetuneSettings) -> Non
         raise ValueError(
             f"{where}: train: new-rows trains rows of tables, which embedding_learning_rate 0 would freeze"
         )
-    if system.attached or system.tables_first:
-        what = "attached" if system.attached else "tables_first"
+    if system.tie_to_sources or system.embeddings_only_fraction:
+        what = "tie_to_sources" if system.tie_to_sources else "embeddings_only_fraction"
         raise ValueError(f"{where}: {what} trains whole tables, so it goes with `train: all`, not `train: {train}`")
     still = train in ("body", "adapters")
     for name in ("embedding_learning_rate", "rare_tokens"):

@@ -226,10 +226,10 @@ class FinetuneSettings(ModelTrainingSettings):
     to go than the rest of the model, in place of what layer_decay would give them; 0 leaves these tables as they begin.
     rare_tokens: how new rows of rare tokens are trained, if not as the others.
     pairs: trains on only this many of the training pairs, evenly spaced; vocabularies are learnt on the whole text.
-    pairs_drawn: whether each seed draws its own of them, in place of evenly spaced ones, which are the same for all.
+    resample_subset: whether each seed draws its own pairs; if not, all seeds train on the same, evenly spaced ones.
     shuffled_sources: whether each line is read with the source of another, drawn once; for systems that say so.
-    text_share: the share of each batch's size that the domain's own text has, in systems that say `text`; an epoch is
-    one over the pairs, however much text there is; at 1 there is nothing but the text, and an epoch is one over that.
+    monolingual_fraction: the fraction of each batch that is domain text, in systems with `text`; an epoch is one pass
+    over the pairs, however much text there is; at 1 batches are text alone, and an epoch is one pass over it.
     """
 
     train: TrainName = Field(default="all", exclude_if=lambda given: given == "all")
@@ -238,29 +238,31 @@ class FinetuneSettings(ModelTrainingSettings):
     rare_tokens: RareTokenSettings | None = Field(default=None, exclude_if=lambda given: given is None or given.idle)
     pairs: Count | None = Field(default=None, exclude_if=lambda given: given is None)
     shuffled_sources: bool = Field(default=False, exclude_if=lambda given: not given)
-    pairs_drawn: bool = Field(default=False, exclude_if=lambda given: not given)
-    text_share: Annotated[float, Field(gt=0, le=1)] = Field(default=0.5, exclude_if=lambda given: given == 0.5)
+    resample_subset: bool = Field(default=False, exclude_if=lambda given: not given)
+    monolingual_fraction: Annotated[float, Field(gt=0, le=1)] = Field(
+        default=0.5, exclude_if=lambda given: given == 0.5
+    )
 
     @model_validator(mode="after")
     def _share_of_a_batch(self) -> Self:
-        if "text_share" in self.model_fields_set:
+        if "monolingual_fraction" in self.model_fields_set:
             self.require_share_of_batch()
         return self
 
     def require_share_of_batch(self) -> None:
         """Raises ValueError where a batch is too small for text and pairs to share it."""
         smallest = min([self.batch_size, *(each.batch_size for each in self.batch_size_schedule)])
-        least = min(self.text_share, 1.0 - self.text_share) or 1.0
+        least = min(self.monolingual_fraction, 1.0 - self.monolingual_fraction) or 1.0
         if round(least * smallest) < 1:
             raise ValueError(
-                f"text_share {self.text_share:g} leaves nothing of a batch of {smallest} to one of its parts"
+                f"monolingual_fraction {self.monolingual_fraction:g}: a batch of {smallest} cannot hold both"
             )
 
     def without_text(self) -> Self:
         """The same for a system that reads none, in whose batches nothing has a share."""
-        share = type(self).model_fields["text_share"].default
-        given = self.model_fields_set - {"text_share"}
-        return self.model_construct(_fields_set=given, **{**dict(self), "text_share": share})
+        share = type(self).model_fields["monolingual_fraction"].default
+        given = self.model_fields_set - {"monolingual_fraction"}
+        return self.model_construct(_fields_set=given, **{**dict(self), "monolingual_fraction": share})
 
     @property
     def rate_of_tables(self) -> float | None:
@@ -273,7 +275,7 @@ class FinetuneSettings(ModelTrainingSettings):
         return self.train == "adapters" or self.rate_of_tables == 0
 
 
-class RowsFirstSettings(ModelTrainingSettings):
+class EmbeddingWarmupSettings(ModelTrainingSettings):
     """A training of new rows alone on the domain's text, before the finetuning: the body stays as it is.
 
     An epoch is one over the text; dev scores are those of the task's dev pairs.
@@ -291,7 +293,7 @@ class RowsFirstSettings(ModelTrainingSettings):
         if self.max_steps is not None and not self.evaluate_at:
             count = min(self.evaluations, self.max_steps)
             given["evaluate_at"] = tuple(self.max_steps * (i + 1) // count for i in range(count))
-        return FinetuneSettings(**given, train="new-rows", text_share=1.0)
+        return FinetuneSettings(**given, train="new-rows", monolingual_fraction=1.0)
 
 
 def _require_ascending(name: str, steps: Sequence[int]) -> None:

@@ -1,1 +1,5 @@
-"""TODO."""
+"""Corpora: where text comes from, cleaning, encoded text, batches, synthetic pairs, and the tasks' views of a corpus.
+
+May import base, config, subwords.
+Start reading at text/corpus.py: the folder that a corpus is; sources/registry.py: the kinds of source.
+"""

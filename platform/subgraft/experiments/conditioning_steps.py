@@ -8,7 +8,7 @@ from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.systems import System
 from subgraft.config.tasks import TASKS
-from subgraft.experiments.upstream_steps import Beginnings, taken_over
+from subgraft.experiments.upstream_steps import UpstreamSteps, from_checkpoint
 from subgraft.modeling.families import family_of
 from subgraft.modeling.hub import read_config, require_model
 from subgraft.modeling.source_settings import pretrained_source
@@ -19,7 +19,7 @@ from subgraft.pipeline.recipes.models import CheckpointRecipe, ConditionRecipe
 from subgraft.pipeline.recipes.vocabularies import VocabularyRecipe
 
 
-def conditioned_step(beginnings: Beginnings, system: System, seed: int, model: Step) -> Step:
+def conditioned_step(beginnings: UpstreamSteps, system: System, seed: int, model: Step) -> Step:
     """The model with the task's source; the model itself where the system has no conditioning.
 
     It comes behind a transfer, so that what is new is the same whatever the vocabulary.
@@ -50,7 +50,7 @@ def conditioned_step(beginnings: Beginnings, system: System, seed: int, model: S
     return Step(stages.CONDITION, f"condition {system.name} seed {seed}", recipe, inputs, labels)
 
 
-def reader(beginnings: Beginnings, named: str) -> tuple[Step[CheckpointRecipe], str | None]:
+def reader(beginnings: UpstreamSteps, named: str) -> tuple[Step[CheckpointRecipe], str | None]:
     """The model whose encoder reads the task's sources, and their language if it marks languages.
 
     Raises UserError for a model that has no encoder to lend, or does not know the language.
@@ -62,7 +62,7 @@ def reader(beginnings: Beginnings, named: str) -> tuple[Step[CheckpointRecipe], 
         language = _language_marked(directory, experiment.languages.source)
     except UserError as error:
         raise UserError(error.what, where=f"conditioning.pretrained_encoder: {named}", hint=error.hint) from None
-    return taken_over(f"checkpoint {named}", model, directory), language
+    return from_checkpoint(f"checkpoint {named}", model, directory), language
 
 
 def _language_marked(directory: Path, language: str) -> str | None:
@@ -76,7 +76,7 @@ def _language_marked(directory: Path, language: str) -> str | None:
         return language
 
 
-def source_vocabulary(beginnings: Beginnings) -> Step[VocabularyRecipe]:
+def source_vocabulary(beginnings: UpstreamSteps) -> Step[VocabularyRecipe]:
     """The one that all systems read the task's sources in."""
     recipe = VocabularyRecipe(side="source", settings=beginnings.experiment.conditioning.vocabulary)
     corpus = beginnings.downstream_corpus

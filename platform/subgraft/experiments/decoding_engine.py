@@ -13,10 +13,10 @@ from subgraft.modeling.source_settings import conditioning_settings
 from subgraft.orchestration.store.step import Step
 from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
 from subgraft.pipeline.recipes.recipe import (
-    Made,
+    FromCheckpoint,
+    FromSettings,
     OnBothSides,
     Recipe,
-    TakenOver,
     Unchanged,
     WithSource,
     WithVocabularies,
@@ -81,9 +81,9 @@ def _has(step: Step) -> bool:
 def _config(step: Step) -> Mapping[str, Any]:
     """config.json of the model that a step makes, but for the sizes of its vocabularies."""
     match step.recipe.model_change:
-        case TakenOver(checkpoint):
+        case FromCheckpoint(checkpoint):
             return read_config(require_model(checkpoint))
-        case Made(settings):
+        case FromSettings(settings):
             return described(settings, _ANY_SIZE, _ANY_SIZE)
         case OnBothSides():
             return as_both_sides(_config(step.inputs["model"]))

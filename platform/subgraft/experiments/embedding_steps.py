@@ -12,20 +12,20 @@ from subgraft.config.experiment import Experiment
 from subgraft.config.settings_base import SideName
 from subgraft.config.systems import System
 from subgraft.config.training import TrainingSettings
-from subgraft.experiments.upstream_steps import Beginnings
+from subgraft.experiments.upstream_steps import UpstreamSteps
 from subgraft.orchestration.store.step import Step
 from subgraft.pipeline import stages
 from subgraft.pipeline.recipes.embeddings import (
     NETWORK_FILES,
     GeneratorRecipe,
-    GivenNetworkRecipe,
+    ImportedNetworkRecipe,
     MixingKind,
     NetworkRecipe,
     VocadtRecipe,
 )
 
 
-def generator_step(beginnings: Beginnings, system: System, model: Step) -> Step | None:
+def generator_step(beginnings: UpstreamSteps, system: System, model: Step) -> Step | None:
     """The generator that a system needs for its model. Raises UserError where one is given that is not there."""
     if system.generator is None:
         return None
@@ -35,7 +35,7 @@ def generator_step(beginnings: Beginnings, system: System, model: Step) -> Step 
     return _network(beginnings, system, model) if given is None else _given(beginnings, given)
 
 
-def _mixing(beginnings: Beginnings, system: System, model: Step) -> Step:
+def _mixing(beginnings: UpstreamSteps, system: System, model: Step) -> Step:
     experiment = beginnings.experiment
     recipe = GeneratorRecipe(
         objectives=experiment.upstream.objectives,
@@ -54,7 +54,7 @@ def _mixing(beginnings: Beginnings, system: System, model: Step) -> Step:
     return Step(stages.GENERATOR, f"generator {system.name}", recipe, inputs)
 
 
-def _network(beginnings: Beginnings, system: System, model: Step) -> Step:
+def _network(beginnings: UpstreamSteps, system: System, model: Step) -> Step:
     """The network of the model, which is the same for every task."""
     experiment = beginnings.experiment
     assert experiment.network_training is not None
@@ -70,7 +70,7 @@ def _network(beginnings: Beginnings, system: System, model: Step) -> Step:
     return Step(stages.NETWORK, "network", recipe, {"model": model, "corpus": beginnings.upstream_corpus})
 
 
-def _given(beginnings: Beginnings, given: str) -> Step:
+def _given(beginnings: UpstreamSteps, given: str) -> Step:
     """A network that was trained before, brought into the store."""
     directory = beginnings.beside(given)
     digest = hashlib.sha256()
@@ -79,8 +79,10 @@ def _given(beginnings: Beginnings, given: str) -> Step:
             hint = "`subgraft generator train` makes such a directory."
             raise UserError(f"no trained network here: it lacks {name}", where=str(directory), hint=hint)
         digest.update(f"{name} {file_digest(directory / name)}\n".encode())
-    recipe = GivenNetworkRecipe(digest=digest.hexdigest(), sides=beginnings.experiment.sides, directory=str(directory))
-    return Step(stages.GIVEN_NETWORK, "network as given", recipe)
+    recipe = ImportedNetworkRecipe(
+        digest=digest.hexdigest(), sides=beginnings.experiment.sides, directory=str(directory)
+    )
+    return Step(stages.IMPORTED_NETWORK, "network as given", recipe)
 
 
 def _training(training: TrainingSettings, system: System) -> TrainingSettings:

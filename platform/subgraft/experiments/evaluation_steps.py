@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from subgraft.config.evaluation import MeasurementSettings
-from subgraft.config.initialiser_registry import facts_of
+from subgraft.config.initialiser_registry import initialiser_info
 from subgraft.config.systems import System
 from subgraft.experiments.decoding_engine import with_engine
-from subgraft.experiments.synthetic_data import MadeText
+from subgraft.experiments.synthetic_data import SyntheticDataSteps
 from subgraft.experiments.system_steps import Moment
 from subgraft.orchestration.store.step import TEST_SET, Step
 from subgraft.pipeline import stages
@@ -16,7 +16,7 @@ from subgraft.pipeline.recipes.evaluation import EvaluateRecipe, IntrinsicRecipe
 from subgraft.pipeline.recipes.models import TransferRecipe
 
 
-class Measurements(MadeText):
+class Measurements(SyntheticDataSteps):
     """Builds these steps, each where the experiment asks for it."""
 
     def likelihood(self, finetune: Step, labels: Mapping[str, str]) -> Step:
@@ -60,7 +60,7 @@ class Measurements(MadeText):
     def intrinsic(self, system: System, transfer: Step[TransferRecipe]) -> Step | None:
         """What a transfer makes of tokens whose rows are known; it is given what the transfer is given."""
         sample = self.experiment.intrinsic
-        if sample is None or facts_of(system.initialiser).learnt_by:  # there, only new tokens' rows are learnt
+        if sample is None or initialiser_info(system.initialiser).learnt_by:  # there, only new tokens' rows are learnt
             return None
         made = transfer.recipe
         recipe = IntrinsicRecipe(

@@ -5,7 +5,7 @@ since the oldest run that is going on began: its next steps may read it. A step 
 alone. An artifact is renamed away in one piece before it is deleted, so that nobody ever finds half of one.
 
 A run that begins meanwhile names what it has found before it relies on it, and looks again whether it is still there
-(orchestration/execution/runner.py). So a collection asks for names once more before it renames, and after that, when it can put back.
+(execution/runner.py). So a collection asks for names once more before it renames, and after that, when it can put back.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 
 from subgraft.base import json_io
-from subgraft.base.digest_cache import NotedDigests
+from subgraft.base.digest_cache import DigestCache
 from subgraft.base.errors import OperationalError
 from subgraft.base.locks import Lock
 from subgraft.data.text.encoded import Entry, entries
@@ -132,7 +132,7 @@ def remove(home: Path, found: Surplus) -> int:
                 freed += sum(_remove(home, one.directory, one.size) for one in work)
                 freed += _remove(home, artifact.directory, artifact.size, partial(_wanted, home, artifact))
     freed += sum(_remove(home, entry.directory, entry.size) for entry in found.encoded)
-    NotedDigests(home).prune()
+    DigestCache(home).prune()
     return freed
 
 

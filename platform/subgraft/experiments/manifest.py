@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from subgraft.config.initialiser_registry import facts_of
+from subgraft.config.initialiser_registry import initialiser_info
 from subgraft.config.settings_base import VocabularyMode
 from subgraft.pipeline.recipes.evaluation import Design, ReportedSystem, ReportRecipe, SystemInputs
 
@@ -77,7 +77,7 @@ def _inputs(steps: SystemSteps, keys: _Keys) -> SystemInputs:
         generator=key("generator", steps.generator),
         static={side: keys.of(step, f"static/{side}/{whose}") for side, step in steps.static.items()},
         distilled=key("distilled", steps.distilled),
-        rows_first=key("rows_first", steps.rows_first),
+        embedding_warmup=key("embedding_warmup", steps.embedding_warmup),
         made_text=tuple(keys.of(step, f"{step.stage.name}/text/{whose}") for step in steps.made_text),
         upstream_before=key("upstream_before", forgetting.get("upstream_before")),
         upstream_after=key("upstream_after", forgetting.get("upstream_after")),
@@ -99,17 +99,17 @@ def design(system: System, experiment: Experiment) -> Design:
     variant: list[str] = [system.pretraining] if system.pretraining != "plain" else []
     mode = experiment.vocabulary_mode(system)
     variant += [f"vocabulary {_MODES[mode]}"] if mode in _MODES else []
-    variant += [] if system.keep_seen else ["no seen rows kept"]
-    variant += [f"tables first {system.tables_first:g}"] if system.tables_first else []
-    variant += ["attached"] if system.attached else []
+    variant += [] if system.copy_shared_tokens else ["no seen rows kept"]
+    variant += [f"tables first {system.embeddings_only_fraction:g}"] if system.embeddings_only_fraction else []
+    variant += ["attached"] if system.tie_to_sources else []
     variant += [f"{system.train} trained"] if system.train else []
-    variant += [f"rows first, {system.rows_first} text"] if system.rows_first else []
+    variant += [f"rows first, {system.embedding_warmup} text"] if system.embedding_warmup else []
     variant += [f"{system.text} text"] if system.text else []
     variant += _rates(system) + _rare(system)
     steps = None
     if system.generator is not None and system.starts_from is None:
         steps = experiment.generator_steps(system)
-    elif facts_of(system.initialiser).generator and not experiment.generator.literal_equation:
+    elif initialiser_info(system.initialiser).generator and not experiment.generator.literal_equation:
         steps = 0
     return Design(
         family=", ".join([*parts, *variant]),

@@ -26,7 +26,7 @@ from subgraft.orchestration.tracking.promotion import CHOSEN_BY, DECODING, ON_DE
 from subgraft.pipeline.recipes.corpora import CorpusRecipe, TextRecipe
 from subgraft.pipeline.recipes.models import CheckpointRecipe
 from subgraft.pipeline.recipes.vocabularies import AdaptedVocabularyRecipe, VocabularyRecipe
-from subgraft.pipeline.stages.selected_weights import KeptWeights
+from subgraft.pipeline.stages.selected_weights import SelectedWeights
 
 
 @dataclass(frozen=True)
@@ -36,11 +36,11 @@ class Chosen:
     model: str
     pipeline: Pipeline
     steps: SystemSteps
-    kept: KeptWeights
+    kept: SelectedWeights
     records: Mapping[str, Record]
 
     @classmethod
-    def of(cls, model: str, pipeline: Pipeline, steps: SystemSteps, kept: KeptWeights, store: Store) -> Chosen:
+    def of(cls, model: str, pipeline: Pipeline, steps: SystemSteps, kept: SelectedWeights, store: Store) -> Chosen:
         """Read the records; a step whose artifact is no longer there has none."""
         behind = in_order([steps.finetune, steps.evaluate])
         found = ((step.fingerprint, store.find(step)) for step in behind)

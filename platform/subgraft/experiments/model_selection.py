@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from subgraft.evaluation.reporting.numbers import fixed
 from subgraft.experiments.system_steps import SystemSteps
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.stages.selected_weights import KeptWeights, kept_weights
+from subgraft.pipeline.stages.selected_weights import SelectedWeights, selected_weights
 
 
 @dataclass(frozen=True)
@@ -16,11 +16,11 @@ class Finetuned:
     """A system under one seed, and which of its weights were kept."""
 
     steps: SystemSteps
-    kept: KeptWeights
+    kept: SelectedWeights
 
     @classmethod
     def read(cls, steps: SystemSteps, store: Store) -> Finetuned:
-        return cls(steps, kept_weights(store.path(steps.finetune), steps.finetune.recipe.training.select))
+        return cls(steps, selected_weights(store.path(steps.finetune), steps.finetune.recipe.training.select))
 
     def __str__(self) -> str:
         return f"{self.steps.system.name}, seed {self.steps.seed} (dev {self.kept.score} {fixed(self.kept.value)})"

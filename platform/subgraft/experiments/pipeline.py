@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cached_property
 
-from subgraft.config.initialiser_registry import LearningName, facts_of, package_of
+from subgraft.config.initialiser_registry import LearningName, initialiser_info, package_of
 from subgraft.config.plugins import METRICS, packages
 from subgraft.config.settings_base import SideName, StaticAlgorithm
 from subgraft.config.systems import System
@@ -130,7 +130,7 @@ class Pipeline(Measurements):
         generator = generator_step(self, system, model)
         whole = self.ready_to_translate(model)
         transfer = self._transfer(system, seed, whole, generator) if self.experiment.vocabulary_mode(system) else None
-        begun = self.rows_first(system, transfer, whole) or transfer or whole
+        begun = self.embedding_warmup(system, transfer, whole) or transfer or whole
         finetune = self._finetune(system, seed, conditioned_step(self, system, seed, begun), whole)
         pretrained = None if system.pretraining == "none" else model
         by_tokens = self.experiment.evaluation.by_token_count
@@ -152,13 +152,15 @@ class Pipeline(Measurements):
         experiment, sides = self.experiment, self.experiment.sides
         training = system.finetuning(experiment.finetune)
         asks_for_new = training.rare_tokens is not None or training.train == "new-rows"
-        new = NewRows(sides=sides, keep_seen=system.keep_seen) if asks_for_new else None
+        new = NewRows(sides=sides, copy_shared_tokens=system.copy_shared_tokens) if asks_for_new else None
         recipe = FinetuneRecipe(
             languages=experiment.languages,
             training=training,
             seed=seed,
-            first_phase=FirstPhase(share=system.tables_first, sides=sides) if system.tables_first else None,
-            attached=sides if system.attached else (),
+            first_phase=FirstPhase(share=system.embeddings_only_fraction, sides=sides)
+            if system.embeddings_only_fraction
+            else None,
+            tie_to_sources=sides if system.tie_to_sources else (),
             fast_tables=sides if training.rate_of_tables is not None else (),
             new_rows=new,
             objective=experiment.finetuned_on,
@@ -166,7 +168,7 @@ class Pipeline(Measurements):
             drift=experiment.finetuned_on.source is not None,
         )
         inputs = {"model": begun, "corpus": self.downstream_corpus}
-        inputs |= {"upstream": upstream} if system.attached or new else {}
+        inputs |= {"upstream": upstream} if system.tie_to_sources or new else {}
         inputs |= self.read_as(system.text)
         labels = {"system": system.name, "seed": str(seed)}
         return with_engine(Step(stages.FINETUNE, f"finetune {system.name} seed {seed}", recipe, inputs, labels))
@@ -186,7 +188,7 @@ class Pipeline(Measurements):
 
     def _transfer(self, system: System, seed: int, model: Step, generator: Step | None) -> Step[TransferRecipe]:
         method = system.initialiser or "mean"  # of a trimmed vocabulary, which has no rows to make
-        facts = facts_of(system.initialiser)
+        facts = initialiser_info(system.initialiser)
         seeded = facts.seeded
         recipe = TransferRecipe(
             method=method,
@@ -195,8 +197,8 @@ class Pipeline(Measurements):
             # Initialisers without randomness are given one seed, so that all seeds share the transfer.
             seed=seed if seeded else 0,
             package=package_of(method),
-            keep_seen=system.keep_seen,
-            keep_matrices=system.attached,
+            copy_shared_tokens=system.copy_shared_tokens,
+            keep_matrices=system.tie_to_sources,
         )
         inputs = {"model": model}
         vocabularies = self.vocabularies_of(system)

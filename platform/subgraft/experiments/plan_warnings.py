@@ -1,4 +1,4 @@
-"""Warnings before a run: characters without a token, vocabularies larger than their text supports, frozen random embeddings."""
+"""Warnings before a run: unknown characters, vocabularies too large for their text, frozen random embeddings."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import TYPE_CHECKING
 
-from subgraft.config.initialiser_registry import facts_of
+from subgraft.config.initialiser_registry import initialiser_info
 from subgraft.config.settings_base import SideName
 from subgraft.data.sources.registry import resolve
 from subgraft.data.tasks.pairings import pairing
@@ -31,7 +31,7 @@ SAMPLE = 2000
 SIDES: tuple[SideName, ...] = ("encoder", "decoder")
 
 
-def unspelled(store: Store, pretrained: Step, corpus: Step[CorpusRecipe]) -> list[str]:
+def unknown_tokens(store: Store, pretrained: Step, corpus: Step[CorpusRecipe]) -> list[str]:
     """A line for each side of the upstream model, a checkpoint or what a pretraining makes.
 
     Nothing of a vocabulary that is not learnt yet; nothing at all where the task's text is neither in the store nor on
@@ -150,5 +150,5 @@ def frozen_random_rows(experiment: Comparison) -> list[str]:
         "(train, or embedding_learning_rate: 0): these tokens will never mean anything to the model"
         for system in experiment.systems
         if system.finetuning(experiment.finetune).freezes_tables
-        and (facts_of(system.initialiser).drawn or system.pretraining == "none")
+        and (initialiser_info(system.initialiser).drawn or system.pretraining == "none")
     ]

@@ -11,7 +11,7 @@ from subgraft.base.errors import UserError
 from subgraft.config.conditioning import IN_LAYERS, SourceName
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
-from subgraft.config.initialiser_registry import facts_of, names_with
+from subgraft.config.initialiser_registry import initialiser_info, names_with
 from subgraft.config.objectives import ObjectiveSettings
 from subgraft.config.settings_base import Split
 from subgraft.config.source_files import FieldKind
@@ -159,7 +159,7 @@ def _require_size(config: Mapping[str, Any], experiment: Experiment, directory: 
         raise UserError(f"token_distillation.layer {layer} is beyond its {depth} layers", where=str(directory))
     width = family.embedding_width(translating)
     vectors = experiment.static_embeddings.dimensions or experiment.model.width_of_rows
-    if any(facts_of(system.initialiser).as_they_are for system in experiment.systems) and vectors != width:
+    if any(initialiser_info(system.initialiser).as_they_are for system in experiment.systems) and vectors != width:
         unmapped = " and ".join(names_with("as_they_are"))
         raise UserError(
             f"its rows have {width} dimensions, static embeddings {vectors}, and {unmapped} take these as they are",

@@ -11,8 +11,8 @@ from subgraft.config.objectives import TaskObjectiveSettings
 from subgraft.config.systems import System
 from subgraft.config.training import FinetuneSettings
 from subgraft.experiments.decoding_engine import with_engine
-from subgraft.experiments.upstream_steps import Beginnings, taken_over
-from subgraft.modeling.checkpoint_languages import told_languages
+from subgraft.experiments.upstream_steps import UpstreamSteps, from_checkpoint
+from subgraft.modeling.checkpoint_languages import checkpoint_languages
 from subgraft.modeling.families import family_of
 from subgraft.modeling.hub import read_config, require_model
 from subgraft.modeling.tokenizers import load_tokenizers
@@ -24,7 +24,7 @@ from subgraft.pipeline.recipes.training import FinetuneRecipe
 WHERE = "back_translation.model"
 
 
-class ReverseModel(Beginnings):
+class ReverseModel(UpstreamSteps):
     """Builds these steps, which all systems and seeds share."""
 
     @cached_property
@@ -37,7 +37,7 @@ class ReverseModel(Beginnings):
         model = self.model_named(named)
         directory = require_model(model)
         _require_reverse(directory, self.experiment.languages.reversed, self.experiment.finetuned_on)
-        return taken_over(f"reverse model {named}", model, directory)
+        return from_checkpoint(f"reverse model {named}", model, directory)
 
     @property
     def _finetuned_back(self) -> Step[FinetuneRecipe]:
@@ -90,7 +90,7 @@ def _require_reverse(directory: Path, wanted: Languages, learnt: TaskObjectiveSe
         raise UserError(f"a {family.model_type} model does not translate", where=where, hint=hint)
     tokenizers = load_tokenizers(directory)
     family.sequence_format(config, tokenizers["encoder"], tokenizers["decoder"], wanted)
-    told = told_languages(directory)
+    told = checkpoint_languages(directory)
     if told is not None and _plain(told) != _plain(wanted):
         raise UserError(
             f"a model from {told.source} to {told.target}, where one from {wanted.source} to {wanted.target} is needed",

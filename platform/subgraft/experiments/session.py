@@ -24,7 +24,7 @@ from subgraft.orchestration.execution.plan import Plan, make_plan
 from subgraft.orchestration.execution.progress import display_for
 from subgraft.orchestration.execution.resources import gpus_lacking
 from subgraft.orchestration.execution.runner import require_devices, run
-from subgraft.orchestration.store.locations import empty_store_told
+from subgraft.orchestration.store.locations import describe_empty_store
 from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store, default_home
 from subgraft.orchestration.tracking.model_registry import CANDIDATE, CHAMPION
@@ -72,11 +72,11 @@ class Session:
         found = estimates(Store(self._home), plan, self.experiment.runtime)
         return table(found, self.experiment.runtime) if found else None
 
-    def unspelled(self) -> list[str]:
+    def unknown_tokens(self) -> list[str]:
         """What the upstream vocabularies cannot spell of the task's text, a line for each that is known."""
-        from subgraft.experiments.plan_warnings import unspelled
+        from subgraft.experiments.plan_warnings import unknown_tokens
 
-        return unspelled(Store(self._home), self.pipeline.pretrained, self.pipeline.downstream_corpus)
+        return unknown_tokens(Store(self._home), self.pipeline.pretrained, self.pipeline.downstream_corpus)
 
     def unsupported(self, plan: Plan) -> list[str]:
         """Vocabularies of the plan that are larger than their text supports, a line for each that is known."""
@@ -101,7 +101,7 @@ class Session:
 
     def empty_store(self) -> list[str]:
         """A line where the store is empty, as it is in a directory that was not meant."""
-        told = empty_store_told(self._home, self._base)
+        told = describe_empty_store(self._home, self._base)
         return [told] if told else []
 
     def missing_devices(self) -> list[str]:

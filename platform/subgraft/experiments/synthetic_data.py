@@ -15,10 +15,10 @@ from subgraft.orchestration.store.step import Step
 from subgraft.pipeline import stages
 from subgraft.pipeline.recipes.corpora import BackTranslatedRecipe, CopiedRecipe
 from subgraft.pipeline.recipes.models import TransferRecipe
-from subgraft.pipeline.recipes.training import NewRows, RowsFirstRecipe
+from subgraft.pipeline.recipes.training import EmbeddingWarmupRecipe, NewRows
 
 
-class MadeText(ReverseModel):
+class SyntheticDataSteps(ReverseModel):
     """Builds these steps; systems that read the same text share them."""
 
     def learnt_by(self, use: TextUse | None) -> TaskObjectiveSettings | None:
@@ -39,26 +39,26 @@ class MadeText(ReverseModel):
         assert self.text is not None  # as `agreement` has it
         return {"text": self.text}
 
-    def rows_first(self, system: System, transfer: Step[TransferRecipe] | None, upstream: Step) -> Step | None:
+    def embedding_warmup(self, system: System, transfer: Step[TransferRecipe] | None, upstream: Step) -> Step | None:
         """The training of a system's new rows alone; systems and seeds that begin it with the same rows share it.
 
         upstream: the model before the transfer, which tells what is new.
         """
-        experiment, training = self.experiment, self.experiment.rows_first_training
-        if system.rows_first is None or transfer is None or training is None:
+        experiment, training = self.experiment, self.experiment.embedding_warmup_training
+        if system.embedding_warmup is None or transfer is None or training is None:
             return None
-        recipe = RowsFirstRecipe(
+        recipe = EmbeddingWarmupRecipe(
             languages=experiment.languages,
             training=training.finetuning,
             seed=experiment.upstream.seed,
-            new_rows=NewRows(sides=experiment.sides, keep_seen=system.keep_seen),
+            new_rows=NewRows(sides=experiment.sides, copy_shared_tokens=system.copy_shared_tokens),
             objective=experiment.finetuned_on,
-            text_objective=self.learnt_by(system.rows_first),
+            text_objective=self.learnt_by(system.embedding_warmup),
         )
         inputs = {"model": transfer, "corpus": self.downstream_corpus, "upstream": upstream}
         name = transfer.name.replace("transfer", "rows first of", 1)
-        inputs |= self.read_as(system.rows_first)
-        return with_engine(Step(stages.ROWS_FIRST, name, recipe, inputs, transfer.labels))
+        inputs |= self.read_as(system.embedding_warmup)
+        return with_engine(Step(stages.EMBEDDING_WARMUP, name, recipe, inputs, transfer.labels))
 
     @property
     def copies(self) -> dict[str, Step]:

@@ -12,7 +12,7 @@ from subgraft.orchestration.store.step import Step, in_order, made_by
 from subgraft.pipeline.recipes.corpora import BackTranslatedRecipe
 from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
 from subgraft.pipeline.recipes.models import TransferRecipe
-from subgraft.pipeline.recipes.training import FinetuneRecipe, RowsFirstRecipe, TrainedRecipe
+from subgraft.pipeline.recipes.training import EmbeddingWarmupRecipe, FinetuneRecipe, TrainedRecipe
 
 SIDES: tuple[SideName, ...] = ("encoder", "decoder")
 Moment = Literal["upstream_before", "upstream_after"]
@@ -44,9 +44,9 @@ class SystemSteps:
         return {side: step for side, step in found.items() if step}
 
     @property
-    def rows_first(self) -> Step[RowsFirstRecipe] | None:
+    def embedding_warmup(self) -> Step[EmbeddingWarmupRecipe] | None:
         """The training of the new rows alone that the finetuning begins with."""
-        return next(iter(made_by(RowsFirstRecipe, [self.finetune.inputs["model"]])), None)
+        return next(iter(made_by(EmbeddingWarmupRecipe, [self.finetune.inputs["model"]])), None)
 
     @property
     def made_text(self) -> list[Step]:
@@ -54,7 +54,7 @@ class SystemSteps:
 
         Not what the system begins with anyway.
         """
-        readers = [step for step in (self.finetune, self.rows_first) if step]
+        readers = [step for step in (self.finetune, self.embedding_warmup) if step]
         made = made_by(
             BackTranslatedRecipe, (step.inputs["synthetic"] for step in readers if "synthetic" in step.inputs)
         )

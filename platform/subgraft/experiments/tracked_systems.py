@@ -28,7 +28,7 @@ def _settings(steps: SystemSteps) -> dict[str, Any]:
     asked: dict[str, Step | None] = {
         "generator": steps.generator,
         "transfer": steps.transfer,
-        "rows_first": steps.rows_first,
+        "embedding_warmup": steps.embedding_warmup,
         "distilled": steps.distilled,
         "pretrained": steps.pretrained,
         **_vocabularies(steps),

@@ -23,7 +23,7 @@ from subgraft.data.text.languages import code_token
 from subgraft.experiments.decoding_engine import with_engine
 from subgraft.experiments.monolingual_data import text_step
 from subgraft.experiments.preflight import require_checkpoint, require_corpus, require_source
-from subgraft.experiments.vocabulary_steps import adapted_vocabulary_step, given_vocabulary_step, language_exponent
+from subgraft.experiments.vocabulary_steps import adapted_vocabulary_step, imported_vocabulary_step, language_exponent
 from subgraft.modeling.hub import pinned, with_revision
 from subgraft.orchestration.store.step import Step
 from subgraft.pipeline import stages
@@ -33,7 +33,7 @@ from subgraft.pipeline.recipes.training import PretrainRecipe
 from subgraft.pipeline.recipes.vocabularies import VocabularyRecipe
 
 
-class Beginnings:
+class UpstreamSteps:
     """Builds the first steps of an experiment. base: the configuration's folder, where relative paths begin."""
 
     def __init__(self, experiment: Experiment, base: Path) -> None:
@@ -103,7 +103,7 @@ class Beginnings:
         upstream = self.experiment.upstream
         named = upstream.checkpoint or ""
         model = with_revision(self.model_named(named), upstream.revision)
-        return taken_over(f"checkpoint {named}", model, require_checkpoint(model, self.experiment))
+        return from_checkpoint(f"checkpoint {named}", model, require_checkpoint(model, self.experiment))
 
     def ready_to_translate(self, model: Step) -> Step:
         """The model itself, or the encoder-decoder made from it where it is a masked language model."""
@@ -163,7 +163,7 @@ class Beginnings:
             return self._both_sides(self.experiment.upstream.vocabulary, self.upstream_corpus)
         codes = self._language_codes if self.experiment.model.needs_language_codes else ()
         mask = any(objective.needs_mask for objective in self.experiment.upstream.objectives)
-        step = given_vocabulary_step(self.beside(named), codes=codes, mask=mask, named=named)
+        step = imported_vocabulary_step(self.beside(named), codes=codes, mask=mask, named=named)
         return {"encoder": step, "decoder": step}
 
     def _task_vocabularies(self, system: System) -> dict[SideName, Step]:
@@ -290,7 +290,7 @@ def _by_role(vocabularies: Mapping[SideName, Step]) -> dict[str, Step]:
     return {str(side): step for side, step in vocabularies.items()}
 
 
-def taken_over(name: str, model: str, directory: Path) -> Step[CheckpointRecipe]:
+def from_checkpoint(name: str, model: str, directory: Path) -> Step[CheckpointRecipe]:
     """A model as it was found: in the user's directory, or on the hub, at the commit of the snapshot."""
     found = pinned(model, directory)
     digest = checkpoint_digest(directory) if Path(model).is_dir() else found

@@ -13,16 +13,16 @@ from subgraft.config.settings_base import SideName, TextSide
 from subgraft.config.vocabularies import TaskVocabularySettings
 from subgraft.orchestration.store.step import Step
 from subgraft.pipeline import stages
-from subgraft.pipeline.recipes.vocabularies import AdaptedVocabularyRecipe, GivenVocabularyRecipe
+from subgraft.pipeline.recipes.vocabularies import AdaptedVocabularyRecipe, ImportedVocabularyRecipe
 from subgraft.subwords.allocation.result import RECORD, Allocated
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 _WHERE = "upstream.given_vocabulary"
 
 
-def given_vocabulary_step(
+def imported_vocabulary_step(
     place: Path, *, codes: Collection[str], mask: bool, named: str
-) -> Step[GivenVocabularyRecipe]:
+) -> Step[ImportedVocabularyRecipe]:
     """named: what the configuration calls it.  codes, mask: special tokens that the model needs.
 
     Raises UserError where it is not there, or lacks one of them.
@@ -36,8 +36,8 @@ def given_vocabulary_step(
         raise UserError(f"it has no token {missing[0]}", where=f"{_WHERE}: {place}", hint=hint)
     if mask and "mask" not in tokenizer.special:
         raise UserError("it has no mask token, which the objective needs", where=f"{_WHERE}: {place}")
-    recipe = GivenVocabularyRecipe(digest=vocabulary_digest(tokenizer), place=place)
-    return Step(stages.GIVEN_VOCABULARY, f"vocabulary {named}", recipe)
+    recipe = ImportedVocabularyRecipe(digest=vocabulary_digest(tokenizer), place=place)
+    return Step(stages.IMPORTED_VOCABULARY, f"vocabulary {named}", recipe)
 
 
 def vocabulary_digest(tokenizer: Tokenizer) -> str:

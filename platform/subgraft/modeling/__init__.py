@@ -1,1 +1,5 @@
-"""Pretrained models through transformers: building, loading, and the sides where their tables are."""
+"""Pretrained models: families, loading and saving, conditioning on a source, inference, and exports.
+
+May import base, config, subwords, data, evaluation.
+Start reading at families/family.py: what a model family is; load.py: directories and hub ids to models.
+"""

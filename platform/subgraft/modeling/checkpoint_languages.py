@@ -8,7 +8,7 @@ from subgraft.base.json_io import object_in
 from subgraft.config.corpora import Languages
 
 
-def told_languages(directory: Path) -> Languages | None:
+def checkpoint_languages(directory: Path) -> Languages | None:
     """Of a model that was made here, registered ones included, or of a published Marian of two languages."""
     recipe = object_in(directory / "record.json").get("recipe")
     recorded = recipe.get("languages") if isinstance(recipe, dict) else None

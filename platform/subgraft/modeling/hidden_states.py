@@ -17,7 +17,7 @@ def encoder_states(model: nn.Module, *, layer: int | None = None, **inputs: Any)
     return family_of(model).encoder_states(model, layer=layer, **inputs)
 
 
-def decoder_states_beside(
+def decoder_states_from_memory(
     model: nn.Module, memory: Tensor, mask: Tensor, *, layer: int | None = None, **inputs: Any
 ) -> Tensor:
     """States [B, T, d] of `input_ids` or `inputs_embeds`, beside the encoder's states [B, S, d] and their mask."""

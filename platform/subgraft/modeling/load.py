@@ -55,7 +55,7 @@ def load_model(model: Path | str, dtype: torch.dtype | None = None) -> PreTraine
         what = f"{len(missing)} weights are missing, among them {missing[0]}"
         raise UserError(what, where=str(directory), hint=_needed(kind, config))
     assert isinstance(loaded, PreTrainedModel)
-    family.put_right(loaded)
+    family.post_init(loaded)
     return loaded
 
 

@@ -9,12 +9,12 @@ from subgraft.config.conditioning import (
     CopyingName,
     CopyingSettings,
     FeatureSourceSettings,
-    OwnTextSourceSettings,
     PretrainedTextSourceSettings,
     ReadingSettings,
     SourceName,
     SourceSettings,
     TextSourceSettings,
+    TrainedTextSourceSettings,
     VariantName,
 )
 from subgraft.data.text.corpus import Corpus
@@ -55,9 +55,9 @@ def _source(
     if source == "features":
         return FeatureSourceSettings(features=_FEATURES) if corpus is None else _features(corpus, variant)
     if variant == "prepend":
-        return OwnTextSourceSettings(max_length=settings.max_length)
+        return TrainedTextSourceSettings(max_length=settings.max_length)
     if settings.shared_vocabulary:
-        return OwnTextSourceSettings(max_length=settings.max_length, encoder=settings.encoder)
+        return TrainedTextSourceSettings(max_length=settings.max_length, encoder=settings.encoder)
     encoder = settings.encoder.model_dump()
     return TextSourceSettings(vocabulary=vocabulary, max_length=settings.max_length, **encoder)
 

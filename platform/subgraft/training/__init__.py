@@ -1,1 +1,5 @@
-"""The one training loop, plain PyTorch or DeepSpeed under it, with checkpoints and exact resume."""
+"""Training: objectives (data and loss), the one training loop, engines, checkpoints, schedules, precision.
+
+May import base, config, subwords, data, evaluation, modeling.
+Start reading at loop.py: the training loop; objectives/objective.py: what an objective is.
+"""

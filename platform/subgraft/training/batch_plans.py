@@ -1,4 +1,4 @@
-"""Batch plans: batches of several sources by turns, batches that mix two sources, and batches that grow with the steps."""
+"""Batch plans: several sources by turns, two sources in each batch, and batches that grow with the steps."""
 
 from __future__ import annotations
 

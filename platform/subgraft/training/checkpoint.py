@@ -23,7 +23,7 @@ from subgraft.base import json_io
 from subgraft.base.errors import OperationalError
 from subgraft.base.files import file_digest, sync
 from subgraft.training.checkpoint_shards import Shard, ShardedTensors, collect, describe, shard_name
-from subgraft.training.tensor_shards import Part
+from subgraft.training.tensor_shards import TensorSlice
 
 TENSORS = "tensors.safetensors"
 STATE = "state.json"
@@ -70,7 +70,7 @@ class Checkpoints:
                 self._publish(step, {"step": step, **state}, {"sha256": file_digest(begun / TENSORS)})
 
     def save_shard(
-        self, step: int, tensors: Mapping[str, Tensor], parts: Mapping[str, Part], rank: int, world: int
+        self, step: int, tensors: Mapping[str, Tensor], parts: Mapping[str, TensorSlice], rank: int, world: int
     ) -> None:
         """Write what this worker has of a checkpoint, of which `publish` makes one. Tensors without a part are whole.
 
@@ -84,7 +84,7 @@ class Checkpoints:
             begun.mkdir(exist_ok=True)
             with _undone(begun / named):
                 _save_tensors(own, begun / named)
-                describe(begun, rank, world, {name: parts.get(name) or Part.whole(own[name]) for name in own})
+                describe(begun, rank, world, {name: parts.get(name) or TensorSlice.whole(own[name]) for name in own})
                 sync(begun)
 
     def publish(self, step: int, state: Mapping[str, Any], world: int) -> None:

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from subgraft.base import json_io
 from subgraft.base.files import file_digest, sync
-from subgraft.training.tensor_shards import Part
+from subgraft.training.tensor_shards import TensorSlice
 
 
 @dataclass(frozen=True)
@@ -24,15 +24,18 @@ class Shard:
     file: str
     sha256: str
     size: int
-    parts: Mapping[str, Part]
+    parts: Mapping[str, TensorSlice]
 
     @classmethod
-    def described(cls, file: Path, parts: Mapping[str, Part]) -> Shard:
+    def described(cls, file: Path, parts: Mapping[str, TensorSlice]) -> Shard:
         return cls(file.name, file_digest(file), file.stat().st_size, parts)
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> Shard:
-        parts = {name: Part(part["start"], part["stop"], tuple(part["shape"])) for name, part in given["parts"].items()}
+        parts = {
+            name: TensorSlice(part["start"], part["stop"], tuple(part["shape"]))
+            for name, part in given["parts"].items()
+        }
         return cls(given["file"], given["sha256"], given["size"], parts)
 
     def verify(self, directory: Path) -> None:
@@ -48,7 +51,7 @@ def shard_name(rank: int, world: int) -> str:
     return f"shard-{rank:05d}-of-{world:05d}.safetensors"
 
 
-def describe(directory: Path, rank: int, world: int, parts: Mapping[str, Part]) -> None:
+def describe(directory: Path, rank: int, world: int, parts: Mapping[str, TensorSlice]) -> None:
     """Write beside a finished shard what the index is to say of it."""
     file = directory / shard_name(rank, world)
     beside = file.with_suffix(".json")
@@ -76,7 +79,7 @@ class ShardedTensors(Mapping[str, Tensor]):
     def __init__(self, directory: Path, shards: Sequence[Shard]) -> None:
         """Raises ValueError where a shard is damaged, or they do not make up every tensor exactly once."""
         self._files: dict[str, Any] = {}
-        self._pieces: dict[str, list[tuple[str, Part]]] = {}
+        self._pieces: dict[str, list[tuple[str, TensorSlice]]] = {}
         for shard in shards:
             shard.verify(directory)
             self._files[shard.file] = safe_open(directory / shard.file, framework="pt")
@@ -106,7 +109,7 @@ class ShardedTensors(Mapping[str, Tensor]):
         return len(self._pieces)
 
 
-def _require_whole(name: str, parts: Sequence[Part]) -> None:
+def _require_whole(name: str, parts: Sequence[TensorSlice]) -> None:
     edges = [0, *(part.stop for part in parts)]
     if [part.start for part in parts] != edges[:-1] or {part.numel for part in parts} != {edges[-1]}:
         raise ValueError(f"its shards do not make up {name}")

@@ -20,7 +20,7 @@ from torch import Tensor
 from subgraft.base.errors import OperationalError
 from subgraft.training.checkpoint import ROOM, Checkpoints
 from subgraft.training.engine import Engine, sum_over_workers
-from subgraft.training.tensor_shards import Part
+from subgraft.training.tensor_shards import TensorSlice
 
 # Bytes of what a worker tells the others of its failure.
 _TOLD = 400
@@ -49,7 +49,7 @@ class CheckpointWriter:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._join()
 
-    def reserve(self, tensors: Mapping[str, Tensor], parts: Mapping[str, Part]) -> None:
+    def reserve(self, tensors: Mapping[str, Tensor], parts: Mapping[str, TensorSlice]) -> None:
         """Take the memory that copies of these will need, so that it shows at the start whether there is enough."""
         if self._background and self._writes(parts):
             self._copied(tensors)
@@ -72,7 +72,7 @@ class CheckpointWriter:
         step: int,
         tensors: Mapping[str, Tensor],
         kept: Mapping[str, Tensor],
-        parts: Mapping[str, Part],
+        parts: Mapping[str, TensorSlice],
         state: Mapping[str, Any],
     ) -> None:
         """Write the state after `step` updates, or begin to. All workers call it, after `due` said so.
@@ -103,7 +103,7 @@ class CheckpointWriter:
         if self._sums(failed=self._error is not None)["failed"]:
             raise self._failure()
 
-    def _writes(self, parts: Mapping[str, Part]) -> bool:
+    def _writes(self, parts: Mapping[str, TensorSlice]) -> bool:
         """Whether this worker writes anything."""
         return self._engine.rank == 0 or bool(parts)
 

@@ -23,7 +23,7 @@ from subgraft.training.engine import Batch
 from subgraft.training.objectives.distributed import rank_and_world
 from subgraft.training.optimizers import OPTIMIZERS, optimizer_arguments
 from subgraft.training.parameter_groups import ParameterRates
-from subgraft.training.tensor_shards import Part
+from subgraft.training.tensor_shards import TensorSlice
 
 # Gradients on their way between workers, in numbers: 200 MB. DeepSpeed's default is 2 GB, on every worker.
 _BUCKET = 50_000_000
@@ -104,7 +104,7 @@ class DeepSpeedEngine:
                 tensors[f"{key}.{name}"] = held if self._splits else held.reshape(self._parts[name].shape)
         return tensors
 
-    def part(self, name: str) -> Part | None:
+    def part(self, name: str) -> TensorSlice | None:
         return self._parts.get(name.partition(".")[2]) if self._splits else None
 
     def load_state(self, tensors: Mapping[str, Tensor], steps: int) -> None:
@@ -124,18 +124,18 @@ class DeepSpeedEngine:
         """Whether each worker steps on another part of the parameters."""
         return self._stage > 0 and self.world > 1
 
-    def _part(self, parameter: nn.Parameter) -> Part:
+    def _part(self, parameter: nn.Parameter) -> TensorSlice:
         """What of a parameter this worker steps on; DeepSpeed pads what does not go into equal parts."""
         shape, count = tuple(getattr(parameter, "ds_shape", parameter.shape)), _numel(parameter)
         if self._stage == 0:
-            return Part(0, count, shape)
+            return TensorSlice(0, count, shape)
         if self._stage == 3:
             size = parameter.ds_tensor.ds_numel  # type: ignore[attr-defined]
-            return Part(min(self.rank * size, count), min((self.rank + 1) * size, count), shape)
+            return TensorSlice(min(self.rank * size, count), min((self.rank + 1) * size, count), shape)
         if parameter._hp_mapping is None:  # type: ignore[attr-defined]
-            return Part(0, 0, shape)
+            return TensorSlice(0, 0, shape)
         lies = parameter._hp_mapping.lp_fragment_address  # type: ignore[attr-defined]
-        return Part(lies.start, lies.start + lies.numel, shape)
+        return TensorSlice(lies.start, lies.start + lies.numel, shape)
 
     def _held(self, parameter: nn.Parameter, key: str) -> Tensor:
         """This worker's part of what the optimizer steps on, or of a moment: flat, in place."""

@@ -31,7 +31,7 @@ def most_demanding(batches: Iterable[np.ndarray], lengths: np.ndarray, count: in
 
 
 @contextmanager
-def out_of_memory_told(
+def explain_out_of_memory(
     group: str, settings: TrainingSettings, runtime: Runtime, device: torch.device, shape: tuple[int, int] | None = None
 ) -> Iterator[None]:
     """Raise an OperationalError where memory runs out: where, how much was wanted, and which settings help.

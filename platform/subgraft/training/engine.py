@@ -13,12 +13,12 @@ from torch import Tensor, nn
 from subgraft.config.training import TrainingSettings
 from subgraft.modeling.matmul_backend import faster_products
 from subgraft.modeling.precision import autocast
-from subgraft.training.gradient_all_reduce import GradientSums
+from subgraft.training.gradient_all_reduce import GradientAllReduce
 from subgraft.training.objectives.distributed import rank_and_world
 from subgraft.training.optimizers import OPTIMIZERS, make_optimizer
 from subgraft.training.parameter_groups import ParameterRates
 from subgraft.training.row_regularization import RowUpdates
-from subgraft.training.tensor_shards import Part
+from subgraft.training.tensor_shards import TensorSlice
 
 
 class Batch(Protocol):
@@ -63,7 +63,7 @@ class Engine(Protocol):
         """
         ...
 
-    def part(self, name: str) -> Part | None:
+    def part(self, name: str) -> TensorSlice | None:
         """Which part of a tensor of the state this worker has; None where every worker has the whole one."""
         ...
 
@@ -121,7 +121,7 @@ class PlainEngine:
         rates = rates or ParameterRates()
         rates.freeze()
         self._named = {name: p for name, p in module.named_parameters() if p.requires_grad}
-        self._sums = GradientSums(list(self._named.values())) if self.world > 1 else None
+        self._sums = GradientAllReduce(list(self._named.values())) if self.world > 1 else None
         self._moments = OPTIMIZERS[settings.optimizer].moments
         self._optimizer = make_optimizer(settings, rates.groups(module))
         self._row_updates = [each.to(device) for each in row_updates if each.table.requires_grad]
@@ -176,7 +176,7 @@ class PlainEngine:
         most = max((float(count) for count in updates.values()), default=0.0)
         return {f"updates.{name}": count for name, count in updates.items() if float(count) < most}
 
-    def part(self, name: str) -> Part | None:
+    def part(self, name: str) -> TensorSlice | None:
         del name
         return None
 

@@ -36,7 +36,7 @@ class _Bucket:
         return work
 
 
-class GradientSums:
+class GradientAllReduce:
     """Of the trained parameters of a module, the same in the same order on every worker."""
 
     def __init__(self, parameters: Sequence[nn.Parameter]) -> None:

@@ -28,7 +28,7 @@ from subgraft.training.engine import Batch, Engine, add_up, sum_over_workers
 from subgraft.training.optimizers import SCHEDULES, Horizon, learning_rate
 from subgraft.training.progress import CurvePoint, Outcome, Preparation, Progress
 from subgraft.training.schedule import Data, coming, data_plan, dropout_seed, is_evaluated, steps_of
-from subgraft.training.tensor_shards import Gathered, Part, Selected
+from subgraft.training.tensor_shards import Gathered, Selected, TensorSlice
 
 # So many batches are built to find the largest by tokens; before that, only lengths of examples are known.
 CANDIDATES = 8
@@ -275,7 +275,7 @@ class Trainer:
         tensors |= _named(_PREPARATION, prepared)
         self._writer.write(self._progress.step, tensors, best, parts, asdict(self._progress))
 
-    def _parts(self, names: Iterable[str]) -> dict[str, Part]:
+    def _parts(self, names: Iterable[str]) -> dict[str, TensorSlice]:
         """Which parts this worker has of what no worker has all of."""
         found = ((name, self._engine.part(name.removeprefix(_BEST))) for name in names)
         return {name: part for name, part in found if part is not None}

@@ -13,7 +13,7 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
-class Part:
+class TensorSlice:
     """Of a tensor of `shape`, laid out flat, the numbers from `start` up to `stop`; none where these are equal."""
 
     start: int
@@ -21,7 +21,7 @@ class Part:
     shape: tuple[int, ...]
 
     @classmethod
-    def whole(cls, tensor: Tensor) -> Part:
+    def whole(cls, tensor: Tensor) -> TensorSlice:
         return cls(0, tensor.numel(), tuple(tensor.shape))
 
     @property
@@ -39,7 +39,7 @@ class Divided(Protocol):
 
     device: torch.device
 
-    def part(self, name: str) -> Part | None:
+    def part(self, name: str) -> TensorSlice | None:
         """Which part of a tensor it has; None where every worker has the whole one."""
         ...
 

@@ -69,6 +69,7 @@ def test_a_corpus_of_questions_counts_what_was_mended_and_dropped(tmp_path: Path
         "duplicate": 1,
         "held_out": 1,
         "kept": 2,
+        "near_copies": 1,
         "read": 4,
     }
     assert not corpus.monolingual

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from subgraft.config.corpora import Cleaning
 from subgraft.data.text import cleaning as cleaning_module
 from subgraft.data.text.cleaning import clean, digests, strip
-from subgraft.data.text.deduplication import Seen
+from subgraft.data.text.deduplication import SegmentDigests
 from subgraft.data.text.fields import Sides
 from subgraft.data.text.held_out import HeldOut
 
@@ -94,7 +94,7 @@ def test_first_of_equal_segments_stays_however_many_are_judged_at_once(
         HeldOut(sorted(held_out)),
         counts,
         (0, 1),
-        Seen.of([digests(known)]),
+        SegmentDigests.of([digests(known)]),
         tmp_path,
     )
     found, reasons = list(kept), Counter[str](read=400)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from subgraft.data.text import deduplication
-from subgraft.data.text.deduplication import Seen
+from subgraft.data.text.deduplication import SegmentDigests
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def small_runs(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_same_as_a_set(on_disk: bool, tmp_path: Path) -> None:
     rng = np.random.default_rng(5)
     pool = rng.integers(0, 1 << 64, size=900, dtype=np.uint64)
-    known, expected = Seen(tmp_path if on_disk else None), set[int]()
+    known, expected = SegmentDigests(tmp_path if on_disk else None), set[int]()
     for size in rng.integers(0, 80, size=60):
         some = rng.choice(pool, size=size)
         assert known.has(some).tolist() == [value in expected for value in some.tolist()]
@@ -39,13 +39,13 @@ def test_the_same_as_a_set(on_disk: bool, tmp_path: Path) -> None:
 @pytest.mark.usefixtures("small_runs")
 def test_there_are_few_runs() -> None:
     digests = np.random.default_rng(6).integers(0, 1 << 64, size=20_000, dtype=np.uint64)
-    known = Seen.of(np.array_split(digests, 500))
+    known = SegmentDigests.of(np.array_split(digests, 500))
     assert len(known) == 20_000
     assert len(known._runs) <= 10
 
 
 def test_the_smallest_and_the_largest_digest_are_digests() -> None:
     ends = np.array([0, (1 << 64) - 1, 0], dtype=np.uint64)
-    known = Seen()
+    known = SegmentDigests()
     assert known.new(ends).tolist() == [True, True, False]
     assert known.has(ends).all()

@@ -11,7 +11,7 @@ import pytest
 from subgraft.data.text import reading
 from subgraft.data.text import segments as module
 from subgraft.data.text.encoded import entries
-from subgraft.data.text.segments import Text, line_begins
+from subgraft.data.text.segments import Text, line_offsets
 
 TEXTS = [b"", b"\n", b"one", b"one\n", b"\n\none\n\ntwo", "eins\nzwei\u2028\n家\n".encode() * 9]
 
@@ -27,7 +27,7 @@ def test_files_have_what_memory_has(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "text").write_bytes(content)
     cache, found = tmp_path / "cache", list[list[int]]()
     for place in (None, cache, cache):
-        found.append(line_begins(tmp_path / "text", place).tolist())
+        found.append(line_offsets(tmp_path / "text", place).tolist())
     begins = found[0]
     assert found == [begins] * 3
     assert [content[a:b].removesuffix(b"\n") for a, b in pairwise(begins)] == (
@@ -58,5 +58,5 @@ def test_they_are_made_once_and_mapped(tmp_path: Path, monkeypatch: pytest.Monke
 def test_small_files_leave_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "LEAST_BYTES", 1000)
     (tmp_path / "text").write_bytes(TEXTS[-1])
-    assert len(line_begins(tmp_path / "text", tmp_path / "cache")) == 28
+    assert len(line_offsets(tmp_path / "text", tmp_path / "cache")) == 28
     assert not (tmp_path / "cache").exists()

@@ -12,7 +12,7 @@ from subgraft.config.settings_base import SideName
 from subgraft.embeddings.generators.domain_simulation import DomainSimulator, PseudoDomains
 from subgraft.embeddings.generators.generator_loss import GeneratorLoss
 from subgraft.embeddings.generators.network import Network, NetworkShape
-from subgraft.modeling.hidden_states import decoder_states_beside, encoder_states, input_scale
+from subgraft.modeling.hidden_states import decoder_states_from_memory, encoder_states, input_scale
 from subgraft.modeling.sequence_format import sequence_format
 from subgraft.modeling.sides import side
 from subgraft.subwords.vocabulary.alignment import NEW
@@ -94,11 +94,11 @@ def test_a_batch_has_its_own_new_tokens_first_and_others_that_stand_for_the_rest
     labels = batch.predicted.labels
     own = torch.unique(labels[(labels != IGNORED) & (labels >= size)]) - size
     assert own.tolist() == list(range(len(own)))
-    assert len(batch.new) == len(own) + 5 == len(batch.rivals.weights)
-    assert batch.rivals.weights[: len(own)].eq(0).all()
+    assert len(batch.new) == len(own) + 5 == len(batch.competing_tokens.weights)
+    assert batch.competing_tokens.weights[: len(own)].eq(0).all()
     rest = len(part.domain.new) - len(own)
-    assert batch.rivals.weights[len(own) :].numpy() == pytest.approx(np.log(rest / 5))
-    assert not set(labels[labels != IGNORED].tolist()) & set(batch.rivals.absent.tolist())
+    assert batch.competing_tokens.weights[len(own) :].numpy() == pytest.approx(np.log(rest / 5))
+    assert not set(labels[labels != IGNORED].tolist()) & set(batch.competing_tokens.absent.tolist())
 
 
 def test_all_of_a_domain_as_negatives_is_the_softmax_over_its_whole_vocabulary() -> None:
@@ -119,12 +119,12 @@ def test_all_of_a_domain_as_negatives_is_the_softmax_over_its_whole_vocabulary()
     table = torch.cat([of.input.weight, rows.of("input", of.input.weight)])
     assert of.bias is not None
     bias = torch.cat([of.bias.reshape(-1), rows.of("bias", of.bias.reshape(-1, 1)).reshape(-1)])
-    bias[batch.rivals.absent] = -torch.inf
+    bias[batch.competing_tokens.absent] = -torch.inf
     read = batch.predicted
     assert isinstance(read, Seq2SeqBatch)
     memory = encoder_states(model, input_ids=read.input_ids, attention_mask=read.attention_mask)
     embedded = table[read.decoder_input_ids] * input_scale(model, of)
-    top = decoder_states_beside(model, memory, read.attention_mask, inputs_embeds=embedded)
+    top = decoder_states_from_memory(model, memory, read.attention_mask, inputs_embeds=embedded)
     logits = top @ table.T + bias
     expected = torch.nn.functional.cross_entropy(logits.flatten(0, 1), read.labels.flatten(), reduction="sum")
     torch.testing.assert_close(found["prediction"], expected, rtol=1e-4, atol=1e-3)

@@ -12,7 +12,7 @@ from subgraft.embeddings.generators.generator import Generator, GeneratorKind, m
 from subgraft.embeddings.generators.generator_loss import GeneratorLoss
 from subgraft.embeddings.generators.resegment import Resegmenter
 from subgraft.embeddings.generators.simulation import GeneratorBatch, Simulator
-from subgraft.modeling.hidden_states import decoder_states_beside
+from subgraft.modeling.hidden_states import decoder_states_from_memory
 from subgraft.modeling.sequence_format import sequence_format
 from subgraft.modeling.sides import side
 from subgraft.training.objectives.extended_softmax import extended_cross_entropy, without_twins
@@ -145,9 +145,9 @@ def test_tokens_like_the_real_ones_are_learnt_from_as_well(name: SideName) -> No
     batch = simulator.batch(np.arange(8), epoch=3)
     assert len(batch.new) > 5
     size = len(german_tokenizer() if name == "decoder" else english_tokenizer())
-    known = batch.rivals.spelling < size
+    known = batch.competing_tokens.spelling < size
     assert known.any()
-    twins = batch.rivals.spelling[batch.new.rows]
+    twins = batch.competing_tokens.spelling[batch.new.rows]
     assert not (twins == batch.new.token_ids).any(), "no token is similar to itself"
     together = loss(batch)
     sum(together.values(), torch.zeros(())).backward()
@@ -161,7 +161,7 @@ def test_negatives_of_the_batch_are_the_new_tokens_of_all_its_sentences() -> Non
     loss = _loss("decoder", 0.0)
     own, others = (_simulator("decoder", negatives=kind).batch(np.arange(8), 3) for kind in ("sentence", "batch"))
     assert torch.equal(own.resegmented.labels, others.resegmented.labels)
-    assert others.rivals.own.all() and not own.rivals.own.all()
+    assert others.competing_tokens.own.all() and not own.competing_tokens.own.all()
     with torch.no_grad():
         assert loss(others)["prediction"] > loss(own)["prediction"]
         model, batch = loss.model, others
@@ -172,7 +172,7 @@ def test_negatives_of_the_batch_are_the_new_tokens_of_all_its_sentences() -> Non
         extended, changed = torch.cat([table, rows]), batch.resegmented
         assert isinstance(changed, Seq2SeqBatch)
         memory = model.get_encoder()(changed.input_ids, changed.attention_mask).last_hidden_state
-        states = decoder_states_beside(
+        states = decoder_states_from_memory(
             model, memory, changed.attention_mask, inputs_embeds=extended[changed.decoder_input_ids]
         )
         logits = states @ extended.T + torch.cat([bias, shift]).flatten()

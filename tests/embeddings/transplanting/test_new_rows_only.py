@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 
 from subgraft.base.errors import UserError
 from subgraft.config.settings_base import SideName
-from subgraft.embeddings.transplanting.new_rows_only import NewRowsAlone
+from subgraft.embeddings.transplanting.new_rows_only import NewRowsOnly
 from subgraft.modeling.sides import tables_of
 from subgraft.training.objectives.seq2seq import Seq2SeqBatch, Seq2SeqLoss
 from toys import bert2bert, marian, mbart, t5
@@ -41,7 +41,7 @@ def test_these_rows_are_trained_and_nothing_else_changes_by_a_bit(case: str) -> 
     before, plain = tensors(model), float(Seq2SeqLoss(model)(BATCH)["loss"].detach())
     tables = {id(table) for table in tables_of(model, sides).values()}
     names = {name for name, parameter in model.named_parameters(remove_duplicate=False) if id(parameter) in tables}
-    alone = NewRowsAlone(Seq2SeqLoss(model), dict.fromkeys(sides, NEW))
+    alone = NewRowsOnly(Seq2SeqLoss(model), dict.fromkeys(sides, NEW))
     assert float(alone(BATCH)["loss"].detach()) == pytest.approx(plain, rel=1e-6)
     trained = [parameter for parameter in alone.parameters() if parameter.requires_grad]
     assert len(trained) == count and all(len(rows) == len(NEW) for rows in trained)
@@ -67,7 +67,7 @@ def test_gradients_are_those_of_the_rows_in_the_whole_tables() -> None:
     whole, model = mbart(), mbart()
     Seq2SeqLoss(whole)(BATCH)["loss"].backward()
     expected = tables_of(whole, BOTH)["decoder.input"].grad
-    alone = NewRowsAlone(Seq2SeqLoss(model), dict.fromkeys(BOTH, NEW))
+    alone = NewRowsOnly(Seq2SeqLoss(model), dict.fromkeys(BOTH, NEW))
     alone(BATCH)["loss"].backward()
     (rows,) = alone.trained
     assert expected is not None and rows.grad is not None
@@ -76,11 +76,11 @@ def test_gradients_are_those_of_the_rows_in_the_whole_tables() -> None:
 
 def test_the_place_of_a_tokens_row_is_told() -> None:
     model = marian()
-    alone = NewRowsAlone(Seq2SeqLoss(model), {"decoder": NEW})
+    alone = NewRowsOnly(Seq2SeqLoss(model), {"decoder": NEW})
     rows, places = alone.place_of(tables_of(model, ["decoder"])["decoder.input"], torch.tensor([9, 40]))
     assert rows is alone.trained[0] and places.tolist() == [1, 3]
 
 
 def test_no_new_token_is_nothing_to_train() -> None:
     with pytest.raises(UserError, match="no token of the vocabulary is new"):
-        NewRowsAlone(Seq2SeqLoss(marian()), {"decoder": np.array([], dtype=np.int64)})
+        NewRowsOnly(Seq2SeqLoss(marian()), {"decoder": np.array([], dtype=np.int64)})

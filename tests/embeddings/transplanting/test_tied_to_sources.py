@@ -7,7 +7,7 @@ from transformers import PreTrainedModel
 
 from subgraft.config.settings_base import SideName
 from subgraft.embeddings.initialisers.mixing_matrix import MixingMatrix
-from subgraft.embeddings.transplanting.tied_to_sources import AttachedTables
+from subgraft.embeddings.transplanting.tied_to_sources import TiedToSources
 from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.modeling.sides import side
 from subgraft.subwords.vocabulary.learn import learn
@@ -51,7 +51,7 @@ def test_it_begins_as_the_model_that_it_wraps(family: str, sides: tuple[SideName
     upstream, model, matrices = grafted(family, sides)
     plain = Seq2SeqLoss(model)(BATCH)["loss"]
     before = everything(model)
-    attached = AttachedTables(Seq2SeqLoss(model), upstream, matrices)
+    attached = TiedToSources(Seq2SeqLoss(model), upstream, matrices)
     torch.testing.assert_close(attached(BATCH)["loss"], plain)
     attached.write()
     torch.testing.assert_close(everything(model), before)
@@ -61,7 +61,7 @@ def test_it_begins_as_the_model_that_it_wraps(family: str, sides: tuple[SideName
 def test_what_is_trained_is_what_is_written(family: str, sides: tuple[SideName, ...]) -> None:
     """The loss of the model as written, without what it was trained under, is the loss that was trained last."""
     upstream, model, matrices = grafted(family, sides)
-    attached = AttachedTables(Seq2SeqLoss(model), upstream, matrices)
+    attached = TiedToSources(Seq2SeqLoss(model), upstream, matrices)
     optimizer = torch.optim.SGD([p for p in attached.parameters() if p.requires_grad], lr=0.05)
     before = float(attached(BATCH)["loss"].detach())
     for _ in range(3):
@@ -78,7 +78,7 @@ def test_a_token_teaches_those_that_share_a_subword_with_it() -> None:
     """After one step on one token, its relatives' rows have moved by their share of the common upstream row."""
     upstream, model, matrices = grafted("marian", ("decoder",))
     matrix = matrices["decoder"]
-    attached = AttachedTables(Seq2SeqLoss(model), upstream, matrices)
+    attached = TiedToSources(Seq2SeqLoss(model), upstream, matrices)
     table = attached.tables["decoder_input"]
     new = [i for i in range(len(matrix)) if int(matrix.offsets[i + 1] - matrix.offsets[i]) > 1]
     token = new[0]
@@ -98,7 +98,7 @@ def test_a_token_teaches_those_that_share_a_subword_with_it() -> None:
 def test_tied_tables_are_one_and_the_models_own_is_left_alone() -> None:
     upstream, model, matrices = grafted("marian", ("decoder",))
     assert side(model, "decoder").tied
-    attached = AttachedTables(Seq2SeqLoss(model), upstream, matrices)
+    attached = TiedToSources(Seq2SeqLoss(model), upstream, matrices)
     assert list(attached.tables) == ["decoder_input"]
     assert attached.model is model
     assert not side(model, "decoder").input.weight.requires_grad

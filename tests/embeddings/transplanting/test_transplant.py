@@ -249,7 +249,7 @@ def test_the_configuration_speaks_the_new_vocabulary() -> None:
 def test_seen_rows_can_be_made_anew_too(family: str) -> None:
     model, source, target = case(family)
     old = side(model, "decoder").input.weight.clone()
-    result, reports, _ = transplant(model, source, {"decoder": target}, Method("random", keep_seen=False))
+    result, reports, _ = transplant(model, source, {"decoder": target}, Method("random", copy_shared_tokens=False))
     new = side(result, "decoder").input.weight
     for token, origin in enumerate(align(source["decoder"], target).origins.tolist()):
         same = origin >= 0 and torch.equal(new[token], old[origin])

@@ -30,8 +30,8 @@ def spelled_text(role: Role, side: SideName, unknown: int, bleu: float) -> Spell
     return SpelledText(role, side, "test", counts, scores)
 
 
-def with_gap(data: ReportData, *spelling: SpelledText, unspelled: tuple[str, ...] = ()) -> ReportData:
-    return replace(data, gap=replace(data.gap, spelling=spelling, unspelled=unspelled))
+def with_gap(data: ReportData, *spelling: SpelledText, unknown_tokens: tuple[str, ...] = ()) -> ReportData:
+    return replace(data, gap=replace(data.gap, spelling=spelling, unknown_tokens=unknown_tokens))
 
 
 def told(data: ReportData) -> list[str]:
@@ -53,7 +53,7 @@ def test_what_of_a_gain_may_be_spelling_is_said(report_data: ReportData) -> None
         spelled_text("upstream", "encoder", 80, 92.0),
         spelled_text("upstream", "decoder", 200, 87.9),
         spelled_text("downstream", "decoder", 0, 99.9),
-        unspelled=("(", "4"),
+        unknown_tokens=("(", "4"),
     )
     references, sources = told(data)
     assert "2.5 % of the tokens of the references, in 100.0 % of the sentences" in references

@@ -31,14 +31,14 @@ TEXT = TASK * 4  # so that words are frequent enough to be worth a row
 @pytest.mark.parametrize("kind", ["unigram", "wordpiece", "byte-level"])
 def test_every_way_is_measured_on_lines_that_nothing_was_learnt_on(kind: str) -> None:
     old = KINDS[kind]()
-    outlook = look_ahead(old, TEXT)
-    by_way = {way: [each for each in outlook.options if each.way == way] for way in ("extended", "trimmed", "replaced")}
-    assert outlook.old.size == len(old) and outlook.old.spelling.sentences == len(TEXT) // 10
+    preview = look_ahead(old, TEXT)
+    by_way = {way: [each for each in preview.options if each.way == way] for way in ("extended", "trimmed", "replaced")}
+    assert preview.old.size == len(old) and preview.old.spelling.sentences == len(TEXT) // 10
     (trimmed,) = by_way["trimmed"]
-    assert trimmed.size == len(old) - outlook.unused < len(old)
+    assert trimmed.size == len(old) - preview.unused < len(old)
     tokens = [each.spelling.tokens for each in by_way["extended"]]
     assert len(tokens) == 3 and tokens == sorted(tokens, reverse=True)
-    assert tokens[-1] < 0.9 * outlook.old.spelling.tokens
+    assert tokens[-1] < 0.9 * preview.old.spelling.tokens
     assert all(each.size == len(old) + each.changed for each in by_way["extended"])
     assert by_way["replaced"]
 
@@ -52,9 +52,9 @@ def test_what_is_worth_adding_is_frequent_and_is_told_with_its_old_cut() -> None
 
 
 def test_what_cannot_be_spelled_is_counted() -> None:
-    outlook = look_ahead(toys.german_tokenizer(), [*toys.german(200), *["Ω 数 dank"] * 40])
-    assert set(outlook.unspelled) == {"Ω", "数"}
-    assert outlook.old.spelling.with_unknown > 0
+    preview = look_ahead(toys.german_tokenizer(), [*toys.german(200), *["Ω 数 dank"] * 40])
+    assert set(preview.unknown_tokens) == {"Ω", "数"}
+    assert preview.old.spelling.with_unknown > 0
 
 
 def test_too_little_text_is_refused() -> None:

@@ -27,7 +27,7 @@ from subgraft.training.objectives.conditioned import (
     selection_loss,
     spans_in_target,
 )
-from subgraft.training.objectives.embedding_view import IGNORED, OwnTables
+from subgraft.training.objectives.embedding_view import IGNORED, ModelEmbeddings
 from toys import german, german_tokenizer, gpt2
 
 ENCODER = {"layers": 1, "attention_heads": 2, "dropout": 0.0}
@@ -77,7 +77,7 @@ def test_the_mixture_is_a_distribution_and_the_loss_its_likelihood(family: str, 
     assert (told.exp().sum(-1) - 1).abs().max() < 1e-12 and torch.allclose(told, told.log_softmax(-1), atol=1e-12)
     counted = batch.labels != IGNORED
     expected = -told[counted].gather(1, batch.labels[counted][:, None])[:, 0]
-    assert torch.allclose(SourcedStates(model, batch, OwnTables(model)).nats(), expected, atol=1e-10)
+    assert torch.allclose(SourcedStates(model, batch, ModelEmbeddings(model)).nats(), expected, atol=1e-10)
     assert SourcedLoss(model)(batch)["loss"].item() == pytest.approx(expected.sum().item(), abs=1e-9)
 
 

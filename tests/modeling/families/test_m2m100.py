@@ -22,7 +22,7 @@ from subgraft.embeddings.transplanting.transplant import Method
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.dropout import without_dropout
 from subgraft.modeling.families import SequenceFormat, family_named, language_code
-from subgraft.modeling.hidden_states import decoder_states_beside, encoder_states, input_scale
+from subgraft.modeling.hidden_states import decoder_states_from_memory, encoder_states, input_scale
 from subgraft.modeling.inference.translate import Translator
 from subgraft.modeling.sides import shares_table, side
 from subgraft.pipeline.stages.transfer import transfer
@@ -76,7 +76,7 @@ def test_embeddings_given_in_place_of_ids_are_scaled() -> None:
     table = side(model, "encoder").input.weight
     embedded = encoder_states(model, inputs_embeds=table[batch.input_ids] * scales[0], attention_mask=mask)
     torch.testing.assert_close(embedded[mask.bool()], memory[mask.bool()])
-    states = decoder_states_beside(model, memory, mask, input_ids=batch.decoder_input_ids)
+    states = decoder_states_from_memory(model, memory, mask, input_ids=batch.decoder_input_ids)
     decoder = side(model, "decoder")
     assert decoder.output is not None and decoder.tied and decoder.bias is None
     logits = model(batch.input_ids, mask, batch.decoder_input_ids).logits

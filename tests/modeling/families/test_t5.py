@@ -23,7 +23,7 @@ from subgraft.embeddings.transplanting.transplant import Method, weight_scale
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.dropout import without_dropout
 from subgraft.modeling.families import family_named
-from subgraft.modeling.hidden_states import decoder_states_beside, encoder_states
+from subgraft.modeling.hidden_states import decoder_states_from_memory, encoder_states
 from subgraft.modeling.inference.translate import Translator
 from subgraft.modeling.parameter_count import count_parameters
 from subgraft.modeling.sides import replace_tables, shares_table, side
@@ -63,14 +63,14 @@ def test_states_behind_a_layer_and_embeddings_are_the_models_own(tied: bool) -> 
     mask = batch.attention_mask
     whole = model(batch.input_ids, mask, batch.decoder_input_ids, output_hidden_states=True)
     memory = encoder_states(model, input_ids=batch.input_ids, attention_mask=mask)
-    states = decoder_states_beside(model, memory, mask, input_ids=batch.decoder_input_ids)
+    states = decoder_states_from_memory(model, memory, mask, input_ids=batch.decoder_input_ids)
     decoder = side(model, "decoder")
     assert decoder.output is not None and (decoder.transform is not None) == decoder.tied == tied
     scaled = states if decoder.transform is None else decoder.transform(states)
     torch.testing.assert_close(decoder.output(scaled), whole.logits, rtol=0, atol=1e-6)
     embedded = decoder.input(batch.decoder_input_ids)
-    assert torch.equal(decoder_states_beside(model, memory, mask, inputs_embeds=embedded), states)
-    first = decoder_states_beside(model, memory, mask, layer=1, input_ids=batch.decoder_input_ids)
+    assert torch.equal(decoder_states_from_memory(model, memory, mask, inputs_embeds=embedded), states)
+    first = decoder_states_from_memory(model, memory, mask, layer=1, input_ids=batch.decoder_input_ids)
     torch.testing.assert_close(first, whole.decoder_hidden_states[1])
     assert not torch.equal(first, states)
 

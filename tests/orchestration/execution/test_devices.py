@@ -57,7 +57,8 @@ def test_a_run_is_held_to_its_cores(tmp_path: Path) -> None:
 @pytest.mark.ray
 def test_ray_on_this_machine_has_no_more_cores_than_a_run_takes() -> None:
     script = (
-        "from subgraft.orchestration.execution.cluster import cluster; from subgraft.config.runtime import Runtime; import ray\n"
+        "from subgraft.orchestration.execution.cluster import cluster\n"
+        "from subgraft.config.runtime import Runtime; import ray\n"
         "with cluster(Runtime(cpus=3)): print(ray.cluster_resources()['CPU'])"
     )
     environment = {name: value for name, value in os.environ.items() if name != "RAY_ADDRESS"}

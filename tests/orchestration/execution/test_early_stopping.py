@@ -14,7 +14,7 @@ from subgraft.config.loading import load
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.interfaces.api.experiments import stopped_after
 from subgraft.interfaces.cli import main
-from subgraft.orchestration.execution.early_stopping import CHECKPOINTS, PRECISION, reached, take_over, whole_training
+from subgraft.orchestration.execution.early_stopping import CHECKPOINTS, PRECISION, full_training, reached, take_over
 from subgraft.orchestration.store.step import Step, in_order
 from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.stages import PRETRAIN, auto_precision
@@ -43,8 +43,8 @@ def come_to(store: Store, step: Step, *updates: int) -> None:
 def test_it_takes_over_what_is_not_beyond_its_end(config: Path, tmp_path: Path) -> None:
     store, whole = Store(tmp_path / "home"), pretraining(config)
     ended = pretraining(config, "pretrain.stop_after=15")
-    assert whole_training(whole) is None
-    assert ended.fingerprint != whole.fingerprint == (whole_training(ended) or ended).fingerprint
+    assert full_training(whole) is None
+    assert ended.fingerprint != whole.fingerprint == (full_training(ended) or ended).fingerprint
     take_over(store, ended)
     assert not store.work(ended).exists(), "there is nothing yet"
     come_to(store, whole, 10, 20)

@@ -282,7 +282,8 @@ def test_a_server_that_comes_back_is_used(store: Store) -> None:
 def test_a_killed_runs_record_is_completed_by_the_next(store: Store) -> None:
     program = (
         "import sys, time; from pathlib import Path\n"
-        "from subgraft.orchestration.store.store import Store; from subgraft.orchestration.tracking.tracker import Tracker\n"
+        "from subgraft.orchestration.store.store import Store\n"
+        "from subgraft.orchestration.tracking.tracker import Tracker\n"
         "store = Store(Path(sys.argv[1])); tracker = Tracker(store, 'demo', print, name='killed')\n"
         "while not tracker._outbox.delivered().open: time.sleep(0.1)\n"
         "print('ready', flush=True); time.sleep(60)"

@@ -19,7 +19,7 @@ from subgraft.data.sources.corpus_builder import build
 from subgraft.modeling import precision
 from subgraft.modeling.precision import MeasuredPrecision
 from subgraft.pipeline.recipes.training import FinetuneRecipe
-from subgraft.pipeline.stages.auto_precision import PRECISION, told_precision, with_named_precision
+from subgraft.pipeline.stages.auto_precision import PRECISION, describe_precision, with_named_precision
 from subgraft.pipeline.stages.context import Json
 from subgraft.pipeline.stages.finetune import run
 from watched import KilledError, Watched
@@ -103,7 +103,7 @@ def test_all_steps_of_a_home_take_what_was_measured_first(inputs: dict[str, Path
     later = Watched(tmp_path / "later", None)
     later.measured = first.measured
     assert with_named_precision(recipe("auto"), model, later).training.precision == OTHER[chosen]
-    assert (told_precision(later) or {})["measured_on"] == "another machine"
+    assert (describe_precision(later) or {})["measured_on"] == "another machine"
     kept.write_text("{damaged")
     damaged = Watched(tmp_path / "after-damage", None)
     damaged.measured = first.measured
@@ -164,4 +164,4 @@ def test_a_named_bf16_stays_and_is_warned_of_once_where_it_is_slow(tmp_path: Pat
 def test_a_named_precision_measures_nothing(tmp_path: Path) -> None:
     asked, context = recipe("fp32"), Watched(tmp_path / "work", None)
     assert with_named_precision(asked, upstream("marian").model, context) is asked
-    assert not context.work.exists() and told_precision(context) is None
+    assert not context.work.exists() and describe_precision(context) is None

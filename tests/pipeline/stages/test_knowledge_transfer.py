@@ -43,14 +43,15 @@ CONFIG = tiny(
 OTHERS = (
     "systems=[{name: without, vocabulary: upstream}, {name: single, pretraining: none},"
     " {name: task, pretraining: downstream-vocabulary},"
-    " {name: independent, initialiser: random, keep_seen: false, tables_first: 0.5}]"
+    " {name: independent, initialiser: random, copy_shared_tokens: false, embeddings_only_fraction: 0.5}]"
 )
 
 JOINT = "systems=[{name: without, vocabulary: upstream}, {name: joint, pretraining: joint-vocabulary}]"
 WORD2VEC = "systems=[{name: word2vec, initialiser: word2vec}]"
 # Systems whose stages look into the model for themselves.
 TRAINED = (
-    "systems=[{name: distilled, initialiser: token-distillation}, {name: attached, initialiser: avg, attached: true}]",
+    "systems=[{name: distilled, initialiser: token-distillation},"
+    " {name: attached, initialiser: avg, tie_to_sources: true}]",
     "token_distillation_training={max_steps: 2, batch_size: 300, max_length: 40, precision: fp32, dev_sentences: 2}",
 )
 

@@ -78,7 +78,7 @@ def finetune(
     made: Made,
     rare: RareTokenSettings | None,
     die_at: int | None = None,
-    keep_seen: bool = True,
+    copy_shared_tokens: bool = True,
     attached: bool = False,
     share: float | None = None,
 ) -> dict[str, torch.Tensor]:
@@ -99,8 +99,8 @@ def finetune(
         training=training,
         seed=1,
         fast_tables=DECODER,
-        new_rows=NewRows(sides=DECODER, keep_seen=keep_seen) if rare else None,
-        attached=DECODER if attached else (),
+        new_rows=NewRows(sides=DECODER, copy_shared_tokens=copy_shared_tokens) if rare else None,
+        tie_to_sources=DECODER if attached else (),
         first_phase=FirstPhase(share=share, sides=DECODER) if share else None,
     )
     out = place / "out"
@@ -144,7 +144,7 @@ def test_where_no_system_was_kept_all_subwords_are_new(
 ) -> None:
     best_is_last(monkeypatch)
     setting = RareTokenSettings(below=10**6, learning_rate_factor=0.0)
-    distance = moved(made, finetune(tmp_path, made, setting, keep_seen=False))
+    distance = moved(made, finetune(tmp_path, made, setting, copy_shared_tokens=False))
     target = Bundle.load(made.inputs["model"]).decoder
     assert (distance[[i for i, entry in enumerate(target.entries) if entry is not None]] == 0).all()
     assert distance[target.special["eos"]] > 0

@@ -20,7 +20,7 @@ LANGUAGES = Languages(source="en", target="de")
 def drawn(work: Path, seed: int | None, beam: int | None = None) -> Translations:
     context = SimpleNamespace(work=work, progress=lambda *told: None)
     bundle = Bundle(marian(), english_tokenizer(), german_tokenizer())
-    return self_translation.own_translations(bundle, english(6), LANGUAGES, beam, context, "train", seed=seed)
+    return self_translation.self_translations(bundle, english(6), LANGUAGES, beam, context, "train", seed=seed)
 
 
 def test_what_is_drawn_follows_from_the_seed_also_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,8 +26,8 @@ CONFIG = tiny(
       - {name: task, pretraining: downstream-vocabulary}
       - {name: joint, pretraining: joint-vocabulary}
       - {name: sampled, vocabulary: upstream, pretraining: sampled}
-      - {name: independent, initialiser: random, keep_seen: false, tables_first: 0.5}
-      - {name: attached, initialiser: mean, attached: true}
+      - {name: independent, initialiser: random, copy_shared_tokens: false, embeddings_only_fraction: 0.5}
+      - {name: attached, initialiser: mean, tie_to_sources: true}
       - {name: distilled, initialiser: token-distillation}
       - {name: matched, initialiser: likelihood-matching, starts_from: patt}
     """,

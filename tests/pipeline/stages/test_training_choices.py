@@ -22,7 +22,7 @@ from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.recipes.training import PretrainRecipe
-from subgraft.pipeline.stages.selected_weights import CURVE, kept_weights
+from subgraft.pipeline.stages.selected_weights import CURVE, selected_weights
 
 SHORT = "pretrain.epochs=4"
 # Dev BLEU is zero for so short a training, so it would keep the weights of the beginning.
@@ -76,7 +76,7 @@ def test_the_weights_that_are_kept_are_those_that_the_settings_choose(
         sign = -1.0 if kept == "chrf" else 1.0
         best = points[-1] if kept is None else min(points, key=lambda point: sign * float(point["values"][kept]))
         assert record.summary["best_step"] == best["step"]
-        assert kept_weights(store.path(step), select).step == best["step"]  # type: ignore[arg-type]
+        assert selected_weights(store.path(step), select).step == best["step"]  # type: ignore[arg-type]
     assert "bleu" not in (store.path(pipeline.report) / "report.md").read_text().split("Kept:")[1].split(",")[0].lower()
 
 

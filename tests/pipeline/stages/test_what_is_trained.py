@@ -79,7 +79,7 @@ def settings(**changed: Any) -> FinetuneSettings:
 
 
 def finetune(
-    place: Path, given: Given, training: FinetuneSettings, die_at: int | None = None, keep_seen: bool = True
+    place: Path, given: Given, training: FinetuneSettings, die_at: int | None = None, copy_shared_tokens: bool = True
 ) -> tuple[Weights, dict[str, Json]]:
     """The weights after a finetuning, or after one that went on where it was killed, and what its record says."""
     about_new = training.train == "new-rows" or training.rare_tokens is not None
@@ -88,7 +88,7 @@ def finetune(
         training=training,
         seed=1,
         fast_tables=given.sides if training.rate_of_tables is not None else (),
-        new_rows=NewRows(sides=given.sides, keep_seen=keep_seen) if about_new else None,
+        new_rows=NewRows(sides=given.sides, copy_shared_tokens=copy_shared_tokens) if about_new else None,
     )
     out = place / "out"
     out.mkdir(parents=True, exist_ok=True)
@@ -131,7 +131,7 @@ def test_new_rows_are_trained_and_all_else_stays_to_the_byte(given: Given, tmp_p
 
 
 def test_where_no_system_was_kept_all_but_special_tokens_are_new(given: Given, tmp_path: Path) -> None:
-    finetune(tmp_path, given, settings(train="new-rows"), keep_seen=False)
+    finetune(tmp_path, given, settings(train="new-rows"), copy_shared_tokens=False)
     before, after = whole(given.inputs["model"]), whole(tmp_path / "out")
     special = sorted(given.model.decoder.special_ids)
     others = np.setdiff1d(np.arange(len(given.model.decoder)), special)

@@ -142,7 +142,7 @@ def test_the_same_text_gives_the_same_vocabulary_in_another_process() -> None:
         environment = os.environ | {
             "PYTHONHASHSEED": threads,
             "RAYON_NUM_THREADS": threads,
-            "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent.parent / "support"), *sys.path]),
+            "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2] / "support"), *sys.path]),
         }
         command = [sys.executable, "-c", PROGRAM]
         return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout

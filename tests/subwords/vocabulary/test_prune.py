@@ -160,7 +160,7 @@ for kind in KINDS:
 
 def test_the_same_text_gives_the_same_vocabulary_in_another_process() -> None:
     here = Path(__file__).parent
-    path = os.pathsep.join([str(here), str(here.parent / "support"), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([str(here), str(here.parents[1] / "support"), os.environ.get("PYTHONPATH", "")])
     environment = os.environ | {"PYTHONHASHSEED": "7", "PYTHONPATH": path}
     made = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, check=True, capture_output=True, text=True)
     assert made.stdout.split() == [pruned(kind).fingerprint for kind in KINDS]

@@ -11,7 +11,7 @@ from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.spelling import (
     Spelling,
     byte_tokens,
-    given_back,
+    round_trip,
     spelling,
     spells,
     unspelled_characters,
@@ -31,15 +31,15 @@ def test_unknown_tokens_and_the_sentences_that_have_one() -> None:
     assert found.tokens == sum(map(len, ids))
     assert found.unknown == sum(line.count(3) for line in ids) > 0
     assert found.with_unknown == 2
-    assert found.given_back == 2
+    assert found.round_trip == 2
     assert found.byte_tokens == 0
     assert found.unknown_share == found.unknown / found.tokens
-    assert (found.with_unknown_share, found.given_back_share) == (0.5, 0.5)
+    assert (found.with_unknown_share, found.round_trip_share) == (0.5, 0.5)
     assert spells(SMALL, TEXT) == [True, False, True, False]
 
 
 def test_what_cannot_be_spelled_is_gone_after_decoding() -> None:
-    assert given_back(SMALL, TEXT)[:2] == ["a bc", "a c"]
+    assert round_trip(SMALL, TEXT)[:2] == ["a bc", "a c"]
 
 
 def test_a_text_in_parts_counts_as_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,7 +55,7 @@ def test_bytes_spell_what_subwords_do_not() -> None:
     assert found.unknown == found.with_unknown == 0
     assert found.byte_tokens == len("你".encode())
     assert found.byte_share == found.byte_tokens / found.tokens
-    assert found.given_back == 1
+    assert found.round_trip == 1
     assert spells(WITH_BYTES, [line]) == [True]
 
 
@@ -63,7 +63,7 @@ def test_the_bytes_of_a_byte_level_vocabulary_are_no_fallback() -> None:
     vocabulary = byte_level(german(60), 280)
     assert byte_tokens(vocabulary) == frozenset()
     found = spelling(vocabulary, ["dank 你 freund"])
-    assert (found.unknown, found.byte_tokens, found.given_back) == (0, 0, 1)
+    assert (found.unknown, found.byte_tokens, found.round_trip) == (0, 0, 1)
 
 
 def test_a_whole_word_is_unknown_to_wordpiece() -> None:
@@ -81,4 +81,4 @@ def test_characters_that_are_lost_by_frequency() -> None:
 def test_no_text_has_no_shares() -> None:
     nothing = spelling(SMALL, [])
     assert nothing == Spelling()
-    assert (nothing.unknown_share, nothing.given_back_share, nothing.tokens_per_sentence) == (0, 0, 0)
+    assert (nothing.unknown_share, nothing.round_trip_share, nothing.tokens_per_sentence) == (0, 0, 0)

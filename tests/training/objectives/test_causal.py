@@ -24,7 +24,7 @@ from subgraft.training.objectives.causal import (
     padding_of,
     separator_of,
 )
-from subgraft.training.objectives.embedding_view import IGNORED, OwnTables
+from subgraft.training.objectives.embedding_view import IGNORED, ModelEmbeddings
 from subgraft.training.objectives.objective import Examples
 from subgraft.training.objectives.single_stack import StackBatch, StackExample, StackLoss, StackStates, collate
 from toys import german, german_tokenizer, gpt2
@@ -99,12 +99,12 @@ def test_the_loss_is_that_of_transformers(examples: Examples[StackExample]) -> N
 
 def test_no_state_knows_what_comes_after_it() -> None:
     model, batch = gpt2(), _batch(_stream(), range(1))
-    states = StackStates(model, batch, OwnTables(model)).top
+    states = StackStates(model, batch, ModelEmbeddings(model)).top
     for place in (3, 11, 23):
         ids = batch.input_ids.clone()
         ids[0, place] = (ids[0, place] + 7) % len(TOKENIZER)
         changed = StackBatch(ids, batch.attention_mask, batch.labels)
-        moved = (StackStates(model, changed, OwnTables(model)).top != states).any(dim=-1)[0]
+        moved = (StackStates(model, changed, ModelEmbeddings(model)).top != states).any(dim=-1)[0]
         assert not moved[:place].any() and moved[place]
 
 
@@ -153,7 +153,7 @@ def test_a_generator_s_prediction_is_that_of_a_model_with_its_rows_in_the_tables
         ids, labels = batch.resegmented.input_ids[0], batch.resegmented.labels  # type: ignore[attr-defined]
         states = loss.model.get_submodule("transformer")(inputs_embeds=rows[ids][None]).last_hidden_state
         logits: Tensor = states @ rows.T
-        known = batch.rivals.spelling < len(TOKENIZER)
+        known = batch.competing_tokens.spelling < len(TOKENIZER)
         assert not known.any(), "merging and splitting make no token that is there already"
         expected = cross_entropy(logits[0], labels[0], ignore_index=IGNORED, reduction="sum")
         torch.testing.assert_close(loss(batch)["prediction"], expected, rtol=1e-4, atol=1e-4)

@@ -10,7 +10,7 @@ import torch
 from new_vocabularies import LANGUAGES, upstream
 from subgraft.config.training import FinetuneSettings
 from subgraft.training.objectives import dev_scores
-from subgraft.training.objectives.dev_scores import DevScores, dev_engine, told_dev_engine
+from subgraft.training.objectives.dev_scores import DevScores, describe_dev_engine, dev_engine
 
 PAIRS = [("thank you.", "dank."), ("friend.", "freund."), ("house and land.", "haus land.")]
 
@@ -22,9 +22,9 @@ def _settings(**given: Any) -> FinetuneSettings:
 def test_ctranslate2_writes_where_it_can_and_scores_are_the_same() -> None:
     bundle = upstream("marian")
     assert dev_engine(_settings(), bundle.model) == "ctranslate2"
-    assert told_dev_engine(_settings(), bundle.model) == {"dev_engine": "ctranslate2"}
+    assert describe_dev_engine(_settings(), bundle.model) == {"dev_engine": "ctranslate2"}
     slow = _settings(dev_engine="transformers")
-    assert dev_engine(slow, bundle.model) == "transformers" and told_dev_engine(slow, bundle.model) == {}
+    assert dev_engine(slow, bundle.model) == "transformers" and describe_dev_engine(slow, bundle.model) == {}
     with torch.random.fork_rng():
         found = [DevScores(bundle, PAIRS, LANGUAGES, settings)() for settings in (_settings(), slow)]
     assert found[0] == pytest.approx(found[1], abs=1e-4)

@@ -42,7 +42,7 @@ def _is_learnt_by(learning: str, system: Mapping[str, Any]) -> bool:
 # rows are trained before the finetuning. Elsewhere they are in no experiment, and in no fingerprint.
 _ONLY_FOR: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
     **{facts.training: partial(_is_learnt_by, learning) for learning, facts in LEARNINGS.items()},
-    "rows_first_training": lambda system: bool(system.get("rows_first")),
+    "embedding_warmup_training": lambda system: bool(system.get("embedding_warmup")),
 }
 # Where a search names the initialisers of its trials.
 _SEARCHED = ("space", "initialiser")

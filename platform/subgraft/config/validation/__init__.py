@@ -1,1 +1,1 @@
-"""TODO."""
+"""Checks between settings that no single setting can make alone."""

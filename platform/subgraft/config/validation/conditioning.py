@@ -59,9 +59,9 @@ def _require_whole(experiment: Comparison, system: System) -> None:
     """What is new of a source is trained from the first step, with all that is not frozen."""
     training = system.finetuning(experiment.finetune)
     parts = {
-        "attached": system.attached,
-        "tables_first": system.tables_first,
-        "rows_first": system.rows_first,
+        "tie_to_sources": system.tie_to_sources,
+        "embeddings_only_fraction": system.embeddings_only_fraction,
+        "embedding_warmup": system.embedding_warmup,
         "text": system.text,
         "rare_tokens": training.rare_tokens,
         f"train: {training.train}": training.train != "all",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from subgraft.config.comparison import Comparison
-from subgraft.config.initialiser_registry import LEARNINGS, facts_of, names_with
+from subgraft.config.initialiser_registry import LEARNINGS, initialiser_info, names_with
 from subgraft.config.models import families_for
 from subgraft.config.search import require_searchable
 from subgraft.config.synthetic import TextUse
@@ -28,7 +28,7 @@ from subgraft.config.validation.upstream import (
 def require_width_of_table(experiment: Comparison) -> None:
     """A checkpoint's width is not known before it is there."""
     width = experiment.static_embeddings.dimensions
-    unmapped = [system.name for system in experiment.systems if facts_of(system.initialiser).as_they_are]
+    unmapped = [system.name for system in experiment.systems if initialiser_info(system.initialiser).as_they_are]
     if unmapped and experiment.upstream.checkpoint is None and width not in (None, experiment.model.width_of_rows):
         raise ValueError(
             f"system {unmapped[0]} takes static embeddings as they are: static_embeddings.dimensions is {width}, "
@@ -62,7 +62,7 @@ def require_layer(experiment: Comparison) -> None:
         )
 
 
-def require_own_translations(experiment: Comparison) -> None:
+def require_self_translations(experiment: Comparison) -> None:
     """A model has translations of its own before it is finetuned only if it was pretrained to translate."""
     if not experiment.learns("likelihood-matching"):
         return
@@ -78,8 +78,8 @@ def require_own_translations(experiment: Comparison) -> None:
 
 def require_text_to_read(experiment: Comparison) -> None:
     """Systems that read the domain's text need some, of a side that can be read so."""
-    if experiment.rows_first_training is None and any(system.rows_first for system in experiment.systems):
-        raise ValueError("systems with rows_first need rows_first_training")
+    if experiment.embedding_warmup_training is None and any(system.embedding_warmup for system in experiment.systems):
+        raise ValueError("systems with embedding_warmup need embedding_warmup_training")
     if any(system.text for system in experiment.systems):
         experiment.finetune.require_share_of_batch()
     text, continues = experiment.downstream.text, TASKS[experiment.task].finetuned_on.continues
@@ -113,7 +113,7 @@ def _require_reverse_model(experiment: Comparison, where: str) -> None:
 def _readings(experiment: Comparison) -> Iterator[tuple[str, TextUse]]:
     """How systems read text, and where they say so."""
     for system in experiment.systems:
-        for name, use in (("text", system.text), ("rows_first", system.rows_first)):
+        for name, use in (("text", system.text), ("embedding_warmup", system.embedding_warmup)):
             if use is not None:
                 yield f"system {system.name}: {name}: {use}", use
 
@@ -203,15 +203,15 @@ def _require_continuable(experiment: Comparison, kinds: Sequence[str]) -> None:
         raise ValueError(f"evaluation.metrics compare outputs with references, which {task} does not have")
     if experiment.search is not None and set(experiment.search.objectives) != {"dev_bits_per_character"}:
         raise ValueError(f"search.objectives: of {task} a search measures dev_bits_per_character alone")
-    if learnt := [system.name for system in experiment.systems if facts_of(system.initialiser).learnt_by]:
+    if learnt := [system.name for system in experiment.systems if initialiser_info(system.initialiser).learnt_by]:
         raise ValueError(f"system {learnt[0]} learns its rows on pairs, which {task} does not have")
 
 
 def require_changing_tables(experiment: Comparison) -> None:
     by_step = [name for name in _BY_STEP if getattr(experiment.finetune, name)]
-    if by_step and (phased := [system.name for system in experiment.systems if system.tables_first]):
+    if by_step and (phased := [system.name for system in experiment.systems if system.embeddings_only_fraction]):
         raise ValueError(
-            f"system {phased[0]}: tables_first splits finetuning in two, so finetune.{by_step[0]} does not apply"
+            f"system {phased[0]}: embeddings_only_fraction splits finetuning, so finetune.{by_step[0]} does not apply"
         )
     for system in experiment.systems:
         require_something_trained(system, experiment.finetune)
@@ -236,9 +236,13 @@ def require_whole_models(experiment: Comparison) -> None:
         return
     for system in experiment.systems:
         train = system.finetuning(experiment.finetune).train
-        if system.attached or system.rows_first or train in ("new-rows", "adapters"):
+        if system.tie_to_sources or system.embedding_warmup or train in ("new-rows", "adapters"):
             told = (
-                "is attached" if system.attached else "has rows_first" if system.rows_first else f"has train: {train}"
+                "has tie_to_sources"
+                if system.tie_to_sources
+                else "has embedding_warmup"
+                if system.embedding_warmup
+                else f"has train: {train}"
             )
             raise ValueError(f"system {system.name} {told}, which runtime.zero_stage 3 cannot train: use 2")
 
@@ -305,6 +309,6 @@ CHECKS = (
     require_trainable_network,
     require_learnable_rows,
     require_layer,
-    require_own_translations,
+    require_self_translations,
     require_text_to_read,
 )

@@ -17,7 +17,7 @@ from subgraft.data.sources.resolved_corpus import ResolvedSource
 from subgraft.data.sources.squad import Pairing
 from subgraft.data.text.cleaning import chunks, clean, digests
 from subgraft.data.text.corpus import Corpus
-from subgraft.data.text.deduplication import Seen
+from subgraft.data.text.deduplication import SegmentDigests
 from subgraft.data.text.fields import text_places
 from subgraft.data.text.held_out import HeldOut
 
@@ -124,7 +124,7 @@ _REPORT_EVERY = 10_000
 SPLIT = "train"
 
 
-def build_beside(
+def build_monolingual_corpus(
     sides: Mapping[TextSide, Sequence[SideText]],
     pairs: Corpus,
     identity: Mapping[str, object],
@@ -175,8 +175,8 @@ def _held_out(pairs: Corpus) -> HeldOut:
     )
 
 
-def _training(pairs: Corpus, side: TextSide, folder: Path) -> Seen:
-    return Seen.of(map(digests, chunks((line,) for line in pairs.lines(SPLIT, side))), folder)
+def _training(pairs: Corpus, side: TextSide, folder: Path) -> SegmentDigests:
+    return SegmentDigests.of(map(digests, chunks((line,) for line in pairs.lines(SPLIT, side))), folder)
 
 
 def _reported(texts: Sequence[SideText], side: TextSide, progress: Progress | None) -> Iterator[str]:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from subgraft.base.digest_cache import NotedDigests
+from subgraft.base.digest_cache import DigestCache
 from subgraft.data.text.batches import Batches, BatchPlan, compose
 from subgraft.data.text.mapped_arrays import MappedArrays
 
@@ -39,7 +39,7 @@ class BatchFiles:
         if len(costs) < self.least:
             return costs
         made_of = {"format": _FORMAT, "what": "costs", "type": costs.dtype.str, "content": _digest(costs)}
-        types, digests = {"costs": costs.dtype.type}, NotedDigests(self.folder)
+        types, digests = {"costs": costs.dtype.type}, DigestCache(self.folder)
         arrays = MappedArrays(self.folder, made_of, types, digests, "writes the same lengths")
         return arrays.made_by(lambda files: costs.tofile(files["costs"]))["costs"]
 
@@ -51,7 +51,7 @@ class BatchFiles:
         made_of |= {"seed": plan.seed, "epoch": epoch}
         number = np.int32 if len(plan.lengths) <= np.iinfo(np.int32).max else np.int64
         types = {"order": number, "starts": np.int64, "ends": np.int64}
-        arrays = MappedArrays(self.folder, made_of, types, NotedDigests(self.folder), "composes the same batches")
+        arrays = MappedArrays(self.folder, made_of, types, DigestCache(self.folder), "composes the same batches")
         return Batches(**arrays.made_by(lambda files: _write(files, plan, epoch, number)))
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from subgraft.config.corpora import Cleaning
-from subgraft.data.text.deduplication import Seen
+from subgraft.data.text.deduplication import SegmentDigests
 from subgraft.data.text.fields import Sides
 from subgraft.data.text.held_out import HeldOut, folded
 
@@ -65,7 +65,7 @@ def clean(
     held_out: HeldOut,
     counts: Counter[str],
     texts: Sequence[int],
-    elsewhere: Seen | None = None,
+    elsewhere: SegmentDigests | None = None,
     folder: Path | None = None,
 ) -> Iterator[Sides]:
     """The stripped segments that pass every rule; `counts` gets "read", "kept" and one entry per rule that struck.
@@ -76,7 +76,7 @@ def clean(
     elsewhere, duplicate; "near_copies" are the held-out segments that the kept ones are much like. Memory does not grow
     with the segments, but for digests where no folder is given.
     """
-    judge = _Judge(cleaning, held_out, elsewhere or Seen(), Seen(folder))
+    judge = _Judge(cleaning, held_out, elsewhere or SegmentDigests(), SegmentDigests(folder))
     for some in chunks(segments):
         counts["read"] += len(some)
         stripped = [strip(cells, counts) for cells in some]
@@ -125,8 +125,8 @@ class _Judge:
 
     cleaning: Cleaning
     held_out: HeldOut
-    elsewhere: Seen
-    known: Seen
+    elsewhere: SegmentDigests
+    known: SegmentDigests
 
     @property
     def _compares(self) -> bool:

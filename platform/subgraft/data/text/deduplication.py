@@ -16,7 +16,7 @@ import numpy as np
 AT_ONCE = 1 << 22
 
 
-class Seen:
+class SegmentDigests:
     """A set of digests, uint64, which are spread evenly, as those of a hash function are.
 
     folder: where long runs lie, in files without a name: a killed process leaves nothing. None: in memory.
@@ -27,7 +27,7 @@ class Seen:
         self._runs: list[np.ndarray] = []
 
     @classmethod
-    def of(cls, digests: Iterable[np.ndarray], folder: Path | None = None) -> Seen:
+    def of(cls, digests: Iterable[np.ndarray], folder: Path | None = None) -> SegmentDigests:
         """Those of some arrays [n]."""
         seen = cls(folder)
         for some in digests:

@@ -24,7 +24,7 @@ import numpy as np
 import tokenizers
 
 from subgraft.base import json_io
-from subgraft.base.digest_cache import NotedDigests
+from subgraft.base.digest_cache import DigestCache
 from subgraft.base.threads import allowed_threads
 from subgraft.data.text.mapped_arrays import RECORD, MappedArrays
 from subgraft.data.text.segments import Text
@@ -111,7 +111,7 @@ def _in_memory(texts: Sequence[str], encoder: Encoder) -> Encoded:
 
 
 def _cached(text: Text, cache: Path, encoder: Encoder) -> Encoded:
-    digests = NotedDigests(cache.parent)
+    digests = DigestCache(cache.parent)
     source = {"text": digests.of(text.path), "tokenizer": encoder.digest, "fingerprint": encoder.fingerprint}
     # The library cuts text too, and its next version may do it otherwise.
     made_of = {"format": _FORMAT, "tokenizers": tokenizers.__version__, **source}

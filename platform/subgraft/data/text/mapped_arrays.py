@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 from subgraft.base import json_io
-from subgraft.base.digest_cache import NotedDigests
+from subgraft.base.digest_cache import DigestCache
 from subgraft.base.files import file_digest, sync_tree
 from subgraft.base.locks import Lock
 
@@ -41,7 +41,7 @@ class MappedArrays:
     folder: Path
     made_of: Mapping[str, object]
     types: Mapping[str, type[np.generic]]
-    digests: NotedDigests
+    digests: DigestCache
     doing: str
 
     @property

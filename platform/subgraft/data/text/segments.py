@@ -9,7 +9,7 @@ from typing import overload
 
 import numpy as np
 
-from subgraft.base.digest_cache import NotedDigests
+from subgraft.base.digest_cache import DigestCache
 from subgraft.data.text import reading
 from subgraft.data.text.batches import evenly_spaced_places
 from subgraft.data.text.mapped_arrays import MappedArrays, mapped
@@ -69,7 +69,7 @@ class Text(Sequence[str]):
 
     @cached_property
     def _begins(self) -> np.ndarray:
-        return line_begins(self.path, self.cache)
+        return line_offsets(self.path, self.cache)
 
 
 class Pairs(Sequence[tuple[str, str]]):
@@ -127,11 +127,11 @@ _SCANNED_AT_ONCE = 1 << 24
 _NEW_LINE = 10
 
 
-def line_begins(path: Path, cache: Path | None) -> np.ndarray:
+def line_offsets(path: Path, cache: Path | None) -> np.ndarray:
     """Where each line begins, and the end of the last [n + 1]. cache: of encoded text, where there is one."""
     if cache is None or path.stat().st_size < LEAST_BYTES:
         return np.concatenate(list(_found(path)))
-    digests = NotedDigests(cache.parent)
+    digests = DigestCache(cache.parent)
     made_of = {"format": _FORMAT, "what": "where lines begin", "text": digests.of(path)}
     doing = "finds where the lines of the same text begin"
     arrays = MappedArrays(cache, made_of, {"begins": np.int64}, digests, doing)

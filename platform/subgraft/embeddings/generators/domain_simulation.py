@@ -22,7 +22,7 @@ from subgraft.subwords.vocabulary.entry import Mark
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.learning_errors import TooLargeError
 from subgraft.subwords.vocabulary.tokenizer import NOWHERE, Tokenizer
-from subgraft.training.objectives.extended_softmax import Rivals
+from subgraft.training.objectives.extended_softmax import CompetingTokens
 from subgraft.training.objectives.objective import GeneratorView
 
 
@@ -101,7 +101,7 @@ class DomainSimulator(SimulatedBatches):
 
     def collected(
         self, results: Sequence[Resegmentation], rng: np.random.Generator
-    ) -> tuple[list[list[int]], TokenPieces, Rivals]:
+    ) -> tuple[list[list[int]], TokenPieces, CompetingTokens]:
         """Beside the batch's own new tokens others of the domain, which stand for all the rest of them."""
         domain, size, known = self.domain, len(self._tokenizer), self._places
         own = sorted({known[token] for result in results for token in result.new})
@@ -118,7 +118,7 @@ class DomainSimulator(SimulatedBatches):
         read = torch.tensor(sorted({token for tokens in changed for token in tokens}), dtype=torch.long)
         absent = domain.absent[~torch.isin(domain.absent, read)]
         spelling = size + torch.arange(len(places))
-        return changed, domain.pieces.take(places), Rivals(takes_part, spelling, absent, weights)
+        return changed, domain.pieces.take(places), CompetingTokens(takes_part, spelling, absent, weights)
 
 
 def _joined(parts: Sequence[Resegmentation], size: int) -> Resegmentation:

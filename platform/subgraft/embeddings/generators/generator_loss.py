@@ -48,7 +48,7 @@ class GeneratorLoss(nn.Module):
     def forward(self, batch: GeneratorBatch) -> dict[str, Tensor]:
         model, view, smoothing = self.model, self._view, self._smoothing
         rows = self.generator.rows(side(model, view.side), batch.new)
-        tables = ExtendedTables(model, view.side, rows, batch.rivals)
+        tables = ExtendedTables(model, view.side, rows, batch.competing_tokens)
         predicting = view.states(model, batch.predicted, tables)
         losses = {"prediction": tables.cross_entropy(predicting.top, batch.predicted.labels, smoothing)}
         if not self.weights["distillation"]:

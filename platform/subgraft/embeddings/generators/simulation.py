@@ -24,7 +24,7 @@ from subgraft.embeddings.generators.resegment import Resegmentation, Resegmenter
 from subgraft.subwords.similar_tokens.finder import Relation, SimilarTokenFinder, related_subwords
 from subgraft.subwords.vocabulary.entry import Entry
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.extended_softmax import Rivals
+from subgraft.training.objectives.extended_softmax import CompetingTokens
 from subgraft.training.objectives.objective import Body, GeneratorView, TokenBatch
 
 
@@ -56,7 +56,7 @@ class GeneratorBatch:
     resegmented: TokenBatch
     predicted: TokenBatch
     new: Any
-    rivals: Rivals
+    competing_tokens: CompetingTokens
     spans: SpanPairs
 
     @property
@@ -70,8 +70,8 @@ class GeneratorBatch:
     def to(self, device: torch.device | str) -> GeneratorBatch:
         original, resegmented = self.original.to(device), self.resegmented.to(device)
         predicted = resegmented if self.predicted is self.resegmented else self.predicted.to(device)
-        new, rivals, spans = self.new.to(device), self.rivals.to(device), self.spans.to(device)
-        return GeneratorBatch(original, resegmented, predicted, new, rivals, spans)
+        new, competing_tokens, spans = self.new.to(device), self.competing_tokens.to(device), self.spans.to(device)
+        return GeneratorBatch(original, resegmented, predicted, new, competing_tokens, spans)
 
 
 class SimulatedBatches(ABC):
@@ -97,7 +97,7 @@ class SimulatedBatches(ABC):
         bodies = [view.body(example) for example in examples]
         rngs = [np.random.default_rng([self._seed, epoch, int(index), 1]) for index in indices]
         results = [self.resegment(body.tokens, rng, self._room(body)) for body, rng in zip(bodies, rngs, strict=True)]
-        changed, new, rivals = self.collected(results, rngs[0])
+        changed, new, competing_tokens = self.collected(results, rngs[0])
         rebuilt = [view.rebuilt(example, body) for example, body in zip(examples, changed, strict=True)]
         read = [view.corrupted(example, rng) for example, rng in zip(rebuilt, rngs, strict=True)]
         resegmented = view.collate(rebuilt)
@@ -107,7 +107,7 @@ class SimulatedBatches(ABC):
             resegmented,
             view.collate(read) if hides else resegmented,
             new,
-            rivals,
+            competing_tokens,
             span_pairs(results, [body.begins for body in bodies]),
         )
 
@@ -118,7 +118,7 @@ class SimulatedBatches(ABC):
     @abstractmethod
     def collected(
         self, results: Sequence[Resegmentation], rng: np.random.Generator
-    ) -> tuple[list[list[int]], Any, Rivals]:
+    ) -> tuple[list[list[int]], Any, CompetingTokens]:
         """The sentences' tokens, where ids of V and above count the batch's new ones; these; and who competes where."""
 
     def _room(self, body: Body) -> int | None:
@@ -156,10 +156,10 @@ class Simulator(SimulatedBatches):
 
     def collected(
         self, results: Sequence[Resegmentation], rng: np.random.Generator
-    ) -> tuple[list[list[int]], Any, Rivals]:
+    ) -> tuple[list[list[int]], Any, CompetingTokens]:
         del rng
         new, changed = number_new(results, self._size)
-        return changed, self._similar(list(new)), rivals(results, new, self._ids, self._size, self._negatives)
+        return changed, self._similar(list(new)), competing_tokens(results, new, self._ids, self._size, self._negatives)
 
 
 def resegmenter(
@@ -181,20 +181,20 @@ def number_new(results: Sequence[Resegmentation], size: int) -> tuple[dict[Simul
     return new, [[t if t < size else size + new[r.new[t - size]] for t in r.tokens] for r in results]
 
 
-def rivals(
+def competing_tokens(
     results: Sequence[Resegmentation],
     new: Mapping[SimulatedToken, int],
     ids: Mapping[Entry, int],
     size: int,
     negatives: Negatives,
-) -> Rivals:
+) -> CompetingTokens:
     """Which of the batch's new tokens compete where: a sentence's own, or all of the batch."""
     own = np.full((len(results), len(new)), negatives == "batch")
     for row, result in enumerate(results):
         own[row, [new[token] for token in result.new]] = True
     spelled: dict[Entry, int] = {}
     spelling = [ids.get(token.entry, size + spelled.setdefault(token.entry, len(spelled))) for token in new]
-    return Rivals.of(torch.from_numpy(own), torch.tensor(spelling, dtype=torch.long))
+    return CompetingTokens.of(torch.from_numpy(own), torch.tensor(spelling, dtype=torch.long))
 
 
 def span_pairs(results: Sequence[Resegmentation], begins: Sequence[int]) -> SpanPairs:

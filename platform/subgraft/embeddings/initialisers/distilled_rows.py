@@ -13,7 +13,7 @@ from subgraft.base.errors import UserError
 from subgraft.embeddings.generators.metadata import table_digest
 from subgraft.embeddings.initialisers.new_rows import NewRows, Request
 from subgraft.embeddings.initialisers.subword_mean import mix_subwords
-from subgraft.embeddings.initialisers.token_tensors import load_beside, save_beside
+from subgraft.embeddings.initialisers.token_tensors import load_token_tensors, save_token_tensors
 from subgraft.modeling.sides import Side
 from subgraft.subwords.similar_tokens.finder import count_fallbacks
 from subgraft.subwords.similar_tokens.token_subwords import subwords
@@ -50,12 +50,12 @@ class DistilledRows:
         tensors = {"tokens": self.tokens, "rows": self.rows, **self.others}
         record = {"model": self.model, "upstream": self.vocabulary}
         record |= {"method": self.method} if self.method != _FIRST_METHOD else {}
-        save_beside(directory, _NAME, self.tokenizer, tensors, record)
+        save_token_tensors(directory, _NAME, self.tokenizer, tensors, record)
 
     @classmethod
     def load(cls, directory: Path) -> DistilledRows:
         """Raises UserError where `directory` holds none, or none that this version can read."""
-        tokenizer, tensors, record = load_beside(directory, _NAME, "distilled rows", _MEND)
+        tokenizer, tensors, record = load_token_tensors(directory, _NAME, "distilled rows", _MEND)
         tokens, rows, method = tensors.pop("tokens"), tensors.pop("rows"), record.get("method", _FIRST_METHOD)
         return cls(tokenizer, tokens, rows, record["model"], record["upstream"], method, tensors)
 

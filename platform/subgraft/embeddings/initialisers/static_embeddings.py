@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from subgraft.base.errors import UserError
-from subgraft.embeddings.initialisers.token_tensors import load_beside, not_of_its_vocabulary, save_beside
+from subgraft.embeddings.initialisers.token_tensors import load_token_tensors, not_of_its_vocabulary, save_token_tensors
 from subgraft.subwords.vocabulary.entry import Entry
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
@@ -48,12 +48,12 @@ class StaticEmbeddings:
 
     def save(self, directory: Path) -> None:
         tensors = {"vectors": self.vectors, "known": self.known}
-        save_beside(directory, _NAME, self.tokenizer, tensors, {"settings": self.settings})
+        save_token_tensors(directory, _NAME, self.tokenizer, tensors, {"settings": self.settings})
 
     @classmethod
     def load(cls, directory: Path) -> StaticEmbeddings:
         """Raises UserError where `directory` holds none, or none that this version can read."""
-        tokenizer, tensors, record = load_beside(directory, _NAME, _WHAT, HOW_TO_MAKE)
+        tokenizer, tensors, record = load_token_tensors(directory, _NAME, _WHAT, HOW_TO_MAKE)
         if tensors["known"].shape != (len(tokenizer),) or len(tensors["vectors"]) != len(tokenizer):
             raise not_of_its_vocabulary(_WHAT, directory)
         return cls(tokenizer, tensors["vectors"].float(), tensors["known"].to(torch.bool), record["settings"])

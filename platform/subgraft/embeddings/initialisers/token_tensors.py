@@ -18,7 +18,7 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 _FORMAT = 1
 
 
-def save_beside(
+def save_token_tensors(
     directory: Path, name: str, tokenizer: Tokenizer, tensors: Mapping[str, Tensor], record: Mapping[str, Any]
 ) -> None:
     """Write the vocabulary, NAME.safetensors, and NAME.json with the record and what it belongs to."""
@@ -31,10 +31,10 @@ def save_beside(
     (directory / f"{name}.json").write_text(json.dumps(whole, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
-def load_beside(
+def load_token_tensors(
     directory: Path, name: str, what: str, hint: str
 ) -> tuple[Tokenizer, dict[str, Tensor], dict[str, Any]]:
-    """The vocabulary, the tensors and the record that `save_beside` wrote; `what` they are is for messages.
+    """The vocabulary, the tensors and the record that `save_token_tensors` wrote; `what` they are is for messages.
 
     Raises UserError where there are none, or none that this version can read.
     """

@@ -21,7 +21,7 @@ from subgraft.embeddings.learned_rows.span_pairs import SpanBatch
 from subgraft.embeddings.transplanting.transplant import Method, graft
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.dropout import without_dropout
-from subgraft.modeling.hidden_states import decoder_states_beside, encoder_states, input_scale
+from subgraft.modeling.hidden_states import decoder_states_from_memory, encoder_states, input_scale
 from subgraft.modeling.sides import side as side_of
 from subgraft.subwords.similar_tokens.token_subwords import spelled_by
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -104,14 +104,14 @@ class LikelihoodMatchingLoss(nn.Module):
     def _teacher(self, read: Seq2SeqBatch, memory: Tensor) -> tuple[Tensor, Tensor]:
         decoder = side_of(self.model, "decoder")
         assert decoder.output is not None
-        states = decoder_states_beside(self.model, memory, read.attention_mask, input_ids=read.decoder_input_ids)
+        states = decoder_states_from_memory(self.model, memory, read.attention_mask, input_ids=read.decoder_input_ids)
         bias = None if decoder.bias is None else decoder.bias.reshape(-1)
         return self._token_likelihoods(states, read.labels, decoder.output.weight, bias, "teacher")
 
     def _student(self, read: Seq2SeqBatch, memory: Tensor) -> tuple[Tensor, Tensor]:
         tables = self.student_tables()
         embedded = F.embedding(read.decoder_input_ids, tables["input"]) * self.embed_scale
-        states = decoder_states_beside(self.model, memory, read.attention_mask, inputs_embeds=embedded)
+        states = decoder_states_from_memory(self.model, memory, read.attention_mask, inputs_embeds=embedded)
         output = tables.get("output", tables["input"])
         return self._token_likelihoods(states, read.labels, output, tables.get("bias"), "student")
 

@@ -19,7 +19,7 @@ from subgraft.embeddings.initialisers.subword_mean import mix_subwords
 from subgraft.embeddings.learned_rows.segmentation_pairs import SegmentationBatch
 from subgraft.embeddings.transplanting.transplant import table_over
 from subgraft.modeling.dropout import without_dropout
-from subgraft.modeling.hidden_states import decoder_states_beside, encoder_states, input_scale
+from subgraft.modeling.hidden_states import decoder_states_from_memory, encoder_states, input_scale
 from subgraft.modeling.sides import Side
 from subgraft.subwords.similar_tokens.token_subwords import spelled_by
 from subgraft.subwords.vocabulary.alignment import align
@@ -80,9 +80,9 @@ class TokenDistillationLoss(nn.Module):
         with torch.no_grad():
             memory = encoder_states(self.model, input_ids=batch.teacher.input_ids, attention_mask=mask)
             ids = batch.teacher.decoder_input_ids
-            teacher = decoder_states_beside(self.model, memory, mask, layer=layer, input_ids=ids)
+            teacher = decoder_states_from_memory(self.model, memory, mask, layer=layer, input_ids=ids)
         embedded = self.embed(batch.student.decoder_input_ids)
-        return teacher, decoder_states_beside(self.model, memory, mask, layer=layer, inputs_embeds=embedded)
+        return teacher, decoder_states_from_memory(self.model, memory, mask, layer=layer, inputs_embeds=embedded)
 
     def _encoder(self, batch: SegmentationBatch) -> tuple[Tensor, Tensor]:
         layer, before, after = self._settings.layer, batch.teacher, batch.student

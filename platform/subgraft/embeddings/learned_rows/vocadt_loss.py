@@ -26,7 +26,7 @@ from subgraft.modeling.sides import shares_table, side
 from subgraft.subwords.vocabulary.alignment import align
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.cross_entropy import linear_cross_entropy
-from subgraft.training.objectives.embedding_view import OwnTables, counted_states
+from subgraft.training.objectives.embedding_view import ModelEmbeddings, counted_states
 from subgraft.training.objectives.seq2seq import Seq2SeqLoss
 
 
@@ -77,7 +77,7 @@ class AdaptedTables:
     """The tables of adapters on the sides that have one, the model's own elsewhere: what an objective reads by."""
 
     def __init__(self, model: PreTrainedModel, tables: Mapping[SideName, Mapping[str, Tensor]]) -> None:
-        self._model, self._own, self._tables = model, OwnTables(model), tables
+        self._model, self._own, self._tables = model, ModelEmbeddings(model), tables
 
     def extends(self, name: SideName) -> bool:
         return name in self._tables
@@ -116,9 +116,9 @@ class VocadtLoss(nn.Module):
 
     def forward(self, batch: Any) -> dict[str, Tensor]:
         tables = {name: adapter() for name, adapter in self.adapters.items()}
-        lexicon = AdaptedTables(self.model, {name: tables[of] for name, of in self._sides.items()})
-        states = self.loss.states(batch, lexicon).top
-        return {"loss": lexicon.cross_entropy(states, batch.labels, self.loss.label_smoothing)}
+        embedding_view = AdaptedTables(self.model, {name: tables[of] for name, of in self._sides.items()})
+        states = self.loss.states(batch, embedding_view).top
+        return {"loss": embedding_view.cross_entropy(states, batch.labels, self.loss.label_smoothing)}
 
     def adapter(self, name: SideName) -> Adapter:
         """The adapter of a side's tables."""

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from subgraft.base.errors import UserError
-from subgraft.config.initialiser_registry import facts_of
+from subgraft.config.initialiser_registry import initialiser_info
 from subgraft.config.settings_base import SideName
 from subgraft.embeddings.generators.metadata import check_origin, origin_of
 from subgraft.embeddings.initialisers.new_rows import NewRows, Request
@@ -74,7 +74,7 @@ def remake(
 ) -> NewRows:
     """Rows of upstream subwords, made by the method as if the upstream side had none of them."""
     whole = side(model, name)
-    if facts_of(require_known(method.name)).trained and method.generator is not None:
+    if initialiser_info(require_known(method.name)).trained and method.generator is not None:
         origin = origin_of(method.generator, name)
         check_origin(origin, whole.input.weight, source.fingerprint, str(method.generator))
     reduced = source.without(entries)

@@ -22,7 +22,7 @@ from subgraft.embeddings.transplanting.tied_to_sources import name_of
 from subgraft.modeling.sides import tables_of
 
 
-class NewRowsAlone(nn.Module):
+class NewRowsOnly(nn.Module):
     """A loss over a model of which the rows of some tokens are trained: of input, output and a bias that is trained.
 
     loss: a module that holds the model as `model`, which is frozen here.  tokens: of each side, ids [n], ascending.

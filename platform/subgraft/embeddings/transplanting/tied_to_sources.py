@@ -23,7 +23,7 @@ from subgraft.embeddings.initialisers.mixing_matrix import PARTS, MixingMatrix
 from subgraft.modeling.sides import Side, side
 
 
-class AttachedTables(nn.Module):
+class TiedToSources(nn.Module):
     """A loss over a model some of whose tables are mixtures of upstream rows, plus a rest.
 
     loss: a module that holds the model as `model`.  upstream: the model whose rows the matrices mix.

@@ -29,7 +29,7 @@ class Method:
     """How unseen tokens get their rows: a name of `initialisers.METHODS`, and what it needs.
 
     generator: directory of a trained one, where the method needs any.  max_similar: for avg.  seed: of random kinds.
-    keep_seen: whether seen tokens keep their rows; else the method makes the rows of all tokens that are not special.
+    copy_shared_tokens: whether seen tokens keep their embeddings; else the method makes all but the special tokens'.
     static: directories of static embeddings of each side's new vocabulary, where the method's facts name any.
     distilled: directory of distilled rows, a folder a side, for what is learnt beforehand.
     """
@@ -38,7 +38,7 @@ class Method:
     generator: Path | None = None
     max_similar: int = 10
     seed: int = 0
-    keep_seen: bool = True
+    copy_shared_tokens: bool = True
     static: Mapping[SideName, Path] = field(default_factory=dict)
     distilled: Path | None = None
 
@@ -152,7 +152,7 @@ def _grafts(
 def graft(model: PreTrainedModel, name: SideName, source: Tokenizer, target: Tokenizer, method: Method) -> Graft:
     """The tables of one side over the target vocabulary; the model stays as it is."""
     upstream = side(model, name)
-    alignment = align(source, target) if method.keep_seen else special_alone(align(source, target), target)
+    alignment = align(source, target) if method.copy_shared_tokens else special_alone(align(source, target), target)
     entries = [entry for token in alignment.unseen if (entry := target.entries[token]) is not None]
     request = Request(
         side=upstream,

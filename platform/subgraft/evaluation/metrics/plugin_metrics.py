@@ -17,7 +17,7 @@ from subgraft.evaluation.metrics.scores import Score, check_parallel
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 
 
-def own_metric(name: str) -> Plugin:
+def plugin_metric(name: str) -> Plugin:
     """The metric that a package offers under this name. Raises UserError where none does, as on another machine."""
     if name not in offered(METRICS):
         known = ", ".join(offered(METRICS)) or "none"
@@ -26,7 +26,7 @@ def own_metric(name: str) -> Plugin:
     return offered(METRICS)[name]
 
 
-def own_statistics(
+def plugin_statistics(
     metric: Plugin, sources: Sequence[str] | None, hypotheses: Sequence[str], references: Sequence[str], language: str
 ) -> FloatArray:
     """Statistics [n, 2] of each sentence: its score, and one. Raises UserError where the function does otherwise."""
@@ -42,7 +42,7 @@ def own_statistics(
     return np.stack([scores, np.ones_like(scores)], axis=1)
 
 
-def own_score(metric: Plugin, statistics: FloatArray) -> Score:
+def plugin_score(metric: Plugin, statistics: FloatArray) -> Score:
     """The mean over sentences, signed with the package that computed it."""
     sums = statistics.sum(axis=0)
     return Score(metric.name, float(sums[0] / sums[1]), f"{metric.name}|mean|{metric.package.replace(' ', ':')}")

@@ -147,15 +147,15 @@ class BitsByClass:
         borders = common_ends(old[1], new[1], length)
         by_character = spread(ends, bits.tolist(), length)
         found: list[list[int]] = [[] for _ in borders]
-        unspelled = [False] * len(borders)
+        unknown_tokens = [False] * len(borders)
         for token, end in zip(*new, strict=True):
             if end != NOWHERE:
                 found[int(np.searchsorted(borders, end))].append(token)
         for token, end in zip(*old, strict=True):
             if end != NOWHERE and token == self._upstream.special.get("unk"):
-                unspelled[int(np.searchsorted(borders, end))] = True
+                unknown_tokens[int(np.searchsorted(borders, end))] = True
         start = 0
-        for border, tokens, lost in zip(borders, found, unspelled, strict=True):
+        for border, tokens, lost in zip(borders, found, unknown_tokens, strict=True):
             name, rarest = (CLASSES.index(UNSPELLED), []) if lost else self._rarest(tokens)
             self._stretches.add(name, border - start, float(by_character[start:border].sum()), rarest)
             start = border

@@ -68,7 +68,7 @@ class TransferSummary:
 class Forgetting:
     """BLEU on the upstream test set, by the finetuned model and by the one that it began with, where that is one.
 
-    statistics: of BLEU's sentences, as `evaluation.metrics.sentence_statistics` gives them [sentences, counts].
+    statistics: of BLEU's sentences, see `metrics.sentence_statistics` [sentences, counts].
     """
 
     after: Score
@@ -97,8 +97,8 @@ class SystemResult:
     """One system of the comparison under one seed: its test outputs, scores, and what it took.
 
     hypotheses: outputs for the report's sources, in order.
-    scores: by metric name ("BLEU", "TER"), as `evaluation.metrics.scores.corpus_scores` gives them for these hypotheses.
-    statistics: by metric name, as `evaluation.metrics.sentence_statistics` gives them [sentences, counts]; taking them takes long.
+    scores: by metric name ("BLEU", "TER"), see `metrics.scores.corpus_scores`.
+    statistics: by metric name, see `metrics.sentence_statistics` [sentences, counts]; taking them takes long.
     curve: dev evaluations by rising step.  kept_step: that of the weights that were kept, which all else is of.
     tokens_per_sentence: mean target length of the test references in the system's vocabulary, end of sentence included.
     characters_per_token: mean length of those tokens, the end of sentence left out.
@@ -231,7 +231,7 @@ class SubwordGap:
     downstream_tokens_per_sentence: float
     examples: tuple[SegmentationExample, ...] = ()
     spelling: tuple[SpelledText, ...] = ()
-    unspelled: tuple[str, ...] = ()
+    unknown_tokens: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -306,7 +306,7 @@ class ReportData:
         return any(corpus.generated for corpus in self.corpora)
 
     @property
-    def own_metrics(self) -> tuple[str, ...]:
+    def plugin_metrics(self) -> tuple[str, ...]:
         """Names of metrics of a user's own, by which all systems were scored."""
         found = [[name for name in system.statistics if name not in METRICS] for system in self.systems]
         return tuple(name for name in found[0] if all(name in names for names in found)) if found else ()

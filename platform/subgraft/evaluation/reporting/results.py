@@ -98,7 +98,7 @@ def _spelled_scores(data: ReportData) -> list[Table]:
 
 def _other_scores(data: ReportData, systems: Sequence[SystemSummary]) -> Table:
     """The other metrics, and those of a user's own, without a column for the seeds."""
-    metrics = [*(metric for metric in METRICS if metric not in MAIN_METRICS), *data.own_metrics]
+    metrics = [*(metric for metric in METRICS if metric not in MAIN_METRICS), *data.plugin_metrics]
     columns = [Column("system", "left"), *(column for metric in metrics for column in _score_columns(metric))]
     body = [
         [_name(system, data), *(cell for metric in metrics for cell in _score_cells(system, metric)[1:])]

@@ -95,7 +95,7 @@ def summarise(data: ReportData) -> tuple[SystemSummary, ...]:
         raise UserError("there are no results to report")
     for system in data.systems:
         check_parallel(system.hypotheses, data.references, f"{system.name}, seed {system.seed}")
-    by_metric = {metric: _summarise_metric(data, metric) for metric in (*METRICS, *data.own_metrics)}
+    by_metric = {metric: _summarise_metric(data, metric) for metric in (*METRICS, *data.plugin_metrics)}
     return tuple(
         _summarise_system(data, data.results(name), {metric: by_metric[metric][name] for metric in by_metric})
         for name in data.system_names

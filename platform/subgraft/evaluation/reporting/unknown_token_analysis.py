@@ -52,7 +52,7 @@ def _about(data: ReportData, side: str, tested: Sequence[SpelledText]) -> Text |
         return text(Span(lost, "strong"), f". {who} do not see them.")
     ceiling = upstream.scores["BLEU"].value
     reached = downstream.scores["BLEU"].value if downstream else 100.0
-    characters = f", which lacks {' '.join(data.gap.unspelled)}" if data.gap.unspelled else ""
+    characters = f", which lacks {' '.join(data.gap.unknown_tokens)}" if data.gap.unknown_tokens else ""
     return text(
         Span(lost, "strong"),
         f"{characters}. A perfect model with it would reach BLEU {fixed(ceiling)}, one with the downstream vocabulary "
@@ -91,7 +91,7 @@ def _cells(spelled: SpelledText) -> list[str]:
         f"{count(counts.unknown)} ({percent(counts.unknown_share)})",
         percent(counts.with_unknown_share),
         percent(counts.byte_share),
-        percent(counts.given_back_share),
+        percent(counts.round_trip_share),
         *scores,
     ]
 

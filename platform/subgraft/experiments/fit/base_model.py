@@ -9,7 +9,7 @@ from typing import Any
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import SideName, VocabularyKind
-from subgraft.modeling.checkpoint_languages import told_languages
+from subgraft.modeling.checkpoint_languages import checkpoint_languages
 from subgraft.modeling.families import family_of
 from subgraft.modeling.hub import read_config, require_model
 from subgraft.modeling.tokenizers import load_tokenizers
@@ -18,7 +18,7 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True)
-class GivenModel:
+class BaseModelFacts:
     """named: as the user gave it.  checkpoint: as a configuration names it, a directory or a hub id."""
 
     named: str
@@ -28,7 +28,7 @@ class GivenModel:
     tokenizers: dict[SideName, Tokenizer]
 
     @classmethod
-    def find(cls, named: str, local: str) -> GivenModel:
+    def find(cls, named: str, local: str) -> BaseModelFacts:
         """local: where it is, or its hub id. Raises UserError for a model that cannot be fitted with pairs."""
         directory = require_model(local)
         config = read_config(directory)
@@ -70,7 +70,7 @@ class GivenModel:
 
     def languages(self, given: Languages | None) -> Languages:
         """Those that were given, else those that the model's files name. Raises UserError where neither says."""
-        found = given or told_languages(self.directory)
+        found = given or checkpoint_languages(self.directory)
         if found is None:
             hint = "Give --languages SOURCE-TARGET, as in en-fr; of models with language codes as in en_XX-fr_XX."
             raise UserError("the model does not say what languages it is for", where=self.named, hint=hint)

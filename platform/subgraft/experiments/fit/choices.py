@@ -70,7 +70,7 @@ LARGE, LARGE_RATE = 30_000_000, 0.2
 TEXT: TextUse | None = None
 # What the own vocabulary's new rows alone are trained on before that. With trained tables it is worth nothing that can
 # be seen (the same section); with frozen ones it is, but nothing here freezes them.
-ROWS_FIRST: TextUse | None = None
+EMBEDDING_WARMUP: TextUse | None = None
 # The dev score that picks the weights: with few pairs bits are best long before translations are.
 SELECT: SelectName = "chrf"
 
@@ -86,7 +86,7 @@ class Choice:
     """What a fit does. learning_rate, embedding_learning_rate: of the own vocabulary; old_rate: of the old one.
 
     sentences: of dev and test that are scored; all where None.  text: what is made of text without translations,
-    and read beside the pairs.  rows_first: the same, for new rows alone before that.
+    and read beside the pairs.  embedding_warmup: the same, for new rows alone before that.
     """
 
     initialiser: InitialiserName
@@ -99,7 +99,7 @@ class Choice:
     old_rate: float
     sentences: int | None
     text: TextUse | None
-    rows_first: TextUse | None
+    embedding_warmup: TextUse | None
 
     @property
     def evaluate_at(self) -> tuple[int, ...]:
@@ -125,7 +125,7 @@ def choose(pairs: int, parameters: int, *, quick: bool, text: bool = False) -> C
         old_rate=rate * OLD_RATE,
         sentences=QUICK_SENTENCES if quick else None,
         text=TEXT if text else None,
-        rows_first=ROWS_FIRST if text else None,
+        embedding_warmup=EMBEDDING_WARMUP if text else None,
     )
 
 

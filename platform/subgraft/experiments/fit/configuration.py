@@ -7,7 +7,7 @@ from pathlib import Path
 
 from subgraft.config.corpora import Languages
 from subgraft.config.tasks import TaskName
-from subgraft.experiments.fit.base_model import GivenModel
+from subgraft.experiments.fit.base_model import BaseModelFacts
 from subgraft.experiments.fit.choices import SELECT, Choice
 
 # The systems' names. The first is what the other is compared with.
@@ -29,7 +29,7 @@ class Configuration:
     """Everything that a fit's configuration says."""
 
     name: str
-    model: GivenModel
+    model: BaseModelFacts
     languages: Languages
     vocabulary_size: int
     choice: Choice
@@ -84,7 +84,7 @@ downstream:
 
     def _systems(self) -> str:
         text = f", text: {self.choice.text}" if self.choice.text else ""
-        first = f", rows_first: {self.choice.rows_first}" if self.choice.rows_first else ""
+        first = f", embedding_warmup: {self.choice.embedding_warmup}" if self.choice.embedding_warmup else ""
         return f"""
 # Each vocabulary with the learning rate that suits it: under the other's rate either would look worse than it is.
 systems:

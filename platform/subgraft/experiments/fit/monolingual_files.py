@@ -12,7 +12,7 @@ from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning
 from subgraft.data.text import reading
 from subgraft.data.text.cleaning import clean, digests, dropped_in_words, near_copies_in_words
-from subgraft.data.text.deduplication import Seen
+from subgraft.data.text.deduplication import SegmentDigests
 from subgraft.data.text.held_out import HeldOut
 from subgraft.experiments.fit.split import Split
 
@@ -41,7 +41,7 @@ def read_text(paths: Sequence[Path], pairs: Split, cleaning: Cleaning) -> Target
     counts: Counter[str] = Counter()
     read = ((line,) for line in chain.from_iterable(map(reading.lines, paths)))
     held_out = HeldOut((*pairs.dev, *pairs.test))
-    known = Seen.of([digests((target,) for _, target in pairs.train)])
+    known = SegmentDigests.of([digests((target,) for _, target in pairs.train)])
     lines = tuple(line for (line,) in clean(read, cleaning, held_out, counts, (0,), known))
     found = TargetText(lines, counts)
     if not lines:

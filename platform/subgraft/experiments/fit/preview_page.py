@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from subgraft.evaluation.reporting.drawing import drawing, looks, png
 from subgraft.experiments.fit.choices import INITIALISER
 from subgraft.experiments.fit.sentence_cost import SentenceCost
-from subgraft.experiments.fit.vocabulary_preview import EXAMPLES, Option, Outlook
+from subgraft.experiments.fit.vocabulary_preview import EXAMPLES, Option, VocabularyPreview
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 _WAYS = ("as it is", "trimmed", "extended", "replaced")
 
 
-def render(outlook: Outlook, cost: SentenceCost | None, continues: bool) -> RenderableType:
+def render(preview: VocabularyPreview, cost: SentenceCost | None, continues: bool) -> RenderableType:
     """Everything that is known before a training; costs where the model could be timed."""
     from rich.console import Group
     from rich.text import Text
 
-    unknown, with_unknown = outlook.old.spelling.unknown_share, outlook.old.spelling.with_unknown_share
-    lost = " ".join(outlook.unspelled) or "none"
+    unknown, with_unknown = preview.old.spelling.unknown_share, preview.old.spelling.with_unknown_share
+    lost = " ".join(preview.unknown_tokens) or "none"
     told = (
-        f"{outlook.lines:,} lines; every tenth is held out, and figures are of these. Of their tokens {unknown:.2%} "
-        f"are unknown to the model, in {with_unknown:.1%} of the lines, and {outlook.old.spelling.byte_share:.2%} are "
+        f"{preview.lines:,} lines; every tenth is held out, and figures are of these. Of their tokens {unknown:.2%} "
+        f"are unknown to the model, in {with_unknown:.1%} of the lines, and {preview.old.spelling.byte_share:.2%} are "
         f"single bytes. Characters that it cannot spell: {lost}."
     )
     dropped = (
-        f"Worth dropping: {outlook.unused:,} of {outlook.old.size:,} ({outlook.unused / outlook.old.size:.0%}), which "
-        f"the text never uses, such as {' '.join(outlook.common_unused) or 'none'}."
+        f"Worth dropping: {preview.unused:,} of {preview.old.size:,} ({preview.unused / preview.old.size:.0%}), which "
+        f"the text never uses, such as {' '.join(preview.common_unused) or 'none'}."
     )
     sizes = (
         f"Extensions hold subwords that the text has {EXAMPLES} times or more, as a new embedding wants so many "
@@ -41,11 +41,11 @@ def render(outlook: Outlook, cost: SentenceCost | None, continues: bool) -> Rend
         f"{EXAMPLES}; by itself it also adds what the text has twice, so that a larger --add is possible there. The "
         "largest vocabulary that replaces the old one is the size that suits so much text, or the largest it gives."
     )
-    advice = Text(recommended(outlook.lines, continues))
-    return Group(Text(told), _options(outlook, cost), Text(sizes), _worth(outlook), Text(dropped), advice)
+    advice = Text(recommended(preview.lines, continues))
+    return Group(Text(told), _options(preview, cost), Text(sizes), _worth(preview), Text(dropped), advice)
 
 
-def _options(outlook: Outlook, cost: SentenceCost | None) -> RenderableType:
+def _options(preview: VocabularyPreview, cost: SentenceCost | None) -> RenderableType:
     from rich.box import SIMPLE_HEAD
 
     from subgraft.base.terminal import Sheet
@@ -56,8 +56,8 @@ def _options(outlook: Outlook, cost: SentenceCost | None) -> RenderableType:
     table = Sheet(*headings, title="What the text would take", names=2, **narrow)
     for column in table.columns[1:]:
         column.justify = "right"
-    for option in outlook.options:
-        table.add_row(*_cells(option, outlook.old, cost))
+    for option in preview.options:
+        table.add_row(*_cells(option, preview.old, cost))
     return table
 
 
@@ -72,15 +72,15 @@ def _cells(option: Option, old: Option, cost: SentenceCost | None) -> list[str]:
     return cells
 
 
-def _worth(outlook: Outlook) -> RenderableType:
+def _worth(preview: VocabularyPreview) -> RenderableType:
     from rich.text import Text
 
     from subgraft.base.terminal import Sheet
 
-    if not outlook.worth:
+    if not preview.worth:
         return Text("Worth adding: nothing, as the text has none a hundred times.")
     table = Sheet("subword", "count", "now cut as", "tokens saved", title="Most worth adding")
-    for each in outlook.worth:
+    for each in preview.worth:
         table.add_row(Text(each.piece), f"{each.count:,}", Text(" ".join(each.cut)), f"{each.saved:,}")
     return table
 
@@ -99,14 +99,14 @@ def _plain_numbers(panel: Axes) -> None:
     panel.xaxis.set_minor_formatter(plain if high < 10 * low else NullFormatter())
 
 
-def picture(outlook: Outlook) -> bytes:
+def picture(preview: VocabularyPreview) -> bytes:
     """A PNG: tokens of a line over the size of the vocabulary, each way by itself."""
     with drawing(7.0, 4.2) as figure:
         panel = figure.add_subplot()
         drawn = looks(_WAYS, baseline=_WAYS[0])
         for way in _WAYS:
             points = sorted(
-                (each.size, each.spelling.tokens_per_sentence) for each in outlook.options if each.way == way
+                (each.size, each.spelling.tokens_per_sentence) for each in preview.options if each.way == way
             )
             if points:
                 look = drawn[way]

@@ -15,7 +15,7 @@ from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.config.tasks import TASKS
-from subgraft.experiments.fit.base_model import GivenModel
+from subgraft.experiments.fit.base_model import BaseModelFacts
 from subgraft.experiments.fit.choices import Choice, choose
 from subgraft.experiments.fit.configuration import OLD, OWN, Configuration, Machine, task_of
 from subgraft.experiments.fit.duration import training_time
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 class Asked:
     """What the user asked for. languages: None where the model is to tell."""
 
-    model: GivenModel
+    model: BaseModelFacts
     pairs: tuple[Path, Path]
     languages: Languages | None
     out: Path
@@ -132,7 +132,7 @@ class Fit:
         self._folder.write_text(splits, sides if sides[0] != sides[1] else ("source", "target"))
         self._folder.write_configuration(configuration.yaml())
         session = Session(load(self._folder.configuration, Experiment), self._folder.out)
-        for line in session.unspelled():
+        for line in session.unknown_tokens():
             self._say(line)
         self._show_choice(choice, measured)
         return session

@@ -9,7 +9,7 @@ from itertools import chain
 from subgraft.base.errors import UserError
 from subgraft.config.settings_base import VocabularyKind
 from subgraft.evaluation.reporting.numbers import fixed, percent
-from subgraft.experiments.fit.base_model import GivenModel
+from subgraft.experiments.fit.base_model import BaseModelFacts
 from subgraft.experiments.fit.choices import SIZES, vocabulary_size
 from subgraft.experiments.fit.parallel_files import Pair
 from subgraft.subwords.vocabulary.compare import Gap, compare
@@ -48,7 +48,7 @@ class Measured:
             yield f"it cuts the most of {examples}"
 
 
-def measure(model: GivenModel, pairs: Sequence[Pair], beside: Sequence[str] = ()) -> Measured:
+def measure(model: BaseModelFacts, pairs: Sequence[Pair], beside: Sequence[str] = ()) -> Measured:
     """Learn a vocabulary of the size that suits the training text, and compare it with the model's on the pairs.
 
     beside: more text of the target language, which vocabularies are learnt on too.

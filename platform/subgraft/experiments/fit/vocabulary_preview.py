@@ -41,7 +41,7 @@ class Option:
 
 
 @dataclass(frozen=True)
-class Worth:
+class VocabularyGain:
     """A subword worth adding: how often the text has it, how it is cut now, and how many tokens it saves."""
 
     piece: str
@@ -54,7 +54,7 @@ class Worth:
 
 
 @dataclass(frozen=True)
-class Outlook:
+class VocabularyPreview:
     """lines: all of the text.  options: the vocabulary as it is comes first.  worth: what saves the most tokens, first.
 
     unused: how many subwords the text never uses; common_unused: those of them that the vocabulary thinks most common.
@@ -63,17 +63,17 @@ class Outlook:
 
     lines: int
     options: tuple[Option, ...]
-    worth: tuple[Worth, ...]
+    worth: tuple[VocabularyGain, ...]
     unused: int
     common_unused: tuple[str, ...]
-    unspelled: tuple[str, ...]
+    unknown_tokens: tuple[str, ...]
 
     @property
     def old(self) -> Option:
         return self.options[0]
 
 
-def look_ahead(old: Tokenizer, lines: Sequence[str]) -> Outlook:
+def look_ahead(old: Tokenizer, lines: Sequence[str]) -> VocabularyPreview:
     """What vocabularies of several sizes would do. Raises UserError for less text than can be divided."""
     if len(lines) < 2 * HELD_OUT:
         raise UserError(f"{len(lines)} lines are too few to advise on", hint=f"Give {2 * HELD_OUT} or more.")
@@ -89,13 +89,13 @@ def look_ahead(old: Tokenizer, lines: Sequence[str]) -> Outlook:
     kept = frozenset(trimmed.pieces)
     unused = sorted((i for i in old.ordinary_ids.tolist() if old.pieces[i] not in kept), key=old.commonness.__getitem__)
     words = Counter(word for line in lines for word in line.split())
-    return Outlook(
+    return VocabularyPreview(
         lines=len(lines),
         options=tuple(options),
         worth=_worth(old, extended[-1], text) if extended else (),
         unused=len(old) - len(trimmed),
         common_unused=tuple(_readable(old, i) for i in unused[:SHOWN]),
-        unspelled=unspelled_characters(old, words, SHOWN),
+        unknown_tokens=unspelled_characters(old, words, SHOWN),
     )
 
 
@@ -136,12 +136,12 @@ def _by_shares(build: Callable[[int], Tokenizer], most: int) -> list[Tokenizer]:
     return [*found, whole]
 
 
-def _worth(old: Tokenizer, extended: Tokenizer, text: Sequence[str]) -> tuple[Worth, ...]:
+def _worth(old: Tokenizer, extended: Tokenizer, text: Sequence[str]) -> tuple[VocabularyGain, ...]:
     uses = Counter(token for ids in extended.encode_batch(text) for token in ids if token >= len(old))
     entries: dict[int, Entry] = {token: entry for token in uses if (entry := extended.entries[token]) is not None}
     cuts = old.segment_batch(list(entries.values()))
     found = [
-        Worth(_readable(extended, token), uses[token], tuple(_readable(old, part) for part in cut))
+        VocabularyGain(_readable(extended, token), uses[token], tuple(_readable(old, part) for part in cut))
         for token, cut in zip(entries, cuts, strict=True)
     ]
     return tuple(sorted(found, key=lambda each: (-each.saved, each.piece))[:SHOWN])

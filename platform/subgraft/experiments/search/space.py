@@ -11,7 +11,7 @@ from itertools import product
 from typing import Any
 
 from subgraft.config.evaluation import MeasurementSettings
-from subgraft.config.initialiser_registry import facts_of
+from subgraft.config.initialiser_registry import initialiser_info
 from subgraft.config.search import DEFAULT_TRIALS, Range, SearchSettings, SearchSpace
 from subgraft.config.systems import System
 from subgraft.experiments.decoding_engine import with_engine
@@ -22,16 +22,16 @@ from subgraft.orchestration.store.store import Store
 from subgraft.pipeline import stages
 from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
 from subgraft.pipeline.recipes.training import FinetuneRecipe
-from subgraft.pipeline.stages.selected_weights import KeptWeights, kept_weights
+from subgraft.pipeline.stages.selected_weights import SelectedWeights, selected_weights
 
 ONLY_TRAINED = ("kd_weight", "generator_steps")
 # What a system with a trimmed vocabulary has none of, and what it has in its place.
 ONLY_NEW_ROWS = (*ONLY_TRAINED, "initialiser", "vocabulary_size")
 TRIMMED: Mapping[str, Any] = {
-    **dict.fromkeys((*ONLY_NEW_ROWS, "starts_from", "rare_tokens", "rows_first")),
-    "keep_seen": True,
-    "tables_first": 0.0,
-    "attached": False,
+    **dict.fromkeys((*ONLY_NEW_ROWS, "starts_from", "rare_tokens", "embedding_warmup")),
+    "copy_shared_tokens": True,
+    "embeddings_only_fraction": 0.0,
+    "tie_to_sources": False,
 }
 DIGITS = 3
 
@@ -49,7 +49,7 @@ def draw(space: SearchSpace, system: System, choose: Callable[[str, Any], Value]
 
 
 def _trained(initialiser: Any) -> bool:
-    return facts_of(initialiser).trained is not None
+    return initialiser_info(initialiser).trained is not None
 
 
 def grid(space: SearchSpace, system: System) -> list[dict[str, Value]]:
@@ -117,10 +117,10 @@ class TrialSteps:
         trained = self._kept(store).step > 0
         return [] if trained else ["its dev score was best before any training"]
 
-    def _kept(self, store: Store) -> KeptWeights:
+    def _kept(self, store: Store) -> SelectedWeights:
         recipe = self.finetune.recipe
         assert isinstance(recipe, FinetuneRecipe)
-        return kept_weights(store.artifact(self.finetune), recipe.training.select)
+        return selected_weights(store.artifact(self.finetune), recipe.training.select)
 
 
 def trial_steps(pipeline: Pipeline, trial: TrialResult) -> TrialSteps:

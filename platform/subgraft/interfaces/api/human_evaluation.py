@@ -36,7 +36,7 @@ def make_sheets(
 ) -> Key:
     """A sheet for each judge into the directory `out`, and their key, for this user alone, into the file `key`.
 
-    run: as of `report_of`.  systems: of the run; all where none is named.  items: see `evaluation.human_evaluation.sheet.blind`. Raises
+    run: as of `report_of`.  systems: of the run; all where none is named.  items: see `sheet.blind`. Raises
     UserError where the key would lie with the sheets, or the run has no such systems or no finished report.
     """
     form = Form(tuple(questions), most)

@@ -11,7 +11,7 @@ from subgraft.config.settings_base import SideName
 from subgraft.embeddings.transplanting.transplant import TransplantReport
 from subgraft.interfaces.api.arguments import located, path_of
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.checkpoint_languages import told_languages
+from subgraft.modeling.checkpoint_languages import checkpoint_languages
 from subgraft.modeling.families import family_of
 from subgraft.modeling.hub import require_model
 from subgraft.orchestration.store.outputs import new_directory
@@ -64,4 +64,4 @@ def load(model: Path | str) -> Model:
 
 def of_directory(directory: Path) -> Model:
     """The model of a directory in which `require_model` has found one."""
-    return Model(Bundle.load(directory), told_languages(directory))
+    return Model(Bundle.load(directory), checkpoint_languages(directory))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from subgraft.base.errors import ArgumentError
-from subgraft.config.initialiser_registry import facts_of, names_with
+from subgraft.config.initialiser_registry import initialiser_info, names_with
 from subgraft.config.settings_base import SideName
 from subgraft.embeddings.initialisers.registry import require_known
 from subgraft.embeddings.transplanting.transplant import Method
@@ -66,7 +66,7 @@ def _copied(model: Model) -> Model:
 
 def _check(method: Method) -> None:
     """Whether the method is there, and given what it needs and nothing else."""
-    facts = facts_of(require_known(method.name))
+    facts = initialiser_info(require_known(method.name))
     if (method.generator is not None) != (facts.trained is not None):
         only = ", ".join(names_with("trained"))
         raise ArgumentError(f"{only} need a trained generator, and nothing else takes one", where="generator")

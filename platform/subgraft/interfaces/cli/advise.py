@@ -44,10 +44,10 @@ def advise(arguments: argparse.Namespace) -> None:
     bundle = Bundle.load(local_model(arguments.model))
     lines = sample(chain.from_iterable(reading.lines(path) for path in arguments.text), MOST_LINES, seed=1)
     side: SideName = "encoder" if arguments.side == "encoder" and "encoder" in bundle.tokenizers else "decoder"
-    outlook = look_ahead(bundle.tokenizers[side], [line for line in lines if line.strip()])
+    preview = look_ahead(bundle.tokenizers[side], [line for line in lines if line.strip()])
     cost = measure_cost(bundle, side) if side == "decoder" else None
-    console().print(render(outlook, cost, continues="encoder" not in bundle.tokenizers))
+    console().print(render(preview, cost, continues="encoder" not in bundle.tokenizers))
     if arguments.picture:
         with new_file(arguments.picture) as out:
-            out.write_bytes(picture(outlook))
+            out.write_bytes(picture(preview))
         say(f"picture written to {arguments.picture}")

@@ -92,7 +92,13 @@ def plan(arguments: argparse.Namespace) -> None:
     warnings = (
         f"warning: {line}" for line in (*session.missing_devices(), *session.unsupported(planned), *session.warnings())
     )
-    for line in (*session.empty_store(), *session.text_beside(), *session.unspelled(), *session.engines(), *warnings):
+    for line in (
+        *session.empty_store(),
+        *session.text_beside(),
+        *session.unknown_tokens(),
+        *session.engines(),
+        *warnings,
+    ):
         console().print(f"\n{line}")
 
 

@@ -57,11 +57,11 @@ def add_to(commands: Commands) -> None:
 def run_fit(arguments: argparse.Namespace) -> None:
     local = local_model(arguments.model)
     # These take seconds to load.
-    from subgraft.experiments.fit.base_model import GivenModel
+    from subgraft.experiments.fit.base_model import BaseModelFacts
     from subgraft.experiments.fit.session import Asked, Fit
 
     asked = Asked(
-        model=GivenModel.find(arguments.model, local),
+        model=BaseModelFacts.find(arguments.model, local),
         pairs=tuple(arguments.pairs),
         languages=arguments.languages,
         out=arguments.out,

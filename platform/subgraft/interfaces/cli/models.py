@@ -118,16 +118,16 @@ def evaluate_text(arguments: argparse.Namespace) -> None:
     for score in corpus_scores(hypotheses, references, arguments.language, metrics).values():
         say(f"{score.name}\t{score.value:.2f}\t{score.signature}")
     if own:
-        from subgraft.evaluation.metrics.plugin_metrics import own_score, own_statistics
+        from subgraft.evaluation.metrics.plugin_metrics import plugin_score, plugin_statistics
 
         for metric in own:
-            score = own_score(metric, own_statistics(metric, sources, hypotheses, references, arguments.language))
+            score = plugin_score(metric, plugin_statistics(metric, sources, hypotheses, references, arguments.language))
             say(f"{score.name}\t{score.value:.4f}\t{score.signature}")
 
 
 def _own_metrics(names: Sequence[str]) -> list[Plugin]:
     """Those of these metrics that packages offer. Raises UserError for an unknown name before anything is read."""
-    from subgraft.evaluation.metrics.plugin_metrics import own_metric
+    from subgraft.evaluation.metrics.plugin_metrics import plugin_metric
     from subgraft.evaluation.metrics.scores import FURTHER_METRICS
 
-    return [own_metric(name) for name in dict.fromkeys(names) if name not in FURTHER_METRICS]
+    return [plugin_metric(name) for name in dict.fromkeys(names) if name not in FURTHER_METRICS]

@@ -92,14 +92,14 @@ def _write(arguments: argparse.Namespace, folder: Path) -> None:
 
 def _publication(arguments: argparse.Namespace, model: str) -> Publication:
     """What is known of the model: said now, by its files, and by the registry where it is from there."""
-    from subgraft.modeling.checkpoint_languages import told_languages
+    from subgraft.modeling.checkpoint_languages import checkpoint_languages
     from subgraft.modeling.exporting.card import Publication
     from subgraft.modeling.hub import require_model
     from subgraft.orchestration.tracking.local_server import recording_server
     from subgraft.orchestration.tracking.model_registry import CARD, SCHEME, Registry
 
     directory = require_model(model)
-    languages = arguments.languages or told_languages(directory)
+    languages = arguments.languages or checkpoint_languages(directory)
     known = Publication(arguments.name, arguments.licence, arguments.base_model, languages)
     if not arguments.model.startswith(SCHEME):
         return known

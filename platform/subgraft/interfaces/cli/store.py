@@ -43,14 +43,14 @@ def add_to(commands: Commands) -> None:
 
 def list_store(arguments: argparse.Namespace) -> None:
     from subgraft.experiments.inventory import artifacts, work_directories
-    from subgraft.orchestration.store.locations import empty_store_told
+    from subgraft.orchestration.store.locations import describe_empty_store
     from subgraft.orchestration.store.store import default_home
 
     del arguments
     home = default_home()
     stored, uses = artifacts(home), _uses()
     _show(stored, uses)
-    if told := empty_store_told(home):
+    if told := describe_empty_store(home):
         say(told)
     unfinished = [one for one in work_directories(home) if not one.finished]
     say(f"{len(stored)} artifacts, {_size(sum(one.size for one in stored))}, in {home / 'store'}")

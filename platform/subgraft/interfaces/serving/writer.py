@@ -13,7 +13,7 @@ from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.checkpoint_languages import told_languages
+from subgraft.modeling.checkpoint_languages import checkpoint_languages
 from subgraft.modeling.hub import require_model
 from subgraft.modeling.inference.ctranslate2_directory import ExportedModel, is_exported
 from subgraft.modeling.inference.ctranslate2_search import ExportedTranslator
@@ -48,7 +48,7 @@ def opened(model: str, languages: Languages | None, beam: int) -> Iterator[Write
         directory = Path(model)
         if not is_exported(directory):
             directory = require_model(model)
-            languages = languages or told_languages(directory)
+            languages = languages or checkpoint_languages(directory)
             bundle = Bundle.load(directory)
             if "encoder" not in bundle.tokenizers:
                 raise UserError("this model has no encoder, so it cannot translate", where=model)

@@ -23,9 +23,9 @@ from subgraft.config.conditioning import (
     ClassSourceSettings,
     ConditioningSettings,
     FeatureSourceSettings,
-    OwnTextSourceSettings,
     PretrainedTextSourceSettings,
     TextSourceSettings,
+    TrainedTextSourceSettings,
 )
 from subgraft.modeling.conditioning.copying import CopyHead, TargetStates
 from subgraft.modeling.conditioning.registry import VARIANTS, variant
@@ -33,11 +33,11 @@ from subgraft.modeling.conditioning.source_encoders import (
     ClassEncoder,
     EncodedSource,
     FeatureEncoder,
-    OwnTable,
-    OwnTextEncoder,
     PretrainedTextEncoder,
     SourceEncoder,
+    SourceTable,
     TextEncoder,
+    TrainedTextEncoder,
     encoder_of,
     memory_mask,
 )
@@ -192,10 +192,10 @@ def _encoder(
         return TextEncoder(source.vocabulary, width, source.layers, source.attention_heads, source.dropout)
     if isinstance(source, PretrainedTextSourceSettings):
         return PretrainedTextEncoder(source.model, source.width, width)
-    if isinstance(source, OwnTextSourceSettings) and source.encoder is not None:
+    if isinstance(source, TrainedTextSourceSettings) and source.encoder is not None:
         sizes = source.encoder
-        return OwnTextEncoder(language_model, width, sizes.layers, sizes.attention_heads, sizes.dropout)
-    return OwnTable(language_model)
+        return TrainedTextEncoder(language_model, width, sizes.layers, sizes.attention_heads, sizes.dropout)
+    return SourceTable(language_model)
 
 
 def described(language_model: PreTrainedConfig, settings: ConditioningSettings) -> ConditionalConfig:

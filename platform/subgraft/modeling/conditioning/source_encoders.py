@@ -53,7 +53,7 @@ class TextEncoder(SourceEncoder):
         return _encoded(self.layers, self.table(inputs) * math.sqrt(self.table.embedding_dim), mask)
 
 
-class OwnTable(SourceEncoder):
+class SourceTable(SourceEncoder):
     """Rows of the language model's table for ids of its own vocabulary. The table lies there and is no part of this."""
 
     own_tokens = True
@@ -69,14 +69,14 @@ class OwnTable(SourceEncoder):
         return rows
 
 
-class OwnTextEncoder(SourceEncoder):
+class TrainedTextEncoder(SourceEncoder):
     """A Transformer encoder over those rows, which are normed first: a table may be at any scale."""
 
     own_tokens = True
 
     def __init__(self, language_model: PreTrainedModel, width: int, layers: int, heads: int, dropout: float) -> None:
         super().__init__()
-        self.table = OwnTable(language_model)
+        self.table = SourceTable(language_model)
         self.norm = nn.LayerNorm(width)
         self.layers = _stack(width, layers, heads, dropout)
 

@@ -51,7 +51,7 @@ class TextSource:
         def made(place: int) -> np.ndarray:
             return np.array([*self._beginning, *kept[place], *self._ending], dtype=np.int64)
 
-        return Made(kept.lengths + self._around, made)
+        return EncodedSources(kept.lengths + self._around, made)
 
 
 class ClassSource:
@@ -107,10 +107,10 @@ class NoSource:
     """Of a language model that has none: nothing of any value."""
 
     def encode(self, values: Sequence[object]) -> Sequence[np.ndarray]:
-        return Made(np.zeros(len(values), dtype=np.int64), lambda place: np.zeros(0, dtype=np.int64))
+        return EncodedSources(np.zeros(len(values), dtype=np.int64), lambda place: np.zeros(0, dtype=np.int64))
 
 
-class Made(Sequence[np.ndarray]):
+class EncodedSources(Sequence[np.ndarray]):
     """Arrays that are made when they are asked for. counts: how many rows each has [n]."""
 
     def __init__(self, counts: np.ndarray, make: Callable[[int], np.ndarray]) -> None:
@@ -131,7 +131,9 @@ class Made(Sequence[np.ndarray]):
 
 def row_counts(encoded: Sequence[np.ndarray]) -> np.ndarray:
     """How many rows each of the encoded sources has [n]."""
-    return encoded.counts if isinstance(encoded, Made | Features) else np.array([len(rows) for rows in encoded])
+    return (
+        encoded.counts if isinstance(encoded, EncodedSources | Features) else np.array([len(rows) for rows in encoded])
+    )
 
 
 def padded(encoded: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:

@@ -18,7 +18,7 @@ from transformers import PreTrainedModel
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.checkpoint_languages import told_languages
+from subgraft.modeling.checkpoint_languages import checkpoint_languages
 from subgraft.modeling.ends import end_tokens
 from subgraft.modeling.families import family_of
 from subgraft.modeling.hub import require_model
@@ -60,7 +60,7 @@ def export_ctranslate2(
     tokenizers = load_tokenizers(directory)
     decoder = tokenizers["decoder"]
     bundle = Bundle(load_model(directory, torch.float32), tokenizers.get("encoder", decoder), decoder)
-    exported = described(bundle, out, quantization, languages or told_languages(directory))
+    exported = described(bundle, out, quantization, languages or checkpoint_languages(directory))
     comparison = Comparison(exported, bundle)
     write_exported(exported, bundle)
     save_tokenizers(tokenizers, out)

@@ -21,7 +21,7 @@ from transformers import AutoTokenizer, PreTrainedModel
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.modeling.bundle import ROOM, Bundle
-from subgraft.modeling.checkpoint_languages import told_languages
+from subgraft.modeling.checkpoint_languages import checkpoint_languages
 from subgraft.modeling.ends import end_tokens
 from subgraft.modeling.exporting import two_vocabularies
 from subgraft.modeling.exporting.renumbering import renumbered
@@ -56,7 +56,7 @@ def export_transformers(model: Path | str, out: Path, languages: Languages | Non
     if family_of(bundle.model).has_source:
         hint = "`subgraft generate` writes with it."
         raise UserError("transformers has no class for a language model with a source", where=str(model), hint=hint)
-    bundle, spoken = renumbered(bundle), languages or told_languages(directory)
+    bundle, spoken = renumbered(bundle), languages or checkpoint_languages(directory)
     form = bundle.sequence_format(spoken)
     _set_generation(bundle, form)
     written = _save_tokenizers(bundle, form, out, spoken)

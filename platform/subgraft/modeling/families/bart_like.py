@@ -100,7 +100,7 @@ class BartLike(Family):
         bias: Tensor = model.final_logits_bias  # type: ignore[assignment]
         return bias
 
-    def put_right(self, model: PreTrainedModel) -> None:
+    def post_init(self, model: PreTrainedModel) -> None:
         """Give the encoder its own padding row, where `encoder_pad_token_id` says that it differs from the decoder's.
 
         transformers has one `pad_token_id`, and constructs both tables with it.
@@ -130,7 +130,7 @@ class BartLike(Family):
         shared = own[0] is own[1] and encoder.input is decoder.input
         kind, config = self._around(model.config, _with_sizes(model.config, encoder, decoder), shared)
         made = rebuilt(model, kind, config, encoder, decoder, shared and self.table_of_its_own)
-        self.put_right(made)
+        self.post_init(made)
         return made
 
     @abstractmethod

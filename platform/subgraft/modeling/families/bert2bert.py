@@ -98,7 +98,7 @@ class Bert2Bert(Family):
 
         return EncoderDecoderModel
 
-    def put_right(self, model: PreTrainedModel) -> None:
+    def post_init(self, model: PreTrainedModel) -> None:
         """Take the encoder's pooler away, which transformers constructs whether a file has its weights or not.
 
         Nor is it part of the model where a part of it lay before, which transformers would write into config.json.

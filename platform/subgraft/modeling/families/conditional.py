@@ -92,8 +92,8 @@ class Conditional(DecoderAlone):
 
         return ConditionalModel
 
-    def put_right(self, model: PreTrainedModel) -> None:
-        _stack(model.config.to_dict()).put_right(model.language_model)  # type: ignore[arg-type]
+    def post_init(self, model: PreTrainedModel) -> None:
+        _stack(model.config.to_dict()).post_init(model.language_model)  # type: ignore[arg-type]
         model.config.language_model._name_or_path = ""
 
     def side_config(self, model: PreTrainedModel, name: SideName) -> PreTrainedConfig:
@@ -189,7 +189,7 @@ def _frozen(config: Config) -> bool:
 
 
 def _source_decoder(width: int, memory: int, layers: int) -> int:
-    """`modeling.conditioning.source_decoder`: its keys and values of the source are made of states of the memory's width."""
+    """`conditioning.source_decoder`: its keys and values of the source are made of states of the memory's width."""
     layer = parameter_counts.decoder_layer(width, 4 * width) - 2 * parameter_counts.linear(width, width)
     return layers * (layer + parameter_counts.linear(memory, 2 * width)) + parameter_counts.norm(width)
 

@@ -70,7 +70,7 @@ class DecoderAlone(Family):
         from subgraft.modeling.families.table_replacement import exchange
 
         exchange(self, model, "decoder", tables["decoder"])
-        self.put_right(model)
+        self.post_init(model)
         return model
 
 

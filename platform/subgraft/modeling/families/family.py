@@ -176,7 +176,7 @@ class Family(ABC):
     def model_class(self) -> type[PreTrainedModel]:
         """The class of transformers that loads it."""
 
-    def put_right(self, model: PreTrainedModel) -> None:  # noqa: B027
+    def post_init(self, model: PreTrainedModel) -> None:  # noqa: B027
         """Mend what transformers constructs otherwise than the model means it, after building or loading."""
 
     def published_tokenizers(self, directory: Path) -> dict[SideName, Tokenizer] | None:

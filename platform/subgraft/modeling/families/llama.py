@@ -96,7 +96,7 @@ class Llama(DecoderAlone):
 
         return LlamaForCausalLM
 
-    def put_right(self, model: PreTrainedModel) -> None:
+    def post_init(self, model: PreTrainedModel) -> None:
         """The row that a model loaded from config.json would have for padding."""
         self.input_table(model, "decoder").padding_idx = model.config.pad_token_id
 

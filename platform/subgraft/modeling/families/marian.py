@@ -89,12 +89,12 @@ class Marian(BartLike):
             **new_config(settings, decoder),
         )
         model = initialised(self.model_class(), config, seed)
-        self.put_right(model)
+        self.post_init(model)
         return model
 
-    def put_right(self, model: PreTrainedModel) -> None:
+    def post_init(self, model: PreTrainedModel) -> None:
         """Positions are computed without a gradient, which transformers forgets to say of a loaded model."""
-        super().put_right(model)
+        super().post_init(model)
         for name in self.sides:
             model.get_submodule(f"model.{name}.embed_positions").requires_grad_(False)
 

@@ -152,11 +152,11 @@ def language_code(tokenizer: Tokenizer, language: str) -> int:
 
 def language_codes(source: Tokenizer, target: Tokenizer, languages: Languages | None) -> tuple[int, int]:
     """Ids of the codes of both languages, each in its side's vocabulary. Raises UserError where there are none."""
-    pair = given_languages(languages, source)
+    pair = configured_languages(languages, source)
     return language_code(source, pair.source), language_code(target, pair.target)
 
 
-def given_languages(languages: Languages | None, tokenizer: Tokenizer) -> Languages:
+def configured_languages(languages: Languages | None, tokenizer: Tokenizer) -> Languages:
     """The languages that a model with language codes needs. Raises UserError where they are not given."""
     if languages is None:
         raise ArgumentError(
@@ -178,7 +178,7 @@ def target_named(source: Tokenizer, languages: Languages | None, mark: str) -> t
     """
     if not any(code.startswith(mark) for code in source.languages):
         return ()
-    return (language_code(source, given_languages(languages, source).target),)
+    return (language_code(source, configured_languages(languages, source).target),)
 
 
 # Codes of one language: two letters (ISO 639-1), three (ISO 639-3), and what published models say for either.

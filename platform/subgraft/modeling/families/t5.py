@@ -139,7 +139,7 @@ class T5(Family):
         }
         del described["model_type"]
         model: Any = initialised(self.model_class(), T5Config(**described), seed)
-        self.put_right(model)
+        self.post_init(model)
         if not settings.tied:
             with no_grad():
                 model.get_output_embeddings().weight.mul_(settings.d_model**-0.5)
@@ -153,7 +153,7 @@ class T5(Family):
 
         return T5ForConditionalGeneration
 
-    def put_right(self, model: PreTrainedModel) -> None:
+    def post_init(self, model: PreTrainedModel) -> None:
         """Give version 1.1 the projection of its own that it means; transformers constructs every T5 tied.
 
         It ties a loaded one again where table and projection are equal.

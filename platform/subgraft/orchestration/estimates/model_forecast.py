@@ -25,8 +25,15 @@ from subgraft.modeling.source_settings import conditioning_settings, pretrained_
 from subgraft.orchestration.estimates.memory_estimate import Dimensions
 from subgraft.orchestration.estimates.workload import known_tokenizer
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.recipes.recipe import Made, OnBothSides, TakenOver, Unchanged, WithSource, WithVocabularies
-from subgraft.pipeline.recipes.training import Beside
+from subgraft.pipeline.recipes.recipe import (
+    FromCheckpoint,
+    FromSettings,
+    OnBothSides,
+    Unchanged,
+    WithSource,
+    WithVocabularies,
+)
+from subgraft.pipeline.recipes.training import ExtraParameters
 from subgraft.pipeline.recipes.vocabularies import AdaptedVocabularyRecipe, VocabularyRecipe
 from subgraft.subwords.vocabulary.alignment import new_tokens
 
@@ -42,9 +49,9 @@ def model_config(store: Store, step: Step) -> Config:
     if store.find(step) is not None:
         return read_config(store.path(step))
     match step.recipe.model_change:
-        case TakenOver(checkpoint):
+        case FromCheckpoint(checkpoint):
             return read_config(resolve_model(checkpoint))
-        case Made(settings):
+        case FromSettings(settings):
             return described(settings, *(vocabulary_size(store, step, side) for side in ("encoder", "decoder")))
         case OnBothSides():
             return as_both_sides(model_config(store, step.inputs["model"]))
@@ -117,22 +124,22 @@ class _Sizes:
         each = family_of(self.model).projections(self.model)
         return sum(rank * (projection.inputs + projection.outputs) * projection.times for projection in each)
 
-    def new_rows(self, sides: Collection[SideName], keep_seen: bool) -> Beside:
+    def new_rows(self, sides: Collection[SideName], copy_shared_tokens: bool) -> ExtraParameters:
         whole = new = 0
         sizes = vocabulary_sizes(self.model)
-        known = {side: self._new_tokens(side, keep_seen) for side in sides}
+        known = {side: self._new_tokens(side, copy_shared_tokens) for side in sides}
         for table in family_of(self.model).table_sizes(self.model):
             if of_sides := sorted(table.sides & set(sides)):
                 first = of_sides[0]
                 found = known[first]
                 whole += table.numbers
                 new += table.numbers // sizes[first] * (sizes[first] if found is None else found)
-        return Beside(held=whole + new, trained=new, exact=None not in known.values())
+        return ExtraParameters(held=whole + new, trained=new, exact=None not in known.values())
 
-    def _new_tokens(self, side: SideName, keep_seen: bool) -> int | None:
+    def _new_tokens(self, side: SideName, copy_shared_tokens: bool) -> int | None:
         """None where one of the vocabularies is not known yet."""
         upstream, own = (known_tokenizer(self.store, self.step.inputs[role], side) for role in ("upstream", "model"))
-        return None if upstream is None or own is None else len(new_tokens(upstream, own, keep_seen))
+        return None if upstream is None or own is None else len(new_tokens(upstream, own, copy_shared_tokens))
 
 
 class Foreseen(NamedTuple):
@@ -145,7 +152,7 @@ class Foreseen(NamedTuple):
 def training_parameters(store: Store, step: Step[TrainedRecipe]) -> Foreseen:
     """What a training step holds in memory, and which part of it is trained."""
     recipe, config = step.recipe, trained_model(store, step)
-    model, beside = counted(config, recipe.frozen_tables), recipe.beside_model(_Sizes(store, step, config))
+    model, beside = counted(config, recipe.frozen_tables), recipe.extra_parameters(_Sizes(store, step, config))
     trained = beside.trained + (model.trained if recipe.trains_model else 0)
     return Foreseen(Parameters(model.total + beside.held, trained), beside.exact)
 

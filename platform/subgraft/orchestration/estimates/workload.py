@@ -16,7 +16,7 @@ from subgraft.data.text.features import features_of
 from subgraft.data.text.languages import oversampled
 from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.recipes.recipe import TakenOver
+from subgraft.pipeline.recipes.recipe import FromCheckpoint
 from subgraft.pipeline.recipes.training import PretrainRecipe
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.batch_plans import MixedPlan
@@ -164,6 +164,6 @@ def known_tokenizer(store: Store, step: Step, side: SideName) -> Tokenizer | Non
     if side == "encoder" and "reader" in step.inputs:
         return known_tokenizer(store, step.inputs["reader"], side)
     change = step.recipe.model_change
-    if isinstance(change, TakenOver):
+    if isinstance(change, FromCheckpoint):
         return load_tokenizers(change.checkpoint).get(side)
     return known_tokenizer(store, step.inputs["model"], side)

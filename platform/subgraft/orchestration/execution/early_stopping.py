@@ -20,7 +20,7 @@ CHECKPOINTS, PRECISION = "checkpoints", "precision.json"
 _NAMED = "step-"
 
 
-def whole_training(step: Step) -> Step | None:
+def full_training(step: Step) -> Step | None:
     """The same training without an early end; None for what has none."""
     recipe = step.recipe
     if not isinstance(recipe, TrainedRecipe) or recipe.training.stop_after is None:
@@ -34,7 +34,7 @@ def take_over(store: Store, step: Step) -> None:
 
     One that is being written or removed meanwhile does not verify, and is left aside by whoever reads it.
     """
-    whole, own = whole_training(step), store.work(step) / CHECKPOINTS
+    whole, own = full_training(step), store.work(step) / CHECKPOINTS
     if whole is None or own.exists():
         return
     assert isinstance(step.recipe, TrainedRecipe)
@@ -49,7 +49,7 @@ def take_over(store: Store, step: Step) -> None:
 
 def reached(store: Store, steps: Iterable[Step]) -> int | None:
     """How far the furthest of some trainings has come without its early end; None where none has a checkpoint."""
-    wholes = [whole for step in made_by(TrainedRecipe, steps) if (whole := whole_training(step)) is not None]
+    wholes = [whole for step in made_by(TrainedRecipe, steps) if (whole := full_training(step)) is not None]
     return max((_number(found) for whole in wholes for found in _checkpoints(store.work(whole))), default=None)
 
 

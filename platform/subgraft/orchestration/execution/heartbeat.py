@@ -41,7 +41,7 @@ class Process:
 
 
 @contextlib.contextmanager
-def giving_signs(work: Path, what: str) -> Iterator[None]:
+def heartbeats(work: Path, what: str) -> Iterator[None]:
     """Signs in a step's work directory while the block lasts, where this process is one of Ray's."""
     process = _this(what)
     if process is None:

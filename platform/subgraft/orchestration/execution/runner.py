@@ -143,7 +143,7 @@ class _Drive:
     failures: list[BaseException] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.watch = Watch(self.runtime.hang_seconds)
+        self.watch = Watch(self.runtime.heartbeat_timeout)
 
     def run(self) -> Mapping[str, Record]:
         import ray
@@ -275,7 +275,7 @@ def _hung(running: _Running) -> OperationalError:
     """Why a step failed, where one of its processes hung and was ended."""
     hint = (
         "Run the same command again: it carries on from the last checkpoint. runtime.max_failures is how often that is "
-        "done by itself, runtime.hang_seconds how long to wait."
+        "done by itself, runtime.heartbeat_timeout how long to wait."
     )
     return OperationalError(running.ended, where=running.job.step.name, hint=hint)
 

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from subgraft.base.errors import OperationalError, SubgraftError
-from subgraft.base.locks import Lock, long_waits_told
+from subgraft.base.locks import Lock, report_long_waits
 from subgraft.base.redaction import redacted
 from subgraft.config.runtime import Runtime
 from subgraft.orchestration.execution.early_stopping import take_over
-from subgraft.orchestration.execution.heartbeat import giving_signs
+from subgraft.orchestration.execution.heartbeat import heartbeats
 from subgraft.orchestration.execution.local_ray import local_folder
 from subgraft.orchestration.store.disk import space_needed
 from subgraft.orchestration.store.events import EVENTS, EventLog, StageContext
@@ -60,7 +60,7 @@ def perform(job: Job) -> Record:
         store = Store(job.home, lambda line: log.append("warned", line=line))
         claim = work.with_name(f"{work.name}.claim")
         with (
-            giving_signs(work, "its process"),
+            heartbeats(work, "its process"),
             Lock.wait(claim, "makes the same step", lambda: log.append("progress", **ELSEWHERE)),
         ):
             found = store.find(job.step)
@@ -94,8 +94,8 @@ def _here(job: Job, out: Path, rank: int = 0) -> Mapping[str, Json]:
     work = store.work(job.step)
     context = StageContext(work, job.runtime, EventLog(work / EVENTS), rank, store.encoded, store.measured)
     inputs = {role: store.path(source) for role, source in job.step.inputs.items()}
-    with long_waits_told(context.warn):
-        return job.step.stage.function(job.step.recipe, inputs, out, context)
+    with report_long_waits(context.warn):
+        return job.step.stage.run(job.step.recipe, inputs, out, context)
 
 
 def limit_threads(cpus: int) -> None:
@@ -142,7 +142,7 @@ def _on_worker(config: Mapping[str, Any]) -> Mapping[str, Json]:
     from ray.train import get_context
 
     rank, job = get_context().get_world_rank(), config["job"]
-    with giving_signs(Store(job.home).work(job.step), f"worker {rank} of {job.runtime.workers}"):
+    with heartbeats(Store(job.home).work(job.step), f"worker {rank} of {job.runtime.workers}"):
         if rank == 0:  # what a failed attempt of this worker group left
             for path in config["out"].iterdir():
                 shutil.rmtree(path) if path.is_dir() else path.unlink()

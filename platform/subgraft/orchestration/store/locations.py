@@ -9,7 +9,7 @@ from pathlib import Path
 from subgraft.orchestration.store.store import default_home
 
 
-def empty_store_told(home: Path, *beside: Path) -> str:
+def describe_empty_store(home: Path, *beside: Path) -> str:
     """One line where nothing has been made under a home yet, with another store that may be meant; else nothing.
 
     beside: folders, as a configuration's, that may have the other one in them or above them.

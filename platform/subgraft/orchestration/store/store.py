@@ -5,7 +5,7 @@
     <home>/store/.partial/<name>.writer      claimed by its process before anything of that name is made
     <home>/work/<fingerprint>/               what a step keeps between attempts; survives kills
     <home>/encoded/                          text as token ids, for whoever reads it (data/text/encoded.py)
-    <home>/measured/                         what machines were measured to do faster (pipeline/stages/auto_precision.py)
+    <home>/measured/                         what machines were measured to do faster (stages/auto_precision.py)
     <home>/digests/                          of large files that were verified, and have not changed since
     <home>/quarantine/                       what did not verify
 
@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from subgraft.base import terminal_escaping
-from subgraft.base.digest_cache import NotedDigests
+from subgraft.base.digest_cache import DigestCache
 from subgraft.base.errors import OperationalError, UserError
 from subgraft.base.files import sync, sync_tree
 from subgraft.base.locks import Lock
@@ -65,7 +65,7 @@ class Store:
     def __init__(self, home: Path, say: Callable[[str], None] | None = None) -> None:
         self.home = home.absolute()
         self.say = say or (lambda line: terminal_escaping.say(line, to=sys.stderr))
-        self._digests = NotedDigests(self.home)
+        self._digests = DigestCache(self.home)
         self._verified: dict[str, tuple[object, Record]] = {}
 
     def path(self, step: Step) -> Path:

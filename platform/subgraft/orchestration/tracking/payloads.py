@@ -23,7 +23,7 @@ _NOT_IN_NAMES = re.compile(r"[^\w\-. :/]")
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class StepPayload:
     """The numbers of a step's summary with its seconds, its texts with device and digest, and its small files."""
 
     numbers: dict[str, float]
@@ -31,7 +31,7 @@ class Told:
     files: list[str]
 
     @classmethod
-    def of(cls, record: Record) -> Told:
+    def of(cls, record: Record) -> StepPayload:
         summary = dict(record.summary)
         files = [RECORD, *(str(name) for name in summary.pop(ARTIFACTS, ()))]
         flat = flatten(summary)
@@ -43,7 +43,7 @@ class Told:
 
 def scores_in(record: Record) -> dict[str, float]:
     """What a model is judged by among the numbers of its evaluation: all that have a signature, or else all."""
-    numbers, signed = Told.of(record).numbers, record.summary.get("signatures")
+    numbers, signed = StepPayload.of(record).numbers, record.summary.get("signatures")
     if not isinstance(signed, dict):
         return {name: value for name, value in numbers.items() if name != "seconds"}
     return {name: value for name, value in numbers.items() if name in signed}

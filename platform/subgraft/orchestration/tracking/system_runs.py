@@ -25,7 +25,7 @@ from subgraft.orchestration.tracking.outbox import (
     Operation,
     SetTags,
 )
-from subgraft.orchestration.tracking.payloads import Point, Told, curve_of, described, in_names, scores_in, table
+from subgraft.orchestration.tracking.payloads import Point, StepPayload, curve_of, described, in_names, scores_in, table
 from subgraft.orchestration.tracking.tags import SYSTEM, TEST, TRAINED
 
 MEANS = "Test scores, each the mean over the seeds. What of it is more than luck, the report says."
@@ -170,7 +170,7 @@ class SystemRuns:
         return places
 
     def _finish(self, run: SystemRun, part: str, step: Step, record: Record) -> None:
-        told, now, state = Told.of(record), _now(), self._states[run.key]
+        told, now, state = StepPayload.of(record), _now(), self._states[run.key]
         self._note(
             LogMetrics(run.key, [(in_names(f"{part}/{name}"), one, now, 0) for name, one in told.numbers.items()])
         )

@@ -29,7 +29,7 @@ from subgraft.orchestration.tracking.outbox import (
     SetTags,
     StartRun,
 )
-from subgraft.orchestration.tracking.payloads import Told
+from subgraft.orchestration.tracking.payloads import StepPayload
 from subgraft.orchestration.tracking.server import tracking_uri
 from subgraft.orchestration.tracking.system_runs import SystemRun, SystemRuns
 from subgraft.orchestration.tracking.tags import FINGERPRINT, found_tags, source_tags
@@ -232,7 +232,7 @@ class Tracker:
         self._note(StartRun(run, parent, self._experiment, name, told, flat, self._last_start))
 
     def _summarise(self, run: str, step: Step, record: Record) -> None:
-        told, now, directory = Told.of(record), _now(), str(self._store.path(step))
+        told, now, directory = StepPayload.of(record), _now(), str(self._store.path(step))
         if run == PARENT:
             self._note(SetTags(run, {f"{FINGERPRINT}.{step.stage.name}": step.fingerprint}))
             self._note(LogArtifacts(run, directory, told.files, step.stage.name))

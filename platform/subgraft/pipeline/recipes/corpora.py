@@ -1,4 +1,4 @@
-"""Recipes of the stages that make corpora: from sources, from text of the domain, and by copying, reversing or back-translating."""
+"""Recipes of the stages that make corpora: read, copied, reversed and back-translated ones."""
 
 from __future__ import annotations
 

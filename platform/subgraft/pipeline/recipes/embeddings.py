@@ -17,7 +17,7 @@ from subgraft.config.objectives import ObjectiveSettings
 from subgraft.config.settings_base import SideName
 from subgraft.config.systems import StartName
 from subgraft.pipeline.recipes.recipe import Recipe
-from subgraft.pipeline.recipes.training import Beside, KnownSizes, TrainedRecipe
+from subgraft.pipeline.recipes.training import ExtraParameters, KnownSizes, TrainedRecipe
 
 MixingKind = Literal["att", "patt"]
 # Rows of weights that a generator has, by its kind: one for all similar tokens, or one for each of the six relations.
@@ -40,9 +40,9 @@ class GeneratorRecipe(TrainedRecipe):
     def trained_on(self) -> tuple[ObjectiveSettings, ...]:
         return self.objectives
 
-    def beside_model(self, sizes: KnownSizes) -> Beside:
+    def extra_parameters(self, sizes: KnownSizes) -> ExtraParameters:
         weights = _ROWS[self.kind] * sizes.width
-        return Beside(held=weights, trained=weights)
+        return ExtraParameters(held=weights, trained=weights)
 
 
 class NetworkRecipe(TrainedRecipe):
@@ -60,18 +60,18 @@ class NetworkRecipe(TrainedRecipe):
     def trained_on(self) -> tuple[ObjectiveSettings, ...]:
         return self.objectives
 
-    def beside_model(self, sizes: KnownSizes) -> Beside:
+    def extra_parameters(self, sizes: KnownSizes) -> ExtraParameters:
         """Its layers, each 8 w² weights (attention 4 w², feed-forward 4 w²), and what reads and writes rows."""
         width = self.network.width
         weights = self.network.layers * 8 * width**2 + (2 if sizes.tied else 3) * width * sizes.width
-        return Beside(held=weights, trained=weights)
+        return ExtraParameters(held=weights, trained=weights)
 
 
 # What a trained network consists of, as `embeddings.generators.network` writes it.
 NETWORK_FILES = ("generator.json", "network.safetensors")
 
 
-class GivenNetworkRecipe(Recipe):
+class ImportedNetworkRecipe(Recipe):
     """digest: of the network's files; where they lie does not count.  sides: for which there must be one."""
 
     digest: str
@@ -89,10 +89,10 @@ class TokenDistillationRecipe(TrainedRecipe):
     sides: tuple[SideName, ...]
     distillation: TokenDistillationSettings
 
-    def beside_model(self, sizes: KnownSizes) -> Beside:
+    def extra_parameters(self, sizes: KnownSizes) -> ExtraParameters:
         """As if all tokens were new, which is known only when vocabularies are compared; sides are learnt in turn."""
         rows = max(map(sizes.vocabulary, self.sides)) * sizes.width
-        return Beside(held=rows, trained=rows)
+        return ExtraParameters(held=rows, trained=rows)
 
 
 class LikelihoodMatchingRecipe(TrainedRecipe):
@@ -109,13 +109,13 @@ class LikelihoodMatchingRecipe(TrainedRecipe):
     max_similar: int
     matching: LikelihoodMatchingSettings
 
-    def beside_model(self, sizes: KnownSizes) -> Beside:
+    def extra_parameters(self, sizes: KnownSizes) -> ExtraParameters:
         """The student's tables stand beside the model's; what is added to them is trained, a bias with it.
 
         As if all tokens were new, which is known only when vocabularies are compared.
         """
         added = sizes.vocabulary("decoder") * (sizes.width * (1 if sizes.tied else 2) + 1)
-        return Beside(held=2 * added, trained=added)
+        return ExtraParameters(held=2 * added, trained=added)
 
 
 class VocadtRecipe(TrainedRecipe):
@@ -129,7 +129,7 @@ class VocadtRecipe(TrainedRecipe):
     sides: tuple[SideName, ...]
     pairs: int | None = Field(default=None, exclude_if=lambda given: given is None)
 
-    def beside_model(self, sizes: KnownSizes) -> Beside:
+    def extra_parameters(self, sizes: KnownSizes) -> ExtraParameters:
         """The old tables and the new ones stand beside the model's; a weight for each pair of a new and an old token is
         trained, twice where a projection is no input table. As if all tokens were new, which is known only when
         vocabularies are compared.
@@ -139,4 +139,4 @@ class VocadtRecipe(TrainedRecipe):
             tables = 2 if side == "decoder" and not sizes.tied else 1
             trained += tables * sizes.vocabulary(side) * old[side]
             held += tables * (sizes.vocabulary(side) + old[side]) * sizes.width
-        return Beside(held=trained + held, trained=trained)
+        return ExtraParameters(held=trained + held, trained=trained)

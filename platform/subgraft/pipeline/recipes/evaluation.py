@@ -71,8 +71,8 @@ class SystemInputs(Settings):
     """Of one system under one seed: what it was made by and measured by, as keys of the report's inputs.
 
     pretrained: the model it begins with, where that was pretrained.  distilled: a training of its new rows.
-    rows_first: another one, before the finetuning.  made_text: what was translated, or trained for that, to make text
-    that the system reads. Both are left out of the fingerprint where there is none.
+    embedding_warmup: a training of new embeddings before the finetuning.  made_text: what was translated, or trained
+    for that, to make text that the system reads. Both are left out of the fingerprint where there is none.
     upstream_before, upstream_after: the upstream test set, translated before and after finetuning.
     """
 
@@ -83,7 +83,7 @@ class SystemInputs(Settings):
     generator: str | None = None
     static: dict[SideName, str] = Field(default_factory=dict)
     distilled: str | None = None
-    rows_first: str | None = Field(default=None, exclude_if=lambda given: given is None)
+    embedding_warmup: str | None = Field(default=None, exclude_if=lambda given: given is None)
     made_text: tuple[str, ...] = Field(default=(), exclude_if=lambda given: not given)
     upstream_before: str | None = None
     upstream_after: str | None = None
@@ -93,7 +93,9 @@ class SystemInputs(Settings):
     @property
     def new_rows(self) -> tuple[str, ...]:
         """What new rows were made with: a generator, static embeddings, or trainings of their own."""
-        return tuple(key for key in (self.generator, *self.static.values(), self.distilled, self.rows_first) if key)
+        return tuple(
+            key for key in (self.generator, *self.static.values(), self.distilled, self.embedding_warmup) if key
+        )
 
     @property
     def own(self) -> tuple[str, ...]:

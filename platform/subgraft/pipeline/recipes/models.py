@@ -7,7 +7,14 @@ from pydantic import Field
 from subgraft.config.conditioning import CopyingName, ReadingSettings, SourceName, VariantName
 from subgraft.config.models import ModelSettings
 from subgraft.config.settings_base import SideName
-from subgraft.pipeline.recipes.recipe import Made, OnBothSides, Recipe, TakenOver, WithSource, WithVocabularies
+from subgraft.pipeline.recipes.recipe import (
+    FromCheckpoint,
+    FromSettings,
+    OnBothSides,
+    Recipe,
+    WithSource,
+    WithVocabularies,
+)
 
 
 class CheckpointRecipe(Recipe):
@@ -17,8 +24,8 @@ class CheckpointRecipe(Recipe):
     model: str = Field(exclude=True)
 
     @property
-    def model_change(self) -> TakenOver:
-        return TakenOver(self.model)
+    def model_change(self) -> FromCheckpoint:
+        return FromCheckpoint(self.model)
 
 
 class BuildRecipe(Recipe):
@@ -26,8 +33,8 @@ class BuildRecipe(Recipe):
     seed: int
 
     @property
-    def model_change(self) -> Made:
-        return Made(self.model)
+    def model_change(self) -> FromSettings:
+        return FromSettings(self.model)
 
 
 class AssembleRecipe(Recipe):
@@ -65,7 +72,7 @@ class TransferRecipe(Recipe):
 
     seed: of the random initialisers; the others are given 0, so that all seeds share one transfer.
 
-    keep_seen, keep_matrices: left out of the fingerprint at their defaults.  keep_matrices:
+    copy_shared_tokens, keep_matrices: left out of the fingerprint at their defaults.  keep_matrices:
     whether what rows were mixed from is kept beside the model, for a finetuning in which they stay attached.
     """
 
@@ -74,7 +81,7 @@ class TransferRecipe(Recipe):
     max_similar: int
     seed: int
     package: str | None = Field(default=None, exclude_if=lambda given: given is None)
-    keep_seen: bool = Field(default=True, exclude_if=bool)
+    copy_shared_tokens: bool = Field(default=True, exclude_if=bool)
     keep_matrices: bool = Field(default=False, exclude_if=lambda given: not given)
 
     @property

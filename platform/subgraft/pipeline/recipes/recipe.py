@@ -11,14 +11,14 @@ from subgraft.config.settings_base import Settings, SideName
 
 
 @dataclass(frozen=True)
-class TakenOver:
+class FromCheckpoint:
     """The model of a checkpoint: a directory or a hub id."""
 
     checkpoint: str
 
 
 @dataclass(frozen=True)
-class Made:
+class FromSettings:
     """A model of these settings, with the vocabularies that are the step's inputs `encoder` and `decoder`."""
 
     settings: ModelSettings
@@ -54,7 +54,7 @@ class Unchanged:
     """A model of the same shape as the input `model`."""
 
 
-ModelChange: TypeAlias = TakenOver | Made | OnBothSides | WithVocabularies | WithSource | Unchanged
+ModelChange: TypeAlias = FromCheckpoint | FromSettings | OnBothSides | WithVocabularies | WithSource | Unchanged
 
 
 class Recipe(Settings):

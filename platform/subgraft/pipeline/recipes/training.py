@@ -13,7 +13,7 @@ from subgraft.config.objectives import ObjectiveSettings, TaskObjectiveSettings,
 from subgraft.config.settings_base import Settings, SideName
 from subgraft.config.training import FinetuneSettings, PretrainSettings, TrainingSettings
 from subgraft.config.vocabularies import SamplingSettings
-from subgraft.pipeline.recipes.recipe import Made, ModelChange, Recipe, Unchanged
+from subgraft.pipeline.recipes.recipe import FromSettings, ModelChange, Recipe, Unchanged
 
 
 class KnownSizes(Protocol):
@@ -36,14 +36,14 @@ class KnownSizes(Protocol):
     def adapters(self, rank: int) -> int:
         """Numbers in the adapters of a rank beside all projections of the model."""
 
-    def new_rows(self, sides: Collection[SideName], keep_seen: bool) -> Beside:
+    def new_rows(self, sides: Collection[SideName], copy_shared_tokens: bool) -> ExtraParameters:
         """Numbers in the tables and biases of some sides, and in those rows of them that the input `upstream` lacks.
 
         All rows count as new where one of the vocabularies is not known yet: then the counts are upper bounds.
         """
 
 
-class Beside(NamedTuple):
+class ExtraParameters(NamedTuple):
     """Parameters that a training has beside its model's: how many are in memory, and how many of these are trained.
 
     exact: whether that is how many they are, and not how many they may be at most.
@@ -94,10 +94,10 @@ class TrainedRecipe(Recipe):
         """Sides of a model that is trained whose tables are not."""
         return ()
 
-    def beside_model(self, sizes: KnownSizes) -> Beside:
+    def extra_parameters(self, sizes: KnownSizes) -> ExtraParameters:
         """What is held and trained beside the model, counted in parameters."""
         del sizes
-        return Beside()
+        return ExtraParameters()
 
 
 class PretrainRecipe(TrainedRecipe):
@@ -115,7 +115,7 @@ class PretrainRecipe(TrainedRecipe):
 
     @property
     def model_change(self) -> ModelChange:
-        return Unchanged() if self.model is None else Made(self.model)
+        return Unchanged() if self.model is None else FromSettings(self.model)
 
     @property
     def trained_on(self) -> tuple[ObjectiveSettings, ...]:
@@ -130,15 +130,15 @@ class FirstPhase(Settings):
 
 
 class NewRows(Settings):
-    """Where new rows are: in the tables of `sides`.  keep_seen: whether tokens that upstream has kept their rows."""
+    """New rows are in the tables of `sides`.  copy_shared_tokens: whether tokens that upstream has kept their rows."""
 
     sides: tuple[SideName, ...]
-    keep_seen: bool = Field(default=True, exclude_if=bool)
+    copy_shared_tokens: bool = Field(default=True, exclude_if=bool)
 
 
 class FinetuneRecipe(TrainedRecipe):
-    """first_phase: in which new tables alone are trained.  attached: the sides whose tables stay attached to those
-    of the model `upstream`.  fast_tables: the sides whose tables `training.embedding_learning_rate` is for, or which
+    """first_phase: in which new tables alone are trained.  tie_to_sources: the sides whose tables stay tied to those of
+    the model `upstream`.  fast_tables: the sides whose tables `training.embedding_learning_rate` is for, or which
     `train: body` leaves as they are.  new_rows: where those are that `training.rare_tokens` is for, or that are trained
     alone; `upstream` tells what is new.  objective: how the task's text is learnt.  text_objective: how the text beside
     that is learnt, which is the input `synthetic` where it was made into pairs, or else `text`.  drift: whether the
@@ -152,7 +152,7 @@ class FinetuneRecipe(TrainedRecipe):
     languages: Languages
     training: FinetuneSettings
     first_phase: FirstPhase | None = Field(default=None, exclude_if=lambda given: given is None)
-    attached: tuple[SideName, ...] = Field(default=(), exclude_if=lambda given: not given)
+    tie_to_sources: tuple[SideName, ...] = Field(default=(), exclude_if=lambda given: not given)
     fast_tables: tuple[SideName, ...] = Field(default=(), exclude_if=lambda given: not given)
     new_rows: NewRows | None = Field(default=None, exclude_if=lambda given: given is None)
     objective: TaskObjectiveSettings = Field(
@@ -170,7 +170,7 @@ class FinetuneRecipe(TrainedRecipe):
     def epochs_over(self) -> EpochsOver:
         if self.text_objective is None:
             return EpochsOver()
-        share = self.training.text_share
+        share = self.training.monolingual_fraction
         return EpochsOver(self.text_role) if share == 1.0 else EpochsOver(share=1.0 - share)
 
     @property
@@ -187,23 +187,23 @@ class FinetuneRecipe(TrainedRecipe):
     def trains_model(self) -> bool:
         return self.training.train in ("all", "body")
 
-    def beside_model(self, sizes: KnownSizes) -> Beside:
+    def extra_parameters(self, sizes: KnownSizes) -> ExtraParameters:
         """Old tables are trained beside the rests of the new ones, which are as large as the tables they stand for.
 
         New rows that are trained alone are put into a copy of their tables.
         """
         if self.training.train == "new-rows" and self.new_rows is not None:
-            return sizes.new_rows(self.new_rows.sides, self.new_rows.keep_seen)
+            return sizes.new_rows(self.new_rows.sides, self.new_rows.copy_shared_tokens)
         if self.training.adapters is not None:
             adapters = sizes.adapters(self.training.adapters.rank)
-            return Beside(held=adapters, trained=adapters)
-        if not self.attached:
-            return Beside()
-        old, new = (sum(sizes.tables(role)[side] for side in self.attached) for role in ("upstream", "model"))
-        return Beside(held=(old + new) * sizes.width, trained=old * sizes.width)
+            return ExtraParameters(held=adapters, trained=adapters)
+        if not self.tie_to_sources:
+            return ExtraParameters()
+        old, new = (sum(sizes.tables(role)[side] for side in self.tie_to_sources) for role in ("upstream", "model"))
+        return ExtraParameters(held=(old + new) * sizes.width, trained=old * sizes.width)
 
 
-class RowsFirstRecipe(FinetuneRecipe):
+class EmbeddingWarmupRecipe(FinetuneRecipe):
     """A finetuning of new rows alone, on nothing but the domain's text."""
 
-    group: ClassVar[str] = "rows_first_training"
+    group: ClassVar[str] = "embedding_warmup_training"

@@ -42,7 +42,7 @@ class AdaptedVocabularyRecipe(Recipe):
     min_count: int
 
 
-class GivenVocabularyRecipe(Recipe):
+class ImportedVocabularyRecipe(Recipe):
     """digest: of the vocabulary; where it lies does not count."""
 
     digest: str

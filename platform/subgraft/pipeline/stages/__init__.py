@@ -1,7 +1,14 @@
-"""One file per arrow of the pipeline: it reads records, calls one thing, writes one record.
+"""The stages of an experiment: one file per stage, which reads artifacts, calls one wing, and writes one artifact.
 
-The table below is every stage there is. A revision is raised by hand when a stage's result changes for the same recipe.
+The table below is every stage there is. What a stage runs on is imported when it runs. Raise a revision by hand when a
+stage's result changes for the same recipe.
 """
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
 
 from subgraft.pipeline.recipes.allocations import (
     AllocationRecipe,
@@ -19,7 +26,7 @@ from subgraft.pipeline.recipes.corpora import (
 )
 from subgraft.pipeline.recipes.embeddings import (
     GeneratorRecipe,
-    GivenNetworkRecipe,
+    ImportedNetworkRecipe,
     LikelihoodMatchingRecipe,
     NetworkRecipe,
     TokenDistillationRecipe,
@@ -33,53 +40,263 @@ from subgraft.pipeline.recipes.models import (
     ConditionRecipe,
     TransferRecipe,
 )
-from subgraft.pipeline.recipes.training import FinetuneRecipe, PretrainRecipe, RowsFirstRecipe
+from subgraft.pipeline.recipes.training import EmbeddingWarmupRecipe, FinetuneRecipe, PretrainRecipe
 from subgraft.pipeline.recipes.vocabularies import (
     AdaptedVocabularyRecipe,
     GapRecipe,
-    GivenVocabularyRecipe,
+    ImportedVocabularyRecipe,
     StaticEmbeddingsRecipe,
     VocabularyRecipe,
 )
 from subgraft.pipeline.stages.stage import Stage
 
-CORPUS = Stage("corpus", 2, "corpus", CorpusRecipe)
-TEXT = Stage("text", 2, "text", TextRecipe)
-COPIED = Stage("copied", 1, "copied", CopiedRecipe)
-REVERSED = Stage("reversed", 1, "reversed", ReversedRecipe)
+if TYPE_CHECKING:
+    from subgraft.pipeline.stages.context import Context, Json
+
+Inputs: TypeAlias = Mapping[str, Path]
+
+
+def _corpus(recipe: CorpusRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.corpus import run
+
+    return run(recipe, inputs, out, context)
+
+
+def _monolingual_text(recipe: TextRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.monolingual_text import run
+
+    return run(recipe, inputs, out, context)
+
+
+def _copied_text(recipe: CopiedRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.copied_text import run
+
+    return run(recipe, inputs, out, context)
+
+
+def _reversed_corpus(recipe: ReversedRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.reversed_corpus import run
+
+    return run(recipe, inputs, out, context)
+
+
+def _back_translation(recipe: BackTranslatedRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.back_translation import run
+
+    return run(recipe, inputs, out, context)
+
+
+def _vocabulary(recipe: VocabularyRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.vocabulary import run
+
+    return run(recipe, inputs, out, context)
+
+
+def _adapted_vocabulary(
+    recipe: AdaptedVocabularyRecipe, inputs: Inputs, out: Path, context: Context
+) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.adapted_vocabulary import run
+
+    return run(recipe, inputs, out, context)
+
+
+def _subword_gap(recipe: GapRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.subword_gap import run
+
+    return run(recipe, inputs, out, context)
+
+
+def _checkpoint(recipe: CheckpointRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.checkpoint import run
+
+    return run(recipe, inputs, out, context)
+
+
+def _build(recipe: BuildRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.build import run
+
+    return run(recipe, inputs, out, context)
+
+
+def _pretrain(recipe: PretrainRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.pretrain import run
+
+    return run(recipe, inputs, out, context)
+
+
+def _assemble(recipe: AssembleRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.assemble import run
+
+    return run(recipe, inputs, out, context)
+
+
+def _generator(recipe: GeneratorRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.generator import run
+
+    return run(recipe, inputs, out, context)
+
+
+def _network(recipe: NetworkRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.network import run
+
+    return run(recipe, inputs, out, context)
+
+
+def _imported_network(recipe: ImportedNetworkRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.imported_network import run
+
+    return run(recipe, inputs, out, context)
+
+
+def _static_embeddings(
+    recipe: StaticEmbeddingsRecipe, inputs: Inputs, out: Path, context: Context
+) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.static_embeddings import run
+
+    return run(recipe, inputs, out, context)
+
+
+def _token_distillation(
+    recipe: TokenDistillationRecipe, inputs: Inputs, out: Path, context: Context
+) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.token_distillation import run
+
+    return run(recipe, inputs, out, context)
+
+
+def _likelihood_matching(
+    recipe: LikelihoodMatchingRecipe, inputs: Inputs, out: Path, context: Context
+) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.likelihood_matching import run
+
+    return run(recipe, inputs, out, context)
+
+
+def _vocadt(recipe: VocadtRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.vocadt import run
+
+    return run(recipe, inputs, out, context)
+
+
+def _transfer(recipe: TransferRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.transfer import run
+
+    return run(recipe, inputs, out, context)
+
+
+def _condition(recipe: ConditionRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.condition import run
+
+    return run(recipe, inputs, out, context)
+
+
+def _intrinsic(recipe: IntrinsicRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.intrinsic import run
+
+    return run(recipe, inputs, out, context)
+
+
+def _finetune(recipe: FinetuneRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.finetune import run
+
+    return run(recipe, inputs, out, context)
+
+
+def _evaluate(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.evaluate import run
+
+    return run(recipe, inputs, out, context)
+
+
+def _likelihood(recipe: LikelihoodRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.likelihood import run
+
+    return run(recipe, inputs, out, context)
+
+
+def _imported_vocabulary(
+    recipe: ImportedVocabularyRecipe, inputs: Inputs, out: Path, context: Context
+) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.imported_vocabulary import run
+
+    return run(recipe, inputs, out, context)
+
+
+def _curve(recipe: CurveRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.curve import run
+
+    return run(recipe, inputs, out, context)
+
+
+def _allocation(recipe: AllocationRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.allocation import run
+
+    return run(recipe, inputs, out, context)
+
+
+def _joint_vocabulary(recipe: JointVocabularyRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.joint_vocabulary import run
+
+    return run(recipe, inputs, out, context)
+
+
+def _capacity(recipe: CapacityRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.capacity import run
+
+    return run(recipe, inputs, out, context)
+
+
+def _allocation_report(
+    recipe: AllocationReportRecipe, inputs: Inputs, out: Path, context: Context
+) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.allocation_report import run
+
+    return run(recipe, inputs, out, context)
+
+
+def _report(recipe: ReportRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.report import run
+
+    return run(recipe, inputs, out, context)
+
+
+CORPUS = Stage("corpus", 2, _corpus, CorpusRecipe)
+TEXT = Stage("text", 2, _monolingual_text, TextRecipe)
+COPIED = Stage("copied", 1, _copied_text, CopiedRecipe)
+REVERSED = Stage("reversed", 1, _reversed_corpus, ReversedRecipe)
 BACK_TRANSLATED = Stage(
-    "back-translated", 1, "back_translated", BackTranslatedRecipe, distributed=True, accelerated=True
+    "back-translated", 1, _back_translation, BackTranslatedRecipe, distributed=True, accelerated=True
 )
-VOCABULARY = Stage("vocabulary", 1, "vocabulary", VocabularyRecipe)
-ADAPTED_VOCABULARY = Stage("adapted-vocabulary", 1, "adapted_vocabulary", AdaptedVocabularyRecipe)
-GAP = Stage("gap", 2, "gap", GapRecipe)
-CHECKPOINT = Stage("checkpoint", 1, "checkpoint", CheckpointRecipe)
-BUILD = Stage("build", 1, "build", BuildRecipe)
-PRETRAIN = Stage("pretrain", 3, "pretrain", PretrainRecipe, distributed=True, accelerated=True)
-ASSEMBLE = Stage("assemble", 1, "assemble", AssembleRecipe)
-GENERATOR = Stage("generator", 3, "generator", GeneratorRecipe, distributed=True, accelerated=True)
-NETWORK = Stage("network", 1, "network", NetworkRecipe, distributed=True, accelerated=True)
-GIVEN_NETWORK = Stage("given-network", 1, "given_network", GivenNetworkRecipe)
-STATIC = Stage("static", 1, "static_embeddings", StaticEmbeddingsRecipe)
+VOCABULARY = Stage("vocabulary", 1, _vocabulary, VocabularyRecipe)
+ADAPTED_VOCABULARY = Stage("adapted-vocabulary", 1, _adapted_vocabulary, AdaptedVocabularyRecipe)
+GAP = Stage("gap", 2, _subword_gap, GapRecipe)
+CHECKPOINT = Stage("checkpoint", 1, _checkpoint, CheckpointRecipe)
+BUILD = Stage("build", 1, _build, BuildRecipe)
+PRETRAIN = Stage("pretrain", 3, _pretrain, PretrainRecipe, distributed=True, accelerated=True)
+ASSEMBLE = Stage("assemble", 1, _assemble, AssembleRecipe)
+GENERATOR = Stage("generator", 3, _generator, GeneratorRecipe, distributed=True, accelerated=True)
+NETWORK = Stage("network", 1, _network, NetworkRecipe, distributed=True, accelerated=True)
+IMPORTED_NETWORK = Stage("given-network", 1, _imported_network, ImportedNetworkRecipe)
+STATIC = Stage("static", 1, _static_embeddings, StaticEmbeddingsRecipe)
 DISTILLATION = Stage(
-    "distillation", 2, "token_distillation", TokenDistillationRecipe, distributed=True, accelerated=True
+    "distillation", 2, _token_distillation, TokenDistillationRecipe, distributed=True, accelerated=True
 )
-MATCHING = Stage("matching", 1, "likelihood_matching", LikelihoodMatchingRecipe, distributed=True, accelerated=True)
-VOCADT = Stage("vocadt", 1, "vocadt", VocadtRecipe, distributed=True, accelerated=True)
-TRANSFER = Stage("transfer", 2, "transfer", TransferRecipe)
-ROWS_FIRST = Stage("rows-first", 1, "finetune", RowsFirstRecipe, distributed=True, accelerated=True)
-CONDITION = Stage("condition", 1, "condition", ConditionRecipe)
-INTRINSIC = Stage("intrinsic", 2, "intrinsic", IntrinsicRecipe)
-FINETUNE = Stage("finetune", 3, "finetune", FinetuneRecipe, distributed=True, accelerated=True)
-EVALUATE = Stage("evaluate", 4, "evaluate", EvaluateRecipe, accelerated=True)
-LIKELIHOOD = Stage("likelihood", 1, "likelihood", LikelihoodRecipe, accelerated=True)
-GIVEN_VOCABULARY = Stage("given-vocabulary", 1, "given_vocabulary", GivenVocabularyRecipe)
-CURVE = Stage("curve", 1, "curve", CurveRecipe)
-ALLOCATION = Stage("allocation", 1, "allocation", AllocationRecipe)
-JOINT_VOCABULARY = Stage("joint-vocabulary", 1, "joint_vocabulary", JointVocabularyRecipe)
-CAPACITY = Stage("capacity", 1, "capacity", CapacityRecipe)
-ALLOCATION_REPORT = Stage("allocation-report", 1, "allocation_report", AllocationReportRecipe)
-REPORT = Stage("report", 6, "report", ReportRecipe)
+MATCHING = Stage("matching", 1, _likelihood_matching, LikelihoodMatchingRecipe, distributed=True, accelerated=True)
+VOCADT = Stage("vocadt", 1, _vocadt, VocadtRecipe, distributed=True, accelerated=True)
+TRANSFER = Stage("transfer", 2, _transfer, TransferRecipe)
+EMBEDDING_WARMUP = Stage("embedding-warmup", 1, _finetune, EmbeddingWarmupRecipe, distributed=True, accelerated=True)
+CONDITION = Stage("condition", 1, _condition, ConditionRecipe)
+INTRINSIC = Stage("intrinsic", 2, _intrinsic, IntrinsicRecipe)
+FINETUNE = Stage("finetune", 3, _finetune, FinetuneRecipe, distributed=True, accelerated=True)
+EVALUATE = Stage("evaluate", 4, _evaluate, EvaluateRecipe, accelerated=True)
+LIKELIHOOD = Stage("likelihood", 1, _likelihood, LikelihoodRecipe, accelerated=True)
+IMPORTED_VOCABULARY = Stage("given-vocabulary", 1, _imported_vocabulary, ImportedVocabularyRecipe)
+CURVE = Stage("curve", 1, _curve, CurveRecipe)
+ALLOCATION = Stage("allocation", 1, _allocation, AllocationRecipe)
+JOINT_VOCABULARY = Stage("joint-vocabulary", 1, _joint_vocabulary, JointVocabularyRecipe)
+CAPACITY = Stage("capacity", 1, _capacity, CapacityRecipe)
+ALLOCATION_REPORT = Stage("allocation-report", 1, _allocation_report, AllocationReportRecipe)
+REPORT = Stage("report", 6, _report, ReportRecipe)
 
 STAGES = (
     CORPUS,
@@ -96,19 +313,19 @@ STAGES = (
     ASSEMBLE,
     GENERATOR,
     NETWORK,
-    GIVEN_NETWORK,
+    IMPORTED_NETWORK,
     STATIC,
     DISTILLATION,
     MATCHING,
     VOCADT,
     TRANSFER,
-    ROWS_FIRST,
+    EMBEDDING_WARMUP,
     CONDITION,
     INTRINSIC,
     FINETUNE,
     EVALUATE,
     LIKELIHOOD,
-    GIVEN_VOCABULARY,
+    IMPORTED_VOCABULARY,
     CURVE,
     ALLOCATION,
     JOINT_VOCABULARY,

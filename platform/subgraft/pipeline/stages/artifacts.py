@@ -1,6 +1,6 @@
 """Files that stages leave for the report. Here, so that a report imports nothing of what made them."""
 
-# Of an evaluation: sentence statistics by metric, as `evaluation.metrics.sentence_statistics` describes them; and under SPELLED
+# Of an evaluation: sentence statistics by metric, see `metrics.sentence_statistics`; and under SPELLED
 # [n], whether neither source nor reference has an unknown token in the model's vocabularies. Of text that is continued,
 # for each test line [n]: the bits of its tokens and of its end, none where the model cannot take it whole; and its
 # characters, as many as these bits are of.

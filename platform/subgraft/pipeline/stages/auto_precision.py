@@ -46,7 +46,7 @@ def with_named_precision(recipe: R, model: PreTrainedModel, context: Context) ->
     return recipe.model_copy(update={"training": training})
 
 
-def told_precision(context: Context) -> Mapping[str, Json] | None:
+def describe_precision(context: Context) -> Mapping[str, Json] | None:
     """What a record says of it; None for a step whose precision was given."""
     found = _kept(context.work / PRECISION)
     if found is None:

@@ -13,14 +13,14 @@ from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
 from subgraft.pipeline.recipes.corpora import BackTranslatedRecipe
 from subgraft.pipeline.stages.context import Context, Json
-from subgraft.pipeline.stages.self_translation import own_translations
+from subgraft.pipeline.stages.self_translation import self_translations
 from subgraft.pipeline.stages.training_setup import is_writer
 
 
 def run(recipe: BackTranslatedRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     text, back = Corpus.open(inputs["text"]), recipe.languages.reversed
     lines = text.text(SPLIT, "target")
-    made = own_translations(
+    made = self_translations(
         Bundle.load(inputs["model"]),
         lines,
         back,

@@ -19,7 +19,7 @@ from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.data.text.corpus import Corpus
 from subgraft.evaluation.metrics.calibration import Calibration, inference_calibration
-from subgraft.evaluation.metrics.plugin_metrics import own_metric, own_score, own_statistics
+from subgraft.evaluation.metrics.plugin_metrics import plugin_metric, plugin_score, plugin_statistics
 from subgraft.evaluation.metrics.scores import FURTHER_METRICS, METRICS, Score
 from subgraft.evaluation.metrics.sentence_statistics import corpus_score, sentence_statistics
 from subgraft.modeling.bundle import Bundle
@@ -117,12 +117,12 @@ def _scores(texts: _Texts, further: Sequence[str], spelled: NDArray[np.bool_], o
     _, hypotheses, references, language = texts
     asked = (*METRICS, *(metric for metric in FURTHER_METRICS if metric in further))
     statistics = {metric: sentence_statistics(metric, hypotheses, references, language) for metric in asked}
-    own = {name: own_metric(name) for name in further if name not in FURTHER_METRICS}
-    own_counts = {name: own_statistics(metric, *texts) for name, metric in own.items()}
+    own = {name: plugin_metric(name) for name in further if name not in FURTHER_METRICS}
+    own_counts = {name: plugin_statistics(metric, *texts) for name, metric in own.items()}
     counted = {**{str(metric): counts for metric, counts in statistics.items()}, **own_counts}
     save_file({**counted, SPELLED: spelled}, out / STATISTICS)
     scores = {str(metric): corpus_score(metric, counts, language) for metric, counts in statistics.items()}
-    return scores | {name: own_score(metric, own_counts[name]) for name, metric in own.items()}
+    return scores | {name: plugin_score(metric, own_counts[name]) for name, metric in own.items()}
 
 
 def translator(

@@ -14,8 +14,8 @@ from subgraft.config.training import AdapterSettings, FinetuneSettings
 from subgraft.data.synthetic_pairs import is_tagged, require_tag
 from subgraft.data.text.corpus import Corpus
 from subgraft.embeddings.initialisers.mixing_matrix import MixingMatrix, load_matrix
-from subgraft.embeddings.transplanting.new_rows_only import NewRowsAlone
-from subgraft.embeddings.transplanting.tied_to_sources import AttachedTables
+from subgraft.embeddings.transplanting.new_rows_only import NewRowsOnly
+from subgraft.embeddings.transplanting.tied_to_sources import TiedToSources
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import tables_of
 from subgraft.modeling.tokenizers import load_tokenizers
@@ -32,7 +32,7 @@ from subgraft.training.adapters import Adapters
 from subgraft.training.best_weights import SELECTIONS
 from subgraft.training.objectives.auxiliary_text import with_text
 from subgraft.training.objectives.conditioned import losses_of
-from subgraft.training.objectives.dev_scores import told_dev_engine, with_drift
+from subgraft.training.objectives.dev_scores import describe_dev_engine, with_drift
 from subgraft.training.objectives.finetuning import TaskText, task_text
 from subgraft.training.objectives.objective import Request
 from subgraft.training.progress import Outcome
@@ -52,8 +52,8 @@ def run(recipe: FinetuneRecipe, inputs: Mapping[str, Path], out: Path, context: 
         text = with_text(text, recipe.text_objective, beside, settings)
     rare = _rare_rows(recipe, bundle, inputs, text)
     finetuning = _Finetuning(recipe, text, context, rare)
-    if recipe.attached:
-        matrices = {side: load_matrix(inputs["model"], side) for side in recipe.attached}
+    if recipe.tie_to_sources:
+        matrices = {side: load_matrix(inputs["model"], side) for side in recipe.tie_to_sources}
         outcome = finetuning.train_attached(bundle, Bundle.load(inputs["upstream"]), matrices)
     elif recipe.first_phase is not None:
         outcome = finetuning.train_in_phases(Bundle.load(inputs["model"]), bundle, recipe.first_phase)
@@ -68,7 +68,7 @@ def run(recipe: FinetuneRecipe, inputs: Mapping[str, Path], out: Path, context: 
         bundle.save(out)
     return {
         **write_curve(outcome, out),
-        **(told_dev_engine(settings, bundle.model) if recipe.objective.needs_pairs else {}),
+        **(describe_dev_engine(settings, bundle.model) if recipe.objective.needs_pairs else {}),
         "cut_pairs": text.cut,
         **({"rare_tokens": rare.sizes} if rare else {}),
         "parameters": bundle.model.num_parameters(),
@@ -90,7 +90,7 @@ def new_tokens_of(
     own: Mapping[SideName, Tokenizer], upstream: Mapping[SideName, Tokenizer], rows: NewRows
 ) -> dict[SideName, np.ndarray]:
     """Of each side that new rows are on, the ids of tokens that the model has no row of from upstream."""
-    return {side: new_tokens(upstream[side], own[side], rows.keep_seen) for side in rows.sides}
+    return {side: new_tokens(upstream[side], own[side], rows.copy_shared_tokens) for side in rows.sides}
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class _Finetuning:
     def train_attached(self, bundle: Bundle, upstream: Bundle, matrices: Mapping[SideName, MixingMatrix]) -> Outcome:
         """New rows stay attached to what they were mixed from; in the end the model has them as plain tables."""
         settings, scores = self.recipe.training, self.data.dev_scores(bundle)
-        loss = AttachedTables(self.data.loss(bundle), upstream.model, matrices)
+        loss = TiedToSources(self.data.loss(bundle), upstream.model, matrices)
 
         def evaluate() -> dict[str, float]:
             loss.write()
@@ -135,7 +135,7 @@ class _Finetuning:
     def train_new_rows(self, bundle: Bundle, tokens: Mapping[SideName, np.ndarray]) -> Outcome:
         """The rows of some tokens of each side, and nothing else; in the end the model has them in its tables."""
         settings, scores = self.recipe.training, self.data.dev_scores(bundle)
-        loss = NewRowsAlone(self.data.loss(bundle), tokens)
+        loss = NewRowsOnly(self.data.loss(bundle), tokens)
 
         def evaluate() -> dict[str, float]:
             loss.write()

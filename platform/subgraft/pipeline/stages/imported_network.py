@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from subgraft.embeddings.generators.network import load_network
-from subgraft.pipeline.recipes.embeddings import NETWORK_FILES, GivenNetworkRecipe
+from subgraft.pipeline.recipes.embeddings import NETWORK_FILES, ImportedNetworkRecipe
 from subgraft.pipeline.stages.context import Context, Json
 
 
-def run(recipe: GivenNetworkRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+def run(recipe: ImportedNetworkRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     del inputs, context
     directory = Path(recipe.directory)
     for side in recipe.sides:

@@ -16,7 +16,7 @@ from subgraft.modeling.sides import side as side_of
 from subgraft.pipeline.recipes.embeddings import LikelihoodMatchingRecipe
 from subgraft.pipeline.stages.auto_precision import with_named_precision
 from subgraft.pipeline.stages.context import Context, Json
-from subgraft.pipeline.stages.self_translation import own_translations
+from subgraft.pipeline.stages.self_translation import self_translations
 from subgraft.pipeline.stages.training_setup import fit, held_out_mean, is_writer, write_curve
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
@@ -59,7 +59,7 @@ def _text(
             text[split] = list(corpus.pairs(split))[:most]
             continue
         sources = list(corpus.lines(split, "source"))[:most]
-        made = own_translations(bundle, sources, recipe.languages, recipe.matching.beam, context, split)
+        made = self_translations(bundle, sources, recipe.languages, recipe.matching.beam, context, split)
         text[split] = list(zip(sources, made.texts, strict=True))
         cost["translation_seconds"] += made.seconds
         cost["translated"] += len(sources)

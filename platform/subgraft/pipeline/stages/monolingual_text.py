@@ -7,7 +7,7 @@ from pathlib import Path
 
 from subgraft.base.errors import UserError
 from subgraft.config.settings_base import TextSide
-from subgraft.data.sources.side_text import build_beside, side_texts
+from subgraft.data.sources.side_text import build_monolingual_corpus, side_texts
 from subgraft.data.tasks.pairings import pairing
 from subgraft.data.text.batches import evenly_spaced_places
 from subgraft.data.text.corpus import Corpus
@@ -28,7 +28,7 @@ def run(recipe: TextRecipe, inputs: Mapping[str, Path], out: Path, context: Cont
     pairs, paired = Corpus.open(inputs["corpus"]), pairing(recipe.questions)
     sides = side_texts(recipe.sources, recipe.languages, recipe.base, pairing=paired)
     identity: dict[str, object] = {side: list(found) for side, found in recipe.identities.items()}
-    corpus, counts = build_beside(sides, pairs, identity, recipe.cleaning, out, context.progress)
+    corpus, counts = build_monolingual_corpus(sides, pairs, identity, recipe.cleaning, out, context.progress)
     for side in counts:
         _check_language(side, corpus, pairs, context)
     held_out = sum(pairs.size(split) for split in pairs.splits if split != "train")

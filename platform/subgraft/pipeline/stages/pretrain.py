@@ -15,7 +15,7 @@ from subgraft.pipeline.stages.context import Context, Json
 from subgraft.pipeline.stages.selected_weights import CURVE
 from subgraft.pipeline.stages.training_setup import fit, held_out_mean, is_writer, write_curve
 from subgraft.training.best_weights import SELECTIONS, Selection
-from subgraft.training.objectives.dev_scores import told_dev_engine
+from subgraft.training.objectives.dev_scores import describe_dev_engine
 from subgraft.training.objectives.mixture import MixedLoss, Mixture
 from subgraft.training.objectives.objective import HeldOut, Objective, Request
 from subgraft.training.objectives.registry import objectives_of
@@ -57,7 +57,7 @@ def run(recipe: PretrainRecipe, inputs: Mapping[str, Path], out: Path, context: 
     if is_writer():
         bundle.save(out)
     translated = any(objective.needs_pairs for objective in recipe.objectives)
-    told = told_dev_engine(recipe.training, bundle.model) if translated else {}
+    told = describe_dev_engine(recipe.training, bundle.model) if translated else {}
     return {**write_curve(outcome, out), **told, "parameters": bundle.model.num_parameters(), "artifacts": [CURVE]}
 
 

@@ -49,7 +49,7 @@ class RareRows:
         texts: Mapping[SideName, Iterable[str]],
     ) -> RareRows:
         """upstream, own: the vocabularies before the transfer and after it.  texts: the training text."""
-        new = {side: _new_subwords(upstream[side], own[side], rows.keep_seen) for side in rows.sides}
+        new = {side: _new_subwords(upstream[side], own[side], rows.copy_shared_tokens) for side in rows.sides}
         return cls(settings, new, {side: count_tokens(own[side], texts[side]) for side in rows.sides})
 
     @property
@@ -86,6 +86,6 @@ def count_tokens(tokenizer: Tokenizer, texts: Iterable[str]) -> np.ndarray:
     return np.array([counted[token] for token in range(len(tokenizer))], dtype=np.int64)
 
 
-def _new_subwords(upstream: Tokenizer, own: Tokenizer, keep_seen: bool) -> np.ndarray:
+def _new_subwords(upstream: Tokenizer, own: Tokenizer, copy_shared_tokens: bool) -> np.ndarray:
     alignment = align(upstream, own)
-    return np.array((alignment if keep_seen else special_alone(alignment, own)).unseen, dtype=np.int64)
+    return np.array((alignment if copy_shared_tokens else special_alone(alignment, own)).unseen, dtype=np.int64)

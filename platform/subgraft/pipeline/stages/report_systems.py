@@ -22,7 +22,7 @@ from subgraft.modeling.hub import read_config
 from subgraft.modeling.parameter_count import vocabulary_sizes
 from subgraft.pipeline.recipes.evaluation import ReportedSystem
 from subgraft.pipeline.stages.artifacts import BITS, CHARACTERS, LIKELIHOOD, QUALITY, SPELLED, STATISTICS
-from subgraft.pipeline.stages.selected_weights import CURVE, kept_weights
+from subgraft.pipeline.stages.selected_weights import CURVE, selected_weights
 
 _BILLED = ("training_seconds", "translation_seconds")
 
@@ -71,7 +71,7 @@ def _of_any_task(system: ReportedSystem, inputs: Mapping[str, Path], evaluation:
         "name": system.name,
         "seed": system.seed,
         "curve": _curve(finetuned / CURVE),
-        "kept_step": kept_weights(finetuned, design.select).step,
+        "kept_step": selected_weights(finetuned, design.select).step,
         "tokens_per_sentence": evaluation["tokens_per_sentence"],
         "characters_per_token": evaluation["characters_per_token"],
         "sentences_per_second": evaluation["speed"]["median"],

@@ -16,7 +16,7 @@ SCORES = {"bleu": "BLEU", "chrf": "chrF", "bits_per_character": "bits per charac
 
 
 @dataclass(frozen=True)
-class KeptWeights:
+class SelectedWeights:
     """Which weights a finetuning kept: the first of equally good ones; step 0 is those it began with.
 
     score: what systems are compared by on dev: the score that chose the weights, or BLEU where none did; bits per
@@ -35,7 +35,7 @@ class KeptWeights:
         return -self.value if self.score == SCORES["bits_per_character"] else self.value
 
 
-def kept_weights(finetuned: Path, select: SelectName | None = None) -> KeptWeights:
+def selected_weights(finetuned: Path, select: SelectName | None = None) -> SelectedWeights:
     """The step and dev scores of a finetuned model's weights, from the curve beside them.
 
     select: what the finetuning went by; dev BLEU where it is not given.
@@ -47,4 +47,4 @@ def kept_weights(finetuned: Path, select: SelectName | None = None) -> KeptWeigh
     best = curve[-1] if selection is None else max(curve, key=lambda point: selection.worth(point["values"]))
     values: dict[str, float] = best["values"]
     score = selection.score if selection else "bleu" if "bleu" in values else "bits_per_character"
-    return KeptWeights(best["step"], SCORES[score], values[score], values.get("bleu"), values["bits_per_character"])
+    return SelectedWeights(best["step"], SCORES[score], values[score], values.get("bleu"), values["bits_per_character"])

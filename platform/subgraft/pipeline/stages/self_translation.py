@@ -36,7 +36,7 @@ class Translations:
     seconds: float
 
 
-def own_translations(
+def self_translations(
     bundle: Bundle,
     sources: Sequence[str],
     languages: Languages,

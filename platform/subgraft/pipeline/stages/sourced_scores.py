@@ -31,7 +31,7 @@ _SHARES = (ADHERENCE, ACCURACY, RANKING, EXACT, "distinct-1", "distinct-2")
 
 @dataclass(frozen=True)
 class Scored:
-    """statistics: of each text [n, k], as `evaluation.metrics.sentence_statistics` has them; None of a score of all together."""
+    """statistics: of each text [n, k], see `metrics.sentence_statistics`; None of a score of all together."""
 
     score: Score
     statistics: FloatArray | None = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias
 
@@ -25,22 +24,14 @@ class Stage(Generic[R]):
     """A stage as the pipeline knows it. Nothing that it runs on is imported before it runs.
 
     revision: raised by hand when the function's result changes for the same recipe; it is part of the fingerprint.
-    work: its function, or the module of this package whose `run` that is.  recipe: the type of what it is asked for.
+    run: (recipe, inputs, out, context) -> summary. It writes files into `out`, an existing empty directory.
     distributed: the function may run on several Ray Train workers at once (it looks at torch.distributed itself).
     accelerated: the function uses a GPU where the runtime has one.
     """
 
     name: str
     revision: int
-    work: StageFunction | str
+    run: StageFunction
     recipe: type[R] = Recipe  # type: ignore[assignment]
     distributed: bool = False
     accelerated: bool = False
-
-    @property
-    def function(self) -> StageFunction:
-        """(recipe, inputs, out, context) -> summary. It writes files into `out`, an existing empty directory."""
-        if not isinstance(self.work, str):
-            return self.work
-        function: StageFunction = import_module(f"subgraft.pipeline.stages.{self.work}").run
-        return function

@@ -14,7 +14,7 @@ from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.pipeline.recipes.vocabularies import GapRecipe
 from subgraft.pipeline.stages.context import Context, Json
 from subgraft.subwords.vocabulary.compare import compare
-from subgraft.subwords.vocabulary.spelling import given_back, spelling
+from subgraft.subwords.vocabulary.spelling import round_trip, spelling
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 SIDES: tuple[SideName, ...] = ("encoder", "decoder")
@@ -49,6 +49,6 @@ def _spelled(role: str, side: SideName, split: str, tokenizer: Tokenizer, corpus
     found |= asdict(spelling(tokenizer, corpus.lines(split, text_side)))
     if split == "test" and corpus.size("test"):
         lines, language = list(corpus.lines(split, text_side)), str(corpus.field(text_side).language)
-        scores = corpus_scores(given_back(tokenizer, lines), lines, language, ["BLEU", "chrF"])
+        scores = corpus_scores(round_trip(tokenizer, lines), lines, language, ["BLEU", "chrF"])
         found["scores"] = {name: asdict(score) for name, score in scores.items()}
     return found

@@ -21,12 +21,12 @@ from subgraft.modeling.dropout import set_hidden_dropout
 from subgraft.modeling.families import family_of
 from subgraft.modeling.matmul_backend import products_by
 from subgraft.modeling.precision import autocast, fuses_attention
-from subgraft.pipeline.stages.auto_precision import told_precision
+from subgraft.pipeline.stages.auto_precision import describe_precision
 from subgraft.pipeline.stages.context import Context, Json
 from subgraft.pipeline.stages.selected_weights import CURVE
 from subgraft.training.best_weights import Selection
 from subgraft.training.checkpoint import Checkpoints
-from subgraft.training.dry_run import out_of_memory_told
+from subgraft.training.dry_run import explain_out_of_memory
 from subgraft.training.engine import Engine, PlainEngine, recompute_activations
 from subgraft.training.loop import Hooks, Trainer
 from subgraft.training.objectives.dev_sharding import sums_over_batches
@@ -73,7 +73,7 @@ def fit(
     if not fuses_attention(device(), settings.precision):
         module.model.set_attn_implementation("eager")  # type: ignore[union-attr,operator]
     rates = ParameterRates.of(settings, tables)
-    with out_of_memory_told(group, settings, context.runtime, device()):
+    with explain_out_of_memory(group, settings, context.runtime, device()):
         engine = _engine(module, settings, context, rates, row_updates)
     trainer = Trainer(
         module,
@@ -97,13 +97,13 @@ def fit(
         batch_files=BatchFiles(context.work / "batches"),
     )
     batch = trainer.largest_batch()
-    with out_of_memory_told(group, settings, context.runtime, device(), batch.shape):
+    with explain_out_of_memory(group, settings, context.runtime, device(), batch.shape):
         trainer.dry_run(batch)
     outcome = trainer.run()
     return replace(
         outcome,
         trained_parameters=trained_parameters(module),
-        precision=told_precision(context),
+        precision=describe_precision(context),
         products=products_by(device(), settings.precision),
     )
 

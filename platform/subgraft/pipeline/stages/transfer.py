@@ -22,7 +22,7 @@ REPORT = "transfer.json"
 def run(recipe: TransferRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     del context
     target = {side: Tokenizer.load(inputs[f"vocabulary/{side}"]) for side in recipe.sides}
-    method = method_of(recipe.method, recipe.sides, recipe.max_similar, recipe.seed, inputs, recipe.keep_seen)
+    method = method_of(recipe.method, recipe.sides, recipe.max_similar, recipe.seed, inputs, recipe.copy_shared_tokens)
     reports = transfer(inputs["model"], target, method, out, recipe.keep_matrices)
     return {"method": recipe.method, "sides": {side: asdict(report) for side, report in reports.items()}}
 
@@ -33,11 +33,11 @@ def method_of(
     max_similar: int,
     seed: int,
     inputs: Mapping[str, Path],
-    keep_seen: bool = True,
+    copy_shared_tokens: bool = True,
 ) -> Method:
     """A method with what it needs among a step's inputs."""
     static = {side: inputs[key] for side in sides if (key := f"static/{side}") in inputs}
-    return Method(name, inputs.get("generator"), max_similar, seed, keep_seen, static, inputs.get("distilled"))
+    return Method(name, inputs.get("generator"), max_similar, seed, copy_shared_tokens, static, inputs.get("distilled"))
 
 
 class Transferred(NamedTuple):

@@ -53,10 +53,10 @@ def align(source: Tokenizer, target: Tokenizer) -> Alignment:
     return Alignment(origins, seen, special=carried, unseen=unseen, others=others)
 
 
-def new_tokens(source: Tokenizer, target: Tokenizer, keep_seen: bool = True) -> NDArray[np.int64]:
+def new_tokens(source: Tokenizer, target: Tokenizer, copy_shared_tokens: bool = True) -> NDArray[np.int64]:
     """Target ids, ascending, of all that takes over no row: subwords, special tokens, and pieces that are no text."""
     alignment = align(source, target)
-    return np.flatnonzero((alignment if keep_seen else special_alone(alignment, target)).origins == NEW)
+    return np.flatnonzero((alignment if copy_shared_tokens else special_alone(alignment, target)).origins == NEW)
 
 
 def special_alone(alignment: Alignment, target: Tokenizer) -> Alignment:

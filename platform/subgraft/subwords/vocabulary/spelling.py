@@ -27,7 +27,7 @@ class Spelling:
     unknown: int = 0
     byte_tokens: int = 0
     with_unknown: int = 0
-    given_back: int = 0
+    round_trip: int = 0
 
     def __add__(self, other: Spelling) -> Spelling:
         return Spelling(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
@@ -52,9 +52,9 @@ class Spelling:
         return self.with_unknown / max(1, self.sentences)
 
     @property
-    def given_back_share(self) -> float:
+    def round_trip_share(self) -> float:
         """Of the sentences."""
-        return self.given_back / max(1, self.sentences)
+        return self.round_trip / max(1, self.sentences)
 
 
 def spelling(tokenizer: Tokenizer, lines: Iterable[str]) -> Spelling:
@@ -72,7 +72,7 @@ def _of_chunk(tokenizer: Tokenizer, lines: Sequence[str]) -> Spelling:
         unknown=sum(unknown),
         byte_tokens=sum(token in of_bytes for ids in encoded for token in ids) if of_bytes else 0,
         with_unknown=sum(map(bool, unknown)),
-        given_back=sum(tokenizer.decode(ids) == line for ids, line in zip(encoded, lines, strict=True)),
+        round_trip=sum(tokenizer.decode(ids) == line for ids, line in zip(encoded, lines, strict=True)),
     )
 
 
@@ -81,7 +81,7 @@ def spells(tokenizer: Tokenizer, lines: Sequence[str]) -> list[bool]:
     return [not _count_unknown(tokenizer, ids) for ids in tokenizer.encode_batch(lines)]
 
 
-def given_back(tokenizer: Tokenizer, lines: Sequence[str]) -> list[str]:
+def round_trip(tokenizer: Tokenizer, lines: Sequence[str]) -> list[str]:
     """decode(encode(line)) of each line: the most that a model with this vocabulary can write."""
     return [tokenizer.decode(ids) for ids in tokenizer.encode_batch(lines)]
 

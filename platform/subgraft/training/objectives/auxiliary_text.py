@@ -70,7 +70,7 @@ class DenoisedLines(Seq2SeqData):
         self.texts: Mapping[SideName, Iterable[str]] = {"encoder": examples.lines, "decoder": examples.lines}
 
 
-class TextBeside:
+class AuxiliaryText:
     """A task's text with other text beside it, which has `second_share` of each batch; judged by the task's dev split.
 
     Examples are numbered one after the other, the task's first; a batch is of one of the two.  cut: of the task's.
@@ -137,7 +137,11 @@ BESIDE: Mapping[str, Callable[[Any, Request, FinetuneSettings], TrainedText]] = 
 
 def with_text(
     task: TaskText, objective: TaskObjectiveSettings, request: Request, training: FinetuneSettings
-) -> TextBeside | TextAlone:
+) -> AuxiliaryText | TextAlone:
     """A task's text with that of the request's corpus beside it, in the share of each batch that the training says."""
     text = BESIDE[objective.kind](objective, request, training)
-    return TextAlone(task, text) if training.text_share == 1.0 else TextBeside(task, text, training.text_share)
+    return (
+        TextAlone(task, text)
+        if training.monolingual_fraction == 1.0
+        else AuxiliaryText(task, text, training.monolingual_fraction)
+    )

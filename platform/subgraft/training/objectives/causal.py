@@ -23,7 +23,7 @@ from subgraft.evaluation.metrics.bits_per_character import bits_per_character, c
 from subgraft.modeling.bundle import Bundle
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.concatenation import Concatenation
-from subgraft.training.objectives.embedding_view import IGNORED, Lexicon
+from subgraft.training.objectives.embedding_view import IGNORED, EmbeddingView
 from subgraft.training.objectives.objective import Body, Examples, Request, TokenLoss
 from subgraft.training.objectives.single_stack import StackBatch, StackExample, StackLoss, StackStates, collate
 from subgraft.training.objectives.whole_examples import Batched, WholeExamples
@@ -164,8 +164,8 @@ class CausalView:
     def collate(self, examples: Sequence[StackExample]) -> StackBatch:
         return collate(examples, self._padding)
 
-    def states(self, model: PreTrainedModel, batch: StackBatch, lexicon: Lexicon) -> StackStates:
-        return StackStates(model, batch, lexicon)
+    def states(self, model: PreTrainedModel, batch: StackBatch, embedding_view: EmbeddingView) -> StackStates:
+        return StackStates(model, batch, embedding_view)
 
 
 class CausalObjective:

@@ -27,7 +27,7 @@ from subgraft.modeling.conditioning.sources import (
 )
 from subgraft.modeling.families import family_of
 from subgraft.training.objectives.causal import Lines, LineScores
-from subgraft.training.objectives.embedding_view import IGNORED, Lexicon, OwnTables
+from subgraft.training.objectives.embedding_view import IGNORED, EmbeddingView, ModelEmbeddings
 from subgraft.training.objectives.objective import TokenLoss
 from subgraft.training.objectives.single_stack import StackBatch, StackStates
 from subgraft.training.objectives.whole_examples import BATCH_TOKENS, WholeExamples, label_nats
@@ -121,14 +121,14 @@ class SourcedLoss(TokenLoss):
     A content selector learns by a loss of its own, over the tokens of sources.
     """
 
-    def states(self, batch: SourcedBatch, lexicon: Lexicon) -> SourcedStates:
-        return SourcedStates(self.model, batch, lexicon)
+    def states(self, batch: SourcedBatch, embedding_view: EmbeddingView) -> SourcedStates:
+        return SourcedStates(self.model, batch, embedding_view)
 
-    def by(self, lexicon: Lexicon, batch: SourcedBatch) -> dict[str, Tensor]:
-        states = self.states(batch, lexicon)
+    def by(self, embedding_view: EmbeddingView, batch: SourcedBatch) -> dict[str, Tensor]:
+        states = self.states(batch, embedding_view)
         if states.copied is None:
-            return {"loss": lexicon.cross_entropy(states.top, batch.labels, self.label_smoothing)}
-        assert not self.label_smoothing and not lexicon.extends("decoder")
+            return {"loss": embedding_view.cross_entropy(states.top, batch.labels, self.label_smoothing)}
+        assert not self.label_smoothing and not embedding_view.extends("decoder")
         losses = {"loss": states.nats().sum()}
         if self.training and (selection := states.copied.selection) is not None:
             losses["selection"] = selection_loss(selection, batch.source, batch.source_mask, batch.labels)
@@ -171,7 +171,7 @@ def sourced_nats(
     examples = SourcedLines(lines, sources, bundle, separator, limit)
 
     def token_nats(batch: SourcedBatch) -> Tensor:
-        return SourcedStates(model, batch, OwnTables(model)).nats()
+        return SourcedStates(model, batch, ModelEmbeddings(model)).nats()
 
     return WholeExamples(examples, examples.whole, max(BATCH_TOKENS, limit)).nats(model, token_nats, progress)
 

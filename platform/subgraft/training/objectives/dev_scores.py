@@ -36,7 +36,7 @@ DEV_LENGTH_RATIO = 2.5
 LARGEST_COPIED = 250_000_000
 
 
-def told_dev_engine(settings: TrainingSettings, model: PreTrainedModel) -> dict[str, str]:
+def describe_dev_engine(settings: TrainingSettings, model: PreTrainedModel) -> dict[str, str]:
     """What a record says of it, where the settings do not."""
     named = isinstance(settings, ModelTrainingSettings) and settings.dev_engine != "auto"
     return {} if named else {"dev_engine": dev_engine(settings, model)}

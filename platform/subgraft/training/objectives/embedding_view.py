@@ -16,13 +16,13 @@ from subgraft.config.settings_base import SideName
 from subgraft.modeling.hidden_states import input_scale
 from subgraft.modeling.sides import Side, side
 from subgraft.training.objectives.cross_entropy import linear_cross_entropy
-from subgraft.training.objectives.extended_softmax import Rivals, extended_cross_entropy, without_twins
+from subgraft.training.objectives.extended_softmax import CompetingTokens, extended_cross_entropy, without_twins
 
 IGNORED = -100
 TableName = Literal["input", "output", "bias"]
 
 
-class Lexicon(Protocol):
+class EmbeddingView(Protocol):
     """A model of one stack reads by the table of the side that predicts, its decoder's."""
 
     def read(self, name: SideName, ids: Tensor) -> dict[str, Tensor]:
@@ -38,7 +38,7 @@ class Lexicon(Protocol):
         ...
 
 
-class OwnTables:
+class ModelEmbeddings:
     """The model's own tables."""
 
     def __init__(self, model: PreTrainedModel) -> None:
@@ -77,15 +77,17 @@ class GeneratedRows(Protocol):
 class ExtendedTables:
     """The model's tables, and on one side rows for new tokens: ids of V and above stand for them.
 
-    Where that is the decoder's side they are predicted too; `rivals` says in which sentences.
+    Where that is the decoder's side they are predicted too; `competing_tokens` says in which sentences.
     """
 
-    def __init__(self, model: PreTrainedModel, name: SideName, rows: GeneratedRows, rivals: Rivals) -> None:
-        self._own = OwnTables(model)
+    def __init__(
+        self, model: PreTrainedModel, name: SideName, rows: GeneratedRows, competing_tokens: CompetingTokens
+    ) -> None:
+        self._own = ModelEmbeddings(model)
         self._side = side(model, name)
         self._scale = input_scale(model, self._side)
         self._rows = rows
-        self._rivals = rivals
+        self._rivals = competing_tokens
 
     def extends(self, name: SideName) -> bool:
         return name == self._side.name

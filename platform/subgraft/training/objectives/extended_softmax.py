@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
-class Rivals:
+class CompetingTokens:
     """Which of a batch's K new tokens a softmax covers, beside the V tokens of the vocabulary.
 
     own: bool [B, K], those that the sentence competes with.
@@ -26,12 +26,12 @@ class Rivals:
     weights: Tensor
 
     @classmethod
-    def of(cls, own: Tensor, spelling: Tensor) -> Rivals:
+    def of(cls, own: Tensor, spelling: Tensor) -> CompetingTokens:
         """Beside the whole vocabulary, each new token for itself."""
         return cls(own, spelling, torch.zeros(0, dtype=torch.long), torch.zeros(len(spelling)))
 
-    def to(self, device: torch.device | str) -> Rivals:
-        return Rivals(*(getattr(self, each.name).to(device) for each in fields(self)))
+    def to(self, device: torch.device | str) -> CompetingTokens:
+        return CompetingTokens(*(getattr(self, each.name).to(device) for each in fields(self)))
 
 
 def without_twins(known: Tensor, own: Tensor, labels: Tensor, spelling: Tensor) -> tuple[Tensor, Tensor]:

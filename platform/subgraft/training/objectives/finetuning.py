@@ -49,12 +49,12 @@ class TaskText(TrainedText, Protocol):
     def dev_scores(self, bundle: Bundle) -> Callable[[], dict[str, float]]: ...
 
 
-def kept_places(whole: int, training: FinetuneSettings, seed: int) -> np.ndarray | None:
+def selected_examples(whole: int, training: FinetuneSettings, seed: int) -> np.ndarray | None:
     """Which of `whole` examples are trained on, in their order [training.pairs]; None for all."""
     count = training.pairs
     if count is None or count >= whole:
         return None
-    if training.pairs_drawn:
+    if training.resample_subset:
         return np.sort(np.random.default_rng(seed).choice(whole, count, replace=False))
     return evenly_spaced_places(whole, count)
 
@@ -65,7 +65,7 @@ class PairsToTrain(Seq2SeqData):
     def __init__(self, request: Request, training: FinetuneSettings, *, counted: bool = False) -> None:
         """counted: whether `training.pairs` is about these pairs, and not all are taken."""
         bundle, pairs = request.bundle, request.corpus.text_pairs("train")
-        places = kept_places(len(pairs), training, request.seed) if counted else None
+        places = selected_examples(len(pairs), training, request.seed) if counted else None
         if places is not None:
             pairs = pairs.take(places)
         form, limit = bundle.sequence_format(request.languages), training.max_length
@@ -109,7 +109,7 @@ class LinesToTrain:
         """counted: whether `training.pairs` is about these lines, and not all are taken."""
         corpus, tokenizer = request.corpus, request.bundle.decoder
         text = corpus.text("train", corpus.text_of("decoder"))
-        places = kept_places(len(text), training, request.seed) if counted else None
+        places = selected_examples(len(text), training, request.seed) if counted else None
         if places is not None:
             text = text.take(places)
         self._separator, self._training = separator_of(tokenizer, settings), training
@@ -148,7 +148,7 @@ class SourcedOfTask(SourcedLines):
         corpus, bundle, source = request.corpus, request.bundle, settings.source
         assert source is not None
         given = Sourced.of(corpus, "train", source)
-        places = kept_places(len(given.texts), training, request.seed)
+        places = selected_examples(len(given.texts), training, request.seed)
         given = given if places is None else given.take(places)
         given = given.shuffled(request.seed) if training.shuffled_sources else given
         self._separator, self._training = separator_of(bundle.decoder, settings), training

@@ -16,7 +16,7 @@ from subgraft.config.settings_base import SideName
 from subgraft.data.text.encoded import encode
 from subgraft.modeling.bundle import Bundle
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.embedding_view import IGNORED, Lexicon
+from subgraft.training.objectives.embedding_view import IGNORED, EmbeddingView
 from subgraft.training.objectives.objective import Body, Request
 from subgraft.training.objectives.single_stack import StackBatch, StackExample, StackLoss, StackStates, collate
 
@@ -123,8 +123,8 @@ class MaskedView:
     def collate(self, examples: Sequence[StackExample]) -> StackBatch:
         return self._sentences.collate(examples)
 
-    def states(self, model: PreTrainedModel, batch: StackBatch, lexicon: Lexicon) -> StackStates:
-        return StackStates(model, batch, lexicon)
+    def states(self, model: PreTrainedModel, batch: StackBatch, embedding_view: EmbeddingView) -> StackStates:
+        return StackStates(model, batch, embedding_view)
 
 
 class MaskedObjective:

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from subgraft.training.objectives.embedding_view import Lexicon
+from subgraft.training.objectives.embedding_view import EmbeddingView
 
 
-class Part(Protocol):
+class MixturePart(Protocol):
     """What one objective trains on: lengths of examples [n], and batches of them."""
 
     @property
@@ -50,7 +50,7 @@ class MixedBatch:
 class Mixture:
     """The examples of several objectives, by kind, one after another; a batch is of one kind alone."""
 
-    def __init__(self, parts: Mapping[str, Part], weights: Mapping[str, float]) -> None:
+    def __init__(self, parts: Mapping[str, MixturePart], weights: Mapping[str, float]) -> None:
         self._kinds = list(parts)
         self.parts = list(parts.values())
         self.weights = [weights[kind] for kind in parts]
@@ -83,10 +83,10 @@ class MixedLoss(nn.Module):
     def forward(self, batch: MixedBatch) -> dict[str, Tensor]:
         return _named(batch.kind, self.losses[batch.kind](batch.batch))
 
-    def by(self, lexicon: Lexicon, batch: MixedBatch) -> dict[str, Tensor]:
+    def by(self, embedding_view: EmbeddingView, batch: MixedBatch) -> dict[str, Tensor]:
         """The loss of a batch as it is read and predicted by other tables than the model's own."""
         loss: Any = self.losses[batch.kind]
-        return _named(batch.kind, loss.by(lexicon, batch.batch))
+        return _named(batch.kind, loss.by(embedding_view, batch.batch))
 
 
 def _named(kind: str, sums: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -18,7 +18,7 @@ from subgraft.config.vocabularies import SamplingSettings
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.languages import oversampled
 from subgraft.modeling.bundle import Bundle
-from subgraft.training.objectives.embedding_view import Lexicon, OwnTables
+from subgraft.training.objectives.embedding_view import EmbeddingView, ModelEmbeddings
 
 Example_co = TypeVar("Example_co", covariant=True)
 E = TypeVar("E")
@@ -113,7 +113,7 @@ class GeneratorView(Protocol[E]):
 
     def collate(self, examples: Sequence[E]) -> Any: ...
 
-    def states(self, model: PreTrainedModel, batch: Any, lexicon: Lexicon) -> States: ...
+    def states(self, model: PreTrainedModel, batch: Any, embedding_view: EmbeddingView) -> States: ...
 
 
 class Objective(Protocol):
@@ -182,12 +182,16 @@ class TokenLoss(nn.Module):
         self.model = model
         self.label_smoothing = label_smoothing
 
-    def states(self, batch: Any, lexicon: Lexicon) -> States:
+    def states(self, batch: Any, embedding_view: EmbeddingView) -> States:
         raise NotImplementedError
 
     def forward(self, batch: Any) -> dict[str, Tensor]:
-        return self.by(OwnTables(self.model), batch)
+        return self.by(ModelEmbeddings(self.model), batch)
 
-    def by(self, lexicon: Lexicon, batch: Any) -> dict[str, Tensor]:
+    def by(self, embedding_view: EmbeddingView, batch: Any) -> dict[str, Tensor]:
         """The loss of a batch as it is read and predicted by other tables than the model's own."""
-        return {"loss": lexicon.cross_entropy(self.states(batch, lexicon).top, batch.labels, self.label_smoothing)}
+        return {
+            "loss": embedding_view.cross_entropy(
+                self.states(batch, embedding_view).top, batch.labels, self.label_smoothing
+            )
+        }

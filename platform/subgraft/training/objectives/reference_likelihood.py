@@ -14,7 +14,7 @@ from subgraft.config.corpora import Languages
 from subgraft.config.objectives import CausalSettings
 from subgraft.modeling.bundle import Bundle
 from subgraft.training.objectives.causal import Lines, separator_of
-from subgraft.training.objectives.embedding_view import OwnTables
+from subgraft.training.objectives.embedding_view import ModelEmbeddings
 from subgraft.training.objectives.parallel_text import Translation
 from subgraft.training.objectives.seq2seq import Seq2SeqBatch, Seq2SeqData, top_states
 from subgraft.training.objectives.single_stack import StackBatch, StackStates
@@ -60,6 +60,6 @@ def line_nats(
     examples = Lines(lines, bundle.decoder, separator_of(bundle.decoder, settings), limit)
 
     def token_nats(batch: StackBatch) -> Tensor:
-        return label_nats(model, StackStates(model, batch, OwnTables(model)).top, batch.labels)
+        return label_nats(model, StackStates(model, batch, ModelEmbeddings(model)).top, batch.labels)
 
     return WholeExamples(examples, examples.whole, max(BATCH_TOKENS, limit)).nats(model, token_nats, progress)

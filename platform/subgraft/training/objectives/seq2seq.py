@@ -14,9 +14,9 @@ from transformers import PreTrainedModel
 
 from subgraft.config.settings_base import SideName
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.hidden_states import decoder_states_beside, encoder_states
+from subgraft.modeling.hidden_states import decoder_states_from_memory, encoder_states
 from subgraft.modeling.sequence_format import SequenceFormat
-from subgraft.training.objectives.embedding_view import IGNORED, Lexicon, OwnTables
+from subgraft.training.objectives.embedding_view import IGNORED, EmbeddingView, ModelEmbeddings
 from subgraft.training.objectives.objective import Body, Examples, TokenLoss
 
 
@@ -116,9 +116,9 @@ class Seq2SeqStates:
     """The encoder's states of a batch, its memory [B, S, d], and the decoder's beside them [B, T, d]."""
 
     def __init__(
-        self, model: PreTrainedModel, batch: Seq2SeqBatch, lexicon: Lexicon, memory: Tensor | None = None
+        self, model: PreTrainedModel, batch: Seq2SeqBatch, embedding_view: EmbeddingView, memory: Tensor | None = None
     ) -> None:
-        self._model, self._batch, self._lexicon, self._memory = model, batch, lexicon, memory
+        self._model, self._batch, self._lexicon, self._memory = model, batch, embedding_view, memory
 
     @cached_property
     def memory(self) -> Tensor:
@@ -131,31 +131,31 @@ class Seq2SeqStates:
     def top(self) -> Tensor:
         memory, mask = self.memory, self._batch.attention_mask
         inputs: dict[str, Any] = self._lexicon.read("decoder", self._batch.decoder_input_ids)
-        return decoder_states_beside(self._model, memory, mask, **inputs)
+        return decoder_states_from_memory(self._model, memory, mask, **inputs)
 
     def of(self, name: SideName) -> Tensor:
         return self.memory if name == "encoder" else self.top
 
     def of_original(self, batch: Seq2SeqBatch) -> Seq2SeqStates:
         memory = None if self._lexicon.extends("encoder") else self.memory
-        return Seq2SeqStates(self._model, batch, OwnTables(self._model), memory)
+        return Seq2SeqStates(self._model, batch, ModelEmbeddings(self._model), memory)
 
 
 class Seq2SeqLoss(TokenLoss):
     """Of an encoder-decoder: over target tokens."""
 
-    def states(self, batch: Seq2SeqBatch, lexicon: Lexicon) -> Seq2SeqStates:
-        return Seq2SeqStates(self.model, batch, lexicon)
+    def states(self, batch: Seq2SeqBatch, embedding_view: EmbeddingView) -> Seq2SeqStates:
+        return Seq2SeqStates(self.model, batch, embedding_view)
 
 
 def token_loss(model: PreTrainedModel, batch: Seq2SeqBatch, label_smoothing: float = 0.0) -> Tensor:
     """Cross entropy of the model's output against the labels that count, summed, in nats."""
-    return OwnTables(model).cross_entropy(top_states(model, batch), batch.labels, label_smoothing)
+    return ModelEmbeddings(model).cross_entropy(top_states(model, batch), batch.labels, label_smoothing)
 
 
 def top_states(model: PreTrainedModel, batch: Seq2SeqBatch) -> Tensor:
     """The decoder's top hidden states [B, T, d]."""
-    return Seq2SeqStates(model, batch, OwnTables(model)).top
+    return Seq2SeqStates(model, batch, ModelEmbeddings(model)).top
 
 
 class Seq2SeqView:
@@ -197,8 +197,8 @@ class Seq2SeqView:
     def collate(self, examples: Sequence[Example]) -> Seq2SeqBatch:
         return collate(examples, *self._padding)
 
-    def states(self, model: PreTrainedModel, batch: Seq2SeqBatch, lexicon: Lexicon) -> Seq2SeqStates:
-        return Seq2SeqStates(model, batch, lexicon)
+    def states(self, model: PreTrainedModel, batch: Seq2SeqBatch, embedding_view: EmbeddingView) -> Seq2SeqStates:
+        return Seq2SeqStates(model, batch, embedding_view)
 
 
 class Seq2SeqObjective(Seq2SeqData):

@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 
 from subgraft.config.settings_base import SideName
 from subgraft.modeling.hidden_states import stack_states
-from subgraft.training.objectives.embedding_view import IGNORED, Lexicon, OwnTables
+from subgraft.training.objectives.embedding_view import IGNORED, EmbeddingView, ModelEmbeddings
 from subgraft.training.objectives.objective import TokenLoss
 from subgraft.training.objectives.seq2seq import pad
 
@@ -57,8 +57,8 @@ def collate(examples: Sequence[StackExample], padding: int) -> StackBatch:
 class StackStates:
     """The one stack's top states of a batch [B, T, d]; what it reads by is the table that it predicts by."""
 
-    def __init__(self, model: PreTrainedModel, batch: StackBatch, lexicon: Lexicon) -> None:
-        self._model, self._batch, self._lexicon = model, batch, lexicon
+    def __init__(self, model: PreTrainedModel, batch: StackBatch, embedding_view: EmbeddingView) -> None:
+        self._model, self._batch, self._lexicon = model, batch, embedding_view
 
     @cached_property
     def top(self) -> Tensor:
@@ -70,11 +70,11 @@ class StackStates:
         return self.top
 
     def of_original(self, batch: StackBatch) -> Self:
-        return type(self)(self._model, batch, OwnTables(self._model))
+        return type(self)(self._model, batch, ModelEmbeddings(self._model))
 
 
 class StackLoss(TokenLoss):
     """Of a model of one stack: over the tokens to predict."""
 
-    def states(self, batch: StackBatch, lexicon: Lexicon) -> StackStates:
-        return StackStates(self.model, batch, lexicon)
+    def states(self, batch: StackBatch, embedding_view: EmbeddingView) -> StackStates:
+        return StackStates(self.model, batch, embedding_view)

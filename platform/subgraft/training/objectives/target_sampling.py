@@ -23,7 +23,7 @@ from subgraft.config.target_sampling import NearestTargets, NoiseContrastive, Ta
 from subgraft.modeling.sides import side
 from subgraft.training.objectives.cross_entropy import linear_cross_entropy, linear_loss
 from subgraft.training.objectives.distributed import Workers, gathered, marked_anywhere
-from subgraft.training.objectives.embedding_view import IGNORED, OwnTables, counted_states
+from subgraft.training.objectives.embedding_view import IGNORED, ModelEmbeddings, counted_states
 from subgraft.training.objectives.logit_slices import slice_rows
 
 
@@ -56,7 +56,7 @@ class SampledBatch:
         return SampledBatch(self.batch.to(device), self.candidates.to(device), noise, weights)
 
 
-class SampledTables(OwnTables):
+class SampledTables(ModelEmbeddings):
     """The model's own tables, of which a batch's candidates alone are predicted."""
 
     def __init__(self, model: PreTrainedModel, batch: SampledBatch) -> None:
