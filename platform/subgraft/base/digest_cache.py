@@ -1,11 +1,10 @@
-"""Digests of large files that were read once, noted beside what the file system says of them.
+"""Cache of the SHA-256 digests of large files, so that each file is read only once.
 
     <home>/digests/<key>.json     a file's path under the home, size, times, inode and SHA-256
 
-A note holds as long as size, modification time, change time and inode are as they were. Any write changes the change
-time, which no program can set back. What shows in none of them is a disk that returns other bytes than it was given:
-`forget` makes everybody read everything again. Notes spare work and condemn nothing: where a noted digest is not the
-expected one, the caller reads the file.
+An entry is valid while size, modification time, change time and inode are unchanged. Any write changes the change time,
+which no program can set back. Disk corruption is not detected; `forget` makes every process read the files again. A
+cached digest is never proof of damage: if it is not the expected one, the caller reads the file.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ SETTLED_SECONDS = 10.0
 
 
 class DigestCache:
-    """Those of files under a home; anything unreadable in the folder is as if it were not there."""
+    """Digests of files under a home. Unreadable entries are ignored."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
         self._folder = home / "digests"
 
     def of(self, path: Path) -> str:
-        """The SHA-256 of a file's bytes: as noted, or read now."""
+        """The SHA-256 of a file's bytes: cached, or read now."""
         before = _state(path)
         if before[0] < WORTH_A_NOTE:
             return file_digest(path)
@@ -51,11 +50,11 @@ class DigestCache:
         return digest
 
     def forget(self) -> None:
-        """Everything is read again when it is next used."""
+        """Clear the cache, so that every file is read again when it is next used."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def prune(self) -> None:
-        """Remove notes of files that are gone."""
+        """Remove the entries of deleted files."""
         for note in self._folder.glob("*.json"):
             if not (self._home / str(json_io.object_in(note).get("path", ""))).is_file():
                 note.unlink(missing_ok=True)

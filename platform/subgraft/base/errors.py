@@ -1,4 +1,4 @@
-"""How a command ends badly: the user's mistake, the world's failure, or the wish of whoever sends SIGTERM."""
+"""Exceptions and exit codes: user errors, operational errors, and termination by SIGTERM."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ from subgraft.base.redaction import redacted
 
 
 class SubgraftError(Exception):
-    """An error that the user sees as one message, without secrets: where, what, and how to mend it."""
+    """An error that is shown to the user as one message, with secrets redacted.
+
+    Attributes:
+        what: the problem.
+        where: the file and line, the setting or the option.
+        hint: how to fix it.
+    """
 
     exit_code = 1
 
@@ -28,7 +34,7 @@ def _rebuild(kind: type[SubgraftError], what: str, where: str, hint: str) -> Sub
 
 
 class UserError(SubgraftError):
-    """Something the user asked for cannot be done as asked: exit code 2, nothing half-written."""
+    """A request that cannot be carried out: exit code 2, and no partial output."""
 
     exit_code = 2
 
@@ -42,12 +48,12 @@ class ArgumentError(UserError):
 
 
 class OperationalError(SubgraftError):
-    """Something outside failed (disk, network, process): exit code 1, and the same command carries on."""
+    """A failure of the disk, the network or a process: exit code 1; running the same command again resumes."""
 
     exit_code = 1
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM, as from `timeout`, a scheduler or `ray job stop`: an interrupt with the exit code of that signal."""
+    """SIGTERM, sent by `timeout`, a scheduler or `ray job stop`: an interrupt with the exit code of that signal."""
 
     exit_code = 143

@@ -1,4 +1,4 @@
-"""Files by their digest, writing that lasts, and folders of chosen files."""
+"""File I/O: digests, valid paths, private files, flushing to the device, and temporary folders of selected files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def file_digest(path: Path) -> str:
 
 
 def require_path(path: Path) -> Path:
-    """The path. Raises UserError for one that no file can have, at which system calls raise a ValueError."""
+    """The path. Raises UserError for an invalid one, for which system calls would raise a ValueError."""
     try:
         longest = max((len(os.fsencode(part)) for part in path.parts), default=0)
     except UnicodeEncodeError:

@@ -1,4 +1,4 @@
-"""JSON of users and of our own: values, objects in files, and JSON lines, with limits on size and nesting."""
+"""Read and write JSON: values, objects in files, and JSON lines, with limits on size and nesting."""
 
 from __future__ import annotations
 
@@ -22,10 +22,15 @@ _adapters: dict[type, TypeAdapter[Any]] = {}
 
 
 def parse(text: str | bytes, *, finite: bool = False) -> Any:
-    """The value that a text holds. finite: it has neither infinities nor NaN, which Python would read.
+    """Parse a JSON text.
 
-    Raises ValueError for what is not JSON (JSONDecodeError, with the place) or not UTF-8, for a number of thousands of
-    digits, and for values nested deeper than anybody means: whoever reads them calls itself for each.
+    Args:
+        text: the JSON text.
+        finite: whether to refuse infinity and NaN, which Python would read.
+
+    Raises:
+        ValueError: for invalid JSON (JSONDecodeError, with the position) or UTF-8, numbers with thousands of digits,
+            and values nested too deeply for recursive readers.
     """
     try:
         found = json.loads(text, parse_float=_finite, parse_constant=_finite) if finite else json.loads(text)
@@ -36,7 +41,7 @@ def parse(text: str | bytes, *, finite: bool = False) -> Any:
 
 
 def parse_object(text: str | bytes) -> dict[str, Any]:
-    """The object that a text holds. Raises ValueError as `parse` does, and for another value."""
+    """Parse a JSON object. Raises ValueError like `parse`, and for any other value."""
     found = parse(text)
     if not isinstance(found, dict):
         raise ValueError("not a JSON object with named fields")
@@ -44,7 +49,7 @@ def parse_object(text: str | bytes) -> dict[str, Any]:
 
 
 def object_in(path: Path) -> dict[str, Any]:
-    """The object in a file; empty where there is no such file, or none that can be read."""
+    """The object in a file; empty if the file does not exist or cannot be read."""
     try:
         return parse_object(path.read_bytes())
     except (OSError, ValueError):
@@ -98,12 +103,12 @@ def _require_shallow(found: Any) -> None:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """The object in a file. Raises UserError naming it where there is none, and as `parse_user_object` does."""
+    """The object in a file. Raises UserError with its path if there is none, and like `parse_user_object`."""
     return parse_user_object(read_text(path), str(path))
 
 
 def read_text(path: Path) -> str:
-    """A file's text. Raises UserError naming it where it is not UTF-8, and as `read_bytes` does."""
+    """A file's text. Raises UserError with its path if it is not UTF-8, and like `read_bytes`."""
     try:
         return read_bytes(path).decode("utf-8")
     except UnicodeDecodeError as error:
@@ -111,7 +116,7 @@ def read_text(path: Path) -> str:
 
 
 def read_bytes(path: Path) -> bytes:
-    """A file's bytes. Raises UserError naming it where it is absent, no plain file, or too large."""
+    """A file's bytes. Raises UserError with its path if it is missing, not a regular file, or too large."""
     if not path.is_file():
         raise UserError("no such file", where=str(path))
     if path.stat().st_size > JSON_BYTES.value:
@@ -120,7 +125,7 @@ def read_bytes(path: Path) -> bytes:
 
 
 def parse_user_object(text: str, where: str) -> dict[str, Any]:
-    """The object. Raises UserError for what is none, nests too deeply, or holds infinities or halves of characters."""
+    """Parse a JSON object. Raises UserError for anything else, deep nesting, infinity, NaN and lone surrogates."""
     try:
         found = parse(text, finite=True)
         require_characters(found, text)
@@ -135,9 +140,14 @@ def parse_user_object(text: str, where: str) -> dict[str, Any]:
 
 
 def objects(lines: Iterable[str], path: Path) -> Iterator[dict[str, Any]]:
-    """The object on every line of a user's file, whose lines the caller reads within its bounds.
+    """The object on every line of a user's file.
 
-    Raises UserError naming file and line for a line that is no JSON object.
+    Args:
+        lines: the lines of the file, read by the caller within its limits.
+        path: the file, for error messages.
+
+    Raises:
+        UserError: with file and line, for a line that is not a JSON object.
     """
     for number, line in enumerate(lines, 1):
         where = f"{path}:{number}"
@@ -154,10 +164,10 @@ def objects(lines: Iterable[str], path: Path) -> Iterator[dict[str, Any]]:
 
 
 def read_log(path: Path, offset: int = 0) -> Iterator[tuple[dict[str, Any], int]]:
-    """The objects in a log's whole lines after a byte offset, each with the offset behind it.
+    """The objects in a log's complete lines after a byte offset, each with the offset of the next line.
 
-    What a kill tore, or another program wrote, is passed over; a last line without its end is left for later. The log
-    need not exist.
+    Lines truncated by a kill or written by another program are skipped; an incomplete last line is left for the next
+    call. The log need not exist.
     """
     try:
         with path.open("rb") as stream:
@@ -175,9 +185,12 @@ def read_log(path: Path, offset: int = 0) -> Iterator[tuple[dict[str, Any], int]
 
 
 def append(path: Path, fields: Mapping[str, Any], *, lasting: bool = False) -> None:
-    """Add a line to a log, after ending one that was torn; several processes may do so at once.
+    """Append a line to a log, which several processes may do at once. An incomplete last line is ended first.
 
-    lasting: it is on the device when this returns.
+    Args:
+        path: the log.
+        fields: the object to append.
+        lasting: whether to flush the line to the device before returning.
     """
     line = json.dumps(fields).encode() + b"\n"
     with path.open("a+b") as stream:

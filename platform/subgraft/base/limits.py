@@ -1,7 +1,7 @@
-"""How much there may be of what somebody hands in: more than honest use needs, less than stops a machine.
+"""Input limits: above any legitimate use, and low enough to protect the machine.
 
-Limits of a configuration that a user may have to raise are settings, and stand where these are explained. Those of
-files that come from elsewhere are raised by an environment variable, which every refusal names.
+Limits that a configuration may have to raise are settings. Limits of external files are raised by an environment
+variable, which the error message names.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ LARGEST_COUNT = 2**31 - 1
 
 @dataclass(frozen=True)
 class Limit:
-    """At most (or, of a speed, at least) so many of something; an environment variable puts another number there."""
+    """A maximum (for a speed, a minimum) that an environment variable can change; `what` is its unit, for messages."""
 
     variable: str
     default: int
@@ -40,7 +40,7 @@ class Limit:
 
     @property
     def value(self) -> int:
-        """Raises UserError where the variable is set to what is no positive whole number."""
+        """The limit. Raises UserError if the variable is not a positive whole number."""
         said = os.environ.get(self.variable)
         if said is None:
             return self.default
@@ -50,7 +50,7 @@ class Limit:
 
     @property
     def hint(self) -> str:
-        """How to change it, for a refusal's last line."""
+        """How to change the limit, for the hint of an error."""
         return f"The limit is {self.value:,} {self.what}; {self.variable} sets another one."
 
 

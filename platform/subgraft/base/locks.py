@@ -1,6 +1,6 @@
-"""Advisory locks on files that die with their process, however it dies: those of `filelock`, by flock.
+"""Advisory file locks that are released when their process dies, however it dies (`filelock`, by flock).
 
-They save work and tell the living from the dead; no artifact's correctness rests on them.
+They avoid duplicate work and detect dead processes; the correctness of artifacts does not depend on them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _say: ContextVar[Callable[[str], None]] = ContextVar("say", default=_to_standard
 
 @contextmanager
 def report_long_waits(say: Callable[[str], None]) -> Iterator[None]:
-    """While this lasts, `say` is told of every wait for a lock that takes over half a minute."""
+    """Within this context, `say` is called for every wait for a lock that takes over half a minute."""
     before = _say.set(say)
     try:
         yield
@@ -50,9 +50,9 @@ class Lock:
 
     @classmethod
     def take(cls, path: Path) -> Lock | None:
-        """The lock, or None while another holds it, in this process or another. The file is made where it is absent.
+        """Acquire the lock, or return None if it is held, by this process or another. Creates the file if necessary.
 
-        Raises OperationalError on a file system without locks, OSError where the file cannot be made.
+        Raises OperationalError on a file system without locks, OSError if the file cannot be created.
         """
         lock = UnixFileLock(path, timeout=0, thread_local=False, fallback_to_soft=False)
         try:
@@ -68,9 +68,13 @@ class Lock:
 
     @classmethod
     def wait(cls, path: Path, what: str, waiting: Callable[[], None] = lambda: None, seconds: float = 0.5) -> Lock:
-        """The lock, however long it takes; `waiting` is called once if it takes any time. Raises as `take` does.
+        """Wait for the lock, however long it takes. Raises like `take`.
 
-        what: the holder does, told after half a minute, as in "downloads the same file".
+        Args:
+            path: the lock's file.
+            what: what the holder does, for the message after half a minute, such as "downloads the same file".
+            waiting: called once if the lock is held.
+            seconds: the polling interval.
         """
         told, patient_until = False, time.monotonic() + PATIENCE_SECONDS
         while (lock := cls.take(path)) is None:
@@ -84,7 +88,7 @@ class Lock:
         return lock
 
     def release(self) -> None:
-        """Remove the file and let go of it; in this order, so that nobody holds a lock on a file without a name."""
+        """Remove the file, then release it: in this order, so that no process holds a lock on a deleted file."""
         Path(self._held.lock_file).unlink(missing_ok=True)
         self._held.release()
 

@@ -1,8 +1,8 @@
-"""Passwords, tokens and keys, taken out of every text that leaves a process: records, MLflow, errors and pages.
+"""Redact passwords, tokens and keys in every text that leaves a process: records, MLflow, errors and pages.
 
-What is known for a secret is replaced by `***`: the user and password of an address, what follows a name such as
-`password=` or `HF_TOKEN=`, the forms that hubs and clouds give their tokens, and the values themselves of what the
-environment holds under such a name. A secret that nothing names, nobody can tell from a word.
+Replaced by `***` are: the user and password of a URL, values after a name such as `password=` or `HF_TOKEN=`, tokens in
+the formats of hubs and clouds, and the values of environment variables with such a name. A secret without a name or a
+known format cannot be detected.
 """
 
 from __future__ import annotations
@@ -69,9 +69,9 @@ _USER_AND_PASSWORD = re.compile(r"://([^\s/?#]+)@")
 
 
 def redacted(text: str) -> str:
-    """The text with `***` in place of every secret in it; the same text where there is none.
+    """The text with every secret replaced by `***`.
 
-    A half of a character (a lone surrogate, as of a file name that is not UTF-8), which no file can hold, is spelled.
+    Lone surrogates, such as those of file names that are not UTF-8, are escaped.
     """
     text = text.encode("utf-8", "backslashreplace").decode("utf-8")
     for secret in _in_environment(os.environ):
@@ -82,7 +82,7 @@ def redacted(text: str) -> str:
 
 
 def redacted_words(words: Iterable[str]) -> tuple[str, ...]:
-    """The words of a command line, each as `redacted`; what follows a word such as `--password` is a secret too."""
+    """The words of a command line, each redacted; a word after one such as `--password` is a secret too."""
     found: list[str] = []
     before = ""
     for word in words:
@@ -93,7 +93,7 @@ def redacted_words(words: Iterable[str]) -> tuple[str, ...]:
 
 
 def redacted_values(value: Any) -> Any:
-    """The same value with every text in it as `redacted`, and what has the name of a secret hidden."""
+    """The value with every text in it redacted, and every value hidden whose name is that of a secret."""
     if isinstance(value, str):
         return redacted(value)
     if isinstance(value, Mapping):
@@ -110,7 +110,7 @@ def _named(name: Any, value: Any) -> Any:
 
 
 def _in_environment(variables: Mapping[str, str]) -> list[str]:
-    """What variables with the name of a secret hold, and the passwords of addresses in any; the longest first."""
+    """The secrets in environment variables: values by name, and passwords in URLs of any; the longest first."""
     found = set[str]()
     for name, value in variables.items():
         if _VARIABLE.fullmatch(name):
@@ -122,7 +122,7 @@ def _in_environment(variables: Mapping[str, str]) -> list[str]:
 
 @cache
 def _forms(secret: str) -> tuple[str, ...]:
-    """How a secret may be written: as it is, in an address, in JSON, as Python shows it, and one of its lines alone."""
+    """The forms of a secret: unchanged, URL-encoded, in JSON, as a Python literal, and each of its lines."""
     secret = secret.encode("utf-8", "backslashreplace").decode("utf-8")
     lines = [line.strip() for line in secret.splitlines() if not line.startswith("-----")]  # nothing secret in PEM's
     encoded = [quote(secret), quote(secret, safe=""), quote_plus(secret)]

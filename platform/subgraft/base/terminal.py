@@ -1,7 +1,4 @@
-"""Rich's console for text that is nobody's markup: strings are shown as they are, and a style needs a rich `Text`.
-
-Tables fit: where a terminal is too narrow for all figures of a row, each row is a record of its own.
-"""
+"""Rich's console without markup: strings are printed literally, and a style needs a rich `Text`."""
 
 from __future__ import annotations
 
@@ -20,9 +17,9 @@ from subgraft.base.terminal_escaping import naming, printable
 
 
 class Terminal(Console):
-    """Prints strings, also those in tables, as they are: brackets and colons mean nothing, nor do control characters.
+    """Prints strings literally, also in tables: no markup, no emoji codes, and control characters escaped.
 
-    As wide as COLUMNS says where there is no terminal, and else wide enough that tables are not cut.
+    Without a terminal it is 140 columns wide, so that tables are not truncated.
     """
 
     def __init__(self, **options: Any) -> None:

@@ -1,4 +1,4 @@
-"""Text on its way to a terminal, which obeys what it is shown: names of files and tokens can hold commands to it."""
+"""Escape control characters before printing: names of files and tokens can contain terminal commands."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u20
 
 
 def printable(text: str) -> Printable:
-    """The text with escapes, as in Python's strings, for what a terminal would obey or cannot show."""
+    """The text with unsafe characters escaped as in Python's strings."""
     return Printable(_OBEYED.sub(_escaped, text))
 
 
@@ -41,7 +41,7 @@ def naming(stream: IO[str]) -> Iterator[None]:
 
 
 def write(line: str) -> None:
-    """Print what a command was asked for: to a terminal as `say`, into a file or pipe as it is."""
+    """Print the result of a command: escaped to a terminal, unchanged to a file or pipe."""
     with naming(sys.stdout):
         print(printable(line) if sys.stdout.isatty() else line)
 

@@ -1,4 +1,4 @@
-"""How many threads a process may compute with, as a step's worker is told by its environment."""
+"""The number of threads that a process may compute with, which a step's worker gets by its environment."""
 
 from __future__ import annotations
 
@@ -6,6 +6,6 @@ import os
 
 
 def allowed_threads() -> int:
-    """As many as tokenizers may have here; all cores, where nothing is said."""
+    """The number of threads of tokenizers; all cores if RAYON_NUM_THREADS is not set."""
     told = os.environ.get("RAYON_NUM_THREADS", "")
     return int(told) if told.isdecimal() and int(told) else os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""Folders for results that are still being made, next to where these will be; those of killed processes are removed."""
+"""Temporary folders for unfinished results, next to the final ones; those of killed processes are removed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STALE_SECONDS = 7 * 24 * 3600  # of a folder without a lock, as file systems wit
 
 @contextmanager
 def unfinished_folder(parent: Path) -> Iterator[Path]:
-    """A new empty folder on the disk of `parent`, removed at the end. What killed processes left there goes first."""
+    """A new empty folder in `parent`, removed at the end. Folders of killed processes are removed first."""
     _remove_stale(parent)
     folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
     lock: Lock | None = None

@@ -1,5 +1,5 @@
 """Settings: what a configuration file may contain, how it is read, and which settings agree with each other.
 
 May import base. Imports no torch.
-Start reading at experiment.py: the settings of one experiment; config_file.py reads them from YAML.
+Start reading at comparison.py: the settings of one experiment; loading.py reads them from YAML.
 """

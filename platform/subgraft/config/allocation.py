@@ -1,4 +1,4 @@
-"""What `subgraft vocab allocate` reads: texts of many languages, and how one vocabulary is shared out among them."""
+"""Settings of `subgraft vocab allocate`: texts of many languages, and how one vocabulary is allocated to them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Exponent = Annotated[float, Field(ge=0, le=1)]
 
 
 class CurveSettings(Settings):
-    """At which sizes ALP is measured, and how vocabularies of these sizes are found.
+    """The vocabulary sizes at which ALP is measured, and how vocabularies of these sizes are made.
 
-    kind: what vocabularies are learnt by.
-    step: ordinary pieces between one size and the next.
-    largest: where curves end, if not before, at the largest vocabulary that a text can give.
-    sizes: in place of step and largest, the sizes themselves, rising.
-    exact: whether unigram is trained anew at each size, in place of one descent in which each size begins with the
-    pieces of the next larger one; curves of bpe are always exact.
+    kind: the algorithm that learns the vocabularies.
+    step: the number of ordinary pieces between one size and the next.
+    largest: the largest size, unless the text's largest possible vocabulary is smaller.
+    sizes: the sizes themselves, in ascending order, in place of step and largest.
+    exact: whether unigram is retrained at each size; if not, one descent initialises each size from the pieces of the
+    next larger one. Curves of bpe are always exact.
     """
 
     kind: Literal["unigram", "bpe"] = "unigram"
@@ -50,11 +50,11 @@ class CurveSettings(Settings):
 
 
 class AllocationBaselines(Settings):
-    """What the allocated vocabulary is compared with.
+    """Vocabularies that the allocated one is compared with.
 
-    joint: whether a vocabulary of the same size is learnt on the text of all languages together, drawn by their shares.
-    joint_lines: the most lines that it is learnt on.
-    given: other vocabularies by a name for each: a directory of one, or of a model.
+    joint: whether to learn a vocabulary of the same size on the text of all languages, sampled by their shares.
+    joint_lines: the maximum number of lines to learn it on.
+    given: other vocabularies by name: each a directory of a vocabulary or of a model.
     """
 
     joint: bool = True
@@ -63,20 +63,22 @@ class AllocationBaselines(Settings):
 
 
 class Allocation(Settings):
-    """One vocabulary for many languages: as many subwords to each as are worth most to all (Zheng et al. 2021).
+    """One vocabulary for many languages, with as many subwords for each as benefit all languages most (Zheng et al.
+    2021).
 
-    name: in the tracker.
-    texts: where the text comes from: corpora, each of as many languages as it names; no language may come twice.
-    limits: the most training segments of a language, evenly spaced; of documents, whole ones.
-    cleaning: which training text is kept.
-    totals: sizes of the whole vocabulary, everything counted: an allocation for each.
-    curves: at which sizes a language's vocabulary is judged.
-    language_exponent: α of q = p^α / Σ p^α, how often a language is drawn; p is its share of the training segments.
+    name: the name in the tracker.
+    texts: the corpora to read, each of one or more languages; no language may occur twice.
+    limits: the maximum number of training segments of a language, evenly spaced; of documents, complete ones.
+    cleaning: the rules that training text must pass.
+    totals: total vocabulary sizes, including special tokens; one allocation for each.
+    curves: the sizes at which a language's vocabulary is evaluated.
+    language_exponent: α of q = p^α / Σ p^α, the probability of sampling a language, where p is its share of the
+    training segments.
     capacity_exponent: β of Σ q^β ALP, which is maximised.
-    byte_fallback: whether characters that no text has are spelled in bytes, which take 256 places, or are unknown.
+    byte_fallback: whether characters that the texts lack are spelled in bytes, which take 256 pieces, or are unknown.
     mask: whether there is a mask token.
-    language_codes: whether there is a code for each language, as mBART has them.
-    baselines: what else is measured on the same text.
+    language_codes: whether there is a code for each language, as in mBART.
+    baselines: the vocabularies to compare with.
     runtime: where and how steps run.
     """
 
@@ -96,7 +98,7 @@ class Allocation(Settings):
 
     @property
     def sources(self) -> dict[str, CorpusSource]:
-        """The text of each language, as a corpus of its own."""
+        """The text of each language, as a separate corpus."""
         found: dict[str, CorpusSource] = {}
         for source in self.texts:
             found |= _by_language(source)
@@ -120,7 +122,7 @@ class Allocation(Settings):
 
 
 def _by_language(source: CorpusSource) -> dict[str, CorpusSource]:
-    """A corpus of many languages as one for each. Raises ValueError for a kind that names no languages."""
+    """Split a corpus of many languages into one for each. Raises ValueError for a kind that does not name languages."""
     if source.texts:
         return dict(source.texts)
     if source.verses:

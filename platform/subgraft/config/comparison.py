@@ -1,4 +1,4 @@
-"""What a comparison is made of: all settings of an experiment, before `agreement` has held them together."""
+"""All settings of an experiment, before `validation` has checked that they agree."""
 
 from __future__ import annotations
 
@@ -33,39 +33,39 @@ from subgraft.config.vocabularies import JointVocabularySettings
 class Comparison(Settings):
     """A whole comparison. Settings that are not given come from the preset and the task (see `presets`).
 
-    name: the experiment's name, in the tracker, the registry and the report.
-    preset: the sizes and trainings that are used where the configuration gives none.
-    task: what the model is finetuned for.
-    question_generation: what a model reads, for the task of that name.
-    languages: what the task reads and writes.
-    seeds: a run of every system for each.
-    sides: whose vocabulary changes.
+    name: the experiment's name in the tracker, the registry and the report.
+    preset: the sizes and trainings for settings that the configuration leaves out.
+    task: the task that the model is finetuned for.
+    question_generation: the model's input, for the task of that name.
+    languages: the languages that the task reads and writes.
+    seeds: every system is trained once for each seed.
+    sides: the sides whose vocabulary changes.
     corpora: every corpus, by name.
-    cleaning: which training pairs are kept.
-    upstream: what the model is pretrained on, or the checkpoint.
+    cleaning: the rules that training pairs must pass.
+    upstream: pretraining, or the pretrained checkpoint.
     downstream: the task's corpus and vocabulary.
     conditioning: how systems with `conditioning` read a class, a text or features, in the tasks of that kind.
     joint_vocabulary: for systems with `pretraining: joint-vocabulary`.
-    model: the size of a model that is pretrained here.
+    model: the architecture of a model that is pretrained here.
     pretrain: the training of the upstream model.
-    generator: how generators work, in all systems.
+    generator: settings of generators, shared by all systems.
     generator_training: the training of a generator.
     network: for systems of `network`.
-    network_training: the training of a network; needed if there is such a system.
-    static_embeddings: for initialisers that need vectors of the new tokens.
+    network_training: the training of a network; required if there is such a system.
+    static_embeddings: for initialisers that need static vectors of the new tokens.
     token_distillation: for systems of `token-distillation`.
-    token_distillation_training: the training of these rows; needed if there is such a system.
+    token_distillation_training: the training of these embeddings; required if there is such a system.
     likelihood_matching: for systems of `likelihood-matching`.
-    likelihood_matching_training: the training of these rows; needed if there is such a system.
-    vocadt_training: the training of the rows of systems of `vocadt`; needed if there is such a system.
+    likelihood_matching_training: the training of these embeddings; required if there is such a system.
+    vocadt_training: the training of the embeddings of systems of `vocadt`; required if there is such a system.
     copied_text: how pairs are made for systems of `text: copied`.
-    back_translation: the model of the other direction, for systems of `text: back-translated`, and how it translates.
-    embedding_warmup_training: of systems with `embedding_warmup`; needed if there is such a system.
+    back_translation: the reverse model, for systems of `text: back-translated`, and how it translates.
+    embedding_warmup_training: the training of systems with `embedding_warmup`; required if there is such a system.
     finetune: the finetuning of all systems.
-    systems: what is compared.
-    evaluation: how models are measured.
-    intrinsic: measures new rows by themselves too; skipped where not given.
-    search: what `subgraft search` does; the other commands ignore it.
+    systems: the systems to compare.
+    evaluation: how models are evaluated.
+    intrinsic: also evaluates new embeddings without finetuning; skipped by default.
+    search: settings of `subgraft search`; the other commands ignore it.
     runtime: where and how steps run.
     """
 
@@ -120,12 +120,12 @@ class Comparison(Settings):
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """Text that is written around an answer, which whatever reads a passage must be able to spell."""
+        """The marks around an answer, which every vocabulary that reads a passage must be able to spell."""
         return self.question_generation.marks if TASKS[self.task].of_questions else ()
 
     @property
     def upstream_languages(self) -> Languages:
-        """What the upstream corpus is in: the task's languages, unless it says others."""
+        """The languages of the upstream corpus: the task's, unless upstream.languages names others."""
         given = self.upstream.languages
         return given if isinstance(given, Languages) else self.languages
 
@@ -136,18 +136,18 @@ class Comparison(Settings):
 
     @property
     def pretrains(self) -> bool:
-        """Whether the upstream model is pretrained here, from nothing or further than its checkpoint was."""
+        """Whether the upstream model is pretrained here, from scratch or continued from its checkpoint."""
         return self.upstream.checkpoint is None or self.upstream.continue_pretraining
 
     @property
     def longest_of_checkpoint(self) -> int:
-        """The longest sequence, in tokens, of all trainings of a checkpoint."""
+        """The maximum sequence length, in tokens, over all trainings of a checkpoint."""
         further = self.pretrain.max_length if self.upstream.continue_pretraining else 0
         return max(further, self.longest_after_pretraining)
 
     @property
     def longest_after_pretraining(self) -> int:
-        """The longest sequence, in tokens, of the trainings that come after pretraining and that some system has."""
+        """The maximum sequence length, in tokens, over the trainings after pretraining that some system needs."""
         has = self.systems
         trainings: list[TrainingSettings | None] = [
             self.finetune,
@@ -159,7 +159,7 @@ class Comparison(Settings):
         return max(training.max_length for training in trainings if training is not None)
 
     def vocabulary_mode(self, system: System) -> VocabularyMode | None:
-        """What becomes of the upstream vocabulary in a system; None where it stays, or was never there."""
+        """How a system changes the upstream vocabulary; None if it does not."""
         if system.vocabulary == "upstream" or system.made_with_its_vocabulary:
             return None
         return system.vocabulary_mode or self.downstream.vocabulary.mode
@@ -170,12 +170,12 @@ class Comparison(Settings):
         return system.generator is not None and not given
 
     def generator_steps(self, system: System) -> int | None:
-        """How long the system's generator is trained, if it is."""
+        """The training steps of the system's generator, if it is trained here."""
         if not self.trains(system):
             return None
         training = self.network_training if system.trains_network else self.generator_training
         return system.generator_steps or (None if training is None else training.max_steps)
 
     def learns(self, learning: LearningName) -> bool:
-        """Whether any system's new tokens are learnt so."""
+        """Whether any system learns its new embeddings by this training."""
         return any(initialiser_info(system.initialiser).learnt_by == learning for system in self.systems)

@@ -1,4 +1,4 @@
-"""Settings of a language model that reads a source: how it reads it, and what kind of source it is."""
+"""Settings of a language model that reads a source: how it reads it, and the kind of source."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ SourceLength = Annotated[int, Field(ge=1, le=LONGEST_SEQUENCE)]
 
 
 class StackSettings(Settings):
-    """A Transformer stack of this package's own.
+    """A separate Transformer stack.
 
-    d_model: the width of its states, a multiple of attention_heads.
-    layers: how many there are.
+    d_model: the size of its states, a multiple of attention_heads.
+    layers: the number of layers.
     attention_heads: of each layer.
-    dropout: of what each part of a layer adds.
+    dropout: of the output of each sublayer.
     """
 
     d_model: Width = 512
@@ -49,9 +49,9 @@ class StackSettings(Settings):
 class EncoderSettings(Settings):
     """The Transformer encoder that reads a text, as wide as the language model.
 
-    layers: how many there are.
+    layers: the number of layers.
     attention_heads: of each layer.
-    dropout: of what each part of a layer adds.
+    dropout: of the output of each sublayer.
     """
 
     layers: Layers = 4
@@ -60,10 +60,10 @@ class EncoderSettings(Settings):
 
 
 class TextSourceSettings(EncoderSettings):
-    """Text, through a Transformer encoder with a vocabulary and a table of its own.
+    """Text, through a Transformer encoder with its own vocabulary and embedding matrix.
 
-    vocabulary: how many tokens its tokenizer has.
-    max_length: the most tokens that are read; the rest of a text is cut.
+    vocabulary: the size of its tokenizer's vocabulary.
+    max_length: the maximum number of tokens read; the rest of a text is truncated.
     """
 
     kind: Literal["text"] = "text"
@@ -72,14 +72,14 @@ class TextSourceSettings(EncoderSettings):
 
 
 class PretrainedTextSourceSettings(Settings):
-    """Text, through the encoder of a model that was pretrained, in that model's own vocabulary.
+    """Text, through the encoder of a pretrained model, in that model's own vocabulary.
 
     model: its config.json.
-    width: of its states.
-    parameters: how many its encoder has, its table of embeddings included.
-    fixed: how many of them are trained by nobody, as positions of sinusoids.
+    width: the size of its states.
+    parameters: the number of its encoder's parameters, including the embedding matrix.
+    fixed: the number of these that are never trained, such as sinusoidal positions.
     beginning, ending: ids of the special tokens around a text.
-    max_length: the most tokens that are read, those included; the rest of a text is cut.
+    max_length: the maximum number of tokens read, including these; the rest of a text is truncated.
     """
 
     kind: Literal["pretrained-text"] = "pretrained-text"
@@ -93,10 +93,10 @@ class PretrainedTextSourceSettings(Settings):
 
 
 class TrainedTextSourceSettings(Settings):
-    """Text in the language model's own vocabulary, by its own table.
+    """Text in the language model's own vocabulary, through its own embedding matrix.
 
-    max_length: the most tokens that are read; the rest of a text is cut.
-    encoder: what reads the rows of that table; nothing for `prepend`.
+    max_length: the maximum number of tokens read; the rest of a text is truncated.
+    encoder: the encoder above these embeddings; none for `prepend`.
     """
 
     kind: Literal["own-text"] = "own-text"
@@ -105,10 +105,10 @@ class TrainedTextSourceSettings(Settings):
 
 
 class ClassSourceSettings(Settings):
-    """One of some classes.
+    """One of several classes.
 
     classes: their labels.
-    vectors: how many rows a class has. Dropout of attention takes the whole of a source that has but one.
+    vectors: the number of vectors for a class. Attention dropout drops the complete source if there is only one.
     """
 
     kind: Literal["class"] = "class"
@@ -117,10 +117,10 @@ class ClassSourceSettings(Settings):
 
 
 class FeatureSourceSettings(Settings):
-    """Rows of numbers that somebody's own encoder made of anything.
+    """Rows of features computed by an external encoder, of any modality.
 
-    features: how many numbers a row has.
-    rows: the most rows of an example.
+    features: the number of features in a row.
+    rows: the maximum number of rows of an example.
     """
 
     kind: Literal["features"] = "features"
@@ -141,16 +141,16 @@ SourceSettings: TypeAlias = Annotated[
 class ReadingSettings(Settings):
     """How all systems with `conditioning` read the class, the text or the features that they write for.
 
-    vectors: how many rows a class has. Dropout of attention takes the whole of a source that has but one.
+    vectors: the number of vectors for a class. Attention dropout drops the complete source if there is only one.
     decoder: of simple-fusion and representation, the decoder that reads the source.
-    encoder: what reads a text. Only prepend has none: it reads in the language model's own vocabulary.
-    pretrained_encoder: a model whose encoder reads a text in its place, in that model's own vocabulary, and is trained
-    further with the rest: a directory, or a hub id.
-    vocabulary: that a text is read in, learnt on the task's sources, the same for every system.
-    shared_vocabulary: whether each system reads a text in the vocabulary that it writes in instead, by its language
-    model's table below the encoder. Systems that copy need it.
-    max_length: the most tokens of a text that are read; the rest is cut.
-    copy_threshold: of systems that copy bottom-up, the probability that a token must have to be copied.
+    encoder: the encoder of a text. Only prepend has none: it reads in the language model's own vocabulary.
+    pretrained_encoder: a model whose encoder is used instead, with that model's own vocabulary, and finetuned with the
+    rest: a directory, or a hub id.
+    vocabulary: the vocabulary of a text, learnt on the task's sources, the same for every system.
+    shared_vocabulary: whether each system reads a text in the vocabulary that it writes in instead, with its language
+    model's embedding matrix below the encoder. Required for systems that copy.
+    max_length: the maximum number of tokens of a text; the rest is truncated.
+    copy_threshold: of systems that copy bottom-up, the minimum probability for a token to be copied.
     """
 
     vectors: Annotated[int, Field(ge=1, le=1024)] = 1
@@ -176,9 +176,9 @@ class ReadingSettings(Settings):
 class CopyingSettings(Settings):
     """How tokens of the source are copied.
 
-    kind: pointer-generator, by an attention to the source and a gate (See et al., 2017); or bottom-up, the same where a
-    content selector, when a text is written, leaves only tokens that are likely to be copied (Gehrmann et al., 2018).
-    threshold: of bottom-up, the probability that such a token must have.
+    kind: pointer-generator, by an attention to the source and a gate (See et al., 2017); or bottom-up, the same with a
+    content selector that, at inference, only leaves tokens that are likely to be copied (Gehrmann et al., 2018).
+    threshold: of bottom-up, the minimum probability of such a token.
     """
 
     kind: CopyingName = "pointer-generator"
@@ -197,11 +197,11 @@ class ConditioningSettings(Settings):
     variant: pseudo-self, keys and values of the source before the target's own; context-attention, a new attention in
     each layer, fed by the norm before its feed-forward part; cross-attention, the same with a norm of its own; prepend,
     the source before the target; simple-fusion, the scores of a model of the source added to those of the frozen
-    language model; representation, a smaller decoder on top of the frozen language model; or none, a Transformer with
-    nothing pretrained in it.
-    source: what is read.
+    language model; representation, a smaller decoder on top of the frozen language model; or none, a Transformer
+    without pretrained weights.
+    source: the kind of source.
     decoder: of simple-fusion and representation, the decoder that reads the source.
-    copying: how tokens of the source are copied, where they are.
+    copying: how tokens of the source are copied, if they are.
     """
 
     variant: VariantName

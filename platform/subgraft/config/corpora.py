@@ -1,4 +1,4 @@
-"""Settings of corpora: where text comes from, and which text is kept."""
+"""Settings of corpora: where text comes from, and which text is retained."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from subgraft.config.source_files import (
 
 
 class Languages(Settings):
-    """The languages that a task reads and writes, as in `en` and `de`; the same twice means text of one language.
+    """The languages that a task reads and writes, such as `en` and `de`; the same one twice means text of one language.
 
     source: the code of the language that is read.
     target: the code of the language that is written.
@@ -30,7 +30,7 @@ class Languages(Settings):
 
     @property
     def reversed(self) -> Languages:
-        """Of a task that reads what this one writes."""
+        """The languages of the reverse direction."""
         return Languages(source=self.target, target=self.source)
 
 
@@ -53,24 +53,24 @@ SOURCE_KINDS: tuple[SourceKind, ...] = get_args(SourceKind)
 
 
 class CorpusSource(Settings):
-    """Where a corpus comes from: exactly one of its kinds.
+    """The source of a corpus: exactly one of these kinds.
 
     generated: a domain of the built-in corpus.
-    folder: {train,dev,test}.{language}[.gz], looked up beside the configuration file, then under SUBGRAFT_DATA; of a
-    pair in one language, {train,dev,test}.{source,target}[.gz].
+    folder: a folder with {train,dev,test}.{language}[.gz], looked up next to the configuration file, then under
+    SUBGRAFT_DATA; for pairs in one language, {train,dev,test}.{source,target}[.gz].
     files: paths per split, source then target (or one, monolingual).
     urls: files to download, as in `files`.
     mtdata: a dataset id per split.
-    squad: questions in SQuAD's JSON, as {train,dev,test}.json[.gz] in a folder or a path per split.
+    squad: questions in SQuAD's JSON format: a folder with {train,dev,test}.json[.gz], or a path per split.
     columns: pairs in columns of a file.
-    together: several corpora as one, cleaned as one; each part has its own limit.
+    together: several corpora combined and cleaned as one; each part has its own limit.
     records: named fields (texts, labels, spans, tensors) in files, which may form documents.
-    features: features of anything, and a text for each.
+    features: precomputed features, and a text for each.
     verses: translations of one book.
     plain: text by language, split here.
     texts: a corpus for each language, not parallel.
-    languages: the languages of a folder that has more than two, whose files agree line by line.
-    limit: the most segments of a split, evenly spaced; of documents, whole ones until no other fits.
+    languages: the languages of a folder with more than two, whose files are aligned line by line.
+    limit: the maximum number of segments of a split, evenly spaced; of documents, complete ones until no other fits.
     """
 
     generated: Literal["everyday", "law"] | None = None
@@ -91,12 +91,12 @@ class CorpusSource(Settings):
 
     @property
     def parts(self) -> tuple[CorpusSource, ...]:
-        """The corpora that it is made of, which is itself unless it is several together."""
+        """The corpora that it combines; only itself unless its kind is `together`."""
         return self.together or (self,)
 
     @property
     def kind(self) -> SourceKind:
-        """Which of the kinds it is."""
+        """The kind that is set."""
         return next(kind for kind in SOURCE_KINDS if getattr(self, kind))
 
     @model_validator(mode="after")
@@ -121,14 +121,14 @@ class CorpusSource(Settings):
 
 
 class Cleaning(Settings):
-    """Rules a training pair must pass; dev and test are only stripped, never filtered. null switches a rule off.
+    """Rules a training pair must pass; dev and test are only stripped, never filtered. null disables a rule.
 
     min_characters, max_characters: bounds on the length of either side.
-    max_ratio: the most times that the longer side may be as long as the shorter.
-    drop_identical: whether pairs whose sides are the same text are dropped.
-    deduplicate: whether a pair is kept only the first time it occurs.
-    drop_held_out: whether pairs are dropped with a side that dev or test has on any side, but for case, Unicode form,
-    white space, quotation marks' form and final punctuation. Near copies are counted.
+    max_ratio: the maximum length ratio of the longer to the shorter side.
+    drop_identical: whether to drop pairs whose sides are the same text.
+    deduplicate: whether to keep only the first occurrence of a pair.
+    drop_held_out: whether to drop pairs with a side that occurs in dev or test, ignoring case, Unicode form, white
+    space, the form of quotation marks and final punctuation. Near copies are counted.
     """
 
     min_characters: Count = 1
@@ -140,10 +140,10 @@ class Cleaning(Settings):
 
 
 class QuestionGenerationSettings(Settings):
-    """What a model reads to ask a question: a passage with the answer marked.
+    """The model's input to generate a question: a passage with the answer marked.
 
-    window: characters of the passage that are kept around the answer, marks not counted.
-    marks: what is written before and after the answer; text, which the encoder's vocabulary must be able to spell.
+    window: the number of characters of the passage around the answer, marks not counted.
+    marks: the text before and after the answer, which the encoder's vocabulary must be able to spell.
     """
 
     window: Count = 600

@@ -1,6 +1,6 @@
-"""Settings that have another name or place than in earlier versions, and the line to write in their place.
+"""Settings that were renamed or moved, each with the line to write instead.
 
-To add one, add a line to the table. It is reported only where the settings no longer have such a field.
+To add one, add a line to the table. A name is only reported where the settings no longer have such a field.
 """
 
 from __future__ import annotations

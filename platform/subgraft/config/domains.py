@@ -1,4 +1,4 @@
-"""Settings of the two domains: upstream, which a model is pretrained on, and downstream, which it is fitted to."""
+"""Settings of the two domains: upstream, of pretraining, and downstream, of the task."""
 
 from __future__ import annotations
 
@@ -14,24 +14,26 @@ from subgraft.config.vocabularies import SamplingSettings, TaskVocabularySetting
 
 
 class UpstreamSettings(Settings):
-    """The pretrained side: either trained here on a corpus, or a checkpoint.
+    """The pretrained side: trained here on a corpus, or a checkpoint.
 
-    corpus: a name of `corpora`; with a checkpoint only what reads upstream text needs it: trained generators, further
-    pretraining, evaluation.upstream_sentences.
-    languages: the languages of that corpus, where they are not the task's; `all` takes every text that it names, in any
+    corpus: a name in `corpora`; with a checkpoint, it is needed only by steps that read upstream text: trained
+    generators, continued pretraining, evaluation.upstream_sentences.
+    languages: the languages of that corpus, if they differ from the task's; `all` uses every text of the corpus, in any
     number of languages.
-    objectives: what the model is, or was, pretrained on; with several, each batch belongs to one of them.
-    language_exponent: α of p^α / Σ p^α, by which languages of text by itself are drawn, p being a language's share of
-    the segments: small ones come several times in an epoch, and none less than once. null takes the text as it is, or,
-    with a `given_vocabulary` of `subgraft vocab allocate`, as that was allocated.
-    vocabulary: the vocabulary to learn where there is no checkpoint.
-    given_vocabulary: the directory of a vocabulary to take in its place, for both sides; `vocab allocate` writes such.
-    checkpoint: a local directory or a hub id to begin with, in place of pretraining.
+    objectives: the objectives of pretraining, done here or for the checkpoint; with several, each batch belongs to one
+    of them.
+    language_exponent: α of p^α / Σ p^α, the probability of sampling a language of monolingual text, where p is its
+    share of the segments: small languages are repeated within an epoch, and every language is read at least once. null
+    uses the text unchanged, or, with a `given_vocabulary` of `subgraft vocab allocate`, samples as that was allocated.
+    vocabulary: the vocabulary to learn if there is no checkpoint.
+    given_vocabulary: the directory of an existing vocabulary to use instead, for both sides, for example one of `vocab
+    allocate`.
+    checkpoint: a local directory or a hub id to start from, in place of pretraining.
     revision: the commit, branch or tag of a checkpoint on the hub; by default its newest commit, which is recorded.
     continue_pretraining: whether the checkpoint is first pretrained further on the corpus, as `pretrain` says, with its
     own vocabularies.
-    sampling: how text is cut for systems with `pretraining: sampled`.
-    seed: of pretraining, of generators and of learnt rows, which all `seeds` share.
+    sampling: how text is segmented for systems with `pretraining: sampled`.
+    seed: of pretraining, generators and learnt embeddings, which all `seeds` share.
     """
 
     corpus: str | None = Field(default=None, exclude_if=lambda given: given is None)
@@ -72,11 +74,11 @@ class UpstreamSettings(Settings):
 
 
 class DownstreamText(Settings):
-    """Text of the domain that nobody has translated, in the languages of the task, beside its pairs.
+    """Monolingual text of the domain, in the languages of the task, in addition to its pairs.
 
-    Each is a name of `corpora`, of which the training text in that language is taken, or else a file of one segment a
-    line, plain or gzipped, or a folder of such files (.txt, .gz). Relative paths begin beside the configuration file,
-    then under SUBGRAFT_DATA.
+    Each entry is a name in `corpora`, whose training text in that language is used, or a file of one segment a line,
+    plain or gzipped, or a folder of such files (.txt, .gz). Relative paths are looked up next to the configuration
+    file, then under SUBGRAFT_DATA.
 
     source: text in the language that is read.
     target: text in the language that is written.
@@ -87,7 +89,7 @@ class DownstreamText(Settings):
 
     @property
     def sides(self) -> tuple[TextSide, ...]:
-        """Those that there is text of."""
+        """The sides that have text."""
         known: tuple[TextSide, ...] = ("source", "target")
         return tuple(side for side in known if getattr(self, side))
 
@@ -103,12 +105,13 @@ class DownstreamText(Settings):
 
 
 class DownstreamSettings(Settings):
-    """The task side: its corpus, its further text, and the vocabulary it gets.
+    """The task side: its corpus, additional text, and new vocabulary.
 
-    corpus: a name of `corpora`.
-    vocabulary: the vocabulary to learn on its training text, or what that text adds to or leaves of the upstream one.
+    corpus: a name in `corpora`.
+    vocabulary: the vocabulary to learn on its training text, or how that text extends or trims the upstream one.
     shared: whether both sides get the same vocabulary, learnt on the text of both; if not, each side gets its own.
-    text: text of one language beside the corpus, which vocabularies, static embeddings and learnt rows are made of too.
+    text: monolingual text in addition to the corpus, also used by vocabularies, static embeddings and learnt
+    embeddings.
     """
 
     corpus: str

@@ -1,4 +1,4 @@
-"""Settings of how models, and new rows by themselves, are judged."""
+"""Settings of how models and new embeddings are evaluated."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def _offered(metrics: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class DrawSettings(Settings):
-    """How tokens are drawn from a model, where text is sampled.
+    """How tokens are sampled from a model.
 
     temperature: logits are divided by it.
-    top_k: tokens are drawn from the so many likeliest; from all at 0.
-    top_p: tokens are drawn from the likeliest ones whose probabilities first sum up to it.
-    seed: of what is drawn.
+    top_k: sample from this many most likely tokens; 0 samples from all.
+    top_p: sample from the most likely tokens whose probabilities sum up to this.
+    seed: the random seed.
     """
 
     temperature: Annotated[float, Field(gt=0, le=100)] = 1.0
@@ -48,8 +48,9 @@ class DrawSettings(Settings):
 class RankingSettings(Settings):
     """Prompt ranking: whether a model finds the source of a text among others, by the text's probability given each.
 
-    sources: among how many, its own included; or as many as the test set has that differ.
-    texts: of the first so many texts of the test set.
+    sources: the number of candidate sources, including the text's own; at most the number of distinct sources in the
+    test set.
+    texts: the number of texts, from the start of the test set.
     seed: draws the other sources of each text.
     """
 
@@ -59,23 +60,23 @@ class RankingSettings(Settings):
 
 
 class MeasurementSettings(Settings):
-    """How one model is measured on one text.
+    """How one model is evaluated on one text.
 
     beam: beam size of generation.
-    batch_size: sentences that are translated at a time; larger is faster until memory runs out.
-    max_length_ratio: an output ends at this many bytes of text for each byte of its source.
-    test_sentences: the first so many sentences of the test set are scored; all where not given.
-    speed_sentences: how many of these are translated to measure speed.
-    speed_repeats: how many times, for a median; more for a steadier figure.
+    batch_size: the number of sentences translated at a time; larger is faster until memory runs out.
+    max_length_ratio: the maximum length of an output, in bytes for each byte of its source.
+    test_sentences: the number of test sentences to score, from the start of the test set; all by default.
+    speed_sentences: the number of these sentences translated to measure speed.
+    speed_repeats: the number of repetitions; the median is reported, and more make it steadier.
     calibration: whether the inference ECE is measured, which reads every output once more.
-    engine: what searches for the outputs: transformers, or CTranslate2, which finds the same ones several times faster;
-    models that CTranslate2 has not are left to transformers. Speeds of the two are not to be compared.
-    speed_measured: apart, in passes over speed_sentences for speed alone; or in the pass that makes the outputs, where
-    sentences of one length are translated together. Speeds of the two are not to be compared.
+    engine: the search engine: transformers, or CTranslate2, which finds the same outputs several times faster; models
+    that CTranslate2 does not support use transformers. Speeds of the two cannot be compared.
+    speed_measured: apart, in separate passes over speed_sentences; or in-translation, in the pass that makes the
+    outputs, where sentences of one length are translated together. Speeds of the two cannot be compared.
     draw: how text is sampled for a class, in place of beam search.
-    no_repeat_ngrams: no so many tokens come twice in what is written for a class; any may where not given.
-    metrics: further metrics: ROUGE-1, ROUGE-2, CIDEr, or the names of some that installed packages offer (entry points
-    of the group subgraft.metrics).
+    no_repeat_ngrams: no n-gram of this size may occur twice in text that is written for a class; unlimited by default.
+    metrics: additional metrics: ROUGE-1, ROUGE-2, CIDEr, or names of metrics that installed packages offer (entry
+    points of the group subgraft.metrics).
     """
 
     beam: Annotated[int, Field(ge=1, le=LARGEST_BEAM)] = 4
@@ -99,15 +100,15 @@ class MeasurementSettings(Settings):
 
 
 class EvaluationSettings(MeasurementSettings):
-    """How the systems of an experiment are measured, and compared.
+    """How the systems of an experiment are evaluated and compared.
 
-    bootstrap_samples: resamples behind an interval or a p-value.
-    by_token_count: whether the bits of the test references are broken down by how often the new tokens in them occur in
-    the training text; costs one more pass over the test set, by a stage of its own.
+    bootstrap_samples: the number of resamples for an interval or a p-value.
+    by_token_count: whether the bits of the test references are broken down by the frequency of their new tokens in the
+    training text; costs one more pass over the test set, in a separate step.
     engine: as above; auto is CTranslate2 where it is installed.
-    upstream_sentences: how many sentences of the upstream corpus's test split are translated as well, before and after
-    finetuning, to measure what was forgotten; none where not given.
-    ranking: of models that write for a source.
+    upstream_sentences: the number of sentences of the upstream corpus's test split that are also translated, before and
+    after finetuning, to measure forgetting; none by default.
+    ranking: for models that write for a source.
     """
 
     engine: EngineSetting = Field(default="auto", exclude_if=lambda given: given == "auto")  # type: ignore[assignment]
@@ -118,22 +119,23 @@ class EvaluationSettings(MeasurementSettings):
 
     @property
     def measurement(self) -> MeasurementSettings:
-        """The settings that decide how one model is measured, without those of comparisons."""
+        """The settings of evaluating one model, without those of comparing several."""
         given = self.model_dump(include=set(MeasurementSettings.model_fields))
         return MeasurementSettings(**given | {"engine": self.named_engine})
 
     @property
     def named_engine(self) -> DecodingEngine:
-        """The engine, which `auto` is not."""
+        """The engine that `auto` stands for here."""
         if self.engine != "auto":
             return self.engine
         return "transformers" if find_spec("ctranslate2") is None else "ctranslate2"
 
 
 class IntrinsicSettings(Settings):
-    """The intrinsic quality of new rows: seen tokens are held out, and made again by each system's initialiser.
+    """Intrinsic evaluation of new embeddings: known tokens are held out, and each system's initialiser makes them
+    again.
 
-    tokens: how many tokens are held out; never more than a fifth of those that qualify.
+    tokens: the number of tokens held out; at most a fifth of those that qualify.
     seed: draws these tokens.
     """
 

@@ -1,4 +1,4 @@
-"""What an experiment is: settings that agree with each other. `configfile` reads it from YAML."""
+"""An experiment: a comparison whose settings agree with each other. `loading` reads it from YAML."""
 
 from __future__ import annotations
 

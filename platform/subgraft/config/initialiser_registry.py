@@ -1,6 +1,6 @@
-"""What each initialiser needs and provides, for settings and plans; `embeddings.initialisers.registry` has the code.
+"""The properties of each initialiser, for settings and plans; `embeddings.initialisers.registry` has the code.
 
-To add one: its name and its facts here, and what makes its rows there.
+To add one: its name and properties here, and the function that makes its embeddings there.
 """
 
 from __future__ import annotations
@@ -114,18 +114,18 @@ AnyInitialiser: TypeAlias = Annotated[InitialiserName | str, AfterValidator(_kno
 
 
 def initialiser_info(initialiser: str | None) -> InitialiserInfo:
-    """Those of a system without new tokens have nothing."""
+    """The properties of an initialiser; for None, those of a system without new tokens."""
     found: Mapping[str, InitialiserInfo] = INITIALISERS  # type: ignore[assignment]
     return _NO_NEW_ROWS if initialiser is None else found.get(initialiser, _OFFERED)
 
 
 def package_of(initialiser: str) -> str | None:
-    """The package and version that offers an initialiser; None of our own."""
+    """The package and version that offers an initialiser; None for a built-in one."""
     return plugins.packages(plugins.INITIALISERS, [initialiser]).get(initialiser)
 
 
 def learning_of(initialiser: str | None) -> LearningFacts | None:
-    """The training that makes an initialiser's rows, if one does."""
+    """The training that learns an initialiser's embeddings, if there is one."""
     learnt_by = initialiser_info(initialiser).learnt_by
     return None if learnt_by is None else LEARNINGS[learnt_by]
 

@@ -1,4 +1,4 @@
-"""Settings of what makes the rows of new tokens: generators, static embeddings, distillation."""
+"""Settings of initialisers of new embeddings: generators, static embeddings, distillation."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ Negatives = Literal["sentence", "batch"]
 
 
 class ResegmentationSettings(Settings):
-    """How unseen tokens are simulated inside words: by merging and splitting, or by likeness to the real new ones.
+    """How new tokens are simulated inside words: by merging and splitting tokens, or by matching the statistics of the
+    real new tokens.
 
-    merge_rate: chance that a token is merged with its right neighbour in the word, repeatedly, up to max_merge tokens.
-    split_rate: chance that a token that was not merged is cut in two at a random place.
-    max_merge: the most tokens that are merged into one.
-    match: with `downstream`, simulated tokens are as long, begin words as often, and have as many subwords and
-    hyperwords as those that the task's vocabulary adds; nothing is merged or split then.
-    match_rate: the chance that such a token is simulated at a token, with `match`.
+    merge_rate: the probability that a token is merged with its right neighbour in the word, repeatedly, up to max_merge
+    tokens.
+    split_rate: the probability that a token that was not merged is split at a random place.
+    max_merge: the most tokens merged into one.
+    match: with `downstream`, the simulated tokens match those that the task's vocabulary adds in length, in how often
+    they begin a word, and in their numbers of subwords and hyperwords; nothing is merged or split then.
+    match_rate: the probability that a new token is simulated at a token, with `match`.
     """
 
     merge_rate: Share = 0.35
@@ -42,17 +44,18 @@ class ResegmentationSettings(Settings):
 
 
 class GeneratorSettings(Settings):
-    """Training of a generator, in all that systems share; its kind and kd_weight are the system's.
+    """Settings of generators that all systems share; the kind and kd_weight are the system's.
 
-    max_similar: the most similar tokens that a new token is mixed from.
-    literal_equation: divides by the number of similar tokens once more, as equations 2 and 3 are printed; only to
-    reproduce them to the letter.
-    distillation_position: where a decoder's states are compared: where the token is read, or where it is predicted.
-    resegmentation: how unseen tokens are simulated.
-    negatives: which simulated tokens a token of the decoder competes with: those of its sentence, or of all sentences
-    that are computed together.
-    initial_weights: whether the attention's weights begin at zero, where all similar tokens count the same as in avg,
-    or are drawn from N(0, 1).
+    max_similar: the most similar tokens that a new embedding is mixed from.
+    literal_equation: whether to divide by the number of similar tokens once more, as equations 2 and 3 are printed;
+    only to reproduce them literally.
+    distillation_position: the position at which a decoder's states are compared: where the token is read, or where it
+    is predicted.
+    resegmentation: how new tokens are simulated.
+    negatives: the simulated tokens in the decoder's softmax: those of the same sentence, or of all sentences computed
+    together.
+    initial_weights: zero, where the attention weighs all similar tokens equally at first, as avg does; or normal, drawn
+    from N(0, 1).
     """
 
     max_similar: Count = 10
@@ -66,15 +69,16 @@ class GeneratorSettings(Settings):
 class NetworkSettings(Settings):
     """A generator with capacity: a network over a token's pieces, trained on pseudo-domains of the upstream text.
 
-    width: of its hidden states.
-    layers: how many Transformer layers it has.
-    domains: how many pseudo-domains it is trained on, each with a vocabulary of its own.
-    sentences: of a pseudo-domain, drawn from the upstream text.
-    vocabulary_size: bounds of the size of a pseudo-domain's vocabulary, as shares of the upstream one.
-    taken_out: bounds of the share of the upstream vocabulary's longer subwords that a pseudo-domain does without.
-    negatives: so many new tokens stand in the softmax for all of a pseudo-domain's that a batch does not have.
-    unknown_commonness: the share of pseudo-domains whose network is not told how common a token is.
-    trained: the directory of a network that `subgraft generator train` made of this model, in place of training one.
+    width: the size of its hidden states.
+    layers: the number of Transformer layers.
+    domains: the number of pseudo-domains it is trained on, each with a vocabulary of its own.
+    sentences: the number of sentences of a pseudo-domain, drawn from the upstream text.
+    vocabulary_size: range of the size of a pseudo-domain's vocabulary, relative to the upstream one.
+    taken_out: range of the fraction of the upstream vocabulary's longer subwords that a pseudo-domain removes.
+    negatives: the number of new tokens sampled for the softmax, from those of a pseudo-domain that are not in the
+    batch.
+    unknown_commonness: the fraction of pseudo-domains in which the network gets no token frequencies.
+    trained: the directory of a network that `subgraft generator train` made for this model, in place of training one.
     """
 
     width: Annotated[int, Field(ge=4, le=WIDEST, multiple_of=4)] = 256
@@ -100,15 +104,15 @@ class StaticEmbeddingSettings(Settings):
     """Static embeddings of the new vocabulary's tokens, trained by gensim on the task's text with the system's
     algorithm.
 
-    Defaults are gensim's, but for the number of buckets, which a small vocabulary does not need.
-    dimensions: of a vector; the model's `d_model` where not given.
+    Defaults are gensim's, except the number of buckets, which a small vocabulary does not need.
+    dimensions: the size of a vector; by default the model's `d_model`.
     window: tokens of context on either side.
     epochs: passes over the text.
-    min_count: tokens rarer than this get no vector.
-    negative_samples: random tokens that each true one is contrasted with.
-    learning_rate: at the beginning; it falls in a line.
+    min_count: tokens that occur less often get no vector.
+    negative_samples: the number of random tokens contrasted with each true one.
+    learning_rate: the initial rate; it decays linearly.
     min_ngram, max_ngram: the lengths, in characters, of fastText's n-grams.
-    ngram_buckets: vectors that fastText's n-grams share by hashing; fewer save memory.
+    ngram_buckets: the number of hash buckets for fastText's n-grams; fewer save memory.
     seed: of the training.
     """
 
@@ -131,11 +135,12 @@ class StaticEmbeddingSettings(Settings):
 
 
 class TokenDistillationSettings(Settings):
-    """Rows of new tokens by distilling hidden states (Dobler, Elliott and de Melo 2025), in all but its training.
+    """New embeddings by distilling hidden states (Dobler, Elliott and de Melo 2025); their training is a separate
+    group.
 
     sentences_per_token: a sentence is read if one of its new tokens has occurred in fewer sentences than this.
-    layer: the layer of the changed side after which states are compared, from 1; the last where not given.
-    distance: how two states are compared: by their mean squared difference, or the Euclidean distance.
+    layer: the layer of the changed side after which states are compared, from 1; the last by default.
+    distance: the distance between two states: mean squared difference, or Euclidean.
     """
 
     sentences_per_token: Count = 100
@@ -144,15 +149,16 @@ class TokenDistillationSettings(Settings):
 
 
 class LikelihoodMatchingSettings(Settings):
-    """Rows of new tokens by matching likelihoods of text (Minixhofer, Vulić and Ponti 2025), in all but its training.
+    """New embeddings by matching likelihoods of text (Minixhofer, Vulić and Ponti 2025); their training is a separate
+    group.
 
     sentences_per_token: a sentence is read if one of its new tokens has occurred in fewer sentences than this.
     text: the text whose likelihood is matched: the task's references, or the frozen model's own translations of the
     task's sources.
     beam: beam size of these translations.
-    temperature: τ, by which log-likelihoods are divided.
-    boundary_threshold: spans are merged where a word begins with less than this probability (0.1 in the paper's outcome
-    debiasing); null for the smallest spans.
+    temperature: τ, which divides log-likelihoods.
+    boundary_threshold: spans are merged where the probability of a word boundary is below this (0.1 in the paper's
+    outcome debiasing); null uses the smallest spans.
     """
 
     sentences_per_token: Count = 100

@@ -38,12 +38,18 @@ _EXPECTED = {
 def load(path: Path, model: type[M], overrides: Sequence[str] = ()) -> M:
     """Read `path` as YAML 1.2 and validate it as `model`, after applying `overrides`.
 
-    An override is `key=value`: a dotted path (list items by index) and a value read as YAML. Nothing is coerced:
-    a number in quotes is text. Lists are handed to the settings as tuples.
-    Raises UserError with one line per mistake, `file:line: field.path: message` or `override key=value:
-    field.path: message`: unknown fields (with the nearest name), values of the wrong type or out of range, missing
-    fields, keys given twice, broken YAML, a missing file, broken UTF-8. Where there are keys of an earlier version,
-    only these are reported, each with the line to write.
+    Nothing is coerced: a number in quotes is text. Lists become tuples.
+
+    Args:
+        path: the configuration file.
+        model: the class of the settings.
+        overrides: each `key=value`: a dotted path (list items by index) and a value read as YAML.
+
+    Raises:
+        UserError: with one line per mistake, `file:line: field.path: message` or `override key=value: field.path:
+            message`: unknown fields (with the nearest name), values of the wrong type or out of range, missing fields,
+            duplicate keys, broken YAML, a missing file, broken UTF-8. If there are deprecated settings, only these are
+            reported, each with the line to write.
     """
     tree = parse(_read(path), str(path))
     broken = bool(tree.mistakes) and not tree.places
@@ -96,7 +102,7 @@ def _override(tree: Tree, override: str) -> None:
 
 
 def _steps(data: Any, parts: Sequence[str]) -> PathTo:
-    """The dotted parts, digits read as an index exactly where the data holds a list."""
+    """The dotted parts; digits are an index where the data holds a list, and a key elsewhere."""
     path: list[str | int] = []
     for part in parts:
         step = int(part) if isinstance(data, list) and part.isdecimal() else part
@@ -155,7 +161,7 @@ def _mistake(tree: Tree, model: type[BaseModel], details: ErrorDetails) -> Mista
 
 
 def _unknown_member(tree: Tree, path: PathTo, context: dict[str, Any]) -> Mistake:
-    """Of a union whose member is named by one of its fields."""
+    """The mistake of a value that selects no member of a union."""
     path = (*path, context["discriminator"].strip("'"))
     choices = re.findall(r"'([^']+)'", context["expected_tags"])
     expected = f"expected {', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}"
@@ -164,7 +170,7 @@ def _unknown_member(tree: Tree, path: PathTo, context: dict[str, Any]) -> Mistak
 
 
 def _yaml_path(data: Any, location: Iterable[str | int]) -> PathTo:
-    """pydantic's location without the parts that name a member of a union instead of a key."""
+    """pydantic's location without the parts that name a member of a union and not a key."""
     path: list[str | int] = []
     for part in location:
         if _has(data, part):
@@ -196,7 +202,7 @@ def _richer_groups(model: type[BaseModel], location: Sequence[str | int], name: 
 
 
 def _listed(names: Sequence[str]) -> str:
-    """As `a, b and c`."""
+    """Format as `a, b and c`."""
     *others, last = names
     return f"{', '.join(others)} and {last}" if others else last
 
@@ -212,12 +218,12 @@ def _models_at(model: type[BaseModel], location: Iterable[str | int]) -> list[ty
 
 
 def _is_named(model: type[BaseModel], part: str | int) -> bool:
-    """Whether `part` names this member of a union: the only value that one of its fields allows."""
+    """Whether `part` selects this member of a union: one of its fields allows this value only."""
     return any(get_args(field.annotation) == (part,) for field in model.model_fields.values())
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:
-    """Every settings class an annotation can hold, through unions and containers."""
+    """Every settings class in an annotation, including members of unions and containers."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for argument in get_args(annotation):

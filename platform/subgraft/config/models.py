@@ -1,7 +1,7 @@
-"""What a configuration may say of a new model: one class for each family that can be built.
+"""Settings of new models: one class for each family that can be built.
 
-A configuration's `model` is the class that its `family` names. What validation must know of a family stands here as
-class attributes; what is done with its models stands in models/families.
+A configuration's `model` is the class that its `family` names. Class attributes hold the facts of a family that
+validation needs; the code that handles its models is in modeling/families.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ class TransformerSettings(Settings):
 
 
 class TwoStackSettings(TransformerSettings):
-    """Of an encoder-decoder, whose stacks have the same width, heads and dropout.
+    """An encoder-decoder, whose stacks have the same width, heads and dropout.
 
     encoder_layers: layers of the encoder.
     decoder_layers: layers of the decoder.
-    dropout: of embeddings and of what each layer adds.
+    dropout: of embeddings and of the output of each sublayer.
     activation_dropout: dropout inside the feed-forward layers.
     """
 
@@ -77,12 +77,12 @@ class TwoStackSettings(TransformerSettings):
     activation_dropout: Share = 0.0
 
     def depth(self, side: SideName) -> int:
-        """Layers of a side of the model that is finetuned."""
+        """The layers of a side of the finetuned model."""
         return self.encoder_layers if side == "encoder" else self.decoder_layers
 
 
 class OneStackSettings(TransformerSettings):
-    """Of an encoder or a decoder alone.
+    """A single encoder or decoder.
 
     layers: layers of the stack.
     """
@@ -90,7 +90,7 @@ class OneStackSettings(TransformerSettings):
     layers: Layers
 
     def depth(self, side: SideName) -> int:
-        """Layers of a side of the model that is finetuned."""
+        """The layers of a side of the finetuned model."""
         return self.layers
 
 
@@ -106,8 +106,8 @@ class MarianSettings(TwoStackSettings):
 class MBartSettings(TwoStackSettings):
     """One vocabulary of all languages, with a code for each.
 
-    embedding_width: of the tables, where they are narrower than hidden states; one projection, which is trained too,
-    leads from the tables to the states, and back to what is predicted.
+    embedding_width: the width of the embedding matrices, if they are narrower than hidden states; a trained projection
+    maps embeddings to states, and states back to output embeddings.
     """
 
     objectives = frozenset({"translation", "denoising"})
@@ -132,9 +132,9 @@ class BertSettings(OneStackSettings):
     """Pretrained as an encoder. The encoder-decoder made from it has as many layers on both sides.
 
     Masking needs a mask token, which WordPiece vocabularies have.
-    dropout: of embeddings and of what each layer adds.
-    embedding_width: of the tables, where they are narrower than hidden states; the model is then an ELECTRA's
-    generator, which has layers between the two.
+    dropout: of embeddings and of the output of each sublayer.
+    embedding_width: the width of the embedding matrices, if they are narrower than hidden states; the model is then an
+    ELECTRA generator, which has layers between the two.
     """
 
     objectives = frozenset({"masked"})
@@ -157,9 +157,9 @@ class BertSettings(OneStackSettings):
 
 
 class GPT2Settings(OneStackSettings):
-    """A decoder alone, with learnt positions.
+    """A decoder only, with learnt positions.
 
-    dropout: of embeddings and of what each layer adds.
+    dropout: of embeddings and of the output of each sublayer.
     """
 
     objectives = frozenset({"causal"})
@@ -171,10 +171,10 @@ class GPT2Settings(OneStackSettings):
 
 
 class LlamaSettings(OneStackSettings):
-    """A decoder alone, with rotary positions.
+    """A decoder only, with rotary positions.
 
-    key_value_heads: heads of keys and values, which groups of attention heads share; one for each where not given.
-    tied: whether the output projection is the input table.
+    key_value_heads: heads of keys and values, which groups of attention heads share; one for each by default.
+    tied: whether the output projection is the input embedding matrix.
     """
 
     objectives = frozenset({"causal"})
@@ -206,10 +206,11 @@ class M2M100Settings(TwoStackSettings):
 
 
 class T5Settings(TwoStackSettings):
-    """One vocabulary for both sides. max_positions: how long texts may be; nothing in the model limits them.
+    """One vocabulary for both sides. max_positions: how long texts may be; the model itself has no limit.
 
-    tied: whether the output projection is the input table.  gated: whether feed-forward layers are. T5 1.1 is gated
-    and not tied.  dropout: one rate for all there is.
+    tied: whether the output projection is the input embedding matrix. T5 1.1 is gated and not tied.
+    gated: whether feed-forward layers are gated.
+    dropout: one rate for the complete model.
     """
 
     objectives = frozenset({"translation"})

@@ -1,7 +1,7 @@
-"""What a model is pretrained on, and its generators after it: settings of each objective, told apart by `kind`.
+"""Settings of pretraining objectives, which also train the generators; `kind` selects one.
 
-What an objective needs and what it makes of a model is said here by class attributes, so that nothing that validates,
-plans or estimates asks for a kind.
+Class attributes describe what an objective needs and what model it trains, so that validation, plans and estimates do
+not depend on the kind.
 """
 
 from __future__ import annotations
@@ -76,13 +76,13 @@ class TranslationSettings(AnyObjective):
 
 
 class DenoisingSettings(AnyObjective):
-    """mBART's denoising: text from its noised self (Liu et al., TACL 2020, section 2.2): infilling and permutation.
+    """mBART's denoising: reconstruct noised text (Liu et al., TACL 2020, section 2.2): infilling and permutation.
 
-    mask_share: the share of words that spans of noise cover.
-    poisson_lambda: the mean length of a span, in words; each is replaced by one mask token.
+    mask_share: the fraction of words that noise spans cover.
+    poisson_lambda: the mean length of a span, in words; each span is replaced by one mask token.
     permute_sentences: whether the sentences of a block are shuffled.
-    block_tokens: noise is drawn over blocks of consecutive sentences of at most so many tokens, separators and language
-    included (512 in the paper); the training's max_length where not given.
+    block_tokens: noise is drawn over blocks of consecutive sentences of at most this many tokens, including separators
+    and the language code (512 in the paper); the training's max_length by default.
     """
 
     kind: Literal["denoising"] = "denoising"
@@ -116,9 +116,9 @@ class DenoisingSettings(AnyObjective):
 class MaskedSettings(AnyObjective):
     """BERT's masking (Devlin et al. 2019, section 3.1, task 1).
 
-    share: the share of a sentence's tokens that are to be predicted, at least one.
-    masked, random: the shares of these that become the mask token, or a random token; the rest is left as it is.
-    sentences_per_document: half of the lines are read so many at a time, for tasks whose inputs are longer than the
+    share: the fraction of a sentence's tokens to predict, at least one token.
+    masked, random: the fractions of these that become the mask token, or a random token; the rest stays unchanged.
+    sentences_per_document: half of the lines are read this many at a time, for tasks whose inputs are longer than the
     upstream sentences.
     """
 
@@ -140,12 +140,12 @@ class MaskedSettings(AnyObjective):
 
 
 class CausalSettings(AnyObjective):
-    """Each token given those before it (Radford et al., 2019, section 2).
+    """Causal language modelling (Radford et al., 2019, section 2).
 
-    packed: whether the lines of a language are one stream, with `separator` between them, cut into blocks of
-    `block_tokens` wherever these end, as GPT-2's are; if not, each line is an example.
-    block_tokens: the length of a block; the training's max_length where not given.
-    separator: the special token, by its role, that ends a line and so stands before the next one.
+    packed: whether the lines of a language are concatenated, with `separator` between them, and cut into blocks of
+    `block_tokens`, as for GPT-2; if not, each line is an example.
+    block_tokens: the length of a block; the training's max_length by default.
+    separator: the special token, by its role, that ends a line and so precedes the next one.
     """
 
     kind: Literal["causal"] = "causal"
@@ -160,7 +160,7 @@ class CausalSettings(AnyObjective):
         return self.block_tokens
 
     def after(self, pretrained: Sequence[AnyObjective]) -> Self:
-        """Lines end as those did that the model was pretrained on."""
+        """Lines end like those that the model was pretrained on."""
         ends = [each.separator for each in pretrained if isinstance(each, CausalSettings)]
         return self.model_copy(update={"separator": ends[0]}) if ends else self
 

@@ -1,6 +1,6 @@
-"""What other installed packages offer: entry points of the groups below, by name, each with its package and version.
+"""Metrics and initialisers of other installed packages, found by entry points of the groups below.
 
-A package names them in its pyproject.toml, and nothing of it is imported before it is used:
+A package names them in its pyproject.toml; none of its code is imported before it is used:
 
     [project.entry-points."subgraft.metrics"]
     length-ratio = "mypackage.metrics:length_ratio"
@@ -32,7 +32,7 @@ class Plugin:
     entry: EntryPoint
 
     def load(self) -> Any:
-        """The object itself, whose package is imported now. Raises UserError where that fails."""
+        """Import and return the object. Raises UserError if that fails."""
         try:
             return self.entry.load()
         except Exception as error:
@@ -43,7 +43,7 @@ class Plugin:
 
 @cache
 def offered(group: Group) -> Mapping[str, Plugin]:
-    """What installed packages offer, by name. Raises UserError where two of them offer the same name."""
+    """The plugins of a group, by name. Raises UserError if two packages offer the same name."""
     found: dict[str, Plugin] = {}
     for entry in entry_points(group=group):
         package = f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else "unknown"
@@ -69,6 +69,6 @@ def require_offered(group: Group, name: str, own: Collection[str]) -> None:
 
 
 def packages(group: Group, names: Collection[str]) -> dict[str, str]:
-    """The package and version behind each of these names that a package offers; for recipes."""
+    """The package and version of each of these names that a package offers; for recipes."""
     others = offered(group)
     return {name: others[name].package for name in names if name in others}

@@ -1,4 +1,4 @@
-"""Where and how an experiment's steps run, which no result may depend on."""
+"""Settings of where and how an experiment's steps run; no result depends on them."""
 
 from __future__ import annotations
 
@@ -16,33 +16,31 @@ Offload = Literal["none", "optimizer", "parameters"]
 
 
 class Runtime(Settings):
-    """Where and how steps run. Nothing here may enter a recipe: another runtime agrees within a tolerance.
+    """Where and how steps run. None of these is part of a recipe: results of two runtimes agree within a tolerance.
 
     workers: processes that share one training; more than one for several GPUs or nodes.
-    gpus_per_worker: GPUs that a step, or each worker of a training, asks for; 0 for CPUs.
-    cpus: cores that a run on this machine takes in all; all there are where not given. No step gets more.
-    cpus_per_step: cores that a step asks for and computes with.
+    gpus_per_worker: GPUs for a step, or for each worker of a training; 0 for CPUs.
+    cpus: the maximum number of cores that a run uses on this machine; all by default. No step gets more.
+    cpus_per_step: cores that a step reserves and computes with.
     pretrain_cpus: cores of pretraining, in place of cpus_per_step.
-    evaluate_cpus: cores of an evaluation; with all of a machine's, nothing runs beside it and its speeds are
-    undisturbed.
-    zero_stage: trains with DeepSpeed at this stage of ZeRO: 1 splits the optimizer's state over workers, 2 gradients
-    too, 3 parameters too; null for plain PyTorch.
-    offload: what DeepSpeed keeps in the memory of the machine rather than the GPU's: the optimizer's state, or that and
-    the parameters.
-    activation_checkpointing: computes activations anew in the backward pass: less memory, more time.
-    checkpoint_seconds: how often a training saves where it is; a kill loses at most that much, and what was trained
-    while the last save was being written.
-    checkpoints_in_background: whether checkpoints are written while training goes on, from a copy that the machine's
-    memory holds (with Adam 12 bytes a trained parameter); if not, training waits for them.
-    max_failures: how often a step that lost its node or worker is tried again.
+    evaluate_cpus: cores of an evaluation; with all cores of a machine, nothing else runs at the same time and its
+    speeds are undisturbed.
+    zero_stage: train with DeepSpeed at this stage of ZeRO: 1 shards the optimizer's state over workers, 2 also
+    gradients, 3 also parameters; null for plain PyTorch.
+    offload: what DeepSpeed moves from GPU memory to the machine's: the optimizer's state, or that and the parameters.
+    activation_checkpointing: recompute activations in the backward pass: less memory, more time.
+    checkpoint_seconds: the interval between checkpoints; a kill loses at most this much training, plus what was trained
+    while the last checkpoint was being written.
+    checkpoints_in_background: whether checkpoints are written while training continues, from a copy in the machine's
+    memory (with Adam 12 bytes a trained parameter); if not, training waits for them.
+    max_failures: how often a step that lost its node or worker is retried.
     heartbeat_timeout: seconds without a heartbeat, and without computing, after which a process counts as lost.
-    tracking_uri: the MLflow server to record on; MLFLOW_TRACKING_URI, or a file in the store's home, where not given.
+    tracking_uri: the MLflow server to record on; by default MLFLOW_TRACKING_URI, or a file in the store's home.
     dashboard: whether Ray's dashboard is started.
-    price_per_device_hour: what an hour of a device costs, for plans; a device is a GPU, or a worker where there is
-    none.
-    currency: what that price is in.
-    device_flops: floating-point operations a second that a device sustains in training, for the forecast of a plan
-    before anything was run.
+    price_per_device_hour: the price of an hour of a device, for plans; a device is a GPU, or a worker if there is none.
+    currency: the currency of that price.
+    device_flops: floating-point operations per second that a device sustains in training, for the forecast of a plan
+    before any run.
     """
 
     workers: Annotated[int, Field(ge=1, le=10_000)] = 1

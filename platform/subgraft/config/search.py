@@ -1,4 +1,4 @@
-"""The settings of a hyperparameter search: what is varied in a system of an experiment, how, and to what end."""
+"""Settings of a hyperparameter search: the system and the fields to vary, how trials are drawn, and the objectives."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ DEFAULT_TRIALS = 20
 class Range(Settings):
     """Any number from min to max.
 
-    min: the least value.
-    max: the greatest value.
-    log: whether values are drawn by their logarithm; min must be above 0.
+    min: the minimum.
+    max: the maximum.
+    log: whether values are drawn on a logarithmic scale; min must be above 0.
     """
 
     min: Annotated[float, Field(ge=0)]
@@ -68,17 +68,17 @@ Rates: TypeAlias = Annotated[Weights, AfterValidator(_above_zero)]
 
 
 class SearchSpace(Settings):
-    """What is varied: fields of the system, each a list to choose from; kd_weight and the rates may be ranges.
+    """The fields of the system to vary, each a list of choices; kd_weight and the rates may be ranges.
 
-    A trial draws only what its initialiser uses: avg has neither kd_weight nor generator_steps. A trimmed vocabulary
-    gets no new rows, and has no initialiser either.
-    vocabulary_mode: what becomes of the upstream vocabulary.
-    initialiser: how new rows are made, by any of the initialisers.
+    A trial only draws fields that its initialiser uses: avg has neither kd_weight nor generator_steps. A trimmed
+    vocabulary has no new tokens, so it has no initialiser either.
+    vocabulary_mode: how the upstream vocabulary changes.
+    initialiser: the initialiser of new embeddings.
     kd_weight: weights of distillation (λ).
     vocabulary_size: sizes of the downstream vocabulary.
     generator_steps: steps of the generator's training.
-    learning_rate: peaks of the finetuning's rate.
-    embedding_learning_rate: peaks of the tables' own rate in finetuning.
+    learning_rate: peak learning rates of finetuning.
+    embedding_learning_rate: peak learning rates of the embeddings in finetuning.
     """
 
     vocabulary_mode: Choices[VocabularyMode] | None = Field(default=None, exclude_if=lambda given: given is None)
@@ -91,7 +91,7 @@ class SearchSpace(Settings):
 
     @property
     def varied(self) -> dict[str, Range | tuple[Any, ...]]:
-        """The choices, by the system's field."""
+        """The choices, by field of the system."""
         return {name: choices for name in type(self).model_fields if (choices := getattr(self, name)) is not None}
 
     @model_validator(mode="after")
@@ -104,8 +104,9 @@ class SearchSpace(Settings):
 class HalvingSettings(Settings):
     """ASHA (Li et al. 2020): a finetuning is stopped if its best dev BLEU is behind that of others at the same point.
 
-    grace_evaluations: after how many dev scores the first decision falls; the next at reduction_factor times as many.
-    reduction_factor: about one trial in so many goes on.
+    grace_evaluations: the number of dev evaluations before the first decision; the next one follows after
+    reduction_factor times as many.
+    reduction_factor: about one trial in this many continues.
     """
 
     grace_evaluations: Count = 1
@@ -113,17 +114,18 @@ class HalvingSettings(Settings):
 
 
 class SearchSettings(Settings):
-    """A search around one system, or several, each by itself. Trials run under the first seed, judged on dev alone.
+    """A search around one system, or around each of several. Trials use the first seed and are evaluated on dev only.
 
-    system: which system is varied; the others take no part.
-    systems: in place of it, several, each with as many trials in the same space.
-    space: what is varied.
-    trials: of a system in all, those of earlier invocations included; a grid has as many as its space has combinations.
+    system: the system to vary; the others are ignored.
+    systems: several systems in its place, each with as many trials in the same space.
+    space: the fields to vary.
+    trials: the total number of trials of a system, including those of earlier invocations; a grid has as many as its
+    space has combinations.
     sampler: how trials are drawn: by Optuna's TPE, at random, or every combination.
     seed: of the sampler.
-    concurrent: how many trials run at a time, if the machine has room for their steps.
-    objectives: what is made best: dev BLEU or speed, of which more is better, or bits per character of dev, of which
-    less is; with several, the best trials are those that no other beats in all.
+    concurrent: the number of trials that run at a time, if the machine has room for their steps.
+    objectives: the metrics to optimise: dev BLEU or speed, which are maximised, or bits per character of dev, which are
+    minimised; with several, the best trials are the Pareto front.
     asha: how finetunings that fall behind are stopped; null for no stopping.
     """
 
@@ -166,9 +168,12 @@ class SearchSettings(Settings):
 
 
 def require_searchable(search: SearchSettings, systems: tuple[System, ...], training: FinetuneSettings) -> None:
-    """Raises ValueError where a system is not there, or what is to be varied means nothing to it.
+    """Raise ValueError if a system does not exist, or does not have the fields to vary.
 
-    training: the finetuning of all systems.
+    Args:
+        search: the search.
+        systems: all systems of the experiment.
+        training: the finetuning of all systems.
     """
     by_name = {system.name: system for system in systems}
     for one in search.each_system():
@@ -196,7 +201,7 @@ def _require_meaning(space: SearchSpace, system: System, training: FinetuneSetti
 
 
 def _with_extreme_rates(space: SearchSpace, system: System) -> list[System]:
-    """The system with the least and the greatest rate of its tables that a trial may draw."""
+    """The system with the lowest and the highest learning rate of its embeddings that a trial may draw."""
     rates = space.embedding_learning_rate
     if rates is None:
         return [system]

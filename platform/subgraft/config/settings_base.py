@@ -1,4 +1,4 @@
-"""What every group of settings is made of."""
+"""The base class of every group of settings, and the types that several groups share."""
 
 from __future__ import annotations
 
@@ -32,6 +32,6 @@ Count = Annotated[int, Field(ge=1, le=LARGEST_COUNT)]
 
 
 class Settings(BaseModel):
-    """Base of every group of settings: frozen; unknown fields and infinite numbers are errors."""
+    """Base of every group of settings: frozen; unknown fields, infinity and NaN are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)

@@ -1,4 +1,4 @@
-"""Settings of where files of text lie and how they are read."""
+"""Settings of the files of a corpus and how they are read."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def is_absent(given: object) -> bool:
 class UrlFile(Settings):
     """A file to download.
 
-    url: its address; what is there is plain text or gzipped.
-    sha256: the digest of the bytes as downloaded; another file is refused.
+    url: its address; the file is plain text or gzipped.
+    sha256: the digest of the downloaded bytes; any other file is refused.
     """
 
     url: str
@@ -28,12 +28,12 @@ class UrlFile(Settings):
 
 
 class ColumnFiles(Settings):
-    """Pairs in columns of a file: tab-separated ones by number, from 1, or fields of JSON lines by name.
+    """Pairs in columns of a file: tab-separated columns by number, from 1, or fields of JSON lines by name.
 
-    folder: where {train,dev,test}.tsv[.gz] lie, or .jsonl[.gz] where columns are named.
+    folder: a folder with {train,dev,test}.tsv[.gz], or .jsonl[.gz] if columns are named.
     files: a path per split, in place of folder.
     source, target: a column, or several, joined by `separator`; of a field that is a list, its first item.
-    separator: what is put between the texts of several columns.
+    separator: the text between several columns.
     """
 
     folder: str | None = None
@@ -70,12 +70,12 @@ class ColumnFiles(Settings):
 class RecordField(Settings):
     """A named field of records.
 
-    kind: what it holds: a text, a label, a span of a text, or a row of a tensor.
-    column: the column that it is read from; by default the one of the field's name.
-    language: the language of a text; by default the field's own name.
-    of: the text that a span, [start, end] in characters, lies in.
+    kind: the type of its values: a text, a label, a span of a text, or a row of a tensor.
+    column: the column that it is read from; the field's name by default.
+    language: the language of a text; the field's name by default.
+    of: the text that contains a span, [start, end] in characters.
 
-    A tensor has no column: its rows are in {train,dev,test}.{name}.safetensors beside the records.
+    A tensor has no column: its rows are in {train,dev,test}.{name}.safetensors next to the records.
     """
 
     kind: FieldKind = "text"
@@ -95,13 +95,13 @@ class RecordField(Settings):
 
 
 class RecordFiles(Settings):
-    """Records of named fields: JSON lines, or tab-separated where columns are numbers, from 1.
+    """Records of named fields: JSON lines, or tab-separated if columns are numbers, from 1.
 
-    folder: where {train,dev,test}.jsonl[.gz] or .tsv[.gz] lie.
+    folder: a folder with {train,dev,test}.jsonl[.gz] or .tsv[.gz].
     files: a path per split, in place of folder.
-    fields: what a record consists of, by name; one at least must be a text.
-    document: the column that names a record's document; the texts of a record are then lists of segments, or single
-    segments, and neighbours of one name make the document.
+    fields: the fields of a record, by name; at least one must be a text.
+    document: the column with the name of a record's document; the texts of a record are then lists of segments, or
+    single segments, and adjacent records with one name form the document.
     """
 
     folder: str | None = None
@@ -146,12 +146,12 @@ class RecordFiles(Settings):
 
 
 class FeatureFiles(Settings):
-    """Features of anything that somebody's own encoder made, and a text for each example.
+    """Features computed by an external encoder, and a text for each example.
 
-    folder: where {train,dev,test}.safetensors lie, and beside each its texts, {train,dev,test}.{language}[.gz], a line
+    folder: a folder with {train,dev,test}.safetensors and, for each, the texts {train,dev,test}.{language}[.gz], a line
     for each example.
-    tensor: what the features are called in a file: [N, n, k] or [N, k] of N examples, or [m, k] of all their rows, with
-    a tensor `rows` [N] that says how many each has. Where none is called so, each example has its own, called 0, 1, …
+    tensor: the name of the features in a file: [N, n, k] or [N, k] of N examples, or [m, k] of all their rows, with a
+    tensor `rows` [N] of the number of rows of each. If no tensor has this name, each example has its own, named 0, 1, …
     """
 
     folder: str
@@ -159,14 +159,14 @@ class FeatureFiles(Settings):
 
 
 class VerseFiles(Settings):
-    """Translations of one book, line by line `verse id<TAB>text`, ids as in b.MAT.1.1: book, chapter, verse.
+    """Translations of one book, in lines of `verse id<TAB>text`, with ids such as b.MAT.1.1: book, chapter, verse.
 
-    folder: where the translations lie.
+    folder: the folder of the translations.
     translations: the name of each language's file, {name}.tsv[.gz].
-    aligned: whether only verses that all translations have are kept, side by side; if not, each translation is a text
-    of its own.
-    documents: which verses make a document.
-    dev, test: the books held out for the split, as in MAT; all others are for training.
+    aligned: whether to keep only verses that all translations have, in parallel; if not, each translation is a separate
+    text.
+    documents: the verses that form a document.
+    dev, test: the books held out for the split, such as MAT; all others are for training.
     """
 
     folder: str
@@ -186,10 +186,10 @@ class VerseFiles(Settings):
 class PlainTexts(Settings):
     """Text by language that is not split yet: {name}.txt[.gz] in a folder, or one file of `name<TAB>segment` lines.
 
-    folder: where a file for each language lies.
-    tagged: the one file of all languages, in place of folder.
+    folder: a folder with a file for each language.
+    tagged: one file of all languages, in place of folder.
     languages: the name of each language in the folder or the file, or a list of languages that are their own names.
-    held_out: how many segments of each language dev and test get.
+    held_out: the number of segments of each language held out for dev and test.
     seed: draws the segments held out; without it, they are evenly spaced.
     """
 
@@ -201,7 +201,7 @@ class PlainTexts(Settings):
 
     @property
     def names(self) -> dict[str, str]:
-        """What each language is called in the folder or the file."""
+        """The name of each language in the folder or the file."""
         return self.languages if isinstance(self.languages, dict) else {code: code for code in self.languages}
 
     @model_validator(mode="after")

@@ -1,4 +1,4 @@
-"""Settings of what is made of a domain's text: pairs whose target, or source, a person never wrote."""
+"""Settings of synthetic pairs, made from a domain's monolingual text."""
 
 from __future__ import annotations
 
@@ -21,24 +21,23 @@ TAG = "<BT>"
 class CopiedTextSettings(Settings):
     """Target text with a copy of it as its source (Currey et al. 2017), for systems of `text: copied`.
 
-    drop: the share of words that the copy leaves out, so that the model cannot do without what it knows of the text.
+    drop: the fraction of words that the copy leaves out, so that the model must use its knowledge of the text.
     """
 
     drop: Annotated[float, Field(ge=0, lt=1)] = 0.3
 
 
 class BackTranslationSettings(Settings):
-    """Target text with what a model of the other direction makes of it as its source (Sennrich et al. 2016).
+    """Target text with its translation by a reverse model as its source (Sennrich et al. 2016).
 
-    model: a directory or a hub id of a model from the task's target language to its source language. Where none is
-    given, one is trained here: pretrained on the upstream corpus and finetuned on the task's pairs, both reversed.
-    beam: hypotheses that search keeps; 1 is greedy search.
-    sample: whether the tokens of a translation are drawn, each by its probability, and nothing is searched (Edunov et
-    al. 2018).
-    batch_size: sentences that are translated at once.
-    max_length_ratio: bytes of output for each byte of the text at which a translation is ended.
-    tag: whether `<BT>` stands before each such source, as text that the encoder's vocabulary must be able to spell
-    (Caswell et al. 2019).
+    model: a directory or a hub id of a model from the task's target language to its source language. By default one is
+    trained here: pretrained on the upstream corpus and finetuned on the task's pairs, both reversed.
+    beam: beam size; 1 is greedy search.
+    sample: whether to sample tokens by their probabilities in place of search (Edunov et al. 2018).
+    batch_size: the number of sentences translated at a time.
+    max_length_ratio: the maximum length of an output, in bytes for each byte of the text.
+    tag: whether `<BT>` precedes each such source, as text that the encoder's vocabulary must be able to spell (Caswell
+    et al. 2019).
     """
 
     model: str | None = None

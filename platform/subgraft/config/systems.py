@@ -1,4 +1,4 @@
-"""The systems of an experiment: the ways of fitting a vocabulary that there are, and what goes with what."""
+"""The systems of an experiment: the ways of fitting a vocabulary, and which of their settings go together."""
 
 from __future__ import annotations
 
@@ -27,41 +27,42 @@ PretrainingName = Literal["plain", "sampled", "downstream-vocabulary", "joint-vo
 class System(Settings):
     """One way of fitting the vocabulary: a line of the comparison.
 
-    name: of the system, in tables and figures.
-    vocabulary: whether the task's vocabulary replaces the upstream one.
-    initialiser: how the rows of new tokens are made, also by an installed package (entry points of the group
-    subgraft.initialisers); needed with a downstream vocabulary, unless pretraining uses it
-    already, or the vocabulary is trimmed, which makes no new tokens.
-    kd_weight: the paper's lambda (equation 5); without it a generator is trained without distillation.
-    pretraining: how the model that the system begins with was made: the plain one; one pretrained with sampled
-    segmentations; one pretrained with the downstream or a joint vocabulary, which it keeps; or none, from random
-    weights.
+    name: the system's name in tables and figures.
+    vocabulary: downstream, the task's vocabulary replaces the upstream one; or upstream, which is not changed.
+    initialiser: how the embeddings of new tokens are made, by Subgraft or by an installed package (entry points of the
+    group subgraft.initialisers). Required with a downstream vocabulary, unless pretraining already uses that
+    vocabulary, or it is trimmed, which adds no tokens.
+    kd_weight: the weight of distillation, the paper's lambda (equation 5); without it a generator is trained without
+    distillation.
+    pretraining: how the system's initial model is pretrained: plain; sampled, with sampled segmentations;
+    downstream-vocabulary or joint-vocabulary, with that vocabulary, which it keeps; or none, random weights.
     copy_shared_tokens: whether tokens in both vocabularies keep their embeddings; if not, the initialiser makes them.
-    embeddings_only_fraction: the first part of finetuning, as a fraction of its steps, which trains embeddings only.
+    embeddings_only_fraction: the fraction of finetuning steps, at the start, that trains embeddings only.
     tie_to_sources: whether finetuning trains new embeddings as mixtures of the upstream embeddings they were made from.
     vocabulary_mode: of this system's downstream vocabulary, in place of downstream.vocabulary.mode: replace, extend or
     trim.
     vocabulary_size: of this system's downstream vocabulary, in place of downstream.vocabulary.size.
     vocabulary_min_count: of this system's downstream vocabulary, in place of downstream.vocabulary.min_count.
     generator_steps: of this system's generator, in place of generator_training.max_steps.
-    rare_tokens: how new rows of rare tokens are finetuned in this system, in place of finetune.rare_tokens.
-    starts_from: the initialiser whose rows likelihood matching begins with; the mean where not given.
+    rare_tokens: how this system's new embeddings of rare tokens are finetuned, in place of finetune.rare_tokens.
+    starts_from: the initialiser of the embeddings that likelihood matching starts from; mean by default.
     learning_rate: of this system's finetuning, in place of finetune.learning_rate.
-    embedding_learning_rate: of this system's tables, in place of finetune.embedding_learning_rate; 0 freezes them.
-    train: what this system's finetuning trains, in place of finetune.train.
-    embedding_warmup: domain text, as in `text`, on which new embeddings alone are trained before finetuning
+    embedding_learning_rate: of this system's embeddings, in place of finetune.embedding_learning_rate; 0 freezes the
+    embeddings.
+    train: the parameters that this system's finetuning trains, in place of finetune.train.
+    embedding_warmup: domain text, as in `text`, on which only the new embeddings are trained before finetuning
     (embedding_warmup_training).
-    conditioning: how the system's language model reads the class that it writes for, in `task: class-conditional`
-    (variants: conditioning); without it, the system writes without knowing the class.
-    copying: how the system copies tokens of the text that it reads into the one that it writes: pointer-generator, by
-    an attention to the source and a gate (See et al., 2017); bottom-up, the same, but a content selector says what may
-    be copied when a text is written (Gehrmann et al., 2018). Without it, all tokens are generated. It needs
-    conditioning.shared_vocabulary.
-    shuffled_sources: whether the finetuning reads each line with the source of another, drawn once: a control, whose
-    source can teach it nothing.
-    text: what the finetuning reads of downstream.text beside the task's own text: copied, target text with copies of
-    itself as its source; back-translated, with translations of it (back_translation); denoised, target text from its
-    noised self, for models that were pretrained so; or lines, more of what `task: continuation` reads.
+    conditioning: how the system's language model reads its source (a class, a text or features), in the tasks of that
+    kind (variants: conditioning); without it, the system writes without knowing the source.
+    copying: how the system copies tokens of the source text: pointer-generator, by an attention to the source and a
+    gate (See et al., 2017); bottom-up, the same with a content selector that restricts the tokens that can be copied at
+    inference (Gehrmann et al., 2018). Without it, all tokens are generated. Requires conditioning.shared_vocabulary.
+    shuffled_sources: whether finetuning reads each line with the source of another line, drawn once: a control, whose
+    sources carry no information.
+    text: the use of downstream.text in finetuning, in addition to the task's own text: copied, target text with copies
+    of itself as its source; back-translated, with translations of it (back_translation); denoised, target text
+    reconstructed from a noised version, for models pretrained on denoising; or lines, more text for `task:
+    continuation`.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9+._-]*$")]
@@ -93,12 +94,12 @@ class System(Settings):
 
     @property
     def generator(self) -> TrainedGenerator | None:
-        """The kind of the generator that the system needs trained."""
+        """The kind of the trained generator that the system needs, if any."""
         return initialiser_info(self.initialiser if self.starts_from is None else self.starts_from).trained
 
     @property
     def trains_network(self) -> bool:
-        """Whether that generator makes rows of its own, where others mix those there are."""
+        """Whether that generator computes embeddings by a network, where others mix existing embeddings."""
         return self.generator is not None and self.starts_from is None and not initialiser_info(self.initialiser).mixes
 
     @property
@@ -107,7 +108,9 @@ class System(Settings):
         return self.pretraining in ("downstream-vocabulary", "joint-vocabulary", "none")
 
     def finetuning(self, training: FinetuneSettings) -> FinetuneSettings:
-        """The finetuning of all systems, with what this one has of its own, and without what it has no use for."""
+        """The finetuning settings of this system: those of all systems, with its own values and without those it does
+        not use.
+        """
         rare, train = self.rare_tokens or training.rare_tokens, self.train or training.train
         still = train in ("body", "adapters")
         if self.initialiser is None or still or (rare is not None and rare.idle):
@@ -190,9 +193,11 @@ def require_trained_tables(system: System, training: FinetuneSettings) -> None:
 
 
 def require_something_trained(system: System, training: FinetuneSettings) -> None:
-    """Raises ValueError where what a system's finetuning is to train is not there, or contradicts its other settings.
+    """Raise ValueError if a system lacks the parameters that it would train, or `train` contradicts its other settings.
 
-    training: the finetuning of all systems.
+    Args:
+        system: the system to check.
+        training: the finetuning settings of all systems.
     """
     of_system = system.finetuning(training)
     train, where = of_system.train, f"system {system.name}"

@@ -11,14 +11,13 @@ from subgraft.config.settings_base import Count, Settings
 
 
 class NearestTargets(Settings):
-    """The targets' nearest tokens (Zheng et al., EMNLP 2021, section 3.1, algorithm 2).
+    """The tokens nearest to the targets (Zheng et al., EMNLP 2021, section 3.1, algorithm 2).
 
-    kind: which sampling it is.
-    neighbours: of each target, the so many tokens whose output embeddings have the largest inner products with its own.
-    rebuild_every: neighbours are searched anew after so many updates, for the targets of just as many to come.
-    drawn: so many of all other tokens compete too, drawn anew for each batch, all equally likely; each counts for as
-    many as are there for one that is drawn, so that the softmax's denominator is the whole one in expectation
-    (Mussmann, Levy and Ermon, UAI 2017).
+    kind: the kind of target sampling.
+    neighbours: for each target, the number of tokens with the largest inner products with its output embedding.
+    rebuild_every: the neighbours are searched again after this many updates, for the targets of the next updates.
+    drawn: the number of other tokens in the softmax, drawn uniformly for each batch; each is weighted by the number of
+    tokens it stands for, so that the softmax's denominator is unbiased (Mussmann, Levy and Ermon, UAI 2017).
     """
 
     kind: Literal["nearest"] = "nearest"
@@ -28,10 +27,10 @@ class NearestTargets(Settings):
 
 
 class UniformTargets(Settings):
-    """Tokens drawn anew for each batch, all equally likely (Jean et al., ACL 2015, section 3).
+    """Tokens drawn uniformly for each batch (Jean et al., ACL 2015, section 3).
 
-    kind: which sampling it is.
-    drawn: how many.
+    kind: the kind of target sampling.
+    drawn: the number of tokens.
     """
 
     kind: Literal["uniform"] = "uniform"
@@ -39,12 +38,11 @@ class UniformTargets(Settings):
 
 
 class NoiseContrastive(Settings):
-    """Targets are told from noise drawn anew for each batch, all tokens equally likely, by logistic regression
-    (noise-contrastive estimation: Mnih and Teh, ICML 2012), the softmax's denominator being taken for the number of
-    tokens.
+    """Noise-contrastive estimation (Mnih and Teh, ICML 2012): logistic regression separates targets from uniform noise
+    drawn for each batch. The softmax's denominator is taken to be the number of tokens.
 
-    kind: which sampling it is.
-    drawn: how many tokens are the noise of each target of a batch.
+    kind: the kind of target sampling.
+    drawn: the number of noise tokens for each target of a batch.
     """
 
     kind: Literal["noise-contrastive"] = "noise-contrastive"

@@ -1,6 +1,6 @@
-"""What each task needs, as far as settings and plans go by it; `tasks` makes its pairs.
+"""The properties of each task, for settings and plans; `data.tasks` has the code that makes its pairs.
 
-To add one: its name and its facts here, and what makes its pairs there.
+To add one: its name and properties here, and the function that makes its pairs there.
 """
 
 from __future__ import annotations

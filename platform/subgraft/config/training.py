@@ -1,4 +1,4 @@
-"""Settings of a training."""
+"""Settings of pretraining, finetuning and embedding warmup."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ class RareTokenSettings(Settings):
 
     @property
     def idle(self) -> bool:
-        """Whether these rows are trained as all others."""
+        """Whether these settings change nothing."""
         return self.learning_rate_factor == 1.0 and self.pull == 0.0
 
 
 class DropoutFrom(Settings):
-    """A dropout of hidden states that holds from a step on.
+    """A dropout of hidden states from a given step on.
 
-    step: it holds from the update that comes after so many others.
+    step: the number of updates before it applies.
     dropout: the probability.
     """
 
@@ -53,9 +53,9 @@ class DropoutFrom(Settings):
 
 
 class BatchSizeFrom(Settings):
-    """A batch size that holds from a step on.
+    """A batch size from a given step on.
 
-    step: it holds from the update that comes after so many others.
+    step: the number of updates before it applies.
     batch_size: in units of `batch_unit`.
     """
 
@@ -64,36 +64,36 @@ class BatchSizeFrom(Settings):
 
 
 class TrainingSettings(Settings):
-    """One training: everything that decides its result. Device, threads and workers are `Runtime`.
+    """One training: every setting that its result depends on. Device, threads and workers are in `Runtime`.
 
-    epochs: passes over the training data at most; give this, max_steps or both.
-    max_steps: updates at most.
-    stop_after: ends the training after so many updates of those it was planned for, by which schedules go on.
-    batch_size: size of the global batch, over all workers and padding included, in units of `batch_unit`.
-    batch_size_schedule: other sizes, from later steps on.
-    batch_unit: what a batch is counted in: target tokens of the system's own vocabulary, or target characters, which
-    are the same for every vocabulary.
-    micro_batch_size: computes a batch in parts of this size on each worker, to save memory; the result is the same but
-    for rounding.
-    max_length: tokens at which a sequence is cut, special tokens included.
-    learning_rate: its peak, reached after warmup_steps; in noam, the factor of the formula.
-    schedule: how the learning rate goes on after it has warmed up linearly: it falls with the inverse square root of
-    the step, or to zero at the training's planned end, in a line or as a cosine, or stays; noam is the formula of
-    Vaswani et al. (see `training.optimizers`).
-    warmup_steps: updates over which the learning rate rises.
-    optimizer: AdamW, or Adamax.
-    adam_beta1, adam_beta2: decay of the averages of gradients and of their squares.
+    epochs: the maximum number of passes over the training data; set epochs, max_steps or both.
+    max_steps: the maximum number of updates.
+    stop_after: stop after this many updates; schedules keep the planned length.
+    batch_size: size of the global batch, over all workers and including padding, in units of `batch_unit`.
+    batch_size_schedule: other batch sizes from later steps on.
+    batch_unit: the unit of batch sizes: target tokens of the system's own vocabulary, or target characters, which are
+    the same for every vocabulary.
+    micro_batch_size: compute each batch in parts of this size on each worker, to save memory; results differ by
+    rounding only.
+    max_length: maximum sequence length in tokens, including special tokens; longer sequences are truncated.
+    learning_rate: the peak, reached after warmup_steps; for noam, the factor of the formula.
+    schedule: the learning rate after its linear warmup: decays with the inverse square root of the step, or to zero at
+    the planned end of training (linear or cosine), or stays constant; noam is the formula of Vaswani et al. (see
+    `training.optimizers`).
+    warmup_steps: the number of updates over which the learning rate rises.
+    optimizer: AdamW or Adamax.
+    adam_beta1, adam_beta2: decay rates of the running averages of gradients and squared gradients.
     adam_epsilon: added to the optimizer's denominator.
     weight_decay: decoupled from the gradients, as in AdamW.
-    clip_norm: gradients are scaled down to this norm; null for no clipping.
-    label_smoothing: the share of probability that is spread over the whole vocabulary.
-    precision: fp32, or products in bf16 with weights in fp32, which GPUs do faster; auto: whichever of the two the
-    machine that trains does faster, by a measurement of about a second.
-    evaluations_per_epoch: how many dev scores are taken in an epoch, evenly spaced.
-    evaluate_at: the steps after which dev scores are taken, in place of evaluations_per_epoch; the beginning and the
-    end always are.
-    patience: ends the training after so many dev scores without a better one; null for no early end.
-    dev_sentences: the first so many sentences of the dev split are scored.
+    clip_norm: gradients are scaled down to this norm; null disables clipping.
+    label_smoothing: the probability mass that is spread over the whole vocabulary.
+    precision: fp32; or bf16, matrix products in bf16 with weights in fp32, which GPUs compute faster; auto: the faster
+    of the two on the machine that trains, measured in about a second.
+    evaluations_per_epoch: the number of dev evaluations in an epoch, evenly spaced.
+    evaluate_at: the steps after which the dev set is evaluated, in place of evaluations_per_epoch; it is always
+    evaluated at the start and the end.
+    patience: stop after this many dev evaluations without improvement; null disables early stopping.
+    dev_sentences: the number of dev sentences to score, from the start of the dev split.
     """
 
     epochs: Count | None = None
@@ -124,7 +124,7 @@ class TrainingSettings(Settings):
 
     @property
     def largest_batch_size(self) -> int:
-        """Of the whole training: what memory must suffice for."""
+        """The largest batch size of the whole training, which determines its memory."""
         return max(self.batch_size, *(each.batch_size for each in self.batch_size_schedule), 0)
 
     @model_validator(mode="after")
@@ -149,16 +149,17 @@ class TrainingSettings(Settings):
 
 
 class ModelTrainingSettings(TrainingSettings):
-    """A training of a model's own weights, which pretraining and finetuning are.
+    """A training of a model's own weights: pretraining or finetuning.
 
-    layer_decay: each layer learns at this part of the rate of the layer above it, embeddings below the lowest.
-    dropout_schedule: dropout of hidden states from given steps on, before the first of which the model's own holds;
-    dropout of attention and activations never changes, nor does config.json.
-    select: what decides which weights are kept: dev BLEU, dev chrF, the least dev bits per character, or nothing, which
-    keeps the last; where not given, BLEU if there are dev scores.
-    dev_engine: what writes the translations of the dev scores: transformers, or CTranslate2, which is given the weights
-    anew for each of them; models that CTranslate2 has not, and `train: adapters`, are left to transformers. Auto is
-    CTranslate2 where it is installed, on a CPU, for up to 250 million parameters, and says nothing of the fingerprint.
+    layer_decay: each layer's learning rate is this fraction of the rate of the layer above it; embeddings come below
+    the lowest layer.
+    dropout_schedule: dropout of hidden states from given steps on; the model's own dropout applies before. Dropout of
+    attention and activations does not change, nor does config.json.
+    select: the metric that selects the checkpoint: dev BLEU, dev chrF, likelihood (lowest dev bits per character), or
+    last (no selection); by default BLEU where there are dev scores.
+    dev_engine: the engine that translates the dev set: transformers, or CTranslate2, which loads the weights again for
+    each evaluation; models that CTranslate2 does not support, and `train: adapters`, use transformers. auto is
+    CTranslate2 where it is installed, on a CPU, for up to 250 million parameters; it is not part of the fingerprint.
     """
 
     layer_decay: Annotated[float, Field(gt=0, le=1)] | None = Field(
@@ -169,7 +170,7 @@ class ModelTrainingSettings(TrainingSettings):
     dev_engine: EngineSetting = Field(default="auto", exclude_if=lambda given: given != "ctranslate2")
 
     def dropout_at(self, step: int) -> float | None:
-        """The dropout of the update that comes after `step` others; None for the model's own."""
+        """The dropout of the update after `step` others; None for the model's own."""
         return next((each.dropout for each in reversed(self.dropout_schedule) if each.step <= step), None)
 
     @model_validator(mode="after")
@@ -187,8 +188,8 @@ class ModelTrainingSettings(TrainingSettings):
 class PretrainSettings(ModelTrainingSettings):
     """A pretraining.
 
-    target_sampling: which tokens compete with the targets of a batch, where not the whole vocabulary does; dev scores
-    are taken under the whole one all the same. label_smoothing then spreads over those that compete.
+    target_sampling: the tokens in the softmax of a batch, in place of the whole vocabulary; dev scores always use the
+    whole vocabulary. label_smoothing then spreads over the sampled tokens.
     """
 
     target_sampling: TargetSamplingSettings | None = Field(default=None, exclude_if=lambda given: given is None)
@@ -202,12 +203,12 @@ class PretrainSettings(ModelTrainingSettings):
 
 
 class AdapterSettings(Settings):
-    """Adapters: beside each projection W of attention and feed-forward layers a trained (alpha / rank) B A (LoRA, Hu et
-    al. 2022); the sum is the finished model's projection.
+    """Adapters (LoRA, Hu et al. 2022): a trained (alpha / rank) B A is added to each projection W of attention and
+    feed-forward layers, and merged into W at the end.
 
-    rank: the rows of A and the columns of B.
-    alpha: how much of B A is added, in units of the rank.
-    dropout: of what A reads.
+    rank: the number of rows of A and columns of B.
+    alpha: the scale of B A, in units of the rank.
+    dropout: dropout of the input of A.
     """
 
     rank: Annotated[int, Field(ge=1, le=WIDEST)] = 8
@@ -250,7 +251,7 @@ class FinetuneSettings(ModelTrainingSettings):
         return self
 
     def require_share_of_batch(self) -> None:
-        """Raises ValueError where a batch is too small for text and pairs to share it."""
+        """Raise ValueError if the batch is too small to hold both text and pairs."""
         smallest = min([self.batch_size, *(each.batch_size for each in self.batch_size_schedule)])
         least = min(self.monolingual_fraction, 1.0 - self.monolingual_fraction) or 1.0
         if round(least * smallest) < 1:
@@ -259,7 +260,7 @@ class FinetuneSettings(ModelTrainingSettings):
             )
 
     def without_text(self) -> Self:
-        """The same for a system that reads none, in whose batches nothing has a share."""
+        """These settings for a system without domain text, to which monolingual_fraction does not apply."""
         share = type(self).model_fields["monolingual_fraction"].default
         given = self.model_fields_set - {"monolingual_fraction"}
         return self.model_construct(_fields_set=given, **{**dict(self), "monolingual_fraction": share})
@@ -276,19 +277,19 @@ class FinetuneSettings(ModelTrainingSettings):
 
 
 class EmbeddingWarmupSettings(ModelTrainingSettings):
-    """A training of new rows alone on the domain's text, before the finetuning: the body stays as it is.
+    """Training of the new embeddings only, on the domain's text, before finetuning; the body is frozen.
 
-    An epoch is one over the text; dev scores are those of the task's dev pairs.
+    An epoch is one pass over the text; dev scores are those of the task's dev pairs.
 
-    evaluations: where evaluate_at is not given and max_steps is, so many dev scores are taken, evenly spaced over these
-    steps, in place of evaluations_per_epoch.
+    evaluations: the number of dev evaluations, evenly spaced over max_steps, in place of evaluations_per_epoch; applies
+    if max_steps is set and evaluate_at is not.
     """
 
     evaluations: Count = 6
 
     @property
     def finetuning(self) -> FinetuneSettings:
-        """The same as a finetuning, which it is."""
+        """The same training as finetuning settings."""
         given = self.model_dump(exclude={"evaluations"})
         if self.max_steps is not None and not self.evaluate_at:
             count = min(self.evaluations, self.max_steps)

@@ -1,4 +1,4 @@
-"""Settings of vocabularies, and of how they cut text."""
+"""Settings of vocabularies, and of how they segment text."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from subgraft.config.settings_base import SENTENCEPIECE_KINDS, Settings, Share, 
 class VocabularySettings(Settings):
     """A vocabulary to learn.
 
-    kind: the algorithm that learns and cuts.
-    size: of everything, special tokens and bytes included.
-    character_coverage: the share of the text's characters that get pieces of their own.
-    byte_fallback: whether other characters are spelled in bytes, which take 256 of the pieces, or are unknown; on for
-    unigram and bpe by default, not available for wordpiece; byte-level-bpe spells everything in bytes anyway.
-    min_count: pieces that the text uses fewer times than this are replaced by others; null replaces none.
-    language_exponent: α of p^α, by which the languages of a vocabulary that several share are drawn: 1 as they are, 0
-    all alike, 0.7 in mBART and VoCap; null takes the whole text once.
-    max_lines: learn from a sample of so many lines, each as likely as any other, and the same on every run; null learns
-    from all of them, which unigram and bpe hold in memory. Of text that is repeated, the repetition is sampled.
+    kind: the algorithm that learns the vocabulary and segments text.
+    size: the number of all tokens, including special tokens and bytes.
+    character_coverage: the fraction of the text's characters that get pieces of their own.
+    byte_fallback: whether other characters are spelled in bytes, which take 256 of the pieces, or are unknown; on by
+    default for unigram and bpe, not available for wordpiece; byte-level-bpe always spells everything in bytes.
+    min_count: pieces that the text uses less often are replaced by others; null replaces none.
+    language_exponent: α of p^α, by which the languages of a shared vocabulary are sampled: 1 in proportion to their
+    text, 0 uniformly, 0.7 in mBART and VoCap; null reads the whole text once.
+    max_lines: learn from a uniform sample of this many lines, the same on every run; null learns from all lines, which
+    unigram and bpe hold in memory. If text is repeated, the repetition is sampled.
     """
 
     kind: VocabularyKind = "unigram"
@@ -44,13 +44,13 @@ class VocabularySettings(Settings):
 
 
 class TaskVocabularySettings(VocabularySettings):
-    """The vocabulary that a task's text asks for.
+    """The vocabulary for a task's text.
 
-    mode: what becomes of the upstream vocabulary. With replace a vocabulary is learnt in its place. With extend it
-    stays, under the same ids, and gets `size` further subwords, each of which the task's training text has `min_count`
-    times or more (2 where not given). With trim it loses what that text uses fewer times (1 where not given: what it
-    never uses), and no size applies. Both keep its kind and its spelling of other text, so `kind`,
-    `character_coverage`, `byte_fallback`, `language_exponent` and `max_lines` are of replace alone.
+    mode: how the upstream vocabulary changes. replace learns a new vocabulary. extend keeps it, with its ids, and adds
+    `size` subwords that occur in the task's training text at least `min_count` times (2 by default). trim removes the
+    subwords that the text uses less than `min_count` times (1 by default: those it never uses), and ignores `size`.
+    Both keep its kind and its spelling of other text, so `kind`, `character_coverage`, `byte_fallback`,
+    `language_exponent` and `max_lines` apply to replace only.
     """
 
     mode: VocabularyMode = Field(default="replace", exclude_if=lambda given: given == "replace")
@@ -59,20 +59,20 @@ class TaskVocabularySettings(VocabularySettings):
 class JointVocabularySettings(VocabularySettings):
     """The vocabulary of upstream and downstream text together, for systems with `pretraining: joint-vocabulary`.
 
-    weighing: whether each text counts by its size, or both the same: then the smaller one is repeated a whole number of
-    times, until it has about as many characters as the larger.
+    weighing: as-they-are weights each text by its size; equal repeats the smaller one a whole number of times, until it
+    has about as many characters as the larger.
     """
 
     weighing: Literal["as-they-are", "equal"] = "as-they-are"
 
 
 class SamplingSettings(Settings):
-    """How text is cut anew each time a sentence is seen, for systems with `pretraining: sampled`.
+    """How segmentations are sampled each time a sentence is read, for systems with `pretraining: sampled`.
 
-    dropout: chance that a merge is left out, for bpe (Provilkov et al. 2020, section 3).
-    alpha: exponent on the probability of a segmentation, for unigram; towards zero all are equally likely (Kudo 2018,
-    section 3.3).
-    sides: whose text is sampled; the other side is cut plainly.
+    dropout: the probability of skipping a merge, for bpe (Provilkov et al. 2020, section 3).
+    alpha: the exponent on the probability of a segmentation, for unigram; towards 0 all become equally likely (Kudo
+    2018, section 3.3).
+    sides: the sides whose text is sampled; the other side is segmented deterministically.
     """
 
     dropout: Share = 0.1

@@ -1,4 +1,4 @@
-"""YAML 1.2 as plain data that remembers the line each value stands on."""
+"""Parse YAML 1.2 into plain data that remembers the line of each value."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _TOO_DEEP = f"values nested more than {NESTING} deep"
 
 @dataclass(frozen=True)
 class Mistake:
-    """One thing wrong with a configuration: the path of the value, where it stands, what is wrong."""
+    """One mistake in a configuration: the path of the value, its place (file and line), and a message."""
 
     path: PathTo
     place: str
@@ -37,26 +37,26 @@ class Mistake:
 
 @dataclass
 class Tree:
-    """Dictionaries, lists and scalars; `places` says where each path was written."""
+    """Dictionaries, lists and scalars; `places` has the file and line of each path."""
 
     data: Any = None
     places: dict[PathTo, str] = field(default_factory=dict)
     mistakes: list[Mistake] = field(default_factory=list)
 
     def place(self, path: PathTo) -> str:
-        """Where the value at `path` stands, or the nearest one around it."""
+        """The place of the value at `path`, or of the nearest value around it."""
         while path and path not in self.places:
             path = path[:-1]
         return self.places.get(path, "")
 
     def at(self, path: PathTo) -> Any:
-        """The value at a path that is there."""
+        """The value at an existing path."""
         return reduce(lambda data, part: data[part], path, self.data)
 
     def put(self, path: PathTo, branch: Tree) -> None:
-        """Replace what stands at `path`; mappings on the way are made where there are none.
+        """Replace the value at `path`; missing mappings on the way are created.
 
-        Raises KeyError or IndexError where the way leads through a scalar or past a list's end.
+        Raises KeyError or IndexError if the path leads through a scalar or past the end of a list.
         """
         place = branch.places[()]
         if not path:
@@ -88,10 +88,14 @@ def _holds(container: Any, part: str | int) -> bool:
 
 
 def parse(text: str, origin: str, *, numbered: bool = True) -> Tree:
-    """Read one YAML 1.2 document; mistakes of syntax, repeated keys and foreign tags are listed, not raised.
+    """Read one YAML 1.2 document; syntax errors, duplicate keys and unknown tags are listed, not raised.
 
-    Values that contain others, written out or by aliases, end at the bounds of `limits`: so does the work.
-    `origin` names the text in places, followed by the line number where `numbered`.
+    The number of values, with aliases expanded, and their nesting are bounded by `limits`.
+
+    Args:
+        text: the document.
+        origin: the name of the text in places.
+        numbered: whether places have a line number.
     """
     reader = _Reader(origin, numbered)
     try:
@@ -115,7 +119,7 @@ def parse(text: str, origin: str, *, numbered: bool = True) -> Tree:
 
 
 class _LimitError(ValueError):
-    """A document becomes larger than anybody means."""
+    """A document exceeds the limits."""
 
 
 def _explain(error: MarkedYAMLError) -> str:
@@ -125,7 +129,7 @@ def _explain(error: MarkedYAMLError) -> str:
 
 
 def _bounded(value: Any) -> Any:
-    """Raises ValueError for a number that is none, or beyond what any setting means."""
+    """The value. Raises ValueError for NaN and for numbers beyond the limit."""
     if isinstance(value, int | float) and not abs(value) <= LARGEST_NUMBER:
         raise ValueError
     return value

@@ -1,4 +1,4 @@
-"""Synthetic pairs: corpora made of other corpora, copied text, and the tag that marks machine-written sources."""
+"""Synthetic pairs: corpora derived from other corpora, copied text, and the tag of machine-generated sources."""
 
 from __future__ import annotations
 
@@ -22,10 +22,7 @@ SPLIT = "train"
 def write_pairs(
     splits: Mapping[str, Iterable[tuple[str, str]]], languages: Languages, identity: Mapping[str, object], out: Path
 ) -> Corpus:
-    """Write the pairs of each split, as they come, into the existing folder `out`.
-
-    languages: of sources and targets.  identity: what they were made of.
-    """
+    """Write the pairs of each split into the existing folder `out`; `identity` describes their inputs."""
     sizes = {split: _write(pairs, out, split) for split, pairs in splits.items()}
     corpus = Corpus(
         directory=out,
@@ -40,7 +37,7 @@ def write_pairs(
 
 
 def _write(pairs: Iterable[tuple[str, str]], out: Path, split: str) -> int:
-    """How many there were."""
+    """Writes the pairs of a split; returns their number."""
     count = 0
     with (
         (out / f"{split}.source").open("w", encoding="utf-8", newline="\n") as sources,
@@ -60,13 +57,13 @@ def _write(pairs: Iterable[tuple[str, str]], out: Path, split: str) -> int:
 
 
 def copied(lines: Iterable[str], drop: float, seed: int) -> Iterator[tuple[str, str]]:
-    """(source, target) of every line: the line with words left out, and the line; a function of (seed, place, line)."""
+    """(source, target) of every line: the line with words dropped, and the line; a function of (seed, index, line)."""
     for place, line in enumerate(lines):
         yield without_words(line, drop, np.random.default_rng([seed, place])), line
 
 
 def without_words(line: str, drop: float, generator: np.random.Generator) -> str:
-    """The line, each of its words left out with probability `drop`, but never all of them."""
+    """The line, each of its words dropped with probability `drop`, but never all of them."""
     words = text_words(line)
     kept = generator.random(len(words)) >= drop
     if not kept.any() and words:
@@ -80,15 +77,12 @@ def without_words(line: str, drop: float, generator: np.random.Generator) -> str
 
 
 def tagged(source: str) -> str:
-    """The source as a model reads it."""
+    """The source with the tag."""
     return f"{TAG} {source}"
 
 
 def require_tag(tokenizer: Tokenizer, where: str) -> None:
-    """Raises UserError where the vocabulary that reads sources cannot spell the tag.
-
-    It would stand there as an unknown token, as characters do that the task's own sources have.
-    """
+    """Raises UserError if the vocabulary of sources cannot spell the tag, which would become an unknown token."""
     if tokenizer.special.get("unk", -1) in tokenizer.encode(TAG):
         hint = "Write back_translation.tag: false, or give the vocabulary byte_fallback."
         raise UserError(f"the encoder's vocabulary cannot spell the tag {TAG}", where=where, hint=hint)

@@ -51,7 +51,7 @@ class AllocationPipeline:
 
     @cached_property
     def corpora(self) -> dict[str, Step[CorpusRecipe]]:
-        """The text of each language. Raises UserError for one without."""
+        """The corpus of each language. Raises UserError for a language without text."""
         self._require_codes()
         found = {}
         for language, source in self.settings.sources.items():
@@ -102,7 +102,7 @@ class AllocationPipeline:
 
     @cached_property
     def report(self) -> Step[AllocationReportRecipe]:
-        """What everything leads to."""
+        """The last step, which all others lead to."""
         measured = {
             total: {name: self._capacity(name, step) for name, step in self.vocabularies(total).items()}
             for total in self.settings.totals
@@ -130,7 +130,7 @@ class AllocationPipeline:
         return tuple(dict.fromkeys(map(code_token, languages)))
 
     def vocabularies(self, total: int) -> dict[str, Step | str]:
-        """What is compared at a total, by name: steps that make a vocabulary, or where a given one lies."""
+        """The compared vocabularies of a total, by name: steps that make one, or paths."""
         found: dict[str, Step | str] = {f"{ALLOCATED}/{total}": self.allocations[total]}
         if self.settings.baselines.joint:
             found[f"{JOINT}/{total}"] = self._joint(total)

@@ -66,7 +66,7 @@ def reader(beginnings: UpstreamSteps, named: str) -> tuple[Step[CheckpointRecipe
 
 
 def _language_marked(directory: Path, language: str) -> str | None:
-    """The language, where the model marks what it reads with it. Raises UserError for one that it does not know."""
+    """The language if the model marks its inputs with it. Raises UserError for an unknown language."""
     config, tokenizer = read_config(directory), load_tokenizers(directory)["encoder"]
     family, pair = family_of(config), Languages(source=language, target=language)
     marked = family.sequence_format(config, tokenizer, tokenizer, pair)

@@ -1,4 +1,4 @@
-"""What writes the texts of a step: CTranslate2 where that is asked for and has such models, else transformers."""
+"""The decoding engine of a step: CTranslate2 if configured and available for its models, else transformers."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _ANY_SIZE = 100
 
 
 def with_engine(step: Step[R]) -> Step[R]:
-    """The step, left to transformers where it asks CTranslate2 for what that has not.
+    """The step, with transformers in place of CTranslate2 if that does not support its model.
 
-    So what a recipe names is what its texts are written by.
+    So a recipe names the engine that really writes its texts.
     """
     recipe: Recipe = step.recipe
     if isinstance(recipe, EvaluateRecipe):
@@ -66,7 +66,7 @@ def _changed(step: Step[R], **changes: Any) -> Step[R]:
 
 
 def _translates_on_dev(recipe: FinetuneRecipe | PretrainRecipe) -> bool:
-    """Whether its dev scores are of translations that the model alone writes: adapters stand beside its weights."""
+    """Whether its dev scores are of translations by the model without adapters, which CTranslate2 does not support."""
     if isinstance(recipe, FinetuneRecipe):
         return recipe.objective.needs_pairs and recipe.training.train != "adapters"
     return any(objective.needs_pairs for objective in recipe.objectives)
@@ -79,7 +79,7 @@ def _has(step: Step) -> bool:
 
 
 def _config(step: Step) -> Mapping[str, Any]:
-    """config.json of the model that a step makes, but for the sizes of its vocabularies."""
+    """config.json of the model that a step makes, except the sizes of its vocabularies."""
     match step.recipe.model_change:
         case FromCheckpoint(checkpoint):
             return read_config(require_model(checkpoint))

@@ -1,4 +1,4 @@
-"""What is measured of models beside the task's test set, as steps: likelihood, forgetting, rows of held-out tokens."""
+"""Steps of measurements other than the task's test set: likelihood, forgetting, rows of held-out tokens."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from subgraft.pipeline.recipes.models import TransferRecipe
 
 
 class Measurements(SyntheticDataSteps):
-    """Builds these steps, each where the experiment asks for it."""
+    """Builds these steps, each if the experiment asks for it."""
 
     def likelihood(self, finetune: Step, labels: Mapping[str, str]) -> Step:
         """Bits of the test references; every system's by the new tokens of the one downstream vocabulary."""
@@ -32,7 +32,7 @@ class Measurements(SyntheticDataSteps):
         return Step(stages.LIKELIHOOD, finetune.name.replace("finetune", "likelihood of", 1), recipe, inputs, labels)
 
     def forgetting(self, system: System, seed: int, pretrained: Step | None, finetune: Step) -> dict[Moment, Step]:
-        """The upstream test set, translated by the model that the system begins with and by the finetuned one."""
+        """The upstream test set, translated by the model that the system starts from and by the finetuned one."""
         settings = self.experiment.evaluation
         if settings.upstream_sentences is None:
             return {}
@@ -58,7 +58,7 @@ class Measurements(SyntheticDataSteps):
         return found
 
     def intrinsic(self, system: System, transfer: Step[TransferRecipe]) -> Step | None:
-        """What a transfer makes of tokens whose rows are known; it is given what the transfer is given."""
+        """The quality of a transfer on tokens whose rows are known, with the transfer's inputs."""
         sample = self.experiment.intrinsic
         if sample is None or initialiser_info(system.initialiser).learnt_by:  # there, only new tokens' rows are learnt
             return None

@@ -1,11 +1,11 @@
-"""Removing from a store what nobody needs any more: artifacts, work directories of steps that are done, encoded text.
+"""Remove unused artifacts, work directories of finished steps and encoded text from a store.
 
-Kept is what the caller names, what a run that is going on or a record not yet delivered names, and what was finished
-since the oldest run that is going on began: its next steps may read it. A step that a living process is at is left
-alone. An artifact is renamed away in one piece before it is deleted, so that nobody ever finds half of one.
+Retained are artifacts that the caller names, that a running run or an undelivered record names, and that were finished
+since the oldest running run started, whose next steps may read them. Steps locked by a living process are skipped. An
+artifact is renamed before it is deleted, so that no process ever finds an incomplete one.
 
-A run that begins meanwhile names what it has found before it relies on it, and looks again whether it is still there
-(execution/runner.py). So a collection asks for names once more before it renames, and after that, when it can put back.
+A run that starts meanwhile records its cached artifacts before it relies on them, and checks again that they exist
+(execution/runner.py). So a collection reads these records again before it renames, and after that, when it can undo it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CLOCKS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class InUse:
-    """What the runs of a home need: fingerprints, and since when the oldest living one has been going on, if any."""
+    """Fingerprints that the runs of a home need, and the start of the oldest running one, if any."""
 
     fingerprints: Set[str]
     since: datetime | None
@@ -44,7 +44,7 @@ class InUse:
 
 @dataclass(frozen=True, slots=True)
 class Surplus:
-    """What may go, and what stays only because a living process is at it."""
+    """Artifacts and directories to remove, and the names of those skipped because a living process holds their lock."""
 
     artifacts: tuple[StoredArtifact, ...]
     work: tuple[WorkDirectory, ...]
@@ -62,14 +62,14 @@ class Surplus:
 
 
 def needed_by(*targets: Step) -> set[str]:
-    """The fingerprints of steps and of all that they are made from."""
+    """The fingerprints of steps and of all their inputs."""
     return {step.fingerprint for step in in_order(targets)}
 
 
 def in_use(home: Path) -> InUse:
-    """What the outboxes under a home name, of living runs and of dead ones whose record has not been delivered.
+    """Artifacts named in the outboxes under a home, of running runs and of dead ones with undelivered records.
 
-    Raises OperationalError while a run is so new that it has not named anything yet.
+    Raises OperationalError while a run is so new that it has not named its artifacts yet.
     """
     fingerprints: set[str] = set()
     begun = []
@@ -86,7 +86,7 @@ def in_use(home: Path) -> InUse:
 
 
 def surplus(home: Path, keep: Set[str], before: datetime | None = None) -> Surplus:
-    """What may be removed. keep: fingerprints; before: only what was finished earlier than this."""
+    """What may be removed: not the fingerprints in `keep`, and only artifacts finished before `before`."""
     used = in_use(home)
     limits = [limit for limit in (before, used.since) if limit is not None]
 
@@ -107,7 +107,7 @@ def surplus(home: Path, keep: Set[str], before: datetime | None = None) -> Surpl
 
 
 def _unused(home: Path, gone: Set[str], limits: Sequence[datetime]) -> Iterator[Entry]:
-    """What was made of a text, of which that or the vocabulary is in no artifact that stays."""
+    """Encoded text whose text or vocabulary is in no retained artifact."""
     cached = [
         entry
         for entry in entries(Store(home).encoded)
@@ -119,10 +119,10 @@ def _unused(home: Path, gone: Set[str], limits: Sequence[datetime]) -> Iterator[
 
 
 def remove(home: Path, found: Surplus) -> int:
-    """Remove it, each step's work directory before its artifact; how many bytes that frees.
+    """Remove the surplus, each step's work directory before its artifact, and return the freed bytes.
 
-    A step that a process has claimed since is passed over, and so is what a run wants that has begun since. After a
-    kill, what was renamed away is swept by the next run, and the rest is found again.
+    Steps that were locked, or are needed by a run that started, in the meantime are skipped. After a kill, the next run
+    sweeps renamed artifacts, and the next collection finds the rest.
     """
     freed = 0
     for artifact in found.artifacts:
@@ -137,7 +137,7 @@ def remove(home: Path, found: Surplus) -> int:
 
 
 def _wanted(home: Path, artifact: StoredArtifact) -> bool:
-    """Whether a run that is going on now may need it; so it is while one is just beginning."""
+    """Whether a running run may need it; also true while one is just starting."""
     try:
         used = in_use(home)
     except OperationalError:
@@ -146,7 +146,7 @@ def _wanted(home: Path, artifact: StoredArtifact) -> bool:
 
 
 def _remove(home: Path, directory: Path, size: int, wanted: Callable[[], bool] = lambda: False) -> int:
-    """The bytes that are free now. wanted: asked once it is out of the way, from where it can be put back."""
+    """Remove a directory and return the freed bytes; undone if `wanted` is true after it was renamed."""
     away = home / "store" / ".partial" / f"removed-{directory.name[:12]}-{secrets.token_hex(6)}"
     away.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -163,7 +163,7 @@ def _remove(home: Path, directory: Path, size: int, wanted: Callable[[], bool] =
 
 @contextmanager
 def _claimed_by_us(home: Path, fingerprint: str) -> Iterator[bool]:
-    """Whether the step is ours while the block lasts."""
+    """Lock a step during the block; yields whether that succeeded."""
     path = _claim_file(home, fingerprint)
     path.parent.mkdir(parents=True, exist_ok=True)
     claim = Lock.take(path)
@@ -179,7 +179,7 @@ def _claim_file(home: Path, fingerprint: str) -> Path:
 
 
 def _is_claimed(path: Path) -> bool:
-    """Whether a living process holds it; a claim that nobody holds is cleared away."""
+    """Whether a living process holds the lock; an unheld one is removed."""
     if not path.exists():
         return False
     claim = Lock.take(path)
@@ -190,9 +190,9 @@ def _is_claimed(path: Path) -> bool:
 
 
 def _born(claim: Path) -> float:
-    """When a claim was taken, in seconds since the epoch; now, where it has just been given back.
+    """When a lock was taken, in seconds since the epoch; now if it was just released.
 
-    One from the future was taken before the clock went back, and nothing can be said of what came since: long ago.
+    A time in the future means that the clock was set back, so the lock counts as taken long ago.
     """
     now = time.time()
     try:

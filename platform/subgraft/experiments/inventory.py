@@ -1,4 +1,4 @@
-"""What a store holds: its artifacts, the work directories beside them, and which recent runs used which."""
+"""The inventory of a store: artifacts, work directories, and the recent runs that used them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class StoredArtifact:
 
 @dataclass(frozen=True, slots=True)
 class WorkDirectory:
-    """What a step keeps between attempts. finished: its artifact has been published."""
+    """The state of a step between attempts; `finished`: whether its artifact is published."""
 
     fingerprint: str
     size: int

@@ -1,4 +1,4 @@
-"""What the report is given: every system under every seed, with the report's inputs that belong to it."""
+"""The report's recipe: every system under every seed, with the keys of its steps among the report's inputs."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ _MODES: Mapping[VocabularyMode | None, str] = {"extend": "extended", "trim": "tr
 
 
 def design(system: System, experiment: Experiment) -> Design:
-    """The design of a system; `avg` is a generator of no steps, as all generators begin as it."""
+    """The design of a system; `avg` is a generator of no steps, the initial state of all generators."""
     parts = [system.initialiser or f"{system.vocabulary} vocabulary"]
     parts += [f"from {system.starts_from}"] if system.starts_from else []
     parts += [f"λ {system.kd_weight:g}"] if system.kd_weight else []
@@ -129,7 +129,7 @@ def _rare(system: System) -> list[str]:
 
 
 def _rates(system: System) -> list[str]:
-    """The learning rates that a system has of its own."""
+    """A system's own learning rates, in words."""
     whole, tables = system.learning_rate, system.embedding_learning_rate
     told = [f"learning rate {whole:g}"] if whole is not None else []
     if tables is not None:

@@ -1,6 +1,6 @@
-"""What travels with a registered model: a card for people, and tags for machines.
+"""The card and the tags of a registered model.
 
-The card is README.md beside the weights, with the metadata block that the Hugging Face hub reads (Mitchell et al.,
+The card is README.md next to the weights, with the metadata block that the Hugging Face hub reads (Mitchell et al.,
 Model Cards for Model Reporting, 2019, for what belongs into one).
 """
 
@@ -31,7 +31,7 @@ from subgraft.pipeline.stages.selected_weights import SelectedWeights
 
 @dataclass(frozen=True)
 class Chosen:
-    """The system and seed that dev scores chose, with what is on record about every step behind it."""
+    """The system and seed that dev scores selected, with the records of its steps."""
 
     model: str
     pipeline: Pipeline
@@ -48,7 +48,7 @@ class Chosen:
         return cls(model, pipeline, steps, kept, records)
 
     def tags(self) -> dict[str, str]:
-        """What `models list` and a promotion go by."""
+        """The tags that `models list` and promotion read."""
         experiment = self.pipeline.experiment
         decoding = experiment.evaluation.model_dump(mode="json")
         return {
@@ -92,7 +92,7 @@ class Chosen:
 
     @property
     def _base_model(self) -> str | None:
-        """The id on the hub of the model that all began with."""
+        """The hub id of the checkpoint, if there is one."""
         named = (step.recipe.model for step, _ in self._made_by(CheckpointRecipe))
         return next((model.partition("@")[0] for model in named if not Path(model).is_dir()), None)
 

@@ -1,4 +1,4 @@
-"""Which finetuned model is registered: of those that their finetuning made better, the best on dev."""
+"""The finetuned model to register: the best on dev of those that finetuning improved."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from subgraft.pipeline.stages.selected_weights import SelectedWeights, selected_
 
 @dataclass(frozen=True)
 class Finetuned:
-    """A system under one seed, and which of its weights were kept."""
+    """A system under one seed, and its selected weights."""
 
     steps: SystemSteps
     kept: SelectedWeights
@@ -28,10 +28,10 @@ class Finetuned:
 
 @dataclass(frozen=True)
 class Selection:
-    """chosen: what is to be registered, if anything.  passed_over: as good on dev or better, but before any training.
+    """The model to register (`chosen`), and models at least as good on dev before any training (`passed_over`).
 
-    Where the weights of step 0 are the best, the model is the one that finetuning began with: it has nothing of the
-    task, and no user of a registry would expect it there.
+    If the weights of step 0 are the best, the model is the one before finetuning, which users of a registry would not
+    expect there.
     """
 
     chosen: Finetuned | None
@@ -48,7 +48,7 @@ class Selection:
 
     @property
     def warning(self) -> str | None:
-        """What its user must know of the choice, in one line."""
+        """A warning about the choice, in one line."""
         if not self.passed_over:
             return None
         if self.chosen is None:

@@ -1,4 +1,4 @@
-"""The step that makes text beside a task's pairs, and what a plan tells of it."""
+"""The step that imports monolingual text for a task, and a plan's description of it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def text_step(experiment: Experiment, base: Path, pairs: Step) -> Step[TextRecipe] | None:
-    """The text that `downstream.text` names; None where it names none. Files on this machine are read to their end.
+    """The text that `downstream.text` names; None if it names none. Local files are read to their end.
 
     pairs: the step that makes the task's corpus.  Raises UserError for what is not there or cannot be read.
     """
@@ -57,7 +57,7 @@ def _texts(recipe: TextRecipe) -> dict[TextSide, list[SideText]]:
 
 
 def counted(store: Store, step: Step[TextRecipe]) -> list[str]:
-    """A line for each side: how much text there is, and what is left of it where the step has run."""
+    """A line for each side: the amount of text, and after the step has run, how much remains after cleaning."""
     record = store.find(step)
     if record is None:
         sizes = {side: [text for text in found if text.source.on_disk] for side, found in _texts(step.recipe).items()}

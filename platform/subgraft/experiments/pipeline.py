@@ -1,4 +1,4 @@
-"""An experiment as steps: which stage makes what from what. Systems share every step that they have in common."""
+"""An experiment as steps, each a stage with a recipe and inputs. Systems share all steps that they have in common."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Pipeline(Measurements):
 
     @cached_property
     def report(self) -> Step[ReportRecipe]:
-        """What everything leads to."""
+        """The last step, which all others lead to."""
         inputs = {
             **({"upstream_corpus": self.upstream_corpus} if self.experiment.upstream.corpus else {}),
             "downstream_corpus": self.downstream_corpus,
@@ -58,7 +58,7 @@ class Pipeline(Measurements):
         return Step(stages.REPORT, "report", recipe, {**inputs, **of_systems})
 
     def generator_of(self, system: System) -> Step | None:
-        """The generator that a system needs trained: it needs nothing of the task."""
+        """The generator that a system needs; it does not depend on the task."""
         return generator_step(self, system, self.pretrained)
 
     def _static(self, algorithm: StaticAlgorithm, side: SideName, vocabulary: Step) -> Step:
@@ -76,7 +76,7 @@ class Pipeline(Measurements):
 
     @property
     def _learnt(self) -> Mapping[LearningName, Callable[[System, Step, Mapping[SideName, Step], Step | None], Step]]:
-        """What learns the rows of new tokens, each as a step."""
+        """The methods that learn rows of new tokens, each as a step."""
         return {"token-distillation": self._distilled, "likelihood-matching": self._matched, "vocadt": self._vocadt}
 
     def _distilled(
@@ -148,7 +148,7 @@ class Pipeline(Measurements):
         )
 
     def _finetune(self, system: System, seed: int, begun: Step, upstream: Step) -> Step[FinetuneRecipe]:
-        """begun: the model that is finetuned, with the system's vocabulary.  upstream: the one that it was made of."""
+        """Finetune `begun`, which has the system's vocabulary; `upstream` is the model before the transfer."""
         experiment, sides = self.experiment, self.experiment.sides
         training = system.finetuning(experiment.finetune)
         asks_for_new = training.rare_tokens is not None or training.train == "new-rows"

@@ -32,10 +32,10 @@ SIDES: tuple[SideName, ...] = ("encoder", "decoder")
 
 
 def unknown_tokens(store: Store, pretrained: Step, corpus: Step[CorpusRecipe]) -> list[str]:
-    """A line for each side of the upstream model, a checkpoint or what a pretraining makes.
+    """A line for each side of the upstream model, a checkpoint or a pretrained model.
 
-    Nothing of a vocabulary that is not learnt yet; nothing at all where the task's text is neither in the store nor on
-    this machine.
+    None for a vocabulary that is not learnt yet, and none at all if the task's text is neither in the store nor on this
+    machine.
     """
     known = {side: known_tokenizer(store, pretrained, side) for side in SIDES}
     pairs = list(_sample(store, corpus)) if any(known.values()) else []
@@ -77,9 +77,9 @@ OTHERS = 300  # bytes, special tokens and language codes, at most
 
 
 def unsupported(store: Store, steps: Iterable[Step]) -> list[str]:
-    """A line for each vocabulary that is to be learnt, and that its text cannot give.
+    """A line for each vocabulary to be learnt that is larger than its text supports.
 
-    Nothing of one whose text is neither in the store nor on this machine, or of several sources.
+    None for a vocabulary whose text is neither in the store nor on this machine, or has several sources.
     """
     lines = []
     for step in made_by(VocabularyRecipe, steps):
@@ -144,7 +144,7 @@ def _of_side(cells: Iterable[object], side: str) -> list[str]:
 
 
 def frozen_random_rows(experiment: Comparison) -> list[str]:
-    """A line for each system whose tables are frozen while they have rows that were drawn at random."""
+    """A line for each system with frozen embeddings that have randomly initialised rows."""
     return [
         f"system {system.name}: its new rows are drawn at random and stay so, since its finetuning freezes the tables "
         "(train, or embedding_learning_rate: 0): these tokens will never mean anything to the model"

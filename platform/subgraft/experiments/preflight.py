@@ -1,4 +1,4 @@
-"""What can be known before any step runs: whether corpora and checkpoints are fit for the experiment."""
+"""Checks before any step runs: whether corpora and checkpoints suit the experiment."""
 
 from __future__ import annotations
 
@@ -37,8 +37,13 @@ def require_corpus(
 ) -> None:
     """Raises UserError for a split that is missing and, of files on this machine, for any that cannot be used.
 
-    purpose: what the last of the splits is needed for, where that is not plain.  pairs: whether one side is not enough.
-    one_text: whether it must be one text.
+    Args:
+        source: The corpus.
+        splits: The splits that are needed.
+        name: Of the corpus.
+        purpose: Of the last split, if that needs an explanation.
+        pairs: Whether it must be parallel.
+        one_text: Whether it must be a single text.
     """
     if one_text and not source.monolingual:
         hint = "Name one text of it: a folder of {train,dev,test}.{language}, or files with one path per split."

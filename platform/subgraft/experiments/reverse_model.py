@@ -1,4 +1,4 @@
-"""The model that translates a task's targets back, as steps: one that is given, or one that is trained here."""
+"""Steps of the model that translates a task's targets back: a configured one, or one that is trained here."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class ReverseModel(UpstreamSteps):
 
     @cached_property
     def reverse_model(self) -> Step:
-        """Raises UserError for a given model that cannot translate the other way, as far as it tells."""
+        """The reverse model. Raises UserError for a configured one that is known not to translate this way."""
         named = self.experiment.back_translation.model
         return self._finetuned_back if named is None else self._given(named)
 
@@ -54,7 +54,7 @@ class ReverseModel(UpstreamSteps):
 
     @property
     def _pretrained_back(self) -> Step:
-        """Pretrained as the upstream model, from its target to its source. One that learnt no direction serves both."""
+        """Pretrained from target to source like the upstream model, which itself serves if it has no direction."""
         there = self.pretrained
         if not self.experiment.upstream.translates:
             return self.ready_to_translate(there)

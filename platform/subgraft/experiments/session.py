@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Finished:
-    """What a run leaves for its user: the comparison, where the report is, and commands to look further."""
+    """The result of a run: the comparison, the report's path, and further commands."""
 
     table: Table
     report: Path
@@ -85,27 +85,27 @@ class Session:
         return unsupported(Store(self._home), plan.to_run)
 
     def text_beside(self) -> list[str]:
-        """What there is of text beside the task's pairs, a line for each side."""
+        """The amount of monolingual text, a line for each side."""
         from subgraft.experiments.monolingual_data import counted
 
         return counted(Store(self._home), self.pipeline.text) if self.pipeline.text else []
 
     def warnings(self) -> list[str]:
-        """What is allowed and hardly meant, a line for each."""
+        """Settings that are valid but probably unintended, a line for each."""
         return frozen_random_rows(self.experiment)
 
     def engines(self) -> list[str]:
-        """What transformers writes though CTranslate2 is asked for, in a line."""
+        """A line if transformers runs evaluations although CTranslate2 is configured."""
         asked = self.experiment.evaluation.engine == "ctranslate2"
         return left_to_transformers(asked, in_order([self.pipeline.report]))
 
     def empty_store(self) -> list[str]:
-        """A line where the store is empty, as it is in a directory that was not meant."""
+        """A line if the store is empty, as in an unintended directory."""
         told = describe_empty_store(self._home, self._base)
         return [told] if told else []
 
     def missing_devices(self) -> list[str]:
-        """What the experiment asks for and this machine has not, a line for each."""
+        """Devices that the experiment needs and this machine lacks, a line for each."""
         told = gpus_lacking(self.experiment.runtime)
         return [f"{told}: a run here is refused; one on a cluster (--address) is not"] if told else []
 

@@ -1,4 +1,4 @@
-"""What finetunings read of a domain's text, as steps: the text itself, or pairs that are made of it."""
+"""Steps of the additional text that finetunings read: monolingual text itself, or pairs made of it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class SyntheticDataSteps(ReverseModel):
     """Builds these steps; systems that read the same text share them."""
 
     def learnt_by(self, use: TextUse | None) -> TaskObjectiveSettings | None:
-        """How a finetuning learns the text that it reads so, if it reads any."""
+        """The objective of the additional text for this use; None without one."""
         experiment = self.experiment
         if use == "denoised":
             return next(each for each in experiment.upstream.objectives if each.denoises)
@@ -31,7 +31,7 @@ class SyntheticDataSteps(ReverseModel):
         return None if use is None else TranslationSettings()
 
     def read_as(self, use: TextUse | None) -> dict[str, Step]:
-        """The input of a finetuning that reads the text so."""
+        """The input with the additional text for this use; empty without one."""
         if use is None:
             return {}
         if use in MADE_PAIRS:
@@ -40,9 +40,9 @@ class SyntheticDataSteps(ReverseModel):
         return {"text": self.text}
 
     def embedding_warmup(self, system: System, transfer: Step[TransferRecipe] | None, upstream: Step) -> Step | None:
-        """The training of a system's new rows alone; systems and seeds that begin it with the same rows share it.
+        """The training of a system's new rows alone, shared by systems and seeds with the same initial rows.
 
-        upstream: the model before the transfer, which tells what is new.
+        `upstream` is the model before the transfer, by which rows count as new.
         """
         experiment, training = self.experiment, self.experiment.embedding_warmup_training
         if system.embedding_warmup is None or transfer is None or training is None:

@@ -39,7 +39,7 @@ class SystemSteps:
 
     @property
     def static(self) -> dict[SideName, Step]:
-        """The static embeddings that the system rests on, by side."""
+        """The static embeddings that the system uses, by side."""
         found = {side: self.transfer.inputs.get(f"static/{side}") for side in SIDES} if self.transfer else {}
         return {side: step for side, step in found.items() if step}
 

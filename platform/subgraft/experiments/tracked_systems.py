@@ -1,4 +1,4 @@
-"""The systems of an experiment as MLflow shows them: what of each is a setting, and which steps its run shows."""
+"""The systems of an experiment as runs in MLflow: their settings and steps."""
 
 from __future__ import annotations
 

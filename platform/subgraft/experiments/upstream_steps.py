@@ -1,4 +1,4 @@
-"""What the systems of an experiment begin with, as steps: corpora, vocabularies, and models before any transfer."""
+"""The first steps of an experiment: corpora, vocabularies, and models before any transfer."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ class UpstreamSteps:
         return self._base / path
 
     def model_named(self, named: str) -> str:
-        """A model of the configuration: a directory beside it, or else a hub id."""
+        """A model of the configuration: a directory relative to it, or else a hub id."""
         beside = self.beside(named)
         return str(beside) if beside.is_dir() else named
 
     @cached_property
     def upstream_corpus(self) -> Step[CorpusRecipe]:
-        """What only steps that read upstream text may ask for: beside a checkpoint there need be none."""
+        """The upstream corpus. Only steps that read it may use this: with a checkpoint there may be none."""
         upstream = self.experiment.upstream
         assert upstream.corpus is not None  # config.agreement has seen to it
         judged = any(objective.needs_dev for objective in upstream.objectives) and self.experiment.pretrains
@@ -77,7 +77,7 @@ class UpstreamSteps:
 
     @cached_property
     def text(self) -> Step[TextRecipe] | None:
-        """Text of the task's domain beside its pairs, where there is any."""
+        """Monolingual text of the task's domain, if there is any."""
         return text_step(self.experiment, self._base, self.downstream_corpus)
 
     def text_on(self, *sides: TextSide) -> dict[str, Step]:
@@ -121,7 +121,7 @@ class UpstreamSteps:
         return self._own_vocabularies(self.experiment.downstream.vocabulary)
 
     def vocabularies_of(self, system: System) -> dict[SideName, Step]:
-        """The vocabularies that a system's model is given: the task's own, or its own by size or count."""
+        """The vocabularies of a system's model: the task's, or others by the system's size or count."""
         settings = self._sized(system)
         same = settings == self.experiment.downstream.vocabulary
         return self.vocabularies if same else self._own_vocabularies(settings)
@@ -291,7 +291,7 @@ def _by_role(vocabularies: Mapping[SideName, Step]) -> dict[str, Step]:
 
 
 def from_checkpoint(name: str, model: str, directory: Path) -> Step[CheckpointRecipe]:
-    """A model as it was found: in the user's directory, or on the hub, at the commit of the snapshot."""
+    """An imported checkpoint: a user's directory, or a model of the hub at the commit of its snapshot."""
     found = pinned(model, directory)
     digest = checkpoint_digest(directory) if Path(model).is_dir() else found
     return Step(stages.CHECKPOINT, name, CheckpointRecipe(digest=digest, model=found))

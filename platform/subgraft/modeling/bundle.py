@@ -1,4 +1,4 @@
-"""A model with the tokenizers of its sides: what a model directory holds."""
+"""A model with the tokenizers of its sides: the contents of a model directory."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ ROOM = 8192
 
 @dataclass(frozen=True)
 class Bundle:
-    """A model and the tokenizer of each side: one object where sides share a vocabulary, or where there is one side.
+    """A model and the tokenizer of each side: the same object if the sides share a vocabulary or there is one side.
 
-    Of a language model that reads a text as its source, `encoder` is what that is read in; it has no table of a side.
+    For a language model with a text source, `encoder` is the tokenizer of the source, although the model has no such
+    side.
     """
 
     model: PreTrainedModel
@@ -46,13 +47,13 @@ class Bundle:
 
     @property
     def padding(self) -> tuple[int, int]:
-        """Padding ids of source and target; the end where there is none, as in GPT-2, since padding is masked."""
+        """Padding ids of source and target; the end token's without one, as in GPT-2: padding is masked."""
         special = self.encoder.special, self.decoder.special
         return special[0].get("pad", special[0]["eos"]), special[1].get("pad", special[1]["eos"])
 
     @property
     def max_positions(self) -> int:
-        """The longest sequence that is given to the model, in tokens."""
+        """The maximum length of the model's input, in tokens."""
         limit = family_of(self.model).position_limit(self.model.config.to_dict())
         return ROOM if limit is None else limit
 

@@ -9,7 +9,7 @@ from subgraft.config.corpora import Languages
 
 
 def checkpoint_languages(directory: Path) -> Languages | None:
-    """Of a model that was made here, registered ones included, or of a published Marian of two languages."""
+    """The languages of a model, if its files name them: models made by Subgraft, and published bilingual Marians."""
     recipe = object_in(directory / "record.json").get("recipe")
     recorded = recipe.get("languages") if isinstance(recipe, dict) else None
     if isinstance(recorded, dict) and {"source", "target"} <= recorded.keys():

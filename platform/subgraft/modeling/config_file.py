@@ -1,4 +1,4 @@
-"""config.json, checked before any family or transformers sees it: what it may say, of which kind, and how large."""
+"""Validation of config.json before a family or transformers reads it: known values, their types, and size limits."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _KNOWN_ATTENTION = (None, "eager", "sdpa")
 
 
 def read_checked(directory: Path) -> dict[str, Any]:
-    """The config.json of a directory that has one. Raises UserError naming what in it cannot be meant."""
+    """The validated config.json of a directory that has one. Raises UserError naming the invalid entry."""
     path = directory / "config.json"
     config = read_object(path)
     for name, value in _named(config):
@@ -52,7 +52,7 @@ def read_checked(directory: Path) -> dict[str, Any]:
 
 
 def _named(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """Every value with the name it stands under, those of a model inside it included."""
+    """Every value with its name, including those of nested models."""
     if name:
         yield name, value
     if isinstance(value, dict):

@@ -15,9 +15,9 @@ _GRACE_SECONDS = 5
 
 
 def end_with_parent(parent: int) -> None:
-    """Let the system kill this process when its parent dies, however that dies. Exits where it is dead already.
+    """Let the system kill this process when its parent dies; exits if the parent is dead already. Linux only.
 
-    parent: its process id. Only Linux offers this.
+    parent: the parent's process id.
     """
     if sys.platform != "linux":
         return
@@ -27,14 +27,14 @@ def end_with_parent(parent: int) -> None:
 
 
 def limit_processor_time(seconds: int) -> None:
-    """Let the system end this process by SIGXCPU after so many more seconds of processor time."""
+    """Let the system end this process with SIGXCPU after this many more seconds of CPU time."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     most = int(used.ru_utime + used.ru_stime) + 1 + seconds
     resource.setrlimit(resource.RLIMIT_CPU, (most, most + _GRACE_SECONDS))
 
 
 def limit_memory(size: int) -> None:
-    """Refuse this process more than so many further bytes of memory. Only Linux says how many it has already."""
+    """Limit this process to this many more bytes of memory. Linux only, where the current use is known."""
     if not _STATUS.exists():
         return
     (used,) = (line.split()[1] for line in _STATUS.read_text().splitlines() if line.startswith("VmData:"))

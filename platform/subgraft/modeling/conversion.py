@@ -1,4 +1,4 @@
-"""A model whose weights are in PyTorch's own form, made into one in safetensors."""
+"""Conversion of models with weights in PyTorch's pickle format to safetensors."""
 
 from __future__ import annotations
 
@@ -28,19 +28,26 @@ START_SECONDS, PATIENCE = 60, 10
 
 @dataclass(frozen=True)
 class Conversion:
-    """parameters: of the model.  left_out: names of tensors in the files that the model has no place for."""
+    """The result of a conversion.
+
+    Attributes:
+        parameters: The model's number of parameters.
+        left_out: Names of tensors in the files that are not part of the model.
+    """
 
     parameters: int
     left_out: tuple[str, ...]
 
 
 def convert(directory: Path, out: Path) -> Conversion:
-    """Write the model to `out`, an empty directory: weights as safetensors, all else as it was.
+    """Write the model to `out`, an empty directory: weights as safetensors, other files unchanged.
 
-    The file is read by a process of its own (`weights_process`). The model is then loaded as every model is, so that a
-    conversion that succeeds can be used. Takes memory for the model twice. Raises UserError for an unknown family,
-    before any weight is read, for a directory without such weights, for weights that hold more than tensors, and for
-    missing ones.
+    A separate process reads the files (`weights_process`). The model is then loaded like any other, so a successful
+    conversion is usable. Takes memory for two copies of the model.
+
+    Raises:
+        UserError: The family is not supported (before any weights are read), the directory has no such weights, they
+            contain more than tensors, or weights are missing.
     """
     family_at(directory)
     if not torch_files(directory):

@@ -1,4 +1,4 @@
-"""Dropout of a model that is there already: none at all where it is frozen, another rate while it is trained."""
+"""Changing the dropout of an existing model: none in a frozen model, another rate in training."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ RATES = ("dropout", "attention_dropout", "activation_dropout", "layerdrop")
 
 
 def without_dropout(model: Model) -> Model:
-    """The model itself, all its dropout rates zero: in training mode it computes what it does in evaluation mode.
+    """The model itself with all dropout rates 0, so that training mode computes the same as evaluation mode.
 
-    Evaluation mode alone would not do, because transformers recomputes activations in training mode only.
+    Evaluation mode is not sufficient, because transformers recomputes activations in training mode only.
     """
     for module in model.modules():
         for name in RATES:
@@ -25,10 +25,10 @@ def without_dropout(model: Model) -> Model:
 
 
 def set_hidden_dropout(model: nn.Module, rate: float) -> None:
-    """Set the dropout of hidden states, which a model's `dropout` or `hidden_dropout_prob` is; no other changes.
+    """Set the dropout of hidden states: `dropout` or `hidden_dropout_prob` of a configuration, and no other rate.
 
-    Dropout of attention weights is known by its place: in an attention's own `dropout` or `attn_dropout`, but not in
-    T5's layers around an attention. An adapter's own dropout, in a dictionary by the adapter's name, is its own.
+    Dropout of attention weights is recognised by its place: `dropout` or `attn_dropout` of an attention module (but not
+    of T5's layers around an attention). Adapters, whose dropout is in a ModuleDict, are unchanged.
     """
     for module in model.modules():
         if isinstance(module, nn.ModuleDict):

@@ -8,10 +8,10 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 
 def end_tokens(model: Any, tokenizer: Tokenizer) -> tuple[int, ...]:
-    """Ids, the tokenizer's own end first, which is the one that texts are trained with.
+    """The ids that end an output: the tokenizer's end token, and others in the model's generation settings.
 
-    An instruct model ends a turn with one token and a text with another. An id that is no special token of the
-    tokenizer is none of its ends.
+    The tokenizer's, which is used in training, comes first. An instruct model ends a turn with another token than a
+    text. Ids that are not special tokens of the tokenizer are ignored.
     """
     named = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
     further = named if isinstance(named, list) else [named]

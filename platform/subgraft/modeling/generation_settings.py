@@ -1,8 +1,8 @@
 # mypy: allow-untyped-calls
-"""Published generation settings: kept where transformers takes them, left out where it does not, which is reported.
+"""Published generation settings without those that transformers rejects, which are reported.
 
-transformers refuses to load some combinations, and warns of others that it then refuses to save once anything in the
-file has changed, as the ids of special tokens do with a vocabulary.
+transformers refuses to load some combinations. It warns of others, which it then refuses to save after any change, such
+as new ids of special tokens.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _LONGEST_VALUE, _LONGEST_REASON = 60, 160
 
 
 def loadable(settings: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """The settings of a file without those that keep transformers from loading it; these are reported.
+    """The settings of a file without those that prevent transformers from loading it; these are reported.
 
-    Raises UserError where no single setting can be blamed.
+    Raises UserError if the error cannot be attributed to single settings.
     """
     from transformers import GenerationConfig
 
@@ -45,9 +45,9 @@ def loadable(settings: Mapping[str, Any], where: str) -> dict[str, Any]:
 
 
 def savable(settings: GenerationConfig) -> GenerationConfig:
-    """A copy without the settings that keep transformers from saving it; these are reported.
+    """A copy without the settings that prevent transformers from saving it; these are reported.
 
-    Raises UserError where no single setting can be blamed.
+    Raises UserError if the error cannot be attributed to single settings.
     """
 
     def without(names: Collection[str]) -> GenerationConfig:

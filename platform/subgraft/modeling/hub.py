@@ -1,6 +1,6 @@
-"""Where a model lies: a directory, or an id on the hub, of which a local copy is made.
+"""Finding a model: a directory, or a hub id, which is downloaded.
 
-An id may end with `@` and a commit, a branch or a tag: `Helsinki-NLP/opus-mt-en-fr@main`.
+An id may end with `@` and a commit, branch or tag: `Helsinki-NLP/opus-mt-en-fr@main`.
 """
 
 from __future__ import annotations
@@ -48,13 +48,16 @@ NOT_FROM_HUB = ["*/*.safetensors", "*/*.bin"]
 
 
 def resolve_model(model: Path | str, files: Sequence[str] = HUB_FILES) -> Path:
-    """The directory of a model: itself, or the local copy of a hub id.
+    """The directory of a model: the argument itself, or the local copy of a hub id.
 
-    files: those wanted of the hub. Where they have safetensors among them and the repository has none, those of the
-    hub's own conversion are taken, and told.
+    Args:
+        model: A directory or a hub id.
+        files: Files to download. If they include safetensors and the repository has none, the weights of the hub's own
+            conversion are used and reported.
 
-    Raises UserError where there is neither, and for a family that is not known, which is asked before any weights are
-    fetched; OperationalError where the hub cannot be reached.
+    Raises:
+        UserError: There is no such model, or its family is not supported (checked before weights are downloaded).
+        OperationalError: The hub cannot be reached.
     """
     directory = Path(model)
     if directory.is_dir():
@@ -75,7 +78,7 @@ def resolve_model(model: Path | str, files: Sequence[str] = HUB_FILES) -> Path:
 
 
 def with_revision(model: str, revision: str | None) -> str:
-    """A hub id at a commit, a branch or a tag. Raises UserError for a directory, and for an id that has one already."""
+    """A hub id with a commit, branch or tag. Raises UserError for a directory, and for an id that has one already."""
     if revision is None:
         return model
     if Path(model).is_dir():
@@ -86,7 +89,7 @@ def with_revision(model: str, revision: str | None) -> str:
 
 
 def pinned(model: str, directory: Path) -> str:
-    """How to name, for good, what `model` was when `directory` was found: a hub id with its commit."""
+    """The permanent name of a model that was resolved to `directory`: a hub id with its commit, or the directory."""
     if Path(model).is_dir():
         return model
     return f"{model.partition('@')[0]}@{directory.name}"  # the client names snapshots by their commits
@@ -137,9 +140,9 @@ def read_config(directory: Path, called: str = "") -> dict[str, Any]:
 
 
 def require_model(model: Path | str) -> Path:
-    """The directory of a model, nothing of it loaded yet.
+    """The directory of a model, checked without loading it.
 
-    Raises UserError where it holds none, for an unknown family, and for weights that are not in safetensors.
+    Raises UserError if there is no model, its family is not supported, or its weights are not safetensors.
     """
     directory = resolve_model(model)
     family_at(directory, str(model))
@@ -153,10 +156,10 @@ BOT = "SFconvertbot"
 
 
 def converted_weights(hub_id: str, head: str) -> str | None:
-    """The commit of the conversion of `head`, the newest commit of a repository; it is told. None where there is none.
+    """The commit with the hub's conversion of `head`, the newest commit of a repository; None if there is none.
 
-    Anybody may open a pull request: one counts only if its author is the hub's own bot, and it has one commit, the
-    bot's, on top of `head`.
+    Anyone may open a pull request: it is used only if its author is the hub's bot and it consists of one commit by the
+    bot on top of `head`. The use is reported on standard error.
     """
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError

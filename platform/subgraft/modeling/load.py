@@ -1,5 +1,5 @@
 # mypy: allow-untyped-calls
-"""Models from directories and from the hub, and back: safetensors only, and no code but this package's."""
+"""Loading models from directories and the hub, and saving them: safetensors only, and no code from outside."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 
 def load_model(model: Path | str, dtype: torch.dtype | None = None) -> PreTrainedModel:
-    """A model from a directory or hub id, on the CPU, in evaluation mode, in its stored type unless `dtype` says else.
+    """A model from a directory or hub id, on the CPU, in evaluation mode, in its stored type unless `dtype` is set.
 
-    Raises UserError for a directory that holds no model, for an unknown family, for weights that are not in
-    safetensors, and for weights that do not fit the configuration.
+    Raises:
+        UserError: The directory has no model, its family is not supported, its weights are not safetensors, or they do
+            not match the configuration.
     """
     directory = require_model(model)
     config, family = read_config(directory), family_at(directory, str(model))
@@ -67,7 +68,7 @@ def _needed(kind: type[PreTrainedModel], config: Mapping[str, Any]) -> str:
 
 
 def _settings(kind: Any, config: dict[str, Any], directory: Path) -> PreTrainedConfig:
-    """What transformers makes of a checked config.json. Raises UserError where it makes nothing of it."""
+    """transformers' configuration from a validated config.json. Raises UserError if transformers rejects it."""
     try:
         with _quietly():
             made: PreTrainedConfig = kind.config_class.from_dict(deepcopy(config))
@@ -77,16 +78,16 @@ def _settings(kind: Any, config: dict[str, Any], directory: Path) -> PreTrainedC
 
 
 def save_model(model: PreTrainedModel, tokenizers: Mapping[SideName, Tokenizer], directory: Path) -> None:
-    """Write configuration, weights and tokenizers: what `load_model` and `load_tokenizers` read again.
+    """Write configuration, weights and tokenizers, which `load_model` and `load_tokenizers` read.
 
-    A split mBART's directory also gets a copy of its module, for AutoModelForSeq2SeqLM with remote code allowed.
+    A split mBART's directory also gets a copy of its module, for AutoModelForSeq2SeqLM with trust_remote_code.
     """
     save_without_tokenizers(model, directory)
     save_tokenizers(tokenizers, directory)
 
 
 def save_without_tokenizers(model: PreTrainedModel, directory: Path) -> None:
-    """Write configuration, generation settings and weights alone; invalid settings are left out and reported."""
+    """Write configuration, generation settings and weights; invalid settings are omitted and reported."""
     with _quietly(), _taken_as_it_is(), _savable_settings(model):
         model.save_pretrained(directory)
     for weights in directory.glob("*.safetensors"):
@@ -95,7 +96,7 @@ def save_without_tokenizers(model: PreTrainedModel, directory: Path) -> None:
 
 @contextmanager
 def _savable_settings(model: PreTrainedModel) -> Iterator[None]:
-    """The model has the settings that can be saved, and its own again afterwards: a model in training searches on."""
+    """Replace the model's generation settings by savable ones for a while: a model in training still generates."""
     own = getattr(model, "generation_config", None)
     if own is None or not model.can_generate():
         yield
@@ -123,7 +124,7 @@ def _taken_as_it_is() -> Iterator[None]:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """No progress bars, and no reports on weights: what matters is raised as an error of ours."""
+    """Suppress progress bars and reports on weights; problems are raised as errors."""
     enabled, verbosity = transformers_logging.is_progress_bar_enabled(), transformers_logging.get_verbosity()
     disabled = logging.root.manager.disable
     transformers_logging.disable_progress_bar()

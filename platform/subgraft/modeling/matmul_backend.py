@@ -1,9 +1,9 @@
-"""Which library multiplies matrices of fp32 on a processor, with the attention that suits it.
+"""The library for fp32 matrix products on a CPU, and the attention implementation that suits it.
 
-PyTorch leaves such products to MKL on x86. Of an AMD processor with AVX-512 MKL uses half, and oneDNN all: an update of
-a training takes 0.56 to 0.65 of the time (benchmarks/products.py). PyTorch gives them to oneDNN only where that may
-round to bf16, which it does where the processor has units for it (AMX), and not on AMD's: a product that bf16 cannot
-hold tells.
+PyTorch uses MKL on x86. On AMD processors with AVX-512, MKL uses half of the vector width and oneDNN all of it: a
+training step takes 0.56 to 0.65 of the time (benchmarks/products.py). PyTorch uses oneDNN only when it is allowed to
+round to bf16. oneDNN rounds on processors with bf16 units (AMX) and not on AMD's, which is verified with a product that
+bf16 cannot represent.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _given_to_onednn() -> Iterator[None]:
 
 @cache
 def _onednn_is_faster() -> bool:
-    """By what the processor is, not by a clock: the same machine always computes the same bytes."""
+    """Decided by processor type, not by timing, so that a machine always computes the same bytes."""
     there = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     fitting = there and torch.backends.cpu.get_cpu_capability() == "AVX512" and _made_by_amd()
     if fitting:
@@ -76,7 +76,7 @@ def _made_by_amd() -> bool:
 
 
 def _keeps_fp32() -> bool:
-    """Whether a product with a factor that bf16 would round to 1 is right."""
+    """Whether a product with a factor that bf16 would round to 1 is correct."""
     factor = 1 + 2**-10
     with _given_to_onednn():
         found = torch.full((256, 256), factor) @ torch.ones(256, 256)

@@ -1,4 +1,4 @@
-"""How many parameters a model has, by its configuration alone: nothing is loaded, and torch is not needed."""
+"""Parameter counts and configurations of models, computed from config.json without loading weights or torch."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 
 
 def count_parameters(config: Config, frozen: Iterable[SideName] = ()) -> Parameters:
-    """Of the model that a config.json describes; tensors that are tied count once. frozen: sides of frozen tables."""
+    """Parameters of the model in a config.json; tied tensors count once. frozen: sides with frozen embeddings."""
     return _told(lambda: family_of(config).parameters(config, frozen))
 
 
@@ -42,12 +42,12 @@ def as_both_sides(config: Config) -> dict[str, Any]:
 
 
 def vocabulary_sizes(config: Config) -> dict[SideName, int]:
-    """How many rows the tables of a model's sides have."""
+    """The number of rows of each side's embeddings."""
     return _told(lambda: family_of(config).vocabulary_sizes(config))
 
 
 def with_vocabularies(config: Config, sizes: Mapping[SideName, int]) -> dict[str, Any]:
-    """The configuration after a transfer, with other vocabularies on the given sides."""
+    """The configuration after a transfer that gives some sides vocabularies of other sizes."""
     return _told(lambda: family_of(config).with_vocabularies(config, sizes))
 
 

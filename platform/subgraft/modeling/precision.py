@@ -1,4 +1,4 @@
-"""The precision of a training's matrix products, and which one a machine is faster in, by a measurement of a second."""
+"""The precision of matrix products in training, and a measurement, of about a second, of the faster one."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ VOCABULARY = 8192
 
 
 def autocast(device: torch.device, precision: Precision) -> torch.autocast:
-    """The context in which a forward pass has this precision; weights, sums and norms stay in fp32.
+    """The autocast context for this precision; weights, sums and norms stay in fp32.
 
-    Raises ValueError for `auto`, which stands for one of the others until something was measured.
+    Raises ValueError for `auto`, which must be resolved by a measurement first.
     """
     if precision == "auto":
         raise ValueError("precision auto was not settled before it was used")
@@ -45,12 +45,12 @@ def autocast(device: torch.device, precision: Precision) -> torch.autocast:
 
 
 def fuses_attention(device: torch.device, precision: Precision) -> bool:
-    """Whether PyTorch's fused attention pays: on a CPU its backward pass is slow in bf16 (benchmarks/precision.py)."""
+    """Whether fused attention is faster: on a CPU its backward pass is slow in bf16 (benchmarks/precision.py)."""
     return device.type != "cpu" or precision != "bf16"
 
 
 def device_name(device: torch.device) -> str:
-    """What a measurement holds for: the GPU, or the processor and the threads that are used of it."""
+    """The device that a measurement is valid for: the GPU, or the processor with its number of threads."""
     if device.type == "cuda":
         return str(torch.cuda.get_device_name(device))
     return f"{_processor()}, threads: {torch.get_num_threads()}"
@@ -58,10 +58,14 @@ def device_name(device: torch.device) -> str:
 
 @dataclass(frozen=True)
 class LayerShape:
-    """What the measurement knows of a model. Vocabularies are left out: systems that differ in nothing else are to be
-    trained alike.
+    """The properties of a model that the measurement uses.
 
-    width, inner: of hidden states, and of the feed-forward layer.  layers: of both sides.
+    Vocabularies are excluded, so that systems that differ only in them are trained in the same precision.
+
+    Attributes:
+        width: The width of hidden states.
+        inner: The width of feed-forward layers.
+        layers: The number of layers of both sides.
     """
 
     width: int
@@ -77,7 +81,7 @@ class LayerShape:
 
 @dataclass(frozen=True)
 class MeasuredPrecision:
-    """What was chosen, and a layer's seconds forward and back in each precision, on a device of this name."""
+    """The chosen precision, and a layer's seconds for a forward and backward pass in each, on this device."""
 
     precision: NamedPrecision
     seconds: Mapping[NamedPrecision, float]
@@ -85,9 +89,9 @@ class MeasuredPrecision:
 
 
 def faster_precision(shape: LayerShape, device: torch.device) -> MeasuredPrecision:
-    """Time a layer of this shape, forward and back, in both precisions for about a second.
+    """Measure a layer of this shape, forward and backward, in both precisions for about a second.
 
-    No random number is used up.
+    The caller's random state is unchanged.
     """
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(0)
@@ -99,7 +103,7 @@ def faster_precision(shape: LayerShape, device: torch.device) -> MeasuredPrecisi
 
 
 def _seconds(layer: _Layer, tokens: Tensor) -> dict[NamedPrecision, float]:
-    """Of a pass in each precision: the shortest of some, each of other lengths; of few sentences where bf16 is slow."""
+    """The shortest time of a pass in each precision, over several sentence lengths; few sentences if bf16 is slow."""
     names: tuple[NamedPrecision, ...] = ("fp32", "bf16")
     sentences = _sentences(tokens, min(LENGTHS) - 1)
     for name in names:  # libraries are loaded
@@ -117,7 +121,7 @@ def _seconds(layer: _Layer, tokens: Tensor) -> dict[NamedPrecision, float]:
 
 
 def _sentences(tokens: Tensor, length: int) -> Tensor:
-    """As many as there are tokens for [n, width] → [n / length, length, width]."""
+    """Tokens [n, width] as sentences [n / length, length, width]; a remainder is dropped."""
     count = len(tokens) // length
     return tokens[: count * length].view(count, length, -1)
 
@@ -155,7 +159,7 @@ def _attention(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
 
 
 def _pass(layer: _Layer, states: Tensor, precision: NamedPrecision) -> float:
-    """Seconds of a pass forward and back."""
+    """Seconds of a forward and backward pass."""
     begun = time.perf_counter()
     with faster_products(states.device, precision, states.shape[1]):
         with autocast(states.device, precision):
@@ -169,7 +173,7 @@ def _pass(layer: _Layer, states: Tensor, precision: NamedPrecision) -> float:
 
 
 def _processor() -> str:
-    """Its name, where the system tells it."""
+    """The name of the processor, if the system provides it."""
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

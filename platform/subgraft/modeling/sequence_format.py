@@ -1,4 +1,4 @@
-"""The special tokens around source and target, and how the decoder starts."""
+"""The special tokens around source and target, the tokens that end an output, and a checkpoint's languages."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ __all__ = ["SequenceFormat", "language_code", "sequence_format"]
 def sequence_format(
     config: Config, source: Tokenizer, target: Tokenizer, languages: Languages | None
 ) -> SequenceFormat:
-    """The form of a model's sequences, by its configuration and the tokenizers that it is read with.
+    """The special tokens around a model's sequences, from its configuration and these tokenizers.
 
-    Raises UserError where a tokenizer lacks a token that is needed, or a language is needed and none is given.
+    Raises UserError if a tokenizer lacks a required token, or languages are required and not configured.
     """
     return family_of(config).sequence_format(config, source, target, languages)

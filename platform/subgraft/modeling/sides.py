@@ -1,4 +1,4 @@
-"""The sides of a model: its input tables, output projection and bias, wherever its family keeps them."""
+"""The sides of a model of any family: input embeddings, output projection and bias."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ __all__ = ["Side", "Tables", "replace_tables", "shares_table", "side", "side_con
 
 
 def side_names(model: PreTrainedModel) -> tuple[SideName, ...]:
-    """The sides this model has. Raises UserError for a family that is not known."""
+    """The sides of this model. Raises UserError for an unsupported family."""
     return family_of(model).sides
 
 
 def side(model: PreTrainedModel, name: SideName) -> Side:
-    """One side of the model. Raises UserError where the model has no such side."""
+    """One side of the model. Raises UserError if the model has no such side."""
     return family_of(model).side(model, name)
 
 
 def side_config(model: PreTrainedModel, name: SideName) -> PreTrainedConfig:
-    """The configuration that holds a side's sizes: the model's own, unless each side has one."""
+    """The configuration with a side's sizes: the model's, unless each side has its own."""
     return family_of(model).side_config(model, name)
 
 
 def tables_of(model: PreTrainedModel, names: Iterable[SideName]) -> dict[str, Tensor]:
-    """A model's own tables of some sides: SIDE.input, SIDE.output (perhaps the same), SIDE.bias where it is trained."""
+    """A model's embedding tensors: SIDE.input, SIDE.output (the same if tied), and SIDE.bias if it is trained."""
     from torch import nn
 
     found: dict[str, Tensor] = {}
@@ -47,17 +47,17 @@ def tables_of(model: PreTrainedModel, names: Iterable[SideName]) -> dict[str, Te
 
 
 def shares_table(model: PreTrainedModel) -> bool:
-    """Whether encoder and decoder read one and the same input table."""
+    """Whether encoder and decoder share one input embedding matrix."""
     family = family_of(model)
     tables = [family.input_table(model, name).weight for name in family.sides]
     return len(tables) > 1 and all(table is tables[0] for table in tables)
 
 
 def replace_tables(model: PreTrainedModel, tables: Mapping[SideName, Tables]) -> PreTrainedModel:
-    """The model with new tables at the given sides; sizes and padding ids in its configuration follow.
+    """The model with new embeddings on some sides; its configuration gets their sizes and padding ids.
 
-    The given model is used up: its other weights are moved, not copied. Tied projections stay tied, untied ones
-    untied. Raises UserError for a side that the model does not have, and where its family cannot have such tables.
+    Consumes the model: its other weights are moved, not copied. Tied projections stay tied, untied ones untied. Raises
+    UserError for a side that the model does not have, and if its family does not support such embeddings.
     """
     for name in tables:
         side(model, name)

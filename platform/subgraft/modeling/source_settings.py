@@ -36,9 +36,16 @@ def conditioning_settings(
     reader: PretrainedTextSourceSettings | None = None,
     copying: CopyingName | None = None,
 ) -> ConditioningSettings:
-    """corpus: the task's, where it is there already.  vocabulary: how many tokens a text's tokenizer has.
+    """The conditioning settings of a model.
 
-    reader: what is read by a pretrained encoder, where there is one.
+    Args:
+        variant: The way of reading the source.
+        source: The kind of source.
+        settings: The experiment's settings of conditioning.
+        corpus: The task's corpus, if it exists already.
+        vocabulary: The size of the source text's vocabulary.
+        reader: The source of a pretrained encoder, if there is one.
+        copying: The kind of copying, if any.
     """
     given = reader or _source(variant, source, settings, corpus, vocabulary)
     threshold = settings.copy_threshold if copying == "bottom-up" else None
@@ -65,10 +72,16 @@ def _source(
 def pretrained_source(
     config: Config, max_length: int, form: SequenceFormat | None = None, parameters: Parameters | None = None
 ) -> PretrainedTextSourceSettings:
-    """A text as the encoder of a model reads it, whose config.json this is.
+    """The settings of a text source that the encoder of a pretrained model reads.
 
-    form: what stands around a text.  parameters: of the encoder; where it is not loaded yet, its share of the layers.
-    Raises UserError where the model has no encoder, or is none of transformers' own.
+    Args:
+        config: config.json of the model.
+        max_length: The maximum length of a source in tokens.
+        form: The special tokens around a source.
+        parameters: The encoder's; by default, before it is loaded, its share of the model's layers.
+
+    Raises:
+        UserError: The model has no encoder, or is not a class of transformers.
     """
     family = family_of(config)
     if "encoder" not in family.sides or not family.lends_encoder:
@@ -91,7 +104,7 @@ def pretrained_source(
 
 
 def _features(corpus: Corpus, variant: VariantName) -> FeatureSourceSettings:
-    """Where they stand before the target, its positions begin behind the longest example of any split."""
+    """The settings of a feature source; `prepend` needs the maximum number of rows in any split."""
     of_splits = [features_of(corpus, split) for split in corpus.splits]
     rows = max(int(features.counts.max()) for features in of_splits) if variant == "prepend" else None
     return FeatureSourceSettings(features=of_splits[0].width, rows=rows)

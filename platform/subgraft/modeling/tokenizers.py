@@ -1,8 +1,8 @@
 """The tokenizers of a model directory, one per side.
 
-One tokenizer lies at the root where the sides share it; else each has a folder, `encoder/` and `decoder/`. So it is too
-where a language model reads a text as its source, which is then the encoder's. Directories
-as published are read too: a Marian's two SentencePiece models, an mBART's or a GPT-2's one vocabulary.
+A tokenizer that both sides share is at the root; otherwise each side has a folder, `encoder/` and `decoder/`. (For a
+language model with a text source, the source's tokenizer is in `encoder/`.) Published layouts are supported as well: a
+Marian's two SentencePiece models, an mBART's or a GPT-2's single vocabulary.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ SIDES: tuple[SideName, ...] = ("encoder", "decoder")
 
 
 def load_tokenizers(model: Path | str) -> dict[SideName, Tokenizer]:
-    """The tokenizer of each side of a model directory or hub id; one object where they share one.
+    """The tokenizer of each side of a model directory or hub id; the same object if they share it.
 
-    Raises UserError where a vocabulary is missing or the model's family is not known.
+    Raises UserError if a vocabulary is missing or the model's family is not supported.
     """
     directory = resolve_model(model, SMALL_FILES)
     return tokenizers_at(directory, family_at(directory, str(model)))
 
 
 def tokenizers_at(directory: Path, family: Family) -> dict[SideName, Tokenizer]:
-    """The same for a model of a known family, whose config.json may lie elsewhere."""
+    """The same for a model of this family, whose config.json may be elsewhere."""
     apart = SIDES if family.has_source else family.sides
     if all((directory / side).is_dir() for side in apart):
         return {side: Tokenizer.load(directory / side) for side in apart}

@@ -13,9 +13,9 @@ GIGABYTE = 10**9
 
 
 def torch_files(directory: Path) -> tuple[Path, ...]:
-    """pytorch_model.bin, or the files that its index names; none where there is neither.
+    """pytorch_model.bin, or the files in its index; none if there is neither.
 
-    Raises UserError for an index that cannot be read, or that names anything but .bin files beside it.
+    Raises UserError for an index that is invalid or refers to anything but .bin files in its folder.
     """
     if (directory / TORCH_WEIGHTS).is_file():
         return (directory / TORCH_WEIGHTS,)
@@ -25,11 +25,11 @@ def torch_files(directory: Path) -> tuple[Path, ...]:
 
 
 def largest(files: Sequence[Path]) -> int:
-    """Bytes of the largest file; zero where none is there."""
+    """The size of the largest file in bytes; 0 if there is none."""
     return max((path.stat().st_size for path in files if path.is_file()), default=0)
 
 
 def conversion_seconds(files: Sequence[Path]) -> int:
-    """Seconds of processor time that reading and writing all of them may take."""
+    """The limit of CPU time, in seconds, for reading and writing all files."""
     size = sum(path.stat().st_size for path in files if path.is_file())
     return CONVERSION_SECONDS.value * max(1, math.ceil(size / GIGABYTE))

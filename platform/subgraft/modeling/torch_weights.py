@@ -1,6 +1,6 @@
-"""Weights in PyTorch's own form, which is a pickle: read as tensors and nothing else, and written as safetensors.
+"""Weights in PyTorch's pickle format: read as tensors only, and written as safetensors.
 
-For a process of its own (`weights_process`), whose time and memory are limited.
+This runs in a separate process with limited time and memory (`weights_process`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _DAMAGED = "It may be damaged, or cut short: compare its size and digest with th
 
 
 def rewrite(files: Sequence[Path], out: Path) -> None:
-    """The same tensors under the same names, file by file, with an index. Raises UserError as `read_tensors` does."""
+    """Write the tensors of each file under the same names, with an index. Raises UserError as `read_tensors` does."""
     places: dict[str, str] = {}
     for number, path in enumerate(files, 1):
         name = f"model-{number:05d}-of-{len(files):05d}.safetensors"
@@ -50,9 +50,9 @@ def _write(tensors: Mapping[str, Tensor], target: Path, path: Path) -> None:
 
 
 def read_tensors(path: Path) -> dict[str, Tensor]:
-    """The tensors of a file by their names.
+    """The tensors of a file by name.
 
-    Raises UserError where it is damaged, or holds anything else, or where its tensors are larger than the file.
+    Raises UserError if the file is damaged, contains anything else, or its tensors are larger than the file.
     """
     size = path.stat().st_size
     try:
@@ -73,7 +73,7 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
 
 
 def _refused(path: Path, error: Exception) -> UserError:
-    """Why a file could not be read, without PyTorch's advice, which is to let it run code."""
+    """The error for an unreadable file, without PyTorch's advice to let the file run code."""
     said = str(error)
     if isinstance(error, MemoryError) or "allocate memory" in said or "bad_alloc" in said:
         return UserError("needs more memory than weights of its size", where=str(path), hint=CONVERSION_MEMORY.hint)
@@ -87,7 +87,7 @@ def _refused(path: Path, error: Exception) -> UserError:
 
 
 def _require_plain(name: str, tensor: Tensor, path: Path) -> None:
-    """Raises UserError for a tensor whose numbers are not all in the file, one after another."""
+    """Raises UserError for a tensor that is not a dense array of numbers in the file."""
     plain = (
         tensor.layout == torch.strided and tensor.device.type == "cpu" and not (tensor.is_quantized or tensor.is_nested)
     )
@@ -100,7 +100,7 @@ def _require_plain(name: str, tensor: Tensor, path: Path) -> None:
 
 
 def _require_no_growth(tensors: Mapping[str, Tensor], path: Path, size: int) -> None:
-    """Raises UserError where the file cannot hold what was read, or what is to be written is many times that."""
+    """Raises UserError if the tensors are larger than the file, or their copies in safetensors many times larger."""
     storages: dict[int, Any] = {one.untyped_storage().data_ptr(): one.untyped_storage() for one in tensors.values()}
     there, written = sum(one.nbytes() for one in storages.values()), sum(map(_bytes, tensors.values()))
     if there > size or written > MOST_NAMES * size:

@@ -1,7 +1,7 @@
-"""The weights of a model directory: safetensors that lie in it, checked before transformers sees any file.
+"""The weights of a model directory: safetensors, checked before transformers reads any file.
 
-Transformers is then given a folder with those files alone: no adapter that names another model, no checkpoint of
-another form, and no index that leads elsewhere can be in it.
+transformers then gets a folder with these files only, so that it cannot load an adapter that names another model, a
+checkpoint in another format, or files outside of the directory.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ def weight_files(directory: Path, called: str = "") -> tuple[Path, ...]:
 
 
 def read_index(path: Path) -> Mapping[str, str]:
-    """The names of a model's tensors, and beside the index the file that each is in, of the form that the index is for.
+    """The file of each tensor, by the tensor's name; all files are in the index's folder and of its format.
 
-    Raises UserError for an index that cannot be read, or that names anything but such files beside it.
+    Raises UserError for an index that is invalid or refers to any other file.
     """
     kind = Path(path.name.removesuffix(".index.json")).suffix
     found: Any = read_object(path).get("weight_map")
@@ -70,7 +70,7 @@ def read_index(path: Path) -> Mapping[str, str]:
 
 
 def require_plausible(directory: Path, numbers: int) -> None:
-    """Raises UserError where the weights hold so few of the configuration's `numbers` that most would be made up."""
+    """Raises UserError if the files contain so few of the configuration's `numbers` that most would be random."""
     held = sum(map(_held, weight_files(directory)))
     if numbers > _LARGEST_SHARE_MISSING * held + _ALWAYS_ALLOWED:
         what = f"config.json describes {numbers:,} parameters and positions, the weights hold {held:,}"

@@ -1,10 +1,10 @@
-"""The process that reads weights in PyTorch's own form.
+"""The process that reads weights in PyTorch's pickle format.
 
     python -P -m subgraft.modeling.weights_process DIRECTORY OUT PARENT
 
-PyTorch's reader follows no instruction of a pickle but those that make tensors (`weights_only`); should that ever fail
-it, there is nothing here but one file to read and one folder to write to. What a pickle makes it do may take any time
-and memory: both are limited by the system. It ends with the process PARENT.
+PyTorch's reader executes only those pickle instructions that create tensors (`weights_only`). The separate process is a
+second line of defence: it reads files from one folder and writes to another. A pickle can demand any amount of time and
+memory, so the operating system limits both. The process ends when PARENT ends.
 """
 
 from __future__ import annotations

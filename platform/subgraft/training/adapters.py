@@ -1,9 +1,9 @@
 # mypy: allow-untyped-calls
-"""Adapters (LoRA, Hu et al. 2022) in a model, by peft; the only file that imports it.
+"""LoRA adapters (Hu et al. 2022) by peft; the only file that imports it.
 
-Beside each projection W of attention and feed-forward layers stands (alpha / rank) B A, where B [outputs, rank] begins
-as zero, so that the model begins as it is. Only A and B are trained. In the end the products are added to their W, and
-the model has the shape that it had.
+(alpha / rank) B A is added to each projection W of attention and feed-forward layers. B [outputs, rank] starts at zero,
+so the adapted model starts equal to the original. Only A and B are trained. After training the products are merged
+into W, and the model has its original shape.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from subgraft.modeling.families import family_of
 
 
 def require_peft() -> None:
-    """Raises UserError where peft is not installed."""
+    """Raises UserError if peft is not installed."""
     if find_spec("peft") is None:
         raise UserError("peft is not installed, which train: adapters needs", hint="pip install 'subgraft[adapters]'.")
 
 
 class Adapters:
-    """Adapters in a model, which is changed in place: it is the same object before, meanwhile and after."""
+    """Adapters in a model. The model is changed in place: it stays the same object, also after `merge`."""
 
     def __init__(self, model: PreTrainedModel, settings: AdapterSettings, seed: int) -> None:
-        """A is a function of the seed; the caller's random state is left as it was. All else is frozen."""
+        """Initialise A from the seed, without touching the global random state, and freeze all other parameters."""
         require_peft()
         from peft import LoraConfig
         from peft.tuners.lora import LoraModel
@@ -49,7 +49,7 @@ class Adapters:
             self._tuner = LoraModel(model, config, "default")
 
     def merge(self) -> None:
-        """Add the adapters to what they stand beside, and take them out of the model."""
+        """Add the adapters to their projections and remove them from the model."""
         # peft takes tables of two sides for ones that ceased to be tied.
         tied = getattr(self._model.config, "tie_word_embeddings", None)
         with warnings.catch_warnings(action="ignore"):

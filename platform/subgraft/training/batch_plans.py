@@ -1,4 +1,6 @@
-"""Batch plans: several sources by turns, two sources in each batch, and batches that grow with the steps."""
+"""Batch plans: the examples of each batch, from one source, from several in turn, or from two in every batch.
+
+A plan is a function of (seed, epoch, first step of the epoch), so a resumed training sees the same batches."""
 
 from __future__ import annotations
 
@@ -15,11 +17,11 @@ from subgraft.data.text.batches import Batches, BatchPlan
 
 @dataclass(frozen=True)
 class MixedPlan:
-    """Batches of several sources of examples, each of one source, drawn by weights as a function of (seed, epoch).
+    """Batches from several sources: each batch has one source, drawn by weight as a function of (seed, epoch).
 
-    Examples are numbered source after source. An epoch ends where a source is drawn that has no batch left, so that no
-    example comes twice in it (as interleaving "until the first is exhausted" has it); what the others have left comes
-    in other epochs, which are shuffled anew.
+    Examples are numbered source after source. An epoch ends when the drawn source has no batch left ("stop when the
+    first is exhausted"), so no example occurs twice in it. The remaining examples occur in later epochs, which are
+    shuffled again.
     """
 
     plans: Sequence[RampedPlan]
@@ -31,7 +33,7 @@ class MixedPlan:
         return np.concatenate([plan.lengths for plan in self.plans])
 
     def largest(self) -> list[np.ndarray]:
-        """The batches of all sources in the first epoch: what memory must suffice for."""
+        """The batches of all sources in the first epoch, for choosing the one that needs most memory."""
         return [batch + first for plan, first in zip(self.plans, self._first, strict=True) for batch in plan.largest()]
 
     def epoch(self, epoch: int, first_step: int = 0) -> list[np.ndarray]:
@@ -49,7 +51,7 @@ class MixedPlan:
             batches.append(drawn + self._first[source])
 
     def parts(self, batch: np.ndarray) -> list[np.ndarray]:
-        """What of a batch is computed at once, where memory sets no limit: all of it, which is of one source."""
+        """The parts of a batch that are computed separately: one, because a batch has one source."""
         return [batch]
 
     @cached_property
@@ -79,9 +81,9 @@ class JointPlan:
         return np.concatenate([self.first.lengths, self.second.lengths])
 
     def largest(self) -> list[np.ndarray]:
-        """The batches of both sources' first epochs, by pairs as long as there are such: memory must suffice for these.
+        """The batches of both sources' first epochs, for choosing the part that needs most memory.
 
-        What memory is needed for is a part of a batch, and each part is here.
+        They are paired as far as possible; the rest of the longer epoch follows unpaired.
         """
         nothing = np.zeros(0, dtype=np.int64)
         pairs = zip_longest(self.first.largest(), self.second.largest(), fillvalue=nothing)
@@ -95,12 +97,12 @@ class JointPlan:
         ]
 
     def parts(self, batch: np.ndarray) -> list[np.ndarray]:
-        """A batch by its sources, each computed by itself: no example is padded to the longest of the other source."""
+        """The two sources' parts of a batch, computed separately to avoid padding to the other's longest example."""
         of_first = batch < self._before
         return [part for part in (batch[of_first], batch[~of_first]) if len(part)]
 
     def _second_from(self, step: int) -> Iterator[np.ndarray]:
-        """The second's batches from an update on, without end."""
+        """The batches of `second` from an update on, without end."""
         epoch = 0
         while self._begin(epoch + 1) <= step:
             epoch += 1
@@ -141,17 +143,17 @@ class RampedPlan:
 
     @cached_property
     def lengths(self) -> np.ndarray:
-        """[n] what each example costs in a batch of the largest size."""
+        """The cost of each example in a batch of the largest size [n]."""
         return self._plan(max(size for _, size in self.sizes)).lengths
 
     def largest(self) -> Sequence[np.ndarray]:
-        """The batches of a first epoch that has the largest size throughout: memory must suffice for these."""
+        """The batches of the first epoch at the largest size, for choosing the one that needs most memory."""
         return self._epoch(max(size for _, size in self.sizes), 0)
 
     def epoch(self, epoch: int, first_step: int = 0) -> Sequence[np.ndarray]:
         """The batches of an epoch: arrays of example indices, each example exactly once.
 
-        Where another size begins within the epoch, what is left of it is composed anew.
+        When the size changes within the epoch, the remaining examples are batched again.
         """
         begins = [size for step, size in self.sizes if step <= first_step]
         batches: Sequence[np.ndarray] = self._epoch(begins[-1], epoch)
@@ -165,7 +167,7 @@ class RampedPlan:
         return batches
 
     def parts(self, batch: np.ndarray) -> list[np.ndarray]:
-        """What of a batch is computed at once, where memory sets no limit: all of it."""
+        """The parts of a batch that are computed separately: one."""
         return [batch]
 
     def _epoch(self, size: int, epoch: int) -> Batches:

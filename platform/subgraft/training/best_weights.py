@@ -9,13 +9,13 @@ from subgraft.config.training import SelectName
 
 
 class Selection(NamedTuple):
-    """A dev score by its name, and whether the best weights are those that have the least of it."""
+    """The dev score that selects the best weights. least: whether lower is better."""
 
     score: str
     least: bool = False
 
     def worth(self, scores: Mapping[str, float]) -> float:
-        """The higher, the better."""
+        """The score as a number that is better if it is higher."""
         score = float(scores[self.score])
         return -score if self.least else score
 

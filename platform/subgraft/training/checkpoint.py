@@ -1,7 +1,8 @@
-"""Checkpoints that survive a kill: written beside, synced, renamed; verified on reading, the bad ones set aside.
+"""Crash-safe checkpoints: written to a temporary directory, synced, renamed, and verified when read.
 
-A checkpoint is one file of tensors, or one for each worker where each has its own part of them (`checkpoint_shards`).
-Its state.json is written last, and one rename of the directory makes both a checkpoint.
+A checkpoint has one file of tensors, or one per worker if the state is sharded (`checkpoint_shards`). state.json is
+written last; renaming the directory publishes the checkpoint. A damaged one is renamed, and the previous
+one is used.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _BEGUN = ".writing-"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Tensors by name and a JSON state, as they were at `step`. Those of shards are read when they are asked for."""
+    """Tensors by name and a JSON state after `step` updates. Sharded tensors are read on access."""
 
     step: int
     tensors: Mapping[str, Tensor]
@@ -41,9 +42,9 @@ class Checkpoint:
 
 
 class Checkpoints:
-    """The last checkpoints of one training, in one directory; the newest good one is what a rerun starts from.
+    """The last checkpoints of one training, in one directory; a rerun resumes from the newest valid one.
 
-    Whatever writes raises OperationalError where it cannot, as on a full disk.
+    Methods that write raise OperationalError if they fail, for example on a full disk.
     """
 
     def __init__(self, directory: Path, warn: Callable[[str], None] = print, keep: int = 2) -> None:
@@ -58,7 +59,7 @@ class Checkpoints:
         return str(self._directory)
 
     def save(self, step: int, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
-        """Publish a checkpoint of one file; until the rename it does not exist."""
+        """Write and publish a checkpoint with one file of tensors."""
         if self._final(step).exists():
             return
         begun = self._begun(step)
@@ -72,9 +73,14 @@ class Checkpoints:
     def save_shard(
         self, step: int, tensors: Mapping[str, Tensor], parts: Mapping[str, TensorSlice], rank: int, world: int
     ) -> None:
-        """Write what this worker has of a checkpoint, of which `publish` makes one. Tensors without a part are whole.
+        """Write this worker's shard of a checkpoint, which `publish` completes.
 
-        parts: where the tensors of others belong.  rank, world: whose shard it is, and how many there are to be.
+        Args:
+            step: number of updates.
+            tensors: this worker's tensors; flat slices where `parts` names them, else complete.
+            parts: the slice of the complete tensor that each flat tensor holds.
+            rank: this worker.
+            world: number of workers, and so of shards.
         """
         if self._final(step).exists():
             return
@@ -88,7 +94,7 @@ class Checkpoints:
                 sync(begun)
 
     def publish(self, step: int, state: Mapping[str, Any], world: int) -> None:
-        """Make a checkpoint of the shards of `world` workers, all of which are written; one worker does."""
+        """Publish the checkpoint after all `world` workers have written their shards. Called by one worker."""
         if self._final(step).exists():
             return
         with self._told(step), _undone(self._begun(step)):
@@ -96,7 +102,7 @@ class Checkpoints:
             self._publish(step, {"step": step, **state}, {"world": world, "shards": [asdict(each) for each in shards]})
 
     def latest(self) -> Checkpoint | None:
-        """The newest checkpoint that verifies; those that do not are moved aside and named in one line each."""
+        """The newest valid checkpoint. Damaged ones are renamed, with a warning each."""
         for directory in reversed(self._published()):
             try:
                 return _read(directory)
@@ -110,11 +116,11 @@ class Checkpoints:
         return None
 
     def clear(self) -> None:
-        """Remove everything: the training's result is published elsewhere."""
+        """Remove all checkpoints, after the result of the training was published elsewhere."""
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def _publish(self, step: int, state: Mapping[str, Any], files: Mapping[str, Any]) -> None:
-        """files: what state.json says of those that hold the tensors."""
+        """Write state.json, which describes the files of tensors, and rename the directory."""
         begun = self._begun(step)
         _save_state(begun, {"state": state, **files})
         begun.rename(self._final(step))

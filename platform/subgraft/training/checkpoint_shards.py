@@ -1,4 +1,4 @@
-"""A checkpoint of several files: each worker's part of the state, and what is said of all of them in one index."""
+"""Sharded checkpoints: one file for each worker's part of the state, and one index."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from subgraft.training.tensor_shards import TensorSlice
 
 @dataclass(frozen=True)
 class Shard:
-    """A file, its SHA-256 and size in bytes, and which part of which tensor is in it."""
+    """A file with its SHA-256, its size in bytes, and the slice of each tensor that it holds."""
 
     file: str
     sha256: str
@@ -39,7 +39,7 @@ class Shard:
         return cls(given["file"], given["sha256"], given["size"], parts)
 
     def verify(self, directory: Path) -> None:
-        """Raises ValueError where the file is not as described."""
+        """Raises ValueError if the file does not match its size and digest."""
         file = directory / self.file
         if Path(self.file).name != self.file:
             raise ValueError(f"{self.file} is not a file of this checkpoint")
@@ -52,7 +52,7 @@ def shard_name(rank: int, world: int) -> str:
 
 
 def describe(directory: Path, rank: int, world: int, parts: Mapping[str, TensorSlice]) -> None:
-    """Write beside a finished shard what the index is to say of it."""
+    """Write the index entry of a complete shard to a JSON file next to it."""
     file = directory / shard_name(rank, world)
     beside = file.with_suffix(".json")
     beside.write_text(json.dumps(asdict(Shard.described(file, parts))))
@@ -60,7 +60,7 @@ def describe(directory: Path, rank: int, world: int, parts: Mapping[str, TensorS
 
 
 def collect(directory: Path, world: int) -> list[Shard]:
-    """What the workers have described; whatever else lies in the directory is of a write that was killed, and goes."""
+    """Read the workers' index entries and delete all other files, which interrupted writes have left."""
     shards, described = [], []
     for rank in range(world):
         beside = (directory / shard_name(rank, world)).with_suffix(".json")
@@ -74,10 +74,10 @@ def collect(directory: Path, world: int) -> list[Shard]:
 
 
 class ShardedTensors(Mapping[str, Tensor]):
-    """Whole tensors, each read from all shards when it is asked for: only one of them need be in memory."""
+    """Complete tensors, each read from all shards on access, so that one at a time is in memory."""
 
     def __init__(self, directory: Path, shards: Sequence[Shard]) -> None:
-        """Raises ValueError where a shard is damaged, or they do not make up every tensor exactly once."""
+        """Raises ValueError if a shard is damaged or the slices do not cover every tensor exactly once."""
         self._files: dict[str, Any] = {}
         self._pieces: dict[str, list[tuple[str, TensorSlice]]] = {}
         for shard in shards:

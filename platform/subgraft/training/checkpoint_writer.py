@@ -1,7 +1,8 @@
-"""When a training's checkpoints are written, and by whom: while it waits, or in a thread from a copy as it goes on.
+"""Schedules the checkpoints of a training and writes them, synchronously or in a thread from a copy.
 
-Several workers act in step: all take a copy after the same update, and only when each has written what it has is one
-of them to publish the whole. That they agree on with sums that they make after an update anyway.
+All workers copy their state after the same update. When each has written its shard, the first worker publishes the
+checkpoint. They agree on this by all-reduced flags after an update; the threads themselves never communicate, because
+collectives of two threads could run in a different order on each worker.
 """
 
 from __future__ import annotations
@@ -27,10 +28,13 @@ _TOLD = 400
 
 
 class CheckpointWriter:
-    """Writes checkpoints of a training, one at a time. As a context, its clock runs, and nothing is left being written.
+    """Writes checkpoints of a training, one at a time. Leaving the context waits for the last one.
 
-    seconds: how often one is due.  background: whether they are written from a copy, in the memory of the machine,
-    while training goes on.
+    Args:
+        checkpoints: the directory that is written to.
+        engine: holds the state and the worker's rank.
+        seconds: interval between two checkpoints.
+        background: copy the state to main memory and write it in a thread while training continues.
     """
 
     def __init__(self, checkpoints: Checkpoints, engine: Engine, seconds: float, background: bool) -> None:
@@ -50,15 +54,15 @@ class CheckpointWriter:
         self._join()
 
     def reserve(self, tensors: Mapping[str, Tensor], parts: Mapping[str, TensorSlice]) -> None:
-        """Take the memory that copies of these will need, so that it shows at the start whether there is enough."""
+        """Allocate the memory for background copies, so that a lack of memory is noticed at the start."""
         if self._background and self._writes(parts):
             self._copied(tensors)
 
     def due(self, force: bool) -> bool:
-        """Whether the state after this update is to be written, on which all workers agree.
+        """Whether all workers write the state after this update.
 
-        Where the one before is still being written, it is put off, or waited for if it is forced. Raises
-        OperationalError on every worker where the one before could not be written on one.
+        While the previous checkpoint is being written, a new one is postponed; with `force` it is waited for. Raises
+        OperationalError on every worker if any of them failed to write the previous one.
         """
         late = time.monotonic() - self._saved_at >= self._seconds
         busy = self._thread is not None and self._thread.is_alive()
@@ -94,7 +98,7 @@ class CheckpointWriter:
             self.finish()
 
     def finish(self) -> None:
-        """Wait until the last one is there. Raises OperationalError on every worker where it could not be written."""
+        """Wait for the last checkpoint. Raises OperationalError on every worker if any failed to write it."""
         self._join()
         if not self._sums(failed=self._error is not None)["failed"]:
             publish, self._publish = self._publish, None
@@ -138,7 +142,7 @@ class CheckpointWriter:
         return sum_over_workers({name: float(value) for name, value in values.items()}, list(values), self._engine)
 
     def _failure(self) -> Exception:
-        """What could not be done, said by the first worker that has anything to say."""
+        """The error of this worker, or else the message of the first worker that failed."""
         own = "" if self._error is None else getattr(self._error, "what", str(self._error))
         told = _first_told(own, self._engine)
         return self._error or OperationalError(told, where=self._checkpoints.place, hint=ROOM)

@@ -1,8 +1,8 @@
-"""DeepSpeed (ZeRO 0 to 3) under the training loop; the only file that imports it.
+"""The DeepSpeed engine (ZeRO 0 to 3); the only file that imports DeepSpeed.
 
-Its state has the names of the plain engine's. Under ZeRO 1 to 3 each worker has the part of every tensor that its
-optimizer steps on, and no more is gathered or copied for a checkpoint; whole tensors are what it is loaded from. So a
-training may go on under another ZeRO stage, another number of workers, or none of DeepSpeed at all.
+Its state has the same names as the plain engine's. Under ZeRO 1 to 3 each worker saves the slices that its optimizer
+updates, without gathering, and loads its slices from complete tensors. So a training can resume under another ZeRO
+stage, on another number of workers, or with the plain engine.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ deepspeed.ops.__dict__["__compatible_ops__"] = {}
 
 
 class DeepSpeedEngine:
-    """DeepSpeed's engine behind the loop's protocol; the loop itself composes micro-batches and normalises losses."""
+    """DeepSpeed's engine with the loop's protocol; the loop composes micro-batches and normalises losses."""
 
     def __init__(
         self,
@@ -121,11 +121,11 @@ class DeepSpeedEngine:
 
     @property
     def _splits(self) -> bool:
-        """Whether each worker steps on another part of the parameters."""
+        """Whether each worker updates its own slices of the parameters."""
         return self._stage > 0 and self.world > 1
 
     def _part(self, parameter: nn.Parameter) -> TensorSlice:
-        """What of a parameter this worker steps on; DeepSpeed pads what does not go into equal parts."""
+        """The slice of a parameter that this worker updates; DeepSpeed pads unequal slices."""
         shape, count = tuple(getattr(parameter, "ds_shape", parameter.shape)), _numel(parameter)
         if self._stage == 0:
             return TensorSlice(0, count, shape)
@@ -168,7 +168,7 @@ class DeepSpeedEngine:
         return getattr(self._optimizer, "optimizer", self._optimizer)
 
     def _make_moments(self) -> None:
-        """Give a fresh optimizer the state that its first step would make, so that it can be loaded."""
+        """Create the optimizer state that the first step would create, so that it can be loaded."""
         if self._has_moments:
             return
         for partition in self._partitions():
@@ -179,7 +179,7 @@ class DeepSpeedEngine:
         self._has_moments = True
 
     def _partitions(self) -> Sequence[Tensor]:
-        """The tensors that the optimizer steps on: whole parameters, or this worker's share of all of them."""
+        """The tensors that the optimizer updates: complete parameters, or this worker's slices."""
         if self._stage == 0:
             return list(self._named.values())
         name = "fp32_partitioned_groups_flat" if self._stage == 3 else "single_partition_of_fp32_groups"
@@ -192,7 +192,7 @@ class DeepSpeedEngine:
 
 
 def _numel(parameter: nn.Parameter) -> int:
-    """Of the whole one."""
+    """The number of elements of the complete parameter."""
     return int(getattr(parameter, "ds_numel", parameter.numel()))
 
 

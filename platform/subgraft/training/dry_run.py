@@ -1,4 +1,4 @@
-"""The batch of a training that takes most memory, tried before anything else, and what helps where it does not fit."""
+"""Tests the batch that needs most memory before training, and suggests settings if it does not fit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TRIED_TO_ALLOCATE = re.compile(r"tried to allocate ([\d.]+) ?(\w+)", re.IGNOREC
 
 
 def most_demanding(batches: Iterable[np.ndarray], lengths: np.ndarray, count: int) -> list[np.ndarray]:
-    """The batches, as example indices, that promise to take most memory by the examples' lengths; the first first."""
+    """The `count` batches (example indices) that should need most memory by their lengths, in descending order."""
 
     def cost(indices: np.ndarray) -> int:
         longest = int(lengths[indices].max())
@@ -34,11 +34,16 @@ def most_demanding(batches: Iterable[np.ndarray], lengths: np.ndarray, count: in
 def explain_out_of_memory(
     group: str, settings: TrainingSettings, runtime: Runtime, device: torch.device, shape: tuple[int, int] | None = None
 ) -> Iterator[None]:
-    """Raise an OperationalError where memory runs out: where, how much was wanted, and which settings help.
+    """Raise an OperationalError when memory runs out, with the amount requested and the settings that help.
 
-    It is no mistake of the user's: what fits is a matter of the machine and of what else runs there, and with more
-    memory the same command carries on. group: what the settings are called in a configuration. shape: of the batch
-    that is tried, sentences and tokens; None where no batch is yet.
+    It is not a UserError: with more memory the same command succeeds.
+
+    Args:
+        group: name of the training settings in a configuration.
+        settings: the training settings.
+        runtime: the runtime settings.
+        device: the device that runs out of memory.
+        shape: sentences and tokens of the tested batch; None before any batch.
     """
     try:
         yield
@@ -55,7 +60,7 @@ def explain_out_of_memory(
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether memory ran out: a GPU's, or the machine's, of which PyTorch and oneDNN tell in a message alone."""
+    """Whether memory ran out on the GPU or the machine; PyTorch and oneDNN report the latter in the message only."""
     told = str(error)
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(line in told for line in _OUT_OF_MEMORY)
 
@@ -84,7 +89,7 @@ def what_helps(
 
 
 def _amounts(error: BaseException, device: torch.device) -> str:
-    """What was wanted and what was there, as far as that is known."""
+    """The memory requested and available, as far as it is known."""
     wanted = _TRIED_TO_ALLOCATE.search(str(error))
     told = ""
     if wanted and wanted[2].lower() == "bytes":

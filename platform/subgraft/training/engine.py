@@ -1,4 +1,4 @@
-"""What runs under the training loop: plain PyTorch here, DeepSpeed in `deepspeed_engine`, one protocol for both."""
+"""Engines of the training loop: their protocol, and plain PyTorch; DeepSpeed is in `deepspeed_engine`."""
 
 from __future__ import annotations
 
@@ -22,57 +22,60 @@ from subgraft.training.tensor_shards import TensorSlice
 
 
 class Batch(Protocol):
-    """A batch knows how many items each of its losses counts, before anything is computed."""
+    """A batch. `counts`: the number of items of each loss, known before it is computed."""
 
     @property
     def counts(self) -> Mapping[str, int]: ...
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Sentences, and tokens of the longest, on whichever side; that is what memory is needed for."""
+        """Sentences, and tokens of the longest one on either side; they determine the memory needed."""
         ...
 
     def to(self, device: torch.device | str) -> Batch: ...
 
 
 class Engine(Protocol):
-    """Gradients and optimizer steps on one worker of `world`. State is engine-independent: names are parameters'."""
+    """Gradients and optimizer steps on one of `world` workers. Names in its state do not depend on the engine."""
 
     rank: int
     world: int
     device: torch.device
 
     def accumulate(self, batch: Batch, scale: Mapping[str, float], last: bool) -> dict[str, float]:
-        """Add the gradient of the sum of scale x loss of one micro-batch; returns its sums."""
+        """Add the gradient of sum(scale x loss) of one micro-batch; returns the sum of each loss.
+
+        last: whether it is the last micro-batch before the optimizer step.
+        """
         ...
 
     def step(self, learning_rate: float) -> None: ...
 
     def dry_run(self, batch: Batch, losses: Sequence[str], times: int) -> None:
-        """Before the first step, hold for once all that a step holds: optimizer state, gradients, activations.
+        """Before the first step, allocate all that a step needs: optimizer state, gradients, activations.
 
-        times: how often gradients of a batch are added up. Nothing changes that a step would feel.
+        It does not change the result of the training. times: how often gradients of the batch are accumulated.
         """
         ...
 
     def state(self) -> dict[str, Tensor]:
-        """Trainable parameters and optimizer state (`exp_avg.NAME` and so on), as the next step changes them in place.
+        """Trainable parameters and optimizer state (`exp_avg.NAME` etc.); the next step changes them in place.
 
-        `updates.NAME`: of a parameter that had fewer updates than there were steps. Where `part` says so, tensors are
-        flat, and of every one each worker has another part.
+        `updates.NAME` counts the updates of a parameter that had fewer than the training had steps. Tensors for which
+        `part` returns a slice are flat and hold this worker's slice.
         """
         ...
 
     def part(self, name: str) -> TensorSlice | None:
-        """Which part of a tensor of the state this worker has; None where every worker has the whole one."""
+        """The slice of a state tensor that this worker holds; None if every worker holds the complete tensor."""
         ...
 
     def load_state(self, tensors: Mapping[str, Tensor], steps: int) -> None:
-        """tensors: whole ones, of any engine's state; all workers ask for them by the same names in the same order."""
+        """Load complete tensors of any engine's state. All workers access the same names in the same order."""
         ...
 
     def whole(self) -> AbstractContextManager[None]:
-        """While open, the module's parameters are whole on every worker."""
+        """Context in which every worker has the module's complete parameters."""
         ...
 
 
@@ -96,14 +99,19 @@ def sum_over_workers(values: Mapping[str, float], names: Sequence[str], engine: 
 
 
 def recompute_activations(model: nn.Module) -> None:
-    """Let a transformers model drop its layers' activations and compute them again in the backward pass."""
+    """Activation checkpointing: drop the layers' activations and recompute them in the backward pass."""
     model.gradient_checkpointing_enable({"use_reentrant": False})  # type: ignore[operator]
 
 
 class PlainEngine:
-    """PyTorch with optional bf16 autocast; with several workers, gradients are summed over them.
+    """PyTorch with optional bf16 autocast; gradients are summed over workers.
 
-    rates: what is not trained at the whole learning rate.  row_updates: rows that follow the optimizer in part.
+    Args:
+        module: maps a batch to named sums of losses.
+        settings: the training settings.
+        device: where the module is.
+        rates: learning rates of parameter groups.
+        row_updates: regularised rows, see `row_regularization`.
     """
 
     def __init__(
@@ -170,7 +178,7 @@ class PlainEngine:
         return tensors | self._fewer_updates()
 
     def _fewer_updates(self) -> dict[str, Tensor]:
-        """How many updates those parameters had that had fewer than others, since not every batch used them."""
+        """The number of updates of parameters that had fewer than others, because not every batch used them."""
         state = self._optimizer.state
         updates = {name: state[parameter]["step"] for name, parameter in self._named.items() if parameter in state}
         most = max((float(count) for count in updates.values()), default=0.0)

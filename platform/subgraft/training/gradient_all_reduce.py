@@ -1,7 +1,8 @@
-"""Gradients summed over workers, in buckets that travel while the backward pass computes others (Li et al., VLDB 2020).
+"""Sums gradients over workers in buckets, overlapped with the backward pass (Li et al., VLDB 2020).
 
-PyTorch's DistributedDataParallel does this for means over workers, and of a module that it wraps. Here losses are
-normalised by global counts, so that gradients are to be added, and what no worker has used is to have no gradient.
+PyTorch's DistributedDataParallel averages gradients and wraps the module. Here losses are normalised by global counts,
+so gradients are summed, and parameters that no worker has used keep no gradient (else Adam and weight decay would
+change them).
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ BUCKET_BYTES = 25 << 20
 
 @dataclass(eq=False)
 class _Bucket:
-    """Parameters of one type whose gradients travel together.  missing: how many of them are not ready."""
+    """Parameters of one dtype whose gradients are sent together; `missing` of them are not ready yet."""
 
     parameters: list[nn.Parameter] = field(default_factory=list)
     missing: int = 0
 
     def send(self) -> dist.Work:
-        """Put the gradients into one array, where they stay, and begin to add up the arrays of all workers."""
+        """Move the gradients into one flat tensor, where they stay, and start to sum it over all workers."""
         pieces = [torch.zeros_like(p) if p.grad is None else p.grad for p in self.parameters]
         flat = torch.cat([piece.reshape(-1) for piece in pieces])
         parts = torch.split(flat, [p.numel() for p in self.parameters])
@@ -37,7 +38,7 @@ class _Bucket:
 
 
 class GradientAllReduce:
-    """Of the trained parameters of a module, the same in the same order on every worker."""
+    """Sums the gradients of the trained parameters, which must have the same order on every worker."""
 
     def __init__(self, parameters: Sequence[nn.Parameter]) -> None:
         self._parameters = list(parameters)
@@ -52,7 +53,7 @@ class GradientAllReduce:
 
     @contextmanager
     def sending(self) -> Iterator[None]:
-        """Around the last backward pass before a step: what is ready is sent, and in the end everything is."""
+        """Context of the last backward pass before a step: sends each bucket as soon as it is ready."""
         self._used = {parameter for parameter in self._parameters if parameter.grad is not None}
         for bucket in self._buckets:
             bucket.missing = len(bucket.parameters)
@@ -66,7 +67,7 @@ class GradientAllReduce:
         self._on_the_way.append(dist.all_reduce(self._flags, op=dist.ReduceOp.MAX, async_op=True))
 
     def wait(self) -> None:
-        """Until the sums are there. Parameters that no worker used get no gradient at all, as on one worker."""
+        """Wait for the sums. Parameters that no worker used get no gradient, as on one worker."""
         for work in self._on_the_way:
             work.wait()
         self._on_the_way.clear()
@@ -75,7 +76,7 @@ class GradientAllReduce:
                 parameter.grad = None
 
     def _ready(self, parameter: Tensor) -> None:
-        """Called by the backward pass when a gradient is whole; buckets leave in their order on every worker."""
+        """Hook for a complete gradient. Buckets are sent in the same order on every worker."""
         if self._sent == len(self._buckets):
             return
         assert isinstance(parameter, nn.Parameter)
@@ -90,7 +91,7 @@ class GradientAllReduce:
 
 
 def _buckets(parameters: Sequence[nn.Parameter]) -> list[_Bucket]:
-    """The last parameters come first: the backward pass begins with them."""
+    """Buckets from the last parameters to the first, the order of the backward pass."""
     buckets: list[_Bucket] = []
     room = 0
     for parameter in reversed(parameters):

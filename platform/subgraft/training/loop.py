@@ -1,7 +1,7 @@
-"""The one training loop: pretraining, generator training and finetuning are all batches and named losses to it.
+"""The training loop of pretraining, generator training and finetuning alike: it sees batches and named losses.
 
-Every source of randomness is a function of (seed, step) or (seed, epoch), so a checkpoint is parameters, optimizer
-state and two counters, and a resumed training is the uninterrupted one, bit for bit on the same machine.
+All randomness is a function of (seed, step) or (seed, epoch). So a checkpoint consists of parameters, optimizer state
+and counters, and a resumed training equals the uninterrupted one, to the bit on the same machine.
 """
 
 from __future__ import annotations
@@ -42,11 +42,14 @@ _BEST, _PREPARATION = "best.", "preparation."
 
 @dataclass(frozen=True)
 class Hooks:
-    """What a training reports to its caller and asks of it; all optional.
+    """Optional callbacks of a training.
 
-    evaluate: named dev scores of the module as it stands.  select: which of them picks the best weights.
-    before_update(step): before the update that comes after `step` others.  metrics(step, values) and progress(done,
-    total, what, now) are for records and people.
+    Attributes:
+        evaluate: returns named dev scores of the current module.
+        select: the dev score that selects the best weights.
+        before_update: called with the number of finished updates before each update.
+        metrics: called with (step, values), for records.
+        progress: called with (done, total, unit, current values), for display.
     """
 
     evaluate: Callable[[], dict[str, float]] | None = None
@@ -76,9 +79,23 @@ class Trainer:
         preparation: Preparation | None = None,
         batch_files: BatchFiles | None = None,
     ) -> None:
-        """background: checkpoints are written while training goes on.  width: of the model's hidden states, for a
-        schedule that goes by it.  preparation: of batches, where they are not computed as the data has them.
-        batch_files: where all workers find the batches of many examples."""
+        """Prepare a training; `run` starts or resumes it.
+
+        Args:
+            module: maps a batch to named sums of losses.
+            weights: the weight of each loss; losses of weight zero are left out.
+            data: examples and their lengths.
+            settings: the training settings.
+            engine: computes gradients and optimizer steps.
+            checkpoints: where the training is saved to and resumed from.
+            seed: the seed of batches and dropout.
+            checkpoint_seconds: interval between checkpoints.
+            background: write checkpoints in a thread while training continues.
+            hooks: callbacks.
+            width: width of the model's hidden states, if the schedule needs it.
+            preparation: rewrites batches before they are computed, for example to sample targets.
+            batch_files: keeps the batches of large data sets on disk, shared by the workers.
+        """
         self._module = module
         self._weights = {name: weight for name, weight in weights.items() if weight}
         self._data = data
@@ -95,7 +112,7 @@ class Trainer:
         self._progress = Progress()
 
     def largest_batch(self) -> Batch:
-        """This worker's part of the micro-batch that takes most memory in the first epoch; later ones have others."""
+        """This worker's share of the micro-batch of the first epoch that needs most memory."""
         engine, lengths = self._engine, self._plan.lengths
         parts = (part for batch in self._plan.largest() for part in self._micro_batches(batch))
         candidates = most_demanding(parts, lengths, CANDIDATES)
@@ -105,7 +122,7 @@ class Trainer:
         return self._data.batch(share if len(share) else candidates[largest][:1], 0)
 
     def dry_run(self, batch: Batch) -> None:
-        """A dry batch: whether memory suffices shows now, not hours later. Nothing changes, randomness included."""
+        """Run one batch without an update, to test the memory. Neither weights nor random state change."""
         device = self._engine.device
         self._module.train()
         with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
@@ -115,7 +132,7 @@ class Trainer:
         self._writer.reserve(state, self._parts(state))
 
     def run(self) -> Outcome:
-        """Train from the last good checkpoint, or from the start, to the end; leaves the best weights in the module."""
+        """Train to the end, from the last valid checkpoint if there is one; leaves the best weights in the module."""
         self._restore(self._checkpoints.latest())
         progress = self._progress
         if progress.step == 0 and not progress.curve:
@@ -150,7 +167,7 @@ class Trainer:
         progress.epoch, progress.position = progress.epoch + 1, 0
 
     def _update(self, indices: np.ndarray, epoch: int) -> dict[str, float]:
-        """One optimizer step on one global batch; returns each loss's mean over its items."""
+        """One optimizer step on one global batch; returns the mean of each loss over its items."""
         settings, engine = self._settings, self._engine
         self._hooks.before_update(self._progress.step)
         self._look_ahead()
@@ -179,7 +196,7 @@ class Trainer:
         return {name: sums.get(name, 0.0) / counts[name] for name in names if counts.get(name)}
 
     def _look_ahead(self) -> None:
-        """Show the preparation what is coming, where the step is one at which it looks."""
+        """Show the upcoming batches to the preparation, every `preparation.every` steps."""
         preparation, progress = self._preparation, self._progress
         if preparation is None or preparation.every is None or progress.step % preparation.every:
             return
@@ -216,7 +233,7 @@ class Trainer:
         return settings.epochs is not None and done
 
     def _stops(self) -> bool:
-        """Whether it has come to its early end."""
+        """Whether the training has reached `stop_after`."""
         return self._settings.stop_after is not None and self._progress.step >= self._settings.stop_after
 
     def _total_steps(self, per_epoch: int) -> int:
@@ -237,7 +254,7 @@ class Trainer:
         self._hooks.metrics(step, {**{f"train_{name}": v for name, v in means.items()}, "learning_rate": rate, **told})
 
     def _evaluate(self, epoch: float) -> None:
-        """Score the module as it stands; every worker does, so that all take the same decision."""
+        """Score the current module on every worker, so that all take the same decision."""
         if self._hooks.evaluate is None:
             return
         progress = self._progress
@@ -276,7 +293,7 @@ class Trainer:
         self._writer.write(self._progress.step, tensors, best, parts, asdict(self._progress))
 
     def _parts(self, names: Iterable[str]) -> dict[str, TensorSlice]:
-        """Which parts this worker has of what no worker has all of."""
+        """This worker's slices of the tensors that are divided among the workers."""
         found = ((name, self._engine.part(name.removeprefix(_BEST))) for name in names)
         return {name: part for name, part in found if part is not None}
 

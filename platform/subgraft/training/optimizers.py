@@ -1,4 +1,4 @@
-"""Optimizers by name, the same under plain PyTorch and under DeepSpeed."""
+"""Optimizers and learning-rate schedules by name, the same for both engines."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ from subgraft.config.training import OptimizerName, ScheduleName, TrainingSettin
 
 @dataclass(frozen=True)
 class OptimizerKind:
-    """A class of torch.optim.  moments: what it keeps of each parameter, by the names in its state.
+    """An optimizer.
 
-    can_fuse: whether it has a kernel that updates everything at once.
+    Attributes:
+        of_torch: its class in torch.optim.
+        moments: names of its state tensors of each parameter.
+        can_fuse: whether it has a fused kernel.
     """
 
     of_torch: type[torch.optim.Optimizer]
@@ -37,7 +40,7 @@ OPTIMIZERS: Mapping[OptimizerName, OptimizerKind] = {
 
 
 def optimizer_arguments(settings: TrainingSettings) -> dict[str, Any]:
-    """What the optimizer is made with, beside its parameters."""
+    """The optimizer's arguments, except the parameters."""
     return {
         "lr": settings.learning_rate,
         "betas": (settings.adam_beta1, settings.adam_beta2),
@@ -47,7 +50,7 @@ def optimizer_arguments(settings: TrainingSettings) -> dict[str, Any]:
 
 
 def make_optimizer(settings: TrainingSettings, groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
-    """The settings' optimizer of these parameter groups."""
+    """The configured optimizer for these parameter groups."""
     kind = OPTIMIZERS[settings.optimizer]
     fused: dict[str, Any] = {"fused": True} if kind.can_fuse else {}
     return kind.of_torch(groups, **optimizer_arguments(settings), **fused)
@@ -60,10 +63,7 @@ def make_optimizer(settings: TrainingSettings, groups: list[dict[str, Any]]) -> 
 
 @dataclass(frozen=True)
 class Horizon:
-    """What a schedule may go by. total: planned steps of the training.  width: of the model's hidden states.
-
-    Both are 0 where the schedule does not need them.
-    """
+    """Inputs of a schedule. total: planned steps.  width: of the hidden states.  0 if the schedule needs none."""
 
     warmup: int
     total: int = 0
@@ -72,7 +72,7 @@ class Horizon:
 
 @dataclass(frozen=True)
 class Schedule:
-    """factor: of the settings' learning_rate at a step."""
+    """A schedule. factor: maps a step to a multiple of the setting `learning_rate`."""
 
     factor: Callable[[int, Horizon], float]
     needs_total: bool = False
@@ -122,5 +122,5 @@ SCHEDULES: Mapping[ScheduleName, Schedule] = {
 
 
 def learning_rate(settings: TrainingSettings, step: int, horizon: Horizon) -> float:
-    """The learning rate of a step, which counts from 1."""
+    """The learning rate of a step, counted from 1."""
     return settings.learning_rate * SCHEDULES[settings.schedule].factor(step, horizon)

@@ -1,4 +1,4 @@
-"""Which parameters are trained at which share of the learning rate: tables of their own rate, layers by their depth."""
+"""Parameter groups of an optimizer: embeddings with their own learning rate, and layer-wise decay of the others."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class ParameterRates:
         return cls(tables, None if rate is None else rate / settings.learning_rate, decay)
 
     def freeze(self) -> None:
-        """Take tables whose rate is zero out of the training: no gradient, and nothing of them in an optimizer."""
+        """Freeze the embeddings if their learning rate is zero: no gradient, no optimizer state."""
         if self.of_tables == 0:
             for table in self.tables:
                 table.requires_grad_(False)
 
     def groups(self, module: nn.Module) -> list[dict[str, Any]]:
-        """What is trained, in groups for an optimizer; `factor` is each group's share of the learning rate."""
+        """The trained parameters in groups for an optimizer; `factor` multiplies the learning rate of a group."""
         own = {id(table) for table in self.tables} if self.of_tables is not None else set()
         trained = {name: parameter for name, parameter in module.named_parameters() if parameter.requires_grad}
         layers = Layers.of(name for name, _ in module.named_parameters())
@@ -60,10 +60,10 @@ class ParameterRates:
 
 @dataclass(frozen=True)
 class Layers:
-    """The stacks of layers in a model, by what their parameters' names begin with, with the number of their layers.
+    """The stacks of layers in a model: the prefix of their parameters' names, and their number of layers.
 
-    Encoder and decoder are a stack each: both have a top layer, which learns at the whole rate (Yang et al. 2019,
-    XLNet, appendix A.4: layer m of M at α^(M-m)).
+    Encoder and decoder are a stack each, and the top layer of each has the full learning rate (Yang et al. 2019, XLNet,
+    appendix A.4: layer m of M has α^(M-m)).
     """
 
     stacks: Mapping[str, int]
@@ -77,10 +77,10 @@ class Layers:
         return cls(stacks)
 
     def below_top(self, name: str) -> int:
-        """How many layers lie between a parameter and the top of its stack, embeddings below all of them.
+        """The number of layers between a parameter and the top of its stack.
 
-        What is neither in a layer nor an embedding is above the layers, and counts as the top. An embedding that
-        stacks share lies below the deepest.
+        Embeddings lie below all layers, those that stacks share below the deeper one. Other parameters outside the
+        layers, such as heads, count as the top.
         """
         if found := _LAYER.match(name):
             return self.stacks[found[1]] - 1 - int(found[2])
@@ -91,7 +91,7 @@ class Layers:
 
 
 def _shared_parts(name: str, stack: str) -> int:
-    """How many parts of two dotted names agree before they part."""
+    """The number of leading parts that two dotted names share."""
     count = 0
     for one, other in zip(name.split("."), stack.split("."), strict=False):
         if one != other:

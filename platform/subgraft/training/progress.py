@@ -1,4 +1,4 @@
-"""The progress of a training, its hooks on the way, and its outcome."""
+"""The progress of a training, the selection of its best weights, its result, and the hook that prepares batches."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """What is known of a training after `step` updates; epoch is fractional, seconds are of training alone."""
+    """Scores after `step` updates. epoch: may be fractional.  seconds: of training, without evaluation."""
 
     step: int
     epoch: float
@@ -24,7 +24,7 @@ class CurvePoint:
 
 @dataclass
 class Progress:
-    """Where a training stands: all that a checkpoint holds beside tensors."""
+    """The state of a training, except its tensors: what a checkpoint's JSON holds."""
 
     step: int = 0
     epoch: int = 0
@@ -43,10 +43,16 @@ class Progress:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A finished training: the curve, the step of the weights the module now has, and seconds of training.
+    """The result of a training.
 
-    trained_parameters: how many numbers were trained.  precision: what `auto` came to; None where it was given.
-    products: the library of its products, where PyTorch would have chosen another.
+    Attributes:
+        curve: dev scores over the training.
+        steps: number of updates.
+        best_step: the step whose weights the module has.
+        seconds: of training, without evaluation.
+        trained_parameters: number of trained elements.
+        precision: the precision that `auto` selected; None if it was configured.
+        products: the library of matrix products, if it is not PyTorch's default.
     """
 
     curve: tuple[CurvePoint, ...]
@@ -62,25 +68,25 @@ class Outcome:
 
 
 class Preparation(Protocol):
-    """All workers call all of this in step, with their own shares of the same batches.
+    """Look-ahead hook that rewrites batches before they are computed, for example to sample their targets.
 
-    every: how many updates it looks ahead, and how often it does: before each update that comes after a multiple of so
-    many, so that when it does is a function of the step. None where it never does. What it has seen is its state, which
-    checkpoints keep.
+    All workers call it at the same steps, with their shares of the same batches. Checkpoints include its state.
+
+    every: the hook looks ahead every so many updates, and so many updates far; None: never.
     """
 
     every: int | None
 
     def look_ahead(self, batches: Iterable[Batch], engine: Engine) -> None:
-        """batches: those of the next updates, as far as the training goes."""
+        """Called with the batches of the next `every` updates, up to the end of the training."""
         ...
 
     def prepare(self, batches: Sequence[Batch], step: int, engine: Engine) -> Sequence[Batch]:
-        """The micro-batches of the update that comes after `step` others, as they are computed."""
+        """The micro-batches to compute in the update after `step` others."""
         ...
 
     def measured(self) -> Mapping[str, float]:
-        """What is told of the last update."""
+        """Metrics of the last update."""
         ...
 
     def state(self) -> dict[str, Tensor]: ...

@@ -1,8 +1,8 @@
-"""Rows of a table that follow the optimizer in part, and that are drawn towards where they began.
+"""Regularises single embeddings: scales their updates and pulls them towards their initial values.
 
-Adam divides a gradient by its own size, so a row whose gradient is scaled down moves as far as before. What is scaled
-here is the update, after the optimizer has made it. The pull is decoupled from the gradient, as AdamW's weight decay is
-(Loshchilov and Hutter 2019, algorithm 2), but towards the row's beginning rather than towards zero.
+Adam normalises gradients, so scaling a gradient would not change the update. The update itself is scaled, after the
+optimizer step. The L2 pull is decoupled from the gradient like AdamW's weight decay (Loshchilov and Hutter 2019,
+algorithm 2), but towards the initial embedding instead of zero.
 """
 
 from __future__ import annotations
@@ -15,12 +15,16 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class RowUpdates:
-    """Some rows of one table, for an engine to treat in every step. After the optimizer has taken row E from E to E':
+    """Changes some rows of one parameter after each optimizer step, which has moved a row from E to E':
 
         E <- E + factor (E' - E) + min(1, learning_rate * pull) (start - E)
 
-    table [V, d], or a bias [V]: a parameter.  rows int64 [n].  factor: of every update.  pull fp32 [n].  start [n, d],
-    or [n]: the rows before the first step of all, which a training that is resumed must be given again.
+    Attributes:
+        table: the parameter, embeddings [V, d] or a bias [V].
+        rows: int64 [n], the regularised rows.
+        factor: scale of every update.
+        pull: fp32 [n], strength of the pull towards `start`.
+        start: [n, d] or [n], the rows before the first step; a resumed training must pass the same.
     """
 
     table: Tensor
@@ -31,20 +35,23 @@ class RowUpdates:
 
     @classmethod
     def of(cls, table: Tensor, rows: Tensor, factor: float, pull: Tensor) -> RowUpdates:
-        """Of a table as it is at the start."""
+        """With the current rows of the parameter as `start`."""
         return cls(table, rows, factor, pull, table.detach()[rows].clone())
 
     def to(self, device: torch.device) -> RowUpdates:
-        """With everything but the table, which moves with its model, on a device."""
+        """With all tensors except the parameter, which moves with its model, on a device."""
         return replace(self, rows=self.rows.to(device), pull=self.pull.to(device), start=self.start.to(device))
 
     def before(self) -> Tensor:
-        """The rows as they are, to be handed back after the optimizer's step."""
+        """The current rows; pass them to `apply` after the optimizer step."""
         return self.table.detach()[self.rows]
 
     @torch.no_grad()
     def apply(self, before: Tensor, learning_rate: float) -> None:
-        """After the optimizer's step, at the table's learning rate. Without factor and pull not a bit changes."""
+        """Regularise the update, given the rows before it and the parameter's learning rate.
+
+        With factor 1 and no pull the rows are not changed, to the bit.
+        """
         after = self.before()
         if self.factor != 1.0:
             after = before + self.factor * (after - before)

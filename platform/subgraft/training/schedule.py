@@ -1,4 +1,4 @@
-"""What a training does at which step, as functions of its settings and seed: batches, evaluations, dropout's noise."""
+"""The steps of a training as functions of its settings and seed: batches, evaluations, seeds of dropout."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Data(Protocol):
-    """What is trained on: lengths [n] to compose batches by, and batches of given examples."""
+    """Training data: the cost of each example [n], by which batches are composed, and batches of examples."""
 
     @property
     def lengths(self) -> np.ndarray: ...
@@ -29,7 +29,7 @@ Plan: TypeAlias = RampedPlan | MixedPlan | JointPlan
 
 @runtime_checkable
 class MixedData(Data, Protocol):
-    """Several sources of examples, numbered one after another; a batch is of one of them."""
+    """Several sources of examples, numbered one after another; each batch has one source."""
 
     @property
     def parts(self) -> Sequence[Data]: ...
@@ -40,9 +40,9 @@ class MixedData(Data, Protocol):
 
 @runtime_checkable
 class JointData(Data, Protocol):
-    """Two sources of examples, numbered one after the other; each batch has `second_share` of its size of the second.
+    """Two sources of examples, numbered one after the other; `second` makes up `second_share` of each global batch.
 
-    A batch of examples that `batch` is asked for is of one source.
+    The indices passed to `batch` are of one source.
     """
 
     @property
@@ -58,9 +58,14 @@ class JointData(Data, Protocol):
 def batch_plan(
     lengths: np.ndarray, settings: TrainingSettings, seed: int, share: float = 1.0, files: BatchFiles | None = None
 ) -> RampedPlan:
-    """The batches of a training, epoch by epoch, by the lengths of its examples [n].
+    """The batches of a training, epoch by epoch.
 
-    share: of each batch's size, what these examples have.  files: where lengths and batches of many examples may lie.
+    Args:
+        lengths: cost of each example [n].
+        settings: sizes of batches.
+        seed: the seed of the order.
+        share: the share of each batch that these examples make up.
+        files: keeps costs and batches of large data sets on disk.
     """
     given = [(0, settings.batch_size), *((each.step, each.batch_size) for each in settings.batch_size_schedule)]
     sizes = [(step, max(1, round(share * size))) for step, size in given]
@@ -70,9 +75,9 @@ def batch_plan(
 
 
 def data_plan(data: Data, settings: TrainingSettings, seed: int, files: BatchFiles | None = None) -> Plan:
-    """The batches of a training on some data; of mixed data each is of one part, of joint data of both.
+    """The batches of a training on plain, mixed or joint data.
 
-    files: where those of many examples may lie.
+    files: keeps costs and batches of large data sets on disk.
     """
     if isinstance(data, JointData):
         share, own = data.second_share, int(np.random.SeedSequence([seed, 1]).generate_state(1)[0])
@@ -85,15 +90,15 @@ def data_plan(data: Data, settings: TrainingSettings, seed: int, files: BatchFil
 
 
 def planned_steps(settings: TrainingSettings, lengths: np.ndarray, seed: int, share: float = 1.0) -> int:
-    """How many steps a training takes that nothing ends early.
+    """The number of steps of a training without early stopping.
 
-    lengths: of the examples that its epochs are over, which have this share of each batch.
+    lengths: costs of the examples that an epoch passes over, which make up `share` of each batch.
     """
     return steps_of(batch_plan(lengths, settings, seed, share), settings)
 
 
 def steps_of(plan: Plan, settings: TrainingSettings) -> int:
-    """How many steps a training takes by this plan that nothing ends early."""
+    """The number of steps of a training by this plan without early stopping."""
     if settings.epochs is None:
         assert settings.max_steps is not None
         return settings.max_steps
@@ -120,9 +125,15 @@ def coming(
 
 
 def is_evaluated(settings: TrainingSettings, step: int, position: int, per_epoch: int) -> bool:
-    """Whether the module is evaluated after a step, which is an epoch's at `position`; an epoch's end is one of these.
+    """Whether the module is evaluated after a step.
 
-    Where steps are given, after these alone.
+    Evaluations are evenly spaced in an epoch and include its end, unless `evaluate_at` lists the steps.
+
+    Args:
+        settings: number of evaluations, or their steps.
+        step: number of updates.
+        position: number of updates of this epoch.
+        per_epoch: number of updates of a complete epoch.
     """
     if settings.evaluate_at:
         return step in settings.evaluate_at
@@ -131,5 +142,5 @@ def is_evaluated(settings: TrainingSettings, step: int, position: int, per_epoch
 
 
 def dropout_seed(seed: int, step: int, rank: int) -> int:
-    """A seed for dropout at one step on one worker."""
+    """The seed of dropout at a step on a worker."""
     return int(np.random.SeedSequence([seed, step, rank]).generate_state(1, np.uint64)[0] >> 1)

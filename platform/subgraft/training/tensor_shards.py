@@ -1,4 +1,4 @@
-"""Which part of a tensor a worker has, where none has all of it, and tensors that are made whole of such parts."""
+"""Tensors divided among workers: the slice of each worker, and mappings that put complete tensors together."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class TensorSlice:
-    """Of a tensor of `shape`, laid out flat, the numbers from `start` up to `stop`; none where these are equal."""
+    """The elements [start, stop) of a flattened tensor of `shape`; empty if both are equal."""
 
     start: int
     stop: int
@@ -26,28 +26,28 @@ class TensorSlice:
 
     @property
     def numel(self) -> int:
-        """Of the whole tensor."""
+        """The number of elements of the complete tensor."""
         return math.prod(self.shape)
 
     def of(self, tensor: Tensor) -> Tensor:
-        """A view of this part of the whole tensor, flat."""
+        """This slice of the complete tensor, as a flat view."""
         return tensor.reshape(-1)[self.start : self.stop]
 
 
 class Divided(Protocol):
-    """A worker that has a part of some tensors."""
+    """A worker that holds slices of some tensors."""
 
     device: torch.device
 
     def part(self, name: str) -> TensorSlice | None:
-        """Which part of a tensor it has; None where every worker has the whole one."""
+        """The slice of a tensor that it holds; None if every worker holds the complete tensor."""
         ...
 
 
 class Gathered(Mapping[str, Tensor]):
-    """Whole tensors of what the workers have in parts.
+    """Complete tensors of slices that are divided among the workers.
 
-    One is put together whenever it is asked for, which all workers have to do in the same order.
+    An access gathers the tensor, so all workers must access the same names in the same order.
     """
 
     def __init__(self, tensors: Mapping[str, Tensor], worker: Divided) -> None:
@@ -75,7 +75,7 @@ class Gathered(Mapping[str, Tensor]):
 
 
 class Selected(Mapping[str, Tensor]):
-    """Those of some tensors whose names begin with a prefix, without it; read when they are asked for."""
+    """The tensors whose names start with a prefix, by the rest of their names; read on access."""
 
     def __init__(self, tensors: Mapping[str, Tensor], prefix: str) -> None:
         self._tensors, self._prefix = tensors, prefix

@@ -1,6 +1,6 @@
-"""Sizes that belong together: `paper`, `gpu` and `small`; and what a task needs otherwise than translation does.
+"""Presets of sizes and trainings: `paper`, `gpu` and `small`; and the defaults of tasks other than translation.
 
-What a configuration says itself goes before both.
+The configuration overrides both.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Groups: TypeAlias = Mapping[str, Mapping[str, Any]]
 
 @cache
 def preset(name: str) -> Groups:
-    """The settings of a preset, by group: the file of its name beside this module."""
+    """The settings of a preset, by group, from the file of its name in this folder."""
     groups: Groups = _read(name)
     return groups
 
@@ -33,7 +33,7 @@ def _read(name: str) -> Any:
 
 
 def _is_learnt_by(learning: str, system: Mapping[str, Any]) -> bool:
-    """Of a system that nothing has checked yet."""
+    """Whether this training learns the embeddings of a system, which is not validated yet."""
     named = system.get("initialiser")
     return any(name == named and facts.learnt_by == learning for name, facts in INITIALISERS.items())
 

@@ -1,1 +1,1 @@
-"""Checks between settings that no single setting can make alone."""
+"""Checks between the settings of different groups."""

@@ -1,4 +1,4 @@
-"""What must hold between systems whose language model reads a source, and the rest of an experiment."""
+"""Checks of systems whose language model reads a source."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from subgraft.config.tasks import TASKS, tasks_with
 
 
 def require_conditioned_systems(experiment: Comparison) -> None:
-    """Raises ValueError where a system has a source to read and the task has none, or is trained in parts."""
+    """Raise ValueError if a system with `conditioning` does not fit the task or the other settings."""
     given = [system for system in experiment.systems if system.conditioning is not None]
     source = TASKS[experiment.task].source
     if given and source is None:
@@ -40,7 +40,7 @@ def require_conditioned_systems(experiment: Comparison) -> None:
 
 
 def _require_measurable(experiment: Comparison) -> None:
-    """What measures other tasks does not measure text that is written for a source, and the other way round."""
+    """Text written for a source and other text are evaluated by different settings."""
     source, evaluation = TASKS[experiment.task].source, experiment.evaluation
     if source is None:
         for name in ("draw", "no_repeat_ngrams"):
@@ -79,7 +79,7 @@ def _require_sources_to_shuffle(experiment: Comparison) -> None:
 
 
 def _require_tokens_to_copy(experiment: Comparison) -> None:
-    """A token that is copied must be one that the decoder could write, from a text with states to attend to."""
+    """Copied tokens must be in the decoder's vocabulary, and come from a text with encoder states to attend to."""
     for system in experiment.systems:
         if system.copying is None:
             continue

@@ -1,4 +1,4 @@
-"""What must hold between the settings of an experiment. Each check raises ValueError with what to change."""
+"""Checks between the settings of an experiment. Each raises ValueError with the setting to change."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def require_trainable_network(experiment: Comparison) -> None:
 
 
 def require_learnable_rows(experiment: Comparison) -> None:
-    """Learnt rows need their training's settings, and sides that they can be learnt for."""
+    """Learnt embeddings need settings of their training, and sides that they can be learnt for."""
     for name in filter(experiment.learns, LEARNINGS):
         facts = LEARNINGS[name]
         if getattr(experiment, facts.training) is None:
@@ -53,7 +53,7 @@ def require_learnable_rows(experiment: Comparison) -> None:
 
 
 def require_layer(experiment: Comparison) -> None:
-    """A checkpoint's depth is not known before it is there."""
+    """The layer must exist; a checkpoint's depth is only known once it is loaded."""
     depth = min(experiment.model.depth(side) for side in experiment.sides)
     here = experiment.learns("token-distillation") and experiment.upstream.checkpoint is None
     if here and (experiment.token_distillation.layer or 1) > depth:
@@ -63,7 +63,7 @@ def require_layer(experiment: Comparison) -> None:
 
 
 def require_self_translations(experiment: Comparison) -> None:
-    """A model has translations of its own before it is finetuned only if it was pretrained to translate."""
+    """Only a model pretrained to translate can translate before it is finetuned."""
     if not experiment.learns("likelihood-matching"):
         return
     if experiment.likelihood_matching.text == "own-translations" and not experiment.upstream.translates:
@@ -77,7 +77,7 @@ def require_self_translations(experiment: Comparison) -> None:
 
 
 def require_text_to_read(experiment: Comparison) -> None:
-    """Systems that read the domain's text need some, of a side that can be read so."""
+    """Systems that read the domain's text need text of a side that they can use."""
     if experiment.embedding_warmup_training is None and any(system.embedding_warmup for system in experiment.systems):
         raise ValueError("systems with embedding_warmup need embedding_warmup_training")
     if any(system.text for system in experiment.systems):
@@ -101,7 +101,7 @@ def require_text_to_read(experiment: Comparison) -> None:
 
 
 def _require_reverse_model(experiment: Comparison, where: str) -> None:
-    """One is given, or can be trained here."""
+    """A reverse model must be configured, or trainable here."""
     upstream = experiment.upstream
     if experiment.back_translation.model is None and upstream.checkpoint is not None and upstream.translates:
         raise ValueError(
@@ -111,7 +111,7 @@ def _require_reverse_model(experiment: Comparison, where: str) -> None:
 
 
 def _readings(experiment: Comparison) -> Iterator[tuple[str, TextUse]]:
-    """How systems read text, and where they say so."""
+    """The uses of text by systems, each with the setting that requests it."""
     for system in experiment.systems:
         for name, use in (("text", system.text), ("embedding_warmup", system.embedding_warmup)):
             if use is not None:
@@ -168,7 +168,7 @@ def require_text_of_task(experiment: Comparison) -> None:
 
 
 def require_model_of_task(experiment: Comparison) -> None:
-    """A decoder alone continues text, and nothing but that works without an encoder."""
+    """Continuing text needs a decoder-only model, and all other tasks need an encoder."""
     continues, kinds = (
         TASKS[experiment.task].finetuned_on.continues,
         [each.kind for each in experiment.upstream.objectives],
@@ -255,7 +255,7 @@ def require_whole_tables(experiment: Comparison) -> None:
 
 
 def require_new_tokens(experiment: Comparison) -> None:
-    """A trimmed vocabulary has none, which a system says by itself."""
+    """A vocabulary trimmed by `downstream` has no new tokens; `System` checks its own vocabulary_mode."""
     if experiment.downstream.vocabulary.mode != "trim":
         return
     for system in experiment.systems:
@@ -272,7 +272,7 @@ def require_search(experiment: Comparison) -> None:
 
 
 def require_measurable(experiment: Comparison) -> None:
-    """What is measured beside the task needs something to be measured on."""
+    """Additional evaluations need a model or systems that they apply to."""
     if experiment.evaluation.upstream_sentences is not None and not experiment.upstream.translates:
         raise ValueError(
             "evaluation.upstream_sentences translates the upstream corpus: a model that was pretrained otherwise "

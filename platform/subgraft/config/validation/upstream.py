@@ -1,4 +1,4 @@
-"""What must hold between the settings of pretraining, and the rest of an experiment. Checks raise ValueError."""
+"""Checks of pretraining and its model. Each raises ValueError with the setting to change."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from subgraft.config.settings_base import SENTENCEPIECE_KINDS, VocabularyKind
 
 
 def require_upstream_text(experiment: Comparison) -> None:
-    """Without an upstream corpus there must be a checkpoint, and nothing that reads upstream text."""
+    """Without an upstream corpus there must be a checkpoint, and no step that reads upstream text."""
     if experiment.upstream.corpus is not None:
         return
     if experiment.upstream.checkpoint is None:
@@ -25,7 +25,7 @@ def require_upstream_text(experiment: Comparison) -> None:
 
 
 def require_pretraining(experiment: Comparison) -> None:
-    """Systems with another pretraining than the plain one need one that happens here, with such a vocabulary."""
+    """Systems with another pretraining than plain need one that is done here, with a suitable vocabulary."""
     others = [system.name for system in experiment.systems if system.pretraining != "plain"]
     if experiment.upstream.checkpoint is not None and others:
         raise ValueError(
@@ -87,7 +87,7 @@ def require_fitting_blocks(experiment: Comparison) -> None:
 
 
 def require_trainable_model(experiment: Comparison) -> None:
-    """A model that is made here must support its objectives, vocabularies, sides and lengths."""
+    """A model pretrained here must support its objectives, vocabularies, sides and lengths."""
     if experiment.upstream.checkpoint is not None:
         return
     family, kinds = experiment.model.family, experiment.model.vocabulary_kinds
@@ -108,7 +108,7 @@ def require_trainable_model(experiment: Comparison) -> None:
 
 
 def _vocabulary_kinds(experiment: Comparison) -> dict[str, VocabularyKind]:
-    """Kinds of the vocabularies that models are pretrained with here, by their settings."""
+    """The kinds of the vocabularies that models are pretrained with here, by group of settings."""
     ways = {system.pretraining for system in experiment.systems}
     kinds = {"upstream.vocabulary": experiment.upstream.vocabulary.kind}
     kinds |= {"downstream.vocabulary": experiment.downstream.vocabulary.kind} if "downstream-vocabulary" in ways else {}

@@ -1,4 +1,4 @@
-"""What corpora there are, whether one is sound, and getting one into a folder."""
+"""List available corpora, check one, and build one into a folder."""
 
 from __future__ import annotations
 
@@ -35,10 +35,15 @@ MANIFEST = "MANIFEST.tsv"
 
 @dataclass(frozen=True)
 class Listing:
-    """A corpus that can be asked for: `name` is the built-in domain, or the folder.
+    """An available corpus.
 
-    fields: names of those that are no text of a language.  documents: whether it knows where documents begin.
-    segments: lines of a split; of text that is not split yet, of all languages together, they count as train.
+    Attributes:
+        name: The built-in domain, or the folder.
+        kind: The kind of source.
+        languages: The languages of its texts.
+        segments: Lines per split; text without splits counts as train, all languages together.
+        fields: Names of fields that are not texts.
+        documents: Whether segments belong to documents.
     """
 
     name: str
@@ -50,7 +55,7 @@ class Listing:
 
     @property
     def holds(self) -> str:
-        """What it can be used for: parallel, monolingual or labelled text, with documents or without."""
+        """Its contents: parallel, monolingual or labelled text, with or without documents."""
         several = len(self.languages) > 1
         if "label" in self.fields:
             what = "labelled"
@@ -104,10 +109,10 @@ def available(data: Path | None) -> list[Listing]:
 def check(
     source: CorpusSource, languages: Languages | None, base: Path, pairing: Pairing | None = None
 ) -> list[FieldStatistics]:
-    """Read every split of a source to its end, uncleaned, and say what it holds.
+    """Statistics of a source, from reading every split to its end, uncleaned.
 
-    Files under a folder with a MANIFEST.tsv (columns `file` and `sha256`) are compared with it.
-    Raises UserError for whatever makes the source unusable: missing, unequal, empty, not UTF-8, another digest.
+    Files under a folder with a MANIFEST.tsv (columns `file` and `sha256`) are compared with it. Raises UserError for a
+    source that cannot be used: files that are missing, unequal, empty, not UTF-8 or of another digest.
     """
     resolved = resolve(source, languages, base, pairing=pairing)
     parts = resolved.parts.values() if isinstance(resolved, TextsSource) else (resolved,)
@@ -140,7 +145,7 @@ def _read(part: ResolvedSource, split: Split) -> Iterator[FieldStatistics]:
 
 
 class _Totals:
-    """What is counted while segments stream by."""
+    """Counts over a stream of segments."""
 
     def __init__(self, part: ResolvedSource) -> None:
         self.segments, self.documents = 0, 0
@@ -172,9 +177,9 @@ def get(
     pairing: Pairing | None = None,
     progress: Progress | None = None,
 ) -> Corpus:
-    """Build a corpus into `out` (absent or empty), which appears whole, with its missing parents, or not at all.
+    """Build a corpus into `out` (absent or empty) atomically, creating missing parents.
 
-    Raises UserError for whatever `check` refuses.
+    Raises UserError like `check`.
     """
     require_empty(out)
     _verify(resolve(source, languages, base, pairing=pairing))
@@ -205,14 +210,14 @@ def _manifest(path: Path, column: str) -> dict[str, str]:
 
 
 def _verify(resolved: ResolvedSource) -> None:
-    """Raises UserError where a file of any split is another than its manifest says."""
+    """Raises UserError if a file of any split differs from its manifest."""
     for part in resolved.parts.values() if isinstance(resolved, TextsSource) else (resolved,):
         for split in part.splits:
             _verified(part, split, len(part.fields))
 
 
 def _byte_order_marks(part: ResolvedSource, split: Split) -> list[Counter[str]]:
-    """Of each field, those that its file begins with and that reading drops; of one file for all, the first field's."""
+    """Byte order marks at the beginning of each field's file, which reading drops; a shared file is the first."""
     found = [Counter[str]() for _ in part.fields]
     if part.on_disk and isinstance(part, FilesSource):
         texts = [path for path in part.paths(split) if path.suffix != ".safetensors"]

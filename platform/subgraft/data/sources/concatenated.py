@@ -1,4 +1,4 @@
-"""A corpus made of several."""
+"""A corpus that concatenates several sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Building a corpus: a source streamed through the cleaning rules into a folder."""
+"""Build a corpus: stream a source through the cleaning rules into a folder."""
 
 from __future__ import annotations
 
@@ -38,13 +38,22 @@ def build(
     pairing: Pairing | None = None,
     progress: Progress | None = None,
 ) -> Corpus:
-    """Stream a source through the cleaning rules into `out`, a folder that is absent or empty.
+    """Stream a source through the cleaning rules into a folder.
 
-    languages: those of a task, or None for all fields that the source names.  base: where relative paths begin.
-    pairing: what the task makes of a question, where they are questions.
-    Held-out splits are stripped and kept whole; training segments that occur in them are dropped where the rules say
-    so. Texts that are not parallel are cleaned one by one.
-    Raises UserError as resolving and reading do, all before anything is written, and where cleaning leaves nothing.
+    Held-out splits are only stripped; training segments that occur in them are dropped if the rules require it. Texts
+    that are not parallel are cleaned separately.
+
+    Args:
+        source: The settings of the source.
+        languages: Those of a task, or None for all fields of the source.
+        cleaning: The rules.
+        out: The folder, absent or empty.
+        base: The folder of relative paths.
+        pairing: How the task turns a question into a pair, for questions.
+        progress: Called with segments read, their total, and the split.
+
+    Raises:
+        UserError: As in resolving and reading, before anything is written; or cleaning leaves no segment.
     """
     resolved = sources.resolve(source, languages, base, pairing=pairing)
     parts = resolved.parts if isinstance(resolved, TextsSource) else {"": resolved}
@@ -101,9 +110,11 @@ def _require_something(counts: Counter[str] | None, out: Path, name: str) -> Non
 
 @dataclass
 class _Part:
-    """A source on its way into the folder: all of a corpus, or one of texts that are not parallel (`alone`).
+    """Writes a source into the folder: a complete corpus, or one of several texts that are not parallel (`alone`).
 
-    counts: per split, what was read, kept and dropped.  classes: the training labels of each label field.
+    Attributes:
+        counts: Per split, the segments read, kept and dropped.
+        classes: The training labels of each label field.
     """
 
     source: ResolvedSource

@@ -1,4 +1,4 @@
-"""Downloads pinned by SHA-256: resumed, bounded in bytes, time and slowness, and published by renaming."""
+"""Downloads pinned by SHA-256: resumable, limited in size, time and slowness, and published by renaming."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TRY_LATER = (408, 425, 429)
 
 
 def cache_folder() -> Path:
-    """Where what is fetched from elsewhere is kept: SUBGRAFT_HOME, or `.subgraft` in the working directory."""
+    """The folder of downloaded files: SUBGRAFT_HOME, or `.subgraft` in the working directory."""
     return Path(os.environ.get("SUBGRAFT_HOME") or ".subgraft")
 
 
@@ -45,13 +45,21 @@ def fetch(
     timeout: float = TIMEOUT_SECONDS,
     seconds: float | None = None,
 ) -> Path:
-    """The file at `file.url`, downloaded once into `folder`/<sha256> (default: the cache folder's downloads).
+    """The file at `file.url`, downloaded once into `folder`/<sha256>.
 
-    A partial download is carried on where the server can do so; what was damaged since it came is fetched again.
-    max_bytes, seconds: what all of it may take; by default as `limits` says.  timeout: seconds of silence that are
-    borne, and over which a server must keep up the least speed.
-    Raises UserError, and leaves no file, for an address that is not HTTP(S) or is refused, more than `max_bytes`, or
-    another digest; OperationalError for a failing or too slow network or server: the same call carries on.
+    A partial download is resumed if the server supports it; a file damaged since then is downloaded again.
+
+    Args:
+        file: The address and SHA-256.
+        folder: Default: downloads in the cache folder.
+        progress: Called with received and total bytes.
+        max_bytes, seconds: The limits of the download; by default those of `limits`.
+        timeout: Seconds of silence, and the interval in which the minimum speed is measured.
+
+    Raises:
+        UserError: The address is not HTTP(S) or is refused, the file is too large, or the digest differs; no file
+            remains.
+        OperationalError: The network or server fails or is too slow; the same call resumes.
     """
     folder = folder or cache_folder() / "downloads"
     target = folder / file.sha256
@@ -89,7 +97,7 @@ def _require_web(url: str) -> None:
 
 
 class _WebOnly(HTTPRedirectHandler):
-    """Follows a server to other addresses of the same kinds alone; Python's own would go to ftp as well."""
+    """Follows redirects to HTTP(S) addresses only; Python's own handler also allows ftp."""
 
     def redirect_request(self, *given: Any) -> Request | None:
         *_, new_url = given

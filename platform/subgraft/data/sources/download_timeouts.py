@@ -1,7 +1,7 @@
-"""How fast a server must answer: a deadline for the whole, one for its headers, and a least speed.
+"""Time limits of downloads: a total deadline, a deadline for headers, and a minimum speed.
 
-A timeout of the socket alone bounds each read: a byte every few seconds, headers without end or one `100 Continue`
-after another would hold a download, and whoever waits for it, for ever.
+A socket timeout only limits each read: a byte every few seconds, endless headers or repeated `100 Continue` responses
+would block a download forever.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _paced(kind: type[HTTPConnection], pace: Pace) -> Callable[..., HTTPConnecti
 
 
 class _Response(HTTPResponse):
-    """An answer, its status line and headers included, that is read from the socket at a pace."""
+    """A response that is read from the socket within the time limits, including its status line and headers."""
 
     def __init__(self, pace: Pace, sock: socket.socket, *given: Any, **named: Any) -> None:
         super().__init__(sock, *given, **named)

@@ -17,7 +17,7 @@ from subgraft.data.text.fields import Sides
 
 @dataclass(frozen=True)
 class FeaturesSource(FilesSource):
-    """A file of texts for each split, and beside it a safetensors file; fields are the text and the features."""
+    """A file of texts and a safetensors file for each split; the fields are the text and the features."""
 
     texts: Mapping[Split, Path]
 
@@ -45,7 +45,7 @@ class FeaturesSource(FilesSource):
         return ((line, str(row)) for row, line in enumerate(reading.lines(self.texts[split])))
 
     def _counted(self, split: Split) -> int:
-        """Features are looked through whole, as texts are, so that nothing fails in a training."""
+        """Validates all features, as all texts, so that no training fails later."""
         count, name = self._count_segments(split), self._name
         look_through({each: self.tensor(each, name) for each in self.splits}, split, name, count)
         return count

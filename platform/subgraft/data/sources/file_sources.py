@@ -1,4 +1,4 @@
-"""Corpora of whole files, and the built-in one: their identity, splits and segments."""
+"""Sources of parallel files, downloads, mtdata and features, and the built-in corpus."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class GeneratedSource(ResolvedSource):
 
 @dataclass(frozen=True)
 class FileSource(DocumentsSource):
-    """Files on disk, known by the digests of their bytes: one for each field, and of documents the places behind."""
+    """Files on disk, identified by their digests: one for each field, then the places of documents."""
 
     files: Mapping[Split, tuple[Path, ...]]
     documented: bool = False
@@ -71,7 +71,7 @@ class FileSource(DocumentsSource):
 
 @dataclass(frozen=True)
 class UrlSource(FilesSource):
-    """Files to download, known by their declared digests: the same identity as the same files on disk."""
+    """Files to download, identified by their declared digests, like the same files on disk."""
 
     urls: Mapping[Split, tuple[UrlFile, ...]]
     progress: download.Progress | None = None

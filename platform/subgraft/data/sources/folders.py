@@ -1,4 +1,4 @@
-"""What a folder holds, judged by the names and first lines of its files, as the settings of a corpus."""
+"""Recognise the corpus of a folder by the names and first lines of its files, as settings of a source."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ UNDETERMINED = "und"
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder with a corpus. files: by split, one a field or a language, or one of all fields."""
+    """A folder with a corpus; `files` has one file per field or language, or one for all fields, by split."""
 
     source: CorpusSource
     languages: tuple[str, ...]
@@ -40,7 +40,7 @@ class Folder:
 
 
 def recognised(folder: Path) -> Folder | None:
-    """The corpus of a folder, where its files are such as any of the kinds of source is made of."""
+    """The corpus of a folder, if its files match a kind of source."""
     for look in (_built, _split_files, _records, _verses, _plain):
         if (found := look(folder)) is not None:
             return found
@@ -48,10 +48,7 @@ def recognised(folder: Path) -> Folder | None:
 
 
 def restrict_to(source: CorpusSource, languages: Sequence[str]) -> CorpusSource:
-    """A recognised source with these texts alone: side by side, where translations are asked for together.
-
-    Raises UserError for one that it does not have.
-    """
+    """A recognised source with only these texts; several translations are aligned. Raises UserError for others."""
     if source.verses is not None:
         known = _chosen(source.verses.translations, languages)
         return CorpusSource(verses=source.verses.model_copy(update={"translations": known, "aligned": True}))
@@ -159,7 +156,7 @@ def _by_stem(folder: Path, ending: str) -> dict[str, Path]:
 
 
 def _first_lines(path: Path, count: int) -> list[str]:
-    """As many as there are; none for a file that cannot be read, which is reported when it is asked for."""
+    """At most `count` lines; none for an unreadable file, which is reported when the corpus is used."""
     try:
         return list(islice(reading.lines(path), count))
     except UserError:

@@ -1,4 +1,4 @@
-"""Under what licence text may be used, as far as a manifest beside the corpora says."""
+"""Licences of corpora, from a manifest in their folder."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 def licences(identity: Mapping[str, object], folder: Path | None = None) -> tuple[str, ...]:
-    """The licences of a corpus, by the SHA-256 of its files.
+    """The licences of a corpus, by the SHA-256 of its files; "unknown" for files that are not in the manifest.
 
-    identity: of the corpus, which holds those digests.  folder: one with a MANIFEST.tsv (columns `sha256` and
-    `licence`); by default the one that SUBGRAFT_DATA names.  A file that no manifest knows has the licence "unknown".
-    Text of the built-in corpus is nobody's: this package makes it.
+    Args:
+        identity: The corpus's identity, which contains the digests.
+        folder: A folder with a MANIFEST.tsv (columns `sha256` and `licence`); default: SUBGRAFT_DATA.
     """
     parts = identity.get("together")
     if isinstance(parts, list):

@@ -1,4 +1,4 @@
-"""Text of a language that nobody has split yet: a file of its own, or the lines of a file that are tagged with it."""
+"""Monolingual text without splits: one file per language, or one file of lines tagged with their language."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from subgraft.data.text.fields import Sides
 
 @dataclass(frozen=True)
 class PlainSource(FilesSource):
-    """The text of one language. name: what it is called in a file of `name<TAB>segment` lines."""
+    """The text of one language; `name` is its tag in a file of `name<TAB>segment` lines."""
 
     file: Path
     settings: PlainTexts
@@ -66,7 +66,7 @@ class PlainSource(FilesSource):
 
     @cached_property
     def _splits(self) -> dict[int, Split]:
-        """Which lines are held out, and for what."""
+        """The split of each held-out line."""
         count, dev = self._count, self.settings.held_out.get("dev", 0)
         chosen = dev + self.settings.held_out.get("test", 0)
         if self.settings.seed is not None:
@@ -98,9 +98,9 @@ class PlainSource(FilesSource):
 
 @dataclass(frozen=True)
 class TextsSource(ResolvedSource):
-    """A corpus of one text for each field. They are read, cleaned and counted apart; `read` gives one after the other.
+    """Texts in several languages that are not parallel: read, cleaned and counted separately.
 
-    parts: by the field's name.
+    `parts` has the source of each field; `read` concatenates them.
     """
 
     parts: Mapping[str, ResolvedSource]

@@ -1,7 +1,7 @@
 """Public corpora by their mtdata id (Gowda et al., ACL 2021, "Many-to-English Machine Translation Tools, Data,
 and Pretrained Models").
 
-mtdata runs as a process of its own: importing it sets up logging for everybody and reads its index.
+mtdata runs in a separate process, because importing it configures global logging and reads its index.
 """
 
 from __future__ import annotations
@@ -49,10 +49,11 @@ sys.exit({_OTHER_LANGUAGES} if not compatible else {_SWAPPED} if swapped else 0)
 
 
 def fetch(identifier: str, languages: Languages) -> tuple[Path, ...]:
-    """Files of the source and target side (one, where both languages are the same), downloaded once.
+    """Files of the source and target side (one file if both languages are the same), downloaded once.
 
-    Raises UserError where mtdata is not installed, does not know the id, or has it in other languages;
-    OperationalError where its download fails.
+    Raises:
+        UserError: mtdata is not installed, does not know the id, or has it in other languages.
+        OperationalError: The download fails.
     """
     if find_spec("mtdata") is None:
         raise UserError("mtdata is not installed", where=identifier, hint="pip install 'subgraft[mtdata]'")
@@ -72,7 +73,7 @@ def fetch(identifier: str, languages: Languages) -> tuple[Path, ...]:
 
 
 def _look_up(identifier: str, sides: list[str]) -> bool:
-    """Whether the dataset lists its languages the other way round."""
+    """Whether the dataset lists its languages in the opposite order."""
     found = subprocess.run([*PYTHON, "-c", _LOOK_UP, identifier, *sides], capture_output=True, text=True)
     if found.returncode == _UNKNOWN:
         raise UserError("no such mtdata id", where=identifier, hint=f"Find one with: mtdata list -l {'-'.join(sides)}")

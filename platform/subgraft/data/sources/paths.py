@@ -1,4 +1,4 @@
-"""Where the files of corpora lie: beside a configuration, or in the folder that SUBGRAFT_DATA names."""
+"""Find the files of corpora: next to a configuration, or in the folder of SUBGRAFT_DATA."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ SPLITS: tuple[Split, ...] = ("train", "dev", "test")
 
 
 def data_folder() -> Path | None:
-    """The folder of corpora that SUBGRAFT_DATA names, if it names one."""
+    """The folder of corpora in SUBGRAFT_DATA, if it is set."""
     named = os.environ.get("SUBGRAFT_DATA")
     return Path(named) if named else None
 
 
 def needed_data_folder(holding: str) -> Path:
-    """The same. Raises UserError, which says what it must hold, where SUBGRAFT_DATA is not set."""
+    """The folder in SUBGRAFT_DATA. Raises UserError with its required contents if SUBGRAFT_DATA is not set."""
     folder = data_folder()
     if folder is None:
         raise UserError("needs real text", hint=f"Set SUBGRAFT_DATA to a folder that holds {holding}.")
@@ -29,7 +29,7 @@ def needed_data_folder(holding: str) -> Path:
 
 
 def find(name: str, base: Path) -> Path:
-    """A file or folder in `base`, else under SUBGRAFT_DATA. Raises UserError naming the places looked at."""
+    """A file or folder in `base`, else under SUBGRAFT_DATA. Raises UserError with the searched paths."""
     places = [base / require_path(Path(name)).expanduser()]
     data = data_folder()
     if data is not None:
@@ -43,7 +43,7 @@ def find(name: str, base: Path) -> Path:
 
 
 def find_file(name: str, base: Path) -> Path:
-    """As `find`, and a folder is refused."""
+    """A file, as in `find`. Raises UserError for a folder."""
     found = find(name, base)
     if not found.is_file():
         raise UserError("a file was expected, this is a folder", where=str(found))
@@ -53,7 +53,7 @@ def find_file(name: str, base: Path) -> Path:
 def split_files(folder: Path, codes: Sequence[str]) -> dict[Split, tuple[Path, ...]]:
     """The files {train,dev,test}.{code}[.gz] of every split the folder has.
 
-    Raises UserError where there is no split, or a split that lacks one of the files.
+    Raises UserError if there is no split, or if a split lacks one of the files.
     """
     found: dict[Split, tuple[Path, ...]] = {}
     for split in SPLITS:
@@ -71,9 +71,9 @@ def split_files(folder: Path, codes: Sequence[str]) -> dict[Split, tuple[Path, .
 
 
 def pair_codes(folder: Path, languages: Languages) -> tuple[str, ...]:
-    """What the sides of a pair, or the side of one language, are called in a folder.
+    """The file endings of the sides of a pair, or of one language, in a folder.
 
-    Where both languages agree they are one side, or, in a folder without such files, a pair {split}.{source,target}.
+    Equal languages are one side, or, in a folder without such files, a pair {split}.{source,target}.
     """
     codes = tuple(dict.fromkeys((languages.source, languages.target)))
     if len(codes) == 1 and not any(split_file(folder, split, codes[0]) for split in SPLITS):
@@ -82,7 +82,7 @@ def pair_codes(folder: Path, languages: Languages) -> tuple[str, ...]:
 
 
 def single_files(folder: Path, ending: str) -> dict[Split, Path]:
-    """The files {train,dev,test}.{ending}[.gz] of every split the folder has. Raises UserError where there is none."""
+    """The files {train,dev,test}.{ending}[.gz] of every split the folder has. Raises UserError if there is none."""
     sides = {split: split_file(folder, split, ending) for split in SPLITS}
     found = {split: path for split, path in sides.items() if path is not None}
     if not found:
@@ -96,5 +96,5 @@ def split_file(folder: Path, split: Split, code: str) -> Path | None:
 
 
 def plain_or_zipped(path: Path) -> Path | None:
-    """The file, or the one with .gz behind its name, if it exists."""
+    """The file, or its .gz version, if it exists."""
     return next((each for each in (path, path.with_name(f"{path.name}.gz")) if each.is_file()), None)

@@ -1,4 +1,4 @@
-"""Records of named fields, of documents where they say so: JSON lines, and tab-separated files."""
+"""Records of named fields, and pairs in columns: JSON lines and tab-separated files."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _BREAKS = frozenset("\t\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029")
 
 
 def tab_separated(lines: Iterable[str]) -> Iterator[Columns]:
-    """The columns of every line, from 1. Quotes mean nothing."""
+    """The columns of every line, from 1. Quotes have no special meaning."""
     return (dict(enumerate(line.split("\t"), 1)) for line in lines)
 
 
 class _Record(NamedTuple):
-    """A record as the segments that it holds, each with its cells by field."""
+    """The segments of a record, each with its cells by field."""
 
     document: str | None
     segments: list[dict[str, str]]
@@ -42,7 +42,7 @@ class _Record(NamedTuple):
 
 @dataclass(frozen=True)
 class RecordsSource(DocumentsSource):
-    """Records in a file for each split. declared: for each field, the name that it has in the settings."""
+    """Records in one file per split; `declared` has each field's name in the settings."""
 
     files: Mapping[Split, Path]
     settings: RecordFiles
@@ -110,7 +110,7 @@ class RecordsSource(DocumentsSource):
         return _Record(document, [self._segment(one, where) for one in self._listed(values, where)], where)
 
     def _listed(self, values: dict[str, Any], where: str) -> list[dict[str, Any]]:
-        """The values of each segment: of one, or of as many as the texts of a document are lists of."""
+        """The values of each segment: of one, or of several if the texts of a document are lists."""
         lists = [field.name for field in self._of_kind("text") if isinstance(values[field.name], list)]
         if self.settings.document is None or not lists:
             return [values]
@@ -158,7 +158,7 @@ def _label(value: object, what: str, where: str) -> str:
 
 
 def _span(value: object, text: str, name: str, where: str) -> str:
-    """Its bounds in the text as it will be kept, without outer white space."""
+    """The bounds of a span in the stored text, which has no outer white space."""
     parts: list[Any] = value.split(":") if isinstance(value, str) else value if isinstance(value, list) else []
     try:
         start, end = (int(part) for part in parts)
@@ -178,10 +178,10 @@ Cells: TypeAlias = Mapping[Any, object]
 
 
 def pairs(path: Path, columns: ColumnFiles) -> Iterator[Sides]:
-    """The (source, target) of every line, plain or gzipped. Quotes mean nothing in tab-separated files.
+    """The (source, target) of every line, plain or gzipped. Quotes have no special meaning in tab-separated files.
 
-    Of a field that holds a list the first item is taken. Raises UserError naming file and line for a line that lacks
-    a column, or is no JSON object of texts.
+    If a field contains a list, its first item is used. Raises UserError with file and line for a line that lacks a
+    column, or is not a JSON object of texts.
     """
     lines = reading.lines(path)
     rows: Iterable[Cells] = json_io.objects(lines, path) if columns.named else map(_tab_separated, lines)
@@ -209,7 +209,7 @@ def _columns_cell(cells: Cells, column: int | str, where: str) -> str:
 
 @dataclass(frozen=True)
 class ColumnsSource(PairFilesSource):
-    """Pairs in the columns of a file for each split."""
+    """Pairs in the columns of one file per split."""
 
     columns: ColumnFiles
 

@@ -1,4 +1,4 @@
-"""Where corpora come from: a function for each kind of source, that finds it."""
+"""The kinds of corpus source: one function per kind that resolves its settings."""
 
 from __future__ import annotations
 
@@ -33,12 +33,18 @@ def resolve(
     pairing: Pairing | None = None,
     progress: download.Progress | None = None,
 ) -> ResolvedSource:
-    """Find a corpus: relative paths in `base` (the configuration's folder), then under SUBGRAFT_DATA.
+    """Find a corpus, without downloading anything yet.
 
-    languages: those that a task reads and writes, whose texts become the fields `source` and `target`; equal ones mean
-    one text, unless there are two all the same. None: all fields, as the source names them.
-    pairing: what the task makes of a question, for questions. Nothing is downloaded yet. Raises UserError naming the
-    places looked at.
+    Args:
+        source: Its settings.
+        languages: The task's languages, whose texts become the fields `source` and `target`; equal ones mean one text,
+            unless the source has two. None: all fields, with the names of the source.
+        base: The folder of relative paths, searched before SUBGRAFT_DATA.
+        pairing: How the task turns a question into a pair, for questions.
+        progress: Called during later downloads.
+
+    Raises:
+        UserError: The corpus was not found; the message has the searched paths.
     """
     return _FINDERS[source.kind](_Asked(source, languages, base, pairing, progress))
 
@@ -226,7 +232,7 @@ def _texts(asked: _Asked) -> ResolvedSource:
 
 
 def _texts_of(parts: Mapping[str, ResolvedSource]) -> ResolvedSource:
-    """One text alone, or several that are not parallel."""
+    """One text, or several that are not parallel."""
     if len(parts) == 1:
         return next(iter(parts.values()))
     return TextsSource(tuple(field for part in parts.values() for field in part.fields), {}, parts)
@@ -250,7 +256,7 @@ _FINDERS: Mapping[SourceKind, Callable[[_Asked], ResolvedSource]] = {
 
 
 def _texts_in(codes: Mapping[str, Any]) -> list[Field]:
-    """A text for each language, called by its code, in the codes' order."""
+    """A text field for each language, named by its code, in the order of codes."""
     return [Field(code, language=code) for code in sorted(codes)]
 
 
@@ -274,7 +280,7 @@ def _one_file_a_split(given: str | Mapping[Split, str], ending: str, base: Path)
 
 
 def _check_sides(counts: Mapping[Split, int], languages: Languages, kind: str) -> None:
-    """Two sides of two languages; of one language one side, or two, the same in every split."""
+    """Two languages need two files per split; one language needs one or two, the same number in every split."""
     two = languages.source != languages.target or max(counts.values()) == 2
     for split, count in counts.items():
         if count != 1 + two:

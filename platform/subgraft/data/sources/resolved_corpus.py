@@ -1,4 +1,4 @@
-"""A corpus that has been found: what it is, which splits it has, and its segments as they stream."""
+"""A resolved corpus source: its identity, its splits, and a stream of its segments."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from subgraft.data.text.fields import Field, Sides
 
 @dataclass(frozen=True)
 class ResolvedSource(ABC):
-    """A corpus that has been found. A segment has a cell for each field; one of documents then has its place.
+    """A resolved corpus source. A segment has a cell for each field, then its place if it belongs to a document.
 
-    Cells are text: of a span its bounds with a tab between them, of a tensor the number of its row.
+    Cells are text: the bounds of a span separated by a tab, and the number of a tensor's row.
     """
 
     fields: tuple[Field, ...]
@@ -51,13 +51,13 @@ class ResolvedSource(ABC):
 
     @abstractmethod
     def identity(self) -> dict[str, object]:
-        """What the segments are a function of, for recipes: JSON-able, and free of paths and addresses."""
+        """All inputs of the segments, for fingerprints: as JSON, without paths and addresses."""
 
     @abstractmethod
     def size(self, split: Split) -> int:
-        """How many segments `read` yields. Fetches what is elsewhere, and reads files to their end.
+        """The number of segments that `read` yields. Downloads remote files, and reads files to their end.
 
-        Raises UserError for a side that is empty, not UTF-8 or not as long as the other one.
+        Raises UserError for a side that is empty, not UTF-8 or of a different length than the other one.
         """
 
     @abstractmethod
@@ -69,14 +69,14 @@ class ResolvedSource(ABC):
         raise NotImplementedError
 
     def remarks(self, split: Split) -> Mapping[str, int]:
-        """What reading the whole split met that its record should tell, counted."""
+        """Counts of events while reading the split, for the corpus's record."""
         del split
         return {}
 
 
 @dataclass(frozen=True)
 class FilesSource(ResolvedSource):
-    """Whatever ends up as files: here those of fields that agree line by line."""
+    """A source of files; by default one file per field, parallel line by line."""
 
     @abstractmethod
     def _origin(self) -> dict[str, object]: ...
@@ -86,7 +86,7 @@ class FilesSource(ResolvedSource):
 
     @abstractmethod
     def paths(self, split: Split) -> tuple[Path, ...]:
-        """The files of a split, one for each cell or one for all; what is elsewhere is fetched first."""
+        """The files of a split, one for each cell or one for all; remote files are downloaded first."""
 
     def size(self, split: Split) -> int:
         return min(self._whole(split), self.limit.get(split, self._whole(split)))
@@ -99,17 +99,17 @@ class FilesSource(ResolvedSource):
                 yield sides
 
     def _segments(self, split: Split) -> Iterator[Sides]:
-        """All segments of a split; `_counted` gives their number."""
+        """All segments of a split; `_counted` returns their number."""
         return zip(*map(reading.lines, self.paths(split)), strict=True)
 
     def _whole(self, split: Split) -> int:
-        """How many segments there are before any limit."""
+        """The number of segments before any limit."""
         if split not in self._sizes:
             self._sizes[split] = self._counted(split)
         return self._sizes[split]
 
     def _count_segments(self, split: Split) -> int:
-        """By reading them all. Raises UserError where there is none."""
+        """Counts segments by reading them. Raises UserError if there are none."""
         count = sum(1 for _ in self._segments(split))
         if count == 0:
             told = " and ".join(map(str, self.paths(split)))
@@ -130,7 +130,7 @@ class FilesSource(ResolvedSource):
 
 @dataclass(frozen=True)
 class DocumentsSource(FilesSource):
-    """Files that may hold documents: a limit then takes whole ones."""
+    """Files that may contain documents: a limit then selects complete documents."""
 
     _taken: dict[Split, list[bool]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
@@ -164,7 +164,7 @@ class DocumentsSource(FilesSource):
 
 @dataclass(frozen=True)
 class PairFilesSource(FilesSource):
-    """A file of pairs for each split. There are always two sides, in one language or two."""
+    """One file of pairs per split. There are always two sides, in one language or two."""
 
     files: Mapping[Split, Path]
 

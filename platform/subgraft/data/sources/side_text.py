@@ -1,4 +1,4 @@
-"""Text of one side of a task: what a corpus, a file or a folder of files has of it."""
+"""Monolingual text of one side of a task, from a corpus, a file or a folder of files."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _STRUCTURED = (".json", ".jsonl", ".tsv", ".csv")
 
 @dataclass(frozen=True)
 class SideText:
-    """The training text that a source has of a side. at: its cell in the source's segments."""
+    """The training text of one side of a source; `at` is the index of its cell."""
 
     source: ResolvedSource
     at: int
 
     def size(self) -> int:
-        """How many segments there are. Raises UserError as `ResolvedSource.size` does."""
+        """The number of segments. Raises UserError like `ResolvedSource.size`."""
         return self.source.size("train")
 
     def read(self) -> Iterator[str]:
@@ -43,10 +43,16 @@ class SideText:
 
 
 def named_sources(name: str, corpora: Mapping[str, CorpusSource], base: Path, where: str) -> tuple[CorpusSource, ...]:
-    """What a name stands for: a corpus of that name, else a file, else the files of a folder, in order of their names.
+    """The sources of a name: a corpus of that name, else a file, else the files of a folder in order of their names.
 
-    base: where relative paths begin.  where: the setting that holds the name.
-    Raises UserError where it is none of these, with the nearest names, and for a folder without text files.
+    Args:
+        name: The name.
+        corpora: The configuration's corpora.
+        base: The folder of relative paths.
+        where: The setting that contains the name, for errors.
+
+    Raises:
+        UserError: The name is none of these (the message has the closest ones), or a folder has no text files.
     """
     if name in corpora:
         return (corpora[name],)
@@ -74,7 +80,7 @@ def side_texts(
     *,
     pairing: Pairing | None = None,
 ) -> dict[TextSide, list[SideText]]:
-    """What the sources of each side have of it, as `side_text` finds it."""
+    """The texts of each side's sources, by `side_text`."""
     return {
         side: [side_text(source, side, languages, base, pairing=pairing) for source in named]
         for side, named in sources.items()
@@ -84,10 +90,9 @@ def side_texts(
 def side_text(
     source: CorpusSource, side: TextSide, languages: Languages, base: Path, *, pairing: Pairing | None = None
 ) -> SideText:
-    """The training text of a source that is in the language of a side.
+    """The training text of a source in the language of a side; `languages` are those of the task.
 
-    languages: those of the task, which a source that names none itself is in.
-    Raises UserError as `resolve` does, and for a source without a training split.
+    Raises UserError like `resolve`, and for a source without a training split.
     """
     own = languages.target if side == "target" else languages.source
     asked = Languages(source=own, target=own) if _is_one_text(source) else languages
@@ -99,7 +104,7 @@ def side_text(
 
 
 def _is_one_text(source: CorpusSource) -> bool:
-    """Whether the text of one language can be asked for; else there is a pair in the languages of the task."""
+    """Whether the text of one language can be requested; otherwise the source is a pair in the task's languages."""
     if source.kind in ("files", "urls"):
         return max(len(paths) for paths in getattr(source, source.kind).values()) == 1
     if source.kind == "together":
@@ -132,11 +137,11 @@ def build_monolingual_corpus(
     out: Path,
     progress: Progress | None = None,
 ) -> tuple[Corpus, dict[TextSide, Counter[str]]]:
-    """Text of each side in a corpus whose fields are not parallel, and what was counted of each.
+    """Build a corpus of each side's text, not parallel; returns it with counts per side.
 
-    Segments that the pairs' dev or test split has on either side count as "held_out", those that their train split has
-    on that side as "elsewhere"; "characters" are those of what is kept. out: an existing empty folder.
-    Raises UserError as reading does, and where nothing is left of a side.
+    Segments on either side of the pairs' dev or test split are counted as "held_out", those on the same side of their
+    train split as "elsewhere"; "characters" counts those of retained segments. `out` is an existing empty folder.
+    Raises UserError like reading, and if no segment of a side is left.
     """
     counts: dict[TextSide, Counter[str]] = {side: Counter() for side in sides}
     for side, texts in sides.items():

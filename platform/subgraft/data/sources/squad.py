@@ -35,11 +35,11 @@ Pairing = Callable[[Question], tuple[str, str]]
 
 
 def questions(path: Path, counts: Counter[str]) -> Iterator[Question]:
-    """The questions of a file, plain or gzipped, with the first of each one's answers: others are other annotators'.
+    """The questions of a file, plain or gzipped, each with its first answer (others are from other annotators).
 
-    An answer's start is checked against the passage. Where it is wrong, the answer's occurrence nearest to it is taken
-    and counted as "answer_moved"; without any occurrence the question is dropped as "answer_not_found". A question
-    without an answer is dropped as "no_answer". Raises UserError for a file that is no such JSON, saying where.
+    An answer's start is checked against the passage. If it is wrong, the nearest occurrence of the answer is used and
+    counted as "answer_moved"; without any occurrence the question is dropped as "answer_not_found". A question without
+    an answer is dropped as "no_answer". Raises UserError, with the location, for malformed JSON.
     """
     for article, at in _items(_parsed(path), "data", str(path)):
         for paragraph, beneath in _items(article, "paragraphs", at):
@@ -104,14 +104,14 @@ def _field(holder: object, name: str, kind: type[T], where: str) -> T:
 
 
 def _items(holder: object, name: str, where: str) -> Iterator[tuple[Any, str]]:
-    """The items of a list, each with where it stands."""
+    """The items of a list, each with its location for errors."""
     for number, item in enumerate(_field(holder, name, list, where)):
         yield item, f"{where} {name}[{number}]"
 
 
 @dataclass(frozen=True)
 class SquadSource(PairFilesSource):
-    """Questions in a file for each split, as the pairs that a task makes of them."""
+    """Questions in one file per split, turned into pairs by the task."""
 
     pairing: Pairing
     _read: dict[Split, tuple[list[Question], Counter[str]]] = field(default_factory=dict, init=False, repr=False)

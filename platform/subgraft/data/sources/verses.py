@@ -1,4 +1,4 @@
-"""Translations of one book, verse by verse: aligned by verse id, with chapters or books as documents."""
+"""Translations of a book in verses: aligned by verse id, with chapters or books as documents."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ VERSE_LINE = re.compile(rf"{_ID.pattern}(?:-\S+)?\t")
 
 
 class Verse(NamedTuple):
-    """Where a verse stands."""
+    """The id of a verse."""
 
     book: str
     chapter: int
@@ -37,9 +37,9 @@ class Verse(NamedTuple):
 
 
 def verses(path: Path, counts: Counter[str]) -> Iterator[tuple[Verse, str]]:
-    """The verses of a translation in their order; ranges and verses without text are counted and left out.
+    """The verses of a translation in order; ranges and verses without text are counted and skipped.
 
-    Raises UserError naming file and line for what is no verse id with a text, or a verse that comes twice or too late.
+    Raises UserError with file and line for a malformed line, or a verse that is repeated or out of order.
     """
     before: dict[tuple[str, int], int] = {}
     book, chapter = "", 0
@@ -65,9 +65,12 @@ def verses(path: Path, counts: Counter[str]) -> Iterator[tuple[Verse, str]]:
 
 
 class _Index(NamedTuple):
-    """What a first reading finds: verses that all translations have, and where each chapter begins in its book.
+    """The result of a first pass over the files.
 
-    beginnings: the number before a chapter's first verse, where documents are books.  counts: of what was left out.
+    Attributes:
+        common: Verses that all translations have.
+        beginnings: The position before each chapter's first verse in its book, for documents that are books.
+        counts: Counts of skipped lines.
     """
 
     common: frozenset[Verse]
@@ -77,7 +80,7 @@ class _Index(NamedTuple):
 
 @dataclass(frozen=True)
 class VersesSource(DocumentsSource):
-    """The verses that all translations have, split by book. Verses that only some have are counted as unaligned."""
+    """The verses that all translations have, split by book. Other verses are counted as unaligned."""
 
     files: tuple[Path, ...]
     settings: VerseFiles
@@ -143,7 +146,7 @@ class VersesSource(DocumentsSource):
 
 
 def _beginnings(every: frozenset[Verse]) -> dict[tuple[str, int], int]:
-    """How many verses come before each chapter of its book, as far as these verses tell."""
+    """The number of verses before each chapter of its book, as far as known from these verses."""
     longest: dict[tuple[str, int], int] = {}
     for verse in every:
         at = (verse.book, verse.chapter)

@@ -8,5 +8,5 @@ from subgraft.data.tasks.question_generation import MarkedAnswer
 
 
 def pairing(questions: QuestionGenerationSettings | None) -> Pairing | None:
-    """How a task makes pairs of questions on passages; None for text that lies in pairs already."""
+    """How a task turns questions on passages into pairs; None for text that is already in pairs."""
     return None if questions is None else MarkedAnswer(questions)

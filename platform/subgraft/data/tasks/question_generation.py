@@ -15,9 +15,9 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class MarkedAnswer:
-    """Makes of a question the pair (window of the passage with the answer between marks, question).
+    """Turns a question into the pair (window of the passage with the answer between marks, question).
 
-    Marking the answer where it stands tells which of its occurrences is meant (Chan and Fan 2019, BERT-HLSQG, with
+    Marking the answer in place identifies which of its occurrences is meant (Chan and Fan 2019, BERT-HLSQG, who use
     special tokens as marks).
     """
 
@@ -34,14 +34,14 @@ class MarkedAnswer:
         return " ".join(part for part in (before, opening, answer, closing, after) if part), question.text
 
     def _unmarked(self, text: str) -> str:
-        """The text without anything that could be taken for a mark: its characters are set apart, a single one goes."""
+        """The text with spaces inserted into anything that equals a mark; a mark of one character is removed."""
         for mark in self.settings.marks:
             text = text.replace(mark, " ".join(mark) if len(mark) > 1 else "")
         return text.strip()
 
 
 def require_marks(marks: Sequence[str], tokenizer: Tokenizer, where: str) -> None:
-    """Raises UserError for a mark that the vocabulary reads as unknown: then no answer would be marked."""
+    """Raises UserError for a mark that the vocabulary cannot spell, because answers would then be unmarked."""
     lost = [mark for mark in marks if tokenizer.special.get("unk", -1) in tokenizer.encode(mark)]
     if lost:
         hint = "Set question_generation.marks to text that it can spell."
@@ -57,11 +57,11 @@ _SPACES = re.compile(r"\s+")
 
 
 def window(text: str, start: int, end: int, limit: int) -> tuple[int, int]:
-    """Bounds of a stretch of at most `limit` characters that holds text[start:end], which is never cut.
+    """Bounds of a window of at most `limit` characters that contains text[start:end].
 
-    Whole sentences are added around the span's own, on the side that has less so far while there is room. Where they
-    have none, or fill less than half of it, words are added so instead, and for want of those characters. A span that
-    is longer than the limit is all there is.
+    Sentences are added around those of the span, on the shorter side while there is room. If they do not fit, or fill
+    less than half of the limit, words are added instead, and otherwise characters. The span is never cut: if it is
+    longer than the limit, it is the window.
     """
     if len(text) <= limit:
         return 0, len(text)
@@ -87,7 +87,7 @@ def _with_ends(places: Iterator[int], text: str) -> list[int]:
 
 
 def _grown(limits: Sequence[int], start: int, end: int, limit: int) -> tuple[int, int] | None:
-    """The widest balanced stretch between two of the limits; None where the span's own units have no room."""
+    """The widest balanced window between two of the limits; None if the units of the span do not fit."""
     first, last = bisect_right(limits, start) - 1, bisect_left(limits, end)
     if limits[last] - limits[first] > limit:
         return None

@@ -29,13 +29,13 @@ _FORMAT = 1
 
 @dataclass(frozen=True)
 class BatchFiles:
-    """Where the batches of a training lie that has so many examples at least."""
+    """The files of a training's batches, used from `least` examples on."""
 
     folder: Path
     least: int = LEAST
 
     def costs(self, costs: np.ndarray) -> np.ndarray:
-        """What examples cost [n], from a file where they are many: the array that is given need not be kept."""
+        """The costs of examples [n], from a file if there are many, so the argument can be freed."""
         if len(costs) < self.least:
             return costs
         made_of = {"format": _FORMAT, "what": "costs", "type": costs.dtype.str, "content": _digest(costs)}
@@ -44,7 +44,7 @@ class BatchFiles:
         return arrays.made_by(lambda files: costs.tofile(files["costs"]))["costs"]
 
     def epoch(self, plan: BatchPlan, epoch: int) -> Batches:
-        """The batches of an epoch: those that the plan has, from files where examples are many."""
+        """The plan's batches of an epoch, from files if there are many examples."""
         if len(plan.lengths) < self.least:
             return plan.epoch(epoch)
         made_of = {"format": _FORMAT, "numpy": np.__version__, "lengths": _digest(plan.lengths), "size": plan.size}

@@ -1,4 +1,4 @@
-"""Batches composed by length, in an order that is a function of (seed, epoch) alone, so that resume is exact."""
+"""Batches of similar lengths, in an order that depends only on (seed, epoch), so that resuming is exact."""
 
 from __future__ import annotations
 
@@ -26,9 +26,11 @@ def evenly_spaced_places(whole: int, count: int) -> np.ndarray:
 
 
 class Batches(Sequence[np.ndarray]):
-    """Arrays of example indices that lie in one: four or eight bytes an example, and sixteen a batch.
+    """Arrays of example indices, stored as ranges of one array: 4 or 8 bytes per example and 16 per batch.
 
-    order: [n] the examples.  starts, ends: [b] where each batch lies among them.
+    Args:
+        order: The examples [n].
+        starts, ends: The range of each batch in `order` [b].
     """
 
     def __init__(self, order: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> None:
@@ -47,16 +49,18 @@ class Batches(Sequence[np.ndarray]):
         return self._order[self.starts[index] : self.ends[index]].astype(np.int64, copy=False)
 
     def take(self, places: np.ndarray) -> Batches:
-        """The batches at these places [m]."""
+        """The batches at these indices [m]."""
         return Batches(self._order, self.starts[places], self.ends[places])
 
 
 @dataclass(frozen=True)
 class BatchPlan:
-    """How examples of given lengths are cut into global batches.
+    """How examples are divided into global batches.
 
-    lengths: [n] what each example costs, padding included in the same unit (tokens or characters).
-    size: the most that the longest example times the number of examples of a batch may come to.
+    Attributes:
+        lengths: The cost of each example [n], in tokens or characters.
+        size: The maximum of the longest example times the number of examples in a batch, so padding counts.
+        seed: The seed of the order.
     """
 
     lengths: np.ndarray
@@ -69,7 +73,7 @@ class BatchPlan:
 
 
 def compose(plan: BatchPlan, epoch: int, order: np.ndarray) -> Batches:
-    """The batches of an epoch. order: where the examples' indices are to lie [n]; its type changes nothing."""
+    """The batches of an epoch. `order` [n] is overwritten with the examples' indices; its type has no effect."""
     generator, lengths = np.random.default_rng([plan.seed, epoch]), plan.lengths
     order[:] = np.arange(len(order), dtype=order.dtype)
     generator.shuffle(order)
@@ -96,7 +100,7 @@ def cut_by_size(indices: np.ndarray, lengths: np.ndarray, size: int) -> Iterator
 
 
 def _ends(lengths: Sequence[int], size: int) -> Iterator[int]:
-    """Where runs of consecutive lengths end that `cut_by_size` makes."""
+    """The ends of the runs of `cut_by_size`."""
     start, longest = 0, 0
     for position, length in enumerate(lengths):
         longest = max(longest, length)
@@ -108,5 +112,5 @@ def _ends(lengths: Sequence[int], size: int) -> Iterator[int]:
 
 
 def share_of_worker(micro_batches: Sequence[np.ndarray], rank: int, world: int) -> list[np.ndarray]:
-    """What one of `world` workers computes of each micro-batch; every worker gets a part of every one, maybe empty."""
+    """The part of each micro-batch that one of `world` workers computes; it may be empty."""
     return [batch[rank::world] for batch in micro_batches]

@@ -1,4 +1,4 @@
-"""Cleaning rules for segments, applied while they stream by and counted one by one."""
+"""Cleaning rules for segments, applied to a stream, with counts per rule."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def near_copies_in_words(found: int) -> str:
 
 
 def strip(sides: Sides, counts: Counter[str]) -> Sides:
-    """The sides without outer white space and with line breaks inside them replaced; the latter is counted."""
+    """The sides without outer white space, and with line breaks replaced, which is counted."""
     stripped = tuple(side.strip() for side in sides)
     single = tuple(side.translate(_LINE_BREAKS) for side in stripped)
     if single != stripped:
@@ -54,7 +54,7 @@ def strip(sides: Sides, counts: Counter[str]) -> Sides:
 
 
 def digests(segments: Iterable[Sides]) -> np.ndarray:
-    """64 bits for each segment [n], uint64: equal ones collide, others with a chance below 3e-6 in 10 million."""
+    """A 64-bit digest of each segment [n], uint64; any collision among 10 million has a probability below 3e-6."""
     found: np.ndarray = np.frombuffer(b"".join(map(_digest, segments)), dtype=">u8").astype(np.uint64)
     return found
 
@@ -68,13 +68,19 @@ def clean(
     elsewhere: SegmentDigests | None = None,
     folder: Path | None = None,
 ) -> Iterator[Sides]:
-    """The stripped segments that pass every rule; `counts` gets "read", "kept" and one entry per rule that struck.
+    """The stripped segments that pass every rule.
 
-    held_out: the stripped dev and test texts.  texts: which cells are text, the only ones that rules are about.
-    elsewhere: what another corpus has already.  folder: for digests of what was seen, where there are many.
     A segment is counted under the first rule it breaks, in the order too_short, too_long, ratio, identical, held_out,
-    elsewhere, duplicate; "near_copies" are the held-out segments that the kept ones are much like. Memory does not grow
-    with the segments, but for digests where no folder is given.
+    elsewhere, duplicate. Memory is constant in the number of segments, except for digests without a folder.
+
+    Args:
+        segments: The segments.
+        cleaning: The rules.
+        held_out: The stripped dev and test texts.
+        counts: Receives "read", "kept", a count for each broken rule, and "near_copies" of held-out segments.
+        texts: The indices of text cells; rules apply only to these.
+        elsewhere: Digests of another corpus's segments.
+        folder: A folder for large sets of digests.
     """
     judge = _Judge(cleaning, held_out, elsewhere or SegmentDigests(), SegmentDigests(folder))
     for some in chunks(segments):
@@ -94,7 +100,7 @@ def clean(
 
 
 def chunks(segments: Iterable[Sides]) -> Iterator[list[Sides]]:
-    """The segments in lists of so many as are judged at once."""
+    """The segments in lists of bounded size."""
     chunk, characters = list[Sides](), 0
     for cells in segments:
         chunk.append(cells)

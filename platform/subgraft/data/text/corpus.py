@@ -1,4 +1,4 @@
-"""A corpus as stages keep it: a folder of plain UTF-8 files, one segment per line, with what was done to them."""
+"""A corpus: a folder of plain UTF-8 files, one segment per line, with a record of how it was built."""
 
 from __future__ import annotations
 
@@ -31,14 +31,22 @@ _PAIR, _FIELDS = 1, 2
 
 @dataclass(frozen=True)
 class Corpus:
-    """A folder with {train,dev,test}.{field} and corpus.json; {split}.documents holds the places of segments.
+    """A folder with {train,dev,test}.{field} and corpus.json; {split}.documents has each segment's place in a document.
 
-    generated: it is the built-in corpus.  sizes: segments per split.  counts: per split, the segments "read", "kept"
-    and dropped by each cleaning rule, documents and how many of them are "broken", and what the source remarks.
-    identity: of what it was built.  aligned: the fields' segments belong together; else each text has its own,
-    field_sizes per split, and {split}.{field}.documents.  documented: the fields whose segments have places.
-    classes: of each label field, the labels of its training segments.
-    cache: where encoded text is kept for everybody, if anywhere.
+    Attributes:
+        directory: The folder.
+        fields: The fields of every segment.
+        generated: Whether it is the built-in corpus.
+        sizes: Segments per split.
+        counts: Per split, the segments "read", "kept" and dropped by each cleaning rule, "documents" and "broken"
+            documents, and counts reported by the source.
+        identity: The inputs it was built from.
+        aligned: Whether the fields are parallel. Otherwise each text has its own segments, with `field_sizes` per split
+            and {split}.{field}.documents.
+        documented: The fields whose segments belong to documents.
+        field_sizes: Per split, segments of each field, if not aligned.
+        classes: The training labels of each label field.
+        cache: The shared cache of encoded text, if any.
     """
 
     directory: Path
@@ -55,7 +63,7 @@ class Corpus:
 
     @classmethod
     def open(cls, directory: Path, cache: Path | None = None) -> Corpus:
-        """Raises UserError where `directory` holds no corpus that this version can read."""
+        """Raises UserError if `directory` contains no corpus that this version can read."""
         try:
             record = json_io.parse_object((directory / RECORD).read_bytes())
         except (OSError, ValueError):
@@ -87,13 +95,13 @@ class Corpus:
 
     @property
     def is_pair(self) -> bool:
-        """Whether it is source and target, or source alone, and no more: as all corpora once were."""
+        """Whether its fields are exactly source and target, or source."""
         names = [field.name for field in self.fields if field.kind == "text"]
         plain = self.aligned and not self.documented and len(names) == len(self.fields)
         return plain and names in (["source"], ["source", "target"])
 
     def size(self, split: str, field: str | None = None) -> int:
-        """Segments of a split, or of one field of it. Raises UserError where there is no such split."""
+        """Segments of a split, or of one field of it. Raises UserError if there is no such split."""
         if split not in self.sizes:
             what = f"has no {split} split (there is: {', '.join(self.sizes)})"
             raise UserError(what, where=str(self.directory))
@@ -102,7 +110,7 @@ class Corpus:
         return self.field_sizes[split].get(field, 0)
 
     def field(self, name: str) -> Field:
-        """The field of that name. Raises UserError where there is none."""
+        """The field of that name. Raises UserError if there is none."""
         found = next((field for field in self.fields if field.name == name), None)
         if found is None:
             one_sided = name == "target" and self.is_pair
@@ -111,7 +119,7 @@ class Corpus:
         return found
 
     def text_of(self, side: SideName) -> str:
-        """The field that a side of a model reads or writes: of one text, that one, whatever the side."""
+        """The field that a side of a model reads or writes; if there is only one text, that one."""
         names = [each.name for each in field_names.texts(self.fields)]
         return names[0] if self.monolingual else {"encoder": "source", "decoder": "target"}[side]
 
@@ -120,36 +128,36 @@ class Corpus:
         return reading.lines(self._opened(split, field, ("text", "label")))
 
     def text(self, split: str, field: str) -> Text:
-        """The segments of a text, read when they are asked for; encoded once, where the corpus has a cache."""
+        """The segments of a text, read on access; encoded once if the corpus has a cache."""
         return Text(self._opened(split, field, ("text",)), self.cache)
 
     def texts(self, split: str) -> Iterator[tuple[str, Text]]:
-        """Every text with its language, read when it is asked for."""
+        """Every text with its language, read on access."""
         for text in field_names.texts(self.fields):
             if self.size(split, text.name):
                 yield str(text.language), self.text(split, text.name)
 
     def pairs(self, split: str, languages: Languages | None = None) -> Iterator[tuple[str, str]]:
-        """(source, target) pairs, streaming; of a corpus of more texts, those in a task's languages."""
+        """(source, target) pairs, streaming; `languages` selects two of several texts."""
         source, target = self._pair(languages)
         return zip(self.lines(split, source), self.lines(split, target), strict=True)
 
     def text_pairs(self, split: str, languages: Languages | None = None) -> Pairs:
-        """The same as a sequence, read when they are asked for."""
+        """The same as a sequence, read on access."""
         source, target = self._pair(languages)
         return Pairs(self.text(split, source), self.text(split, target))
 
     def records(self, split: str, *names: str) -> Iterator[tuple[Value, ...]]:
-        """The values of these fields, of all where none is named, segment by segment, streaming."""
+        """The values of these fields (default: all), segment by segment, streaming."""
         if not self.aligned:
             raise UserError("its texts are not parallel: there are no records", where=str(self.directory))
         chosen = [self.field(name) for name in names] if names else list(self.fields)
         return zip(*(self._values(split, field) for field in chosen), strict=True)
 
     def documents(self, split: str, field: str | None = None) -> Iterator[Run]:
-        """The documents of a split, or of a text of it, as runs of neighbours: one with gaps is several.
+        """The documents of a split, or of one text of it, as runs of neighbouring segments: gaps split a document.
 
-        Raises UserError for a corpus without documents, or of texts that are not parallel where no field is given.
+        Raises UserError for a corpus without documents, or if its texts are not parallel and no field is named.
         """
         self.size(split)
         if field is None and not self.aligned:
@@ -161,16 +169,16 @@ class Corpus:
         return runs(reading.lines(self.documents_file(split, name)))
 
     def has_documents(self, field: str | None = None) -> bool:
-        """Whether segments, those of a field, have places in documents."""
+        """Whether segments (of a field) belong to documents."""
         return bool(self.documented) if field is None else field in self.documented
 
     def file(self, split: str, field: str) -> Path:
-        """Where a field lies."""
+        """The file of a field."""
         tensor = self.field(field).kind == "tensor"
         return self.directory / (f"{split}.{field}.safetensors" if tensor else f"{split}.{field}")
 
     def documents_file(self, split: str, field: str) -> Path:
-        """Where the places of a field's segments lie."""
+        """The file with the documents of a field's segments."""
         return self.directory / (f"{split}.documents" if self.aligned else f"{split}.{field}.documents")
 
     def _opened(self, split: str, name: str, kinds: tuple[str, ...]) -> Path:
@@ -202,7 +210,7 @@ class Corpus:
         return (_bounds(line) for line in lines) if field.kind == "span" else lines
 
     def save(self) -> None:
-        """Write corpus.json, which is what a pair's always was wherever there is nothing new to say."""
+        """Write corpus.json; pairs and single texts have a shorter record."""
         shared = {
             "generated": self.generated,
             "sizes": self.sizes,

@@ -15,7 +15,7 @@ SPLIT = "train"
 
 
 def training_texts(*corpora: Corpus) -> dict[str, list[Text]]:
-    """By the name of their field, the texts that corpora have of it, in the order in which these are given."""
+    """The training texts of several corpora by field name, in the order of the corpora."""
     found: dict[str, list[Text]] = {}
     for corpus in corpora:
         for field in fields.texts(corpus.fields):
@@ -25,7 +25,7 @@ def training_texts(*corpora: Corpus) -> dict[str, list[Text]]:
 
 
 def training_lines(side: str, *corpora: Corpus) -> Iterator[str]:
-    """The segments of one text of several corpora, streaming. Raises UserError where the first has no such text."""
+    """The training segments of one text of several corpora. Raises UserError if the first has no such text."""
     first, *others = corpora
     holding = [corpus for corpus in others if any(field.name == side for field in corpus.fields)]
     return chain.from_iterable(corpus.lines(SPLIT, side) for corpus in (first, *holding))
@@ -35,14 +35,14 @@ def training_lines(side: str, *corpora: Corpus) -> Iterator[str]:
 
 
 class ClassLabels(NamedTuple):
-    """field: the one that labels stand in.  labels: those of training segments, each once, in order."""
+    """The label field of a corpus, and the distinct labels of its training segments, sorted."""
 
     field: str
     labels: tuple[str, ...]
 
 
 def class_labels(corpus: Corpus) -> ClassLabels:
-    """Raises UserError for a corpus whose segments have no label, or several."""
+    """The classes of a corpus. Raises UserError if its segments have no label, or several."""
     fields = [field.name for field in corpus.fields if field.kind == "label"]
     if len(fields) != 1:
         raise UserError(f"it has {len(fields)} fields of kind label, where one is needed", where=str(corpus.directory))

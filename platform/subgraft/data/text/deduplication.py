@@ -1,7 +1,7 @@
-"""What was seen before, by digests of 64 bits: eight bytes each, and on disk where there are many.
+"""A set of 64-bit digests for deduplication: eight bytes each, on disk if there are many.
 
-Digests lie in sorted runs. A new run is merged with the one before it until that is more than twice as large, so there
-are few of them, and each digest is moved a number of times that grows with the logarithm of theirs.
+Digests are stored in sorted runs. A new run is merged with the previous one until that is more than twice as large, so
+there are few runs, and each digest is moved O(log n) times.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ AT_ONCE = 1 << 22
 
 
 class SegmentDigests:
-    """A set of digests, uint64, which are spread evenly, as those of a hash function are.
+    """A set of uniformly distributed digests, uint64.
 
-    folder: where long runs lie, in files without a name: a killed process leaves nothing. None: in memory.
+    Args:
+        folder: For long runs, in anonymous files, so a killed process leaves nothing behind. None: in memory.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -28,7 +29,7 @@ class SegmentDigests:
 
     @classmethod
     def of(cls, digests: Iterable[np.ndarray], folder: Path | None = None) -> SegmentDigests:
-        """Those of some arrays [n]."""
+        """A set of the digests in several arrays [n]."""
         seen = cls(folder)
         for some in digests:
             seen.new(some)
@@ -38,7 +39,7 @@ class SegmentDigests:
         return sum(map(len, self._runs))
 
     def has(self, digests: np.ndarray) -> np.ndarray:
-        """Which of these [n] are in it [n]."""
+        """Membership of each digest [n]."""
         found = np.zeros(len(digests), dtype=bool)
         order = np.argsort(digests)  # neighbours are looked up in the same place of a run
         ordered = digests[order]
@@ -48,7 +49,7 @@ class SegmentDigests:
         return found
 
     def new(self, digests: np.ndarray) -> np.ndarray:
-        """Which of these [n] come for the first time, before and among themselves [n]; all are seen from now on."""
+        """Whether each digest [n] occurs for the first time, in the set and among themselves; adds all of them."""
         values, first = np.unique(digests, return_index=True)
         unseen = ~self.has(values)
         self._add(values[unseen])
@@ -74,7 +75,7 @@ class SegmentDigests:
 
 
 def _blocks(one: np.ndarray, other: np.ndarray) -> Iterator[np.ndarray]:
-    """Both runs in one order, in blocks of about AT_ONCE: equal ranges of digests hold about as many."""
+    """Both runs merged, in blocks of about AT_ONCE: equal ranges of digests have about equal sizes."""
     parts = (len(one) + len(other)) // AT_ONCE + 1
     bounds = np.array([(1 << 64) * part // parts for part in range(1, parts)], dtype=np.uint64)
     cuts = [[0, *np.searchsorted(run, bounds).tolist(), len(run)] for run in (one, other)]

@@ -1,4 +1,4 @@
-"""Documents: which one a segment is of, and where in it, from its source through cleaning to whoever packs segments."""
+"""Documents: the document of each segment and its position there, from the source through cleaning to packing."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from subgraft.data.text.fields import Sides
 
 
 class Place(NamedTuple):
-    """The document of a segment and its number there. Of neighbours in a text the numbers differ by one.
+    """The document of a segment and its position there; positions of neighbours differ by one.
 
-    It travels behind a segment's fields, and lies in a corpus, as one more text: document, tab, number.
+    It follows a segment's fields as one more cell, "document<TAB>position", also in a stored corpus.
     """
 
     document: str
@@ -23,13 +23,13 @@ class Place(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Place:
-        """Of what `str` wrote."""
+        """The inverse of `str`."""
         document, _, position = text.rpartition("\t")
         return cls(document, int(position))
 
 
 class Run(NamedTuple):
-    """Segments [start, stop) of a split that are neighbours in one document, with nothing missing between them."""
+    """Segments [start, stop) of a split that are neighbours in one document, without gaps."""
 
     document: str
     start: int
@@ -37,7 +37,7 @@ class Run(NamedTuple):
 
 
 def runs(places: Iterable[str]) -> Iterator[Run]:
-    """The documents of a split as runs of neighbours: one with gaps is several, of the same name."""
+    """The documents of a split as runs of neighbours; a document with gaps is several runs of the same name."""
     start, before = 0, None
     at = -1
     for at, text in enumerate(places):
@@ -51,7 +51,7 @@ def runs(places: Iterable[str]) -> Iterator[Run]:
 
 
 def count_documents(segments: Iterable[Sides], counts: Counter[str]) -> Iterator[Sides]:
-    """The segments, whose last cell is their place; counts "documents", and as "broken" those with a gap in them."""
+    """Passes segments on, whose last cell is their place; counts "documents", and "broken" ones, which have a gap."""
     before, broken = None, False
     for cells in segments:
         place = Place.parse(cells[-1])

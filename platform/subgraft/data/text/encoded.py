@@ -1,12 +1,12 @@
-"""Text as token ids, encoded once for every worker and every step that reads it with the same vocabulary.
+"""Text as token ids, encoded once for all workers and steps that read it with the same vocabulary.
 
     <cache>/<key>/ids.bin          int32 [tokens], segment after segment
     <cache>/<key>/bounds.bin       int64 [segments + 1], where each segment begins, and the end of the last
     <cache>/<key>/characters.bin   int32 [segments]
-    <cache>/<key>/record.json      what it was made of, and the digests of those files
+    <cache>/<key>/record.json      its inputs, and the digests of those files
 
-The key is made of the text's digest and the vocabulary's, so nothing about it can be out of date. Whoever needs it
-first makes it (see `mapped_arrays`).
+The key depends on the digests of the text and the vocabulary, so an entry is never out of date. The first process that
+needs an entry creates it (see `mapped_arrays`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _WORTH_THE_WHOLE = 0.1
 
 
 class Encoder(Protocol):
-    """The part of a vocabulary that is needed here."""
+    """The required interface of a vocabulary."""
 
     @property
     def digest(self) -> str: ...
@@ -54,18 +54,18 @@ class Encoder(Protocol):
 
 @dataclass(frozen=True)
 class Encoded:
-    """Segments as token ids, and how many characters each has [n]."""
+    """Segments as token ids, and the number of characters of each [n]."""
 
     sequences: Sequences
     characters: np.ndarray
 
     def take(self, places: np.ndarray) -> Encoded:
-        """Those at these places [m]."""
+        """The segments at these indices [m]."""
         return Encoded(self.sequences.take(places), self.characters[places])
 
 
 def encode(texts: Sequence[str], encoder: Encoder) -> Encoded:
-    """The texts as token ids, plainly segmented: mapped from the cache where they are of a text that has one."""
+    """The texts as token ids, segmented deterministically; mapped from the cache if the text has one."""
     if not isinstance(texts, Text) or texts.cache is None or _is_small_part(texts):
         return _in_memory(texts, encoder)
     whole = _cached(texts, texts.cache, encoder)
@@ -79,9 +79,13 @@ def _is_small_part(text: Text) -> bool:
 
 @dataclass(frozen=True)
 class Entry:
-    """Something in a cache that was made of a text.
+    """A cache entry derived from a text.
 
-    text, tokenizer: SHA-256 of the files; no tokenizer where its lines' places are kept.  used: when last opened.
+    Attributes:
+        directory: The folder of the entry.
+        text, tokenizer: SHA-256 of the files; no tokenizer for line offsets.
+        size: Bytes on disk.
+        used: Time of the last access.
     """
 
     directory: Path
@@ -92,7 +96,7 @@ class Entry:
 
 
 def entries(cache: Path) -> Iterator[Entry]:
-    """What a cache holds; anything unreadable in it is left to `encode`."""
+    """The entries of a cache; unreadable ones are skipped."""
     for record in sorted(cache.glob(f"*/{RECORD}")):
         told = json_io.object_in(record)
         with suppress(OSError, KeyError):
@@ -121,7 +125,7 @@ def _cached(text: Text, cache: Path, encoder: Encoder) -> Encoded:
 
 
 def _write(files: Mapping[str, Path], text: Text, encoder: Encoder) -> None:
-    """A chunk at a time: nothing grows with the text."""
+    """Writes chunk by chunk, with constant memory."""
     end = 0
     with (
         files["ids"].open("wb") as ids,
@@ -142,7 +146,7 @@ def _flat(found: Sequence[Sequence[int]]) -> np.ndarray:
 
 
 def _chunks_with_ids(texts: Iterable[str], encoder: Encoder) -> Iterator[tuple[list[str], list[list[int]]]]:
-    """In order. Libraries cut one chunk while Python does its part of another, where there are cores for both."""
+    """Encoded chunks in order. With several cores, libraries encode one chunk while Python processes another."""
     chunks = _chunks(texts)
     for chunk in islice(chunks, None if allowed_threads() == 1 else 1):  # the first one settles by whom they are cut
         yield chunk, encoder.encode_batch(chunk)

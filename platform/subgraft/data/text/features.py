@@ -1,4 +1,4 @@
-"""Rows of features that somebody's own encoder made of anything: of each segment a matrix, in a safetensors file."""
+"""Features computed by a user's own encoder: a matrix for each segment, in a safetensors file."""
 
 from __future__ import annotations
 
@@ -19,10 +19,14 @@ _FLOATING = ("F16", "F32", "F64")
 
 
 class Features(Sequence[np.ndarray]):
-    """Rows [n, k] of each example, any n above 0, as float32; read when they are asked for.
+    """A matrix [n, k] for each of N examples, n > 0, as float32; read on access.
 
-    In the forms of `StoredTensor`: [N, k] is one row an example, [N, n, k] are n; or n differs between examples.
-    chosen: the numbers of the examples it has, in its order; None for all.
+    The file has one of the layouts of `StoredTensor`: [N, k] (one row per example), [N, n, k], or n differs between
+    examples.
+
+    Args:
+        stored: The file.
+        chosen: Indices of the selected examples; None for all.
     """
 
     def __init__(self, stored: StoredTensor, chosen: np.ndarray | None = None) -> None:
@@ -30,7 +34,7 @@ class Features(Sequence[np.ndarray]):
 
     @classmethod
     def open(cls, path: Path, name: str = FEATURES, examples: int | None = None) -> Features:
-        """examples: how many there must be. Raises UserError, naming the example, for a file of anything else."""
+        """Open a file. Raises UserError for a malformed file, or if the number of examples differs from `examples`."""
         stored = StoredTensor(path, name)
         if examples is not None and len(stored) != examples:
             what = f"features of {len(stored):,} examples, where there are {examples:,} texts"
@@ -45,25 +49,25 @@ class Features(Sequence[np.ndarray]):
 
     @property
     def width(self) -> int:
-        """k, the numbers in a row."""
+        """k, the length of a row."""
         return self._stored.shape()[-1]
 
     @property
     def counts(self) -> np.ndarray:
-        """How many rows each example has [N]."""
+        """The number of rows of each example [N]."""
         shape = self._stored.shape()
         rows = self._stored.rows() if self._stored.ragged or len(shape) == 2 else np.full(shape[0], shape[1])
         return rows if self._chosen is None else rows[self._chosen]
 
     def require_finite(self) -> None:
-        """Raises UserError for the first example that holds what is no number. Reads everything, a bit at a time."""
+        """Raises UserError for the first example with NaN or infinity. Reads all examples one by one."""
         for place, rows in enumerate(self):
             if not np.isfinite(rows).all():
                 what = f"features of example {place} (counted from 0) hold what is no number, or is infinite"
                 raise UserError(what, where=str(self.path))
 
     def take(self, places: np.ndarray) -> Features:
-        """The examples at these places [m] among its own."""
+        """The examples at these indices [m]."""
         return Features(self._stored, places if self._chosen is None else self._chosen[places])
 
     def __len__(self) -> int:
@@ -88,7 +92,7 @@ class Features(Sequence[np.ndarray]):
 
 
 def feature_field(corpus: Corpus) -> str:
-    """The field with features of each segment. Raises UserError for a corpus that has none, or several."""
+    """The name of the tensor field. Raises UserError for a corpus without one, or with several."""
     names = [field.name for field in corpus.fields if field.kind == "tensor"]
     if len(names) != 1:
         raise UserError(f"it has {len(names)} fields of kind tensor, where one is needed", where=str(corpus.directory))
@@ -109,13 +113,13 @@ def look_through(files: Mapping[Split, Path], split: Split, name: str, examples:
 
 
 def features_of(corpus: Corpus, split: str) -> Features:
-    """Those of a split's segments."""
+    """The features of a split's segments."""
     name = feature_field(corpus)
     return Features.open(corpus.file(split, name), name, corpus.size(split))
 
 
 def _require_matrix(stored: StoredTensor, place: int) -> None:
-    """Raises UserError where an example's tensor is not of numbers, or no matrix, or not as wide as the first one's."""
+    """Raises UserError unless an example's tensor is a floating-point matrix as wide as the first example's."""
     shape, dtype, where = stored.shape(place), stored.dtype(place), str(stored.path)
     whose = f"features of example {place} (counted from 0)" if stored.apart else f"'{stored.name}'"
     if dtype not in _FLOATING:

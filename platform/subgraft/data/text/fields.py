@@ -1,4 +1,4 @@
-"""The named fields of a corpus: which text, in which language, and what is said of it."""
+"""The named fields of a corpus: texts in a language, labels, spans and tensors."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ Sides = tuple[str, ...]
 class Field:
     """A field of every segment.
 
-    kind: a text; a label of the segment; a span of a text, [start, end) in characters; or a tensor.
-    language: of a text.  of: the text that a span lies in.
+    Attributes:
+        name: The name.
+        kind: A text; a label of the segment; a span of a text, [start, end) in characters; or a tensor.
+        language: The language of a text.
+        of: The text that contains a span.
     """
 
     name: str
@@ -34,21 +37,23 @@ def pair_fields(languages: Languages, *, two: bool) -> tuple[Field, ...]:
 
 
 def texts(fields: Sequence[Field]) -> tuple[Field, ...]:
-    """Those that are texts."""
+    """The text fields."""
     return tuple(field for field in fields if field.kind == "text")
 
 
 def text_places(fields: Sequence[Field]) -> tuple[int, ...]:
-    """Where the texts stand among the fields."""
+    """The indices of text fields."""
     return tuple(place for place, field in enumerate(fields) if field.kind == "text")
 
 
 def named_for(languages: Languages | None, declared: Sequence[Field], where: str) -> dict[str, Field]:
-    """The fields that a task takes, by the name they were declared under: all of them where no languages are given.
+    """The fields that a task uses, by declared name; all of them if `languages` is None.
 
-    A pair of languages makes their texts `source` and `target`, one language makes its text `source` (and a second text
-    in that language `target`); other texts, and spans of them, are left out. Raises UserError, telling `where`, for a
-    language that no text is in.
+    For a pair of languages, their texts become `source` and `target`. For one language, its text becomes `source` (and
+    a second text in that language `target`). Other texts, and spans of them, are excluded.
+
+    Raises:
+        UserError: There is no text in a language; the error refers to `where`.
     """
     if languages is None:
         return {field.name: field for field in declared}

@@ -1,12 +1,12 @@
-"""Whether training text holds dev or test text: equal lines, however they are typed, and near copies.
+"""Detect dev and test text in training text: equal lines up to typography, and near copies.
 
-Lines are equal that differ in Unicode form, case, white space, invisible characters, the form of quotation marks, or
-final punctuation: most vocabularies read some of these as the same ids. A pair is held out where either side is equal
-to a dev or test line of any side, as in OPUS-100 (Zhang et al. 2020, *Improving Massively Multilingual Neural Machine
-Translation and Zero-Shot Translation*, section 3).
+Lines count as equal if they differ only in Unicode form, case, white space, invisible characters, the form of quotation
+marks, or final punctuation, because many vocabularies map such lines to the same ids. A pair is held out if either side
+equals a dev or test line of any side, as in OPUS-100 (Zhang et al. 2020, *Improving Massively Multilingual Neural
+Machine Translation and Zero-Shot Translation*, section 3).
 
-A near copy is a dev or test segment with a side half of whose runs of eight words the training text has too, which is
-only counted (Chowdhery et al. 2022, *PaLM*, section 8, ask for 70 % of them).
+A near copy is a dev or test segment with a side half of whose 8-grams of words occur in the training text. Near copies
+are only counted (Chowdhery et al. 2022, *PaLM*, section 8, require 70 %).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _FACTORS = np.array([pow(0x9E3779B97F4A7C15, at + 1, 1 << 64) for at in range(RU
 
 
 def folded(text: str) -> str:
-    """A line in the one form that all ways of typing it have, final punctuation apart."""
+    """A line in a canonical form, apart from final punctuation."""
     text = _UNUSUAL.sub(_usual, text)
     if not text.isascii():
         text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
@@ -58,7 +58,7 @@ def _usual(found: re.Match[str]) -> str:
 
 
 def key(line: str) -> str:
-    """What equal lines have in common, of a folded line."""
+    """The comparison key of a folded line: the line without final punctuation."""
     end = len(line)
     while end and (line[end - 1] == " " or unicodedata.category(line[end - 1]).startswith("P")):
         end -= 1
@@ -66,7 +66,7 @@ def key(line: str) -> str:
 
 
 class HeldOut:
-    """Dev and test segments, and which near copies of them the training text was found to hold."""
+    """Dev and test segments, and their near copies in the training text."""
 
     def __init__(self, segments: Iterable[Sides] = ()) -> None:
         self._segments: list[tuple[str, ...]] = []
@@ -74,14 +74,14 @@ class HeldOut:
             self.add(sides)
 
     def add(self, sides: Sides) -> None:
-        """Takes the texts of one more segment; all are added before anything is compared."""
+        """Add the texts of a segment; all segments must be added before any comparison."""
         self._segments.append(tuple(map(folded, sides)))
 
     def __len__(self) -> int:
         return len(self._segments)
 
     def has(self, sides: Sequence[str]) -> bool:
-        """Whether a training segment is one of these, by its folded sides."""
+        """Whether a training segment, passed as its folded sides, equals one of these."""
         keys = tuple(map(key, sides))
         if len(keys) == 1:
             return keys[0] in self._lines
@@ -90,14 +90,14 @@ class HeldOut:
         return not self._telling.isdisjoint(keys)
 
     def note(self, segments: Iterable[Sequence[str]]) -> None:
-        """Takes folded training segments into account for `near_copies`."""
+        """Record folded training segments for `near_copies`."""
         lines = (line for sides in segments for line in sides)
         while some := list(islice(lines, _LINES_AT_ONCE)):
             self._runs.note(some)
 
     @property
     def near_copies(self) -> int:
-        """How many of the held-out segments the training text has near copies of."""
+        """The number of held-out segments with a near copy in the training text."""
         return self._runs.near_copies()
 
     @cached_property
@@ -123,7 +123,7 @@ class HeldOut:
 
 
 class _Runs:
-    """All runs of so many words of some segments, and which of them were found elsewhere."""
+    """All word n-grams of length RUN of some segments, and which of them occur in training text."""
 
     def __init__(self, segments: Sequence[Sequence[str]]) -> None:
         lines = [(at, line) for at, sides in enumerate(segments) for line in sides]
@@ -148,7 +148,7 @@ class _Runs:
         return len(np.unique(self._segment[(of_line > 0) & (found >= SHARE * of_line)]))
 
     def _hashes_of(self, lines: Iterable[Sequence[str]]) -> tuple[np.ndarray, np.ndarray]:
-        """Of every run of known words [n], uint64, and where it begins [n], each line counted with one word more."""
+        """Hashes [n] (uint64) and start positions [n] of all runs of known words; lines are separated by a 0."""
         numbers: list[int] = []
         for words in lines:
             numbers.extend(map(self._ids.get, words, repeat(0)))
@@ -163,7 +163,7 @@ class _Runs:
 
 
 def _mixed(numbers: np.ndarray) -> np.ndarray:
-    """Numbers [n], uint64, spread evenly: SplitMix64's last step (Steele et al. 2014)."""
+    """The finaliser of SplitMix64 (Steele et al. 2014) on uint64 numbers [n]."""
     mixed = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     spread: np.ndarray = mixed ^ (mixed >> np.uint64(31))

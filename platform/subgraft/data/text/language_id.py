@@ -1,4 +1,4 @@
-"""Whether a text is in the language of one side of a task's pairs, judged by character trigrams."""
+"""Check by character trigrams whether a text is in the language of one side of a task's pairs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SHOWN_FROM = 20
 
 
 class Verdict(Enum):
-    """What a text looks like."""
+    """The likely language of a text."""
 
     OWN = "own"
     OTHER = "other"
@@ -28,7 +28,7 @@ class Verdict(Enum):
 
 
 class Sample(NamedTuple):
-    """Lines of one side of the pairs: to learn from, and held-out ones to measure what is usual."""
+    """Lines of one side of the pairs: training lines, and held-out lines for comparison."""
 
     train: Sequence[str]
     held_out: Sequence[str]
@@ -77,10 +77,7 @@ _BEGINNING = "\n"
 
 @dataclass(frozen=True)
 class TrigramModel:
-    """Counts of every character behind the two before it, behind the one before it, and by itself.
-
-    seen: of n-grams, whose last character is the counted one.  contexts: of what is before it, however it goes on.
-    """
+    """Counts of character n-grams (n = 1 to 3) and of their contexts."""
 
     seen: Counter[str]
     contexts: Counter[str]
@@ -98,12 +95,12 @@ class TrigramModel:
         return cls(seen, contexts)
 
     def bits(self, line: str) -> float:
-        """What the line's characters take, in bits."""
+        """The negative log2 likelihood of the line."""
         text = _BEGINNING * 2 + line
         return sum(self._bits(text[end - 2 : end + 1]) for end in range(2, len(text)))
 
     def bits_per_character(self, lines: Iterable[str]) -> float:
-        """Of all lines together; 0 where they have no character."""
+        """The mean over all characters of the lines; 0 if there are none."""
         bits, characters = 0.0, 0
         for line in lines:
             bits, characters = bits + self.bits(line), characters + len(line)

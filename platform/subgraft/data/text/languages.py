@@ -1,7 +1,7 @@
-"""Languages drawn by p_i^alpha / sum_j p_j^alpha, so that small ones are seen more often than they are written.
+"""Language sampling by p_i^alpha / sum_j p_j^alpha, which oversamples small languages.
 
 Conneau and Lample, "Cross-lingual Language Model Pretraining" (NeurIPS 2019), section 3.1. Liu et al. (TACL 2020),
-section 2.1, print the same as weights lambda_i = (1/p_i) p_i^alpha / sum_j p_j^alpha *on* p_i: apply one of the two.
+section 2.1, write it as weights lambda_i = (1/p_i) p_i^alpha / sum_j p_j^alpha *on* p_i: apply only one of the two.
 """
 
 from __future__ import annotations
@@ -19,14 +19,16 @@ from subgraft.data.text.segments import Text
 
 
 def code_token(language: str) -> str:
-    """A language's special token, as mBART writes it: en_XX."""
+    """A language's special token in mBART's format: en_XX."""
     return language if "_" in language else f"{language}_XX"
 
 
 def shares(counts: Mapping[str, int], alpha: float) -> dict[str, float]:
-    """The probability of each language: 1 leaves the shares as they are, 0 makes them equal.
+    """The sampling probability of each language.
 
-    counts: what there is of each, in segments or characters; a language with nothing is never drawn.
+    Args:
+        counts: Segments or characters of each language; a language with 0 is never drawn.
+        alpha: 1 leaves the shares unchanged, 0 makes them equal.
     """
     present = {language: count for language, count in counts.items() if count > 0}
     if not present:
@@ -39,23 +41,20 @@ def shares(counts: Mapping[str, int], alpha: float) -> dict[str, float]:
 
 
 def repeated(sizes: Mapping[str, int], alpha: float) -> dict[str, int]:
-    """How many segments of each language make up these shares, where none has fewer than there are of it.
-
-    An epoch over so many has all text at least once; what is oversampled comes several times in it.
-    """
+    """Segments of each language in an epoch with these shares that contains all text at least once."""
     given = shares(sizes, alpha)
     whole = max(size / given[language] for language, size in sizes.items() if size)
     return {language: max(size, round(whole * given[language])) for language, size in sizes.items()}
 
 
 def repeated_places(size: int, count: int) -> np.ndarray:
-    """`count` places of a text of `size` segments [count]: whole rounds, and the rest evenly spaced."""
+    """`count` indices into a text of `size` segments [count]: complete rounds, then evenly spaced indices."""
     whole, rest = divmod(count, size)
     return np.concatenate([np.tile(np.arange(size), whole), evenly_spaced_places(size, rest)])
 
 
 def oversampled(texts: Sequence[tuple[str, Text]], alpha: float) -> Iterator[tuple[str, Text]]:
-    """Texts with their languages, whose lines come again where a language is drawn more often than it is written."""
+    """Texts with their languages; lines of oversampled languages are repeated."""
     sizes: Counter[str] = Counter()
     for language, lines in texts:
         sizes[language] += len(lines)
@@ -110,10 +109,17 @@ def allotted(sizes: Mapping[str, int], alpha: float, total: int) -> dict[str, in
 def balanced(
     texts: Mapping[str, Callable[[], Iterator[str]]], sizes: Mapping[str, int], alpha: float, total: int, seed: int = 1
 ) -> Iterator[str]:
-    """`total` segments of several languages by their shares: what a vocabulary of all of them is learnt from.
+    """`total` segments of several languages by their shares, for learning a joint vocabulary.
 
-    texts: opens each language's text, of `sizes` segments. A text is given whole as often as it goes into its part, and
-    a sample drawn by `seed` fills the rest, in the text's order.
+    A text is repeated completely as often as it fits into its language's count; a random sample, in order, fills the
+    rest.
+
+    Args:
+        texts: Opens each language's text.
+        sizes: Segments of each text.
+        alpha: The exponent of the shares.
+        total: The number of segments.
+        seed: The seed of the samples.
     """
     for number, (language, count) in enumerate(allotted(sizes, alpha, total).items()):
         if count:
@@ -124,7 +130,7 @@ def balanced(
 
 
 def _sampled(lines: Iterator[str], size: int, count: int, rng: random.Random) -> Iterator[str]:
-    """So many of the lines, each subset equally likely (Knuth, The Art of Computer Programming 2, algorithm S)."""
+    """A uniform sample of `count` of the lines, in order (Knuth, The Art of Computer Programming 2, algorithm S)."""
     left = count
     for at, line in enumerate(islice(lines, size)):
         if left and rng.random() * (size - at) < left:

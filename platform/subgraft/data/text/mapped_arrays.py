@@ -1,12 +1,12 @@
-"""Arrays in files, made once by whoever needs them first, and mapped by everybody else.
+"""A cache of arrays in files: created once by the first process that needs them, memory-mapped by all others.
 
-    <folder>/<key>/<name>.bin       an array of one dimension
-    <folder>/<key>/record.json      what it was made of, and the digests of those files
+    <folder>/<key>/<name>.bin       a one-dimensional array
+    <folder>/<key>/record.json      the inputs of the arrays, and the digests of those files
 
-The key is a digest of what they are made of, so nothing about them can be out of date.
-What does not verify is made again; a large file is read for that once, and again when it has changed (see
-`noted_digests`). They are made beside, and renamed; others wait. Files are mapped, not read: all processes of a machine
-share one copy of what they use.
+The key is a digest of the inputs, so an entry is never out of date. Digests are verified on opening, and damaged
+entries are created again; a large file is read for that only once unless it changes (see `digest_cache`). Entries are
+created in a temporary folder and renamed, under a lock. Because files are mapped, all processes of a machine share one
+copy in memory.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class MappedArrays:
         return found
 
     def _opened(self) -> dict[str, np.ndarray] | None:
-        """What lies there, if its files' digests are right; otherwise None."""
+        """The stored arrays if their digests are right; otherwise None."""
         try:
             told = json_io.object_in(self.directory / RECORD)
             for name, file in _files(self.directory, self.types).items():
@@ -96,7 +96,7 @@ class MappedArrays:
 
 
 def mapped(path: Path, dtype: type[np.generic]) -> np.ndarray:
-    """A file as an array of one dimension: read where it is looked at, and not held."""
+    """A file as a one-dimensional array, memory-mapped."""
     if path.stat().st_size == 0:
         return np.zeros(0, dtype=dtype)
     return np.memmap(path, dtype=dtype, mode="r").view(np.ndarray)

@@ -13,10 +13,10 @@ from subgraft.config.objectives import DenoisingSettings
 def infill(
     words: Sequence[Sequence[int]], mask_id: int, settings: DenoisingSettings, generator: np.random.Generator
 ) -> list[int]:
-    """The tokens of a block's words, spans of whole words replaced by one mask each.
+    """The tokens of a block's words, with each of several spans of words replaced by one mask.
 
-    `mask_share` of the words is covered, exactly in expectation however few they are. Spans lie anywhere, each
-    arrangement as likely as any other; one of length zero inserts a mask. The result has no more tokens than the words.
+    The expected share of masked words is exactly `mask_share`, however few words there are. All arrangements of spans
+    are equally likely; a span of length zero inserts a mask. The result is never longer than the input.
     """
     covered = _rounded(settings.mask_share * len(words), generator)
     lengths = generator.permutation(span_lengths(covered, settings.poisson_lambda, generator))
@@ -32,10 +32,10 @@ def infill(
 
 
 def span_lengths(words: int, rate: float, generator: np.random.Generator) -> list[int]:
-    """Poisson lengths of spans that cover so many words, the last cut to fit.
+    """Poisson lengths of spans that cover `words` words in total; the last is shortened to fit.
 
-    Drawn until they do, so that e^-rate of them are zero in expectation, whatever `words` is (Wald's identity). There
-    are never more spans than words: zeros beyond that, which next to no text but the shortest has, are left out.
+    Lengths are drawn until they cover all words, so the expected share of zeros is e^-rate for any `words` (Wald's
+    identity). There are never more spans than words: surplus zeros, which only very short texts have, are dropped.
     """
     spans: list[int] = []
     left, zeros = words, 0
@@ -50,7 +50,7 @@ def span_lengths(words: int, rate: float, generator: np.random.Generator) -> lis
 
 
 def _rounded(value: float, generator: np.random.Generator) -> int:
-    """A whole number next to `value`, which it is in expectation."""
+    """`value` randomly rounded up or down to an integer with expectation `value`."""
     below = math.floor(value)
     return below + int(generator.random() < value - below)
 

@@ -24,11 +24,14 @@ LINE_BYTES = 16
 
 
 def lines(path: Path) -> Iterator[str]:
-    """The lines of a UTF-8 file, plain or gzipped (recognised by its first bytes, not its name), without their ends.
+    """The lines of a UTF-8 file, plain or gzipped (recognised by its first bytes, not its name), without line ends.
 
     Only "\\n" and "\\r\\n" end a line: U+2028, U+0085, vertical tabs and form feeds are characters of a segment. A byte
-    order mark at the start is dropped. Raises UserError naming the file where it is missing or damaged or expands to
-    what no text does, and file and line where it is not UTF-8 or a line is too long.
+    order mark at the start is dropped.
+
+    Raises:
+        UserError: The file is missing, damaged or a decompression bomb; or, with the line number, it is not UTF-8 or a
+            line is too long.
     """
     with _opened(path) as handle:
         for number, raw in enumerate(_bounded(handle, path), 1):
@@ -43,18 +46,18 @@ def lines(path: Path) -> Iterator[str]:
 
 
 def has_byte_order_mark(path: Path) -> bool:
-    """Whether the file begins with one, which `lines` drops."""
+    """Whether the file begins with a byte order mark, which `lines` drops."""
     with _opened(path) as handle:
         return handle.read(len(_BYTE_ORDER_MARK)) == _BYTE_ORDER_MARK
 
 
 def count(path: Path) -> int:
-    """How many lines the file holds; the same checks as `lines`."""
+    """The number of lines in the file; the same checks as `lines`."""
     return sum(1 for _ in lines(path))
 
 
 def _bounded(handle: BinaryIO, path: Path) -> Iterator[bytes]:
-    """Raw lines with their ends, as long as they can be those of a text."""
+    """Raw lines with their ends. Raises UserError beyond the limits on lines and expansion."""
     zipped = isinstance(handle, gzip.GzipFile)
     most, done = max(ALWAYS_ALLOWED, LARGEST_EXPANSION * path.stat().st_size), 0
     number = 0

@@ -1,4 +1,4 @@
-"""The segments of a file as a sequence; where each begins is held in memory only of small files."""
+"""The segments of a file as a sequence with random access; line offsets of large files are memory-mapped."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from subgraft.data.text.mapped_arrays import MappedArrays, mapped
 
 
 class Text(Sequence[str]):
-    """The lines of a text that a corpus keeps, all or some of them.
+    """All or selected lines of a text of a corpus.
 
-    cache: where is kept for everybody what is made of it, if anywhere: its encoded form, and where its lines begin.
-    chosen: the numbers of the lines that it has [n], in its order; None for all.
+    Args:
+        path: The file.
+        cache: The shared cache of encoded text and line offsets, if any.
+        chosen: Line numbers [n], in order; None for all.
     """
 
     def __init__(self, path: Path, cache: Path | None = None, chosen: np.ndarray | None = None) -> None:
@@ -32,7 +34,7 @@ class Text(Sequence[str]):
 
     @property
     def whole_size(self) -> int:
-        """How many lines the file has."""
+        """The number of lines in the file."""
         return len(self._begins) - 1
 
     @overload
@@ -53,7 +55,7 @@ class Text(Sequence[str]):
         return (self._line(int(line)) for line in self.chosen)
 
     def take(self, places: np.ndarray) -> Text:
-        """The lines at these places [m] among its own."""
+        """The lines at these indices [m]."""
         return Text(self.path, self.cache, places if self.chosen is None else self.chosen[places])
 
     def _line(self, number: int) -> str:
@@ -73,7 +75,7 @@ class Text(Sequence[str]):
 
 
 class Pairs(Sequence[tuple[str, str]]):
-    """The segments of two texts that belong together."""
+    """Pairs of segments of two parallel texts."""
 
     def __init__(self, source: Text, target: Text) -> None:
         self.source = source
@@ -95,13 +97,13 @@ class Pairs(Sequence[tuple[str, str]]):
         return zip(self.source, self.target, strict=True)
 
     def evenly_spaced(self, count: int | None) -> Pairs:
-        """So many of the pairs, in their order; all of them where no number is given, or as many are not there."""
+        """`count` of the pairs, evenly spaced and in order; all of them if count is None or there are fewer."""
         if count is None or count >= len(self):
             return self
         return self.take(evenly_spaced_places(len(self), count))
 
     def take(self, places: np.ndarray) -> Pairs:
-        """The pairs at these places [n], in this order."""
+        """The pairs at these indices [n], in this order."""
         return Pairs(self.source.take(places), self.target.take(places))
 
 
@@ -128,7 +130,7 @@ _NEW_LINE = 10
 
 
 def line_offsets(path: Path, cache: Path | None) -> np.ndarray:
-    """Where each line begins, and the end of the last [n + 1]. cache: of encoded text, where there is one."""
+    """The beginning of each line, and the end of the last [n + 1]; from the cache for large files, if there is one."""
     if cache is None or path.stat().st_size < LEAST_BYTES:
         return np.concatenate(list(_found(path)))
     digests = DigestCache(cache.parent)

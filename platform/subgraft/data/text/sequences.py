@@ -1,4 +1,4 @@
-"""Many token sequences in few arrays, which may be those of a file: what a tokenised corpus is to its readers."""
+"""Many token sequences in few arrays, which may be memory-mapped: the form of a tokenised corpus in memory."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Sequences:
-    """n sequences of token ids, each a stretch of one array: flat [total] int32, starts and ends [n] int64.
+    """n sequences of token ids, as ranges of one array. Truncating and selecting do not copy tokens.
 
-    most: tokens that are read of each; None: all.  Cutting and choosing leave the array of tokens where it is.
+    Attributes:
+        flat: All tokens, int32 [total].
+        starts, ends: The range of each sequence, int64 [n].
+        most: The maximum length of each sequence; None for no limit.
     """
 
     flat: np.ndarray
@@ -22,14 +25,14 @@ class Sequences:
 
     @classmethod
     def of(cls, sequences: Iterable[list[int]], max_length: int | None = None) -> Sequences:
-        """Pack sequences, each cut to at most max_length tokens."""
+        """Pack sequences, each truncated to at most max_length tokens."""
         packed = [np.asarray(tokens[:max_length], dtype=np.int32) for tokens in sequences]
         flat = np.concatenate(packed) if packed else np.zeros(0, dtype=np.int32)
         return cls.within(flat, offsets([len(tokens) for tokens in packed]))
 
     @classmethod
     def within(cls, flat: np.ndarray, bounds: np.ndarray) -> Sequences:
-        """Sequences one after the other; bounds: where each begins, and the end of the last [n + 1]."""
+        """Consecutive sequences; `bounds` has the beginning of each, and the end of the last [n + 1]."""
         return cls(flat, bounds[:-1], bounds[1:])
 
     def __len__(self) -> int:
@@ -42,42 +45,42 @@ class Sequences:
 
     @property
     def lengths(self) -> np.ndarray:
-        """Tokens of each sequence [n], in 4 bytes each and never in more."""
+        """The length of each sequence, int32 [n]; computed without a larger temporary array."""
         lengths = np.empty(len(self), dtype=np.int32)
         np.subtract(self.ends, self.starts, out=lengths, casting="unsafe")
         return lengths if self.most is None else np.minimum(lengths, self.most, out=lengths)
 
     @property
     def whole(self) -> np.ndarray:
-        """Of which sequences all is read [n]."""
+        """Whether each sequence is complete, not truncated [n]."""
         if self.most is None:
             return np.ones(len(self), dtype=np.bool_)
         return replace(self, most=None).lengths <= self.most
 
     def longer(self, other: Sequences) -> np.ndarray:
-        """Tokens of the longer of each pair of sequences [n]."""
+        """The larger length of each pair of sequences [n]."""
         lengths = self.lengths
         np.maximum(lengths, other.lengths, out=lengths)
         return lengths
 
     def cut(self, max_length: int) -> Sequences:
-        """Each cut to at most so many tokens."""
+        """Each sequence truncated to at most max_length tokens."""
         return replace(self, most=max_length if self.most is None else min(max_length, self.most))
 
     def take(self, places: np.ndarray) -> Sequences:
-        """The sequences at these places [m]."""
+        """The sequences at these indices [m]."""
         return replace(self, starts=self.starts[places], ends=self.ends[places])
 
 
 def offsets(lengths: Iterable[int]) -> np.ndarray:
-    """Where things of these lengths begin one after the other, and the end of the last [n + 1]."""
+    """The beginnings of consecutive items of these lengths, and the end of the last [n + 1]."""
     return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(np.fromiter(lengths, dtype=np.int64))])
 
 
 def blocks(costs: np.ndarray, room: int) -> np.ndarray:
-    """Where blocks of consecutive items begin, and the end of the last [b + 1].
+    """The beginnings of blocks of consecutive items, and the end of the last [b + 1].
 
-    Each takes as many items as `room` holds of their costs [n], and one at least.
+    Each block takes as many items as fit into `room` by their costs [n], and at least one.
     """
     total = np.cumsum(costs)
     bounds = [0]

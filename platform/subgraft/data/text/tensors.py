@@ -1,4 +1,4 @@
-"""Tensor fields: what each segment has of a tensor, in safetensors files that are never read whole."""
+"""Tensor fields: the rows of each segment, in safetensors files that are read lazily."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _BYTES: Mapping[str, int] = {
 
 
 class StoredTensor:
-    """What a safetensors file has of each of n segments.
+    """The tensors of n segments in a safetensors file.
 
-    Its tensor `name` is [n, …]; or it is [m, …], the rows of all segments one after another, and a tensor `rows` [n]
-    says how many each has; or there is none of that name, and a tensor for each segment, called by its number from 0.
-    Raises UserError for any other file.
+    The file contains one of: a tensor `name` [n, …]; a tensor `name` [m, …] with the concatenated rows of all segments
+    and a tensor `rows` [n] with their numbers; or one tensor per segment, named by its number from 0. Raises UserError
+    for any other file.
     """
 
     def __init__(self, path: Path, name: str) -> None:
@@ -49,19 +49,19 @@ class StoredTensor:
 
     @property
     def ragged(self) -> bool:
-        """Whether segments may differ in how many rows they have."""
+        """Whether segments may have different numbers of rows."""
         return self.apart or self._bounds is not None
 
     def dtype(self, place: int = 0) -> str:
-        """The type of a segment's numbers, as safetensors names it: F32, I64, …"""
+        """The type of a segment's numbers, by safetensors' name: F32, I64, …"""
         return str(self._slice(place).get_dtype())
 
     def shape(self, place: int = 0) -> tuple[int, ...]:
-        """Of the tensor that holds the segment: all of them, unless each has its own."""
+        """The shape of the tensor that contains the segment: of the shared tensor, unless each segment has its own."""
         return tuple(self._slice(place).get_shape())
 
     def rows(self) -> np.ndarray:
-        """How many rows each segment has [n]: 1 where it has a row of one tensor, whatever the shape of that."""
+        """The number of rows of each segment [n]; 1 if a segment is one row of a shared tensor of any shape."""
         if self._bounds is not None:
             return np.diff(self._bounds)
         if self.apart:
@@ -93,12 +93,12 @@ class StoredTensor:
 
 
 def row_count(path: Path, name: str) -> int:
-    """How many segments there is something of. Raises UserError where the file holds no such tensor."""
+    """The number of segments. Raises UserError if the file contains no such tensor."""
     return len(StoredTensor(path, name))
 
 
 def write_rows(source: Path, name: str, rows: Sequence[int], out: Path) -> None:
-    """Write what some segments have of a tensor to a file of their own, one after another."""
+    """Write the tensors of selected segments to a new file, in this order."""
     stored = StoredTensor(source, name)
     counts = stored.rows()[np.asarray(rows, dtype=np.int64)]
     if stored.ragged:
@@ -115,7 +115,7 @@ def write_rows(source: Path, name: str, rows: Sequence[int], out: Path) -> None:
 
 
 def _header(tensors: Mapping[str, tuple[str, tuple[int, ...]]]) -> bytes:
-    """The beginning of a safetensors file of tensors, by type and shape, that follow in this order."""
+    """The header of a safetensors file with these tensors (type and shape by name), stored in this order."""
     described, end = {}, 0
     for name, (dtype, shape) in tensors.items():
         begin, end = end, end + int(np.prod(shape, dtype=np.int64)) * _BYTES[dtype]

@@ -1,4 +1,4 @@
-"""Surfaces cut into a given number of upstream tokens: as a vocabulary would cut them that had no longer ones."""
+"""Segments strings into a given number of upstream tokens, as a vocabulary without longer tokens would."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _Edge = tuple[float, int]  # cost and id of a piece
 
 
 class CheapestCuts:
-    """Cuts of an entry into 1, 2, … ordinary tokens, each the one of least cost among those of as many.
+    """The cheapest segmentation of an entry into 1, 2, … ordinary tokens.
 
-    A token costs the logarithm of its rank by commonness: by Zipf's law, its negative log-probability but for a
-    constant, which cuts of equally many share. So one measure serves vocabularies that keep no probabilities.
+    The cost of a token is the logarithm of its rank by commonness. By Zipf's law that is its negative log-probability
+    up to a constant, so it also applies to vocabularies without probabilities.
     """
 
     def __init__(self, tokenizer: Tokenizer) -> None:
@@ -32,9 +32,10 @@ class CheapestCuts:
         self.of = lru_cache(maxsize=ENTRIES_KEPT)(self._of)
 
     def _of(self, entry: Entry) -> tuple[tuple[int, ...] | None, ...]:
-        """The cut into n tokens at place n, up to MOST_PIECES; None if there is none. The whole token is not a cut.
+        """The segmentation into n tokens at index n, up to MAX_PIECES; None if there is none.
 
-        A word may begin with a bare mark and a token that continues words; the mark is not counted and left out.
+        The entry itself is no segmentation. A word may start with a bare boundary mark and a continuation token; the
+        mark is neither counted nor returned.
         """
         size = len(entry.surface)
         # For each end and number of tokens: cost, start of the last token, its id.
@@ -62,7 +63,7 @@ class CheapestCuts:
 
 
 def _traced(best: list[dict[int, tuple[float, int, int]]], count: int) -> tuple[int, ...] | None:
-    """The tokens of the best cut of the whole into `count`."""
+    """The tokens of the cheapest segmentation into `count` tokens."""
     end, ids = len(best) - 1, []
     if count not in best[end]:
         return None

@@ -1,4 +1,4 @@
-"""Generator batches of pseudo-domains: each of the sentences of one, cut by its own vocabulary."""
+"""Generator batches of pseudo-domains: samples of upstream sentences, segmented by a vocabulary of their own."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from subgraft.training.objectives.objective import GeneratorView
 
 
 class DomainSimulator(SimulatedBatches):
-    """The sentences of one pseudo-domain. Its vocabulary is learnt when its first batch is asked for.
+    """The sentences of one pseudo-domain. Its vocabulary is learned on first use.
 
-    chosen: int64 [n], the view's examples that are its sentences.
+    chosen: int64 [n], indices of its sentences among the view's examples.
     """
 
     def __init__(
@@ -62,12 +62,12 @@ class DomainSimulator(SimulatedBatches):
 
     @cached_property
     def _places(self) -> dict[SimulatedToken, int]:
-        """Which of the domain's new tokens a simulated one is."""
+        """The index of each simulated token among the domain's new tokens."""
         entries = (self.domain.vocabulary.entries[token] for token in self.domain.new)
         return {SimulatedToken(entry): place for place, entry in enumerate(entries) if entry is not None}
 
     def resegment(self, tokens: Sequence[int], rng: np.random.Generator, longest: int | None) -> Resegmentation:
-        """The sentence in the domain's vocabulary; special tokens stay, and so does what follows them inside a word."""
+        """Segment a sentence by the domain's vocabulary; special tokens, and word parts after them, stay unchanged."""
         del rng
         parts = [self._cut(text, run) for text, run in self._texts(tokens)]
         result = _joined(parts, len(self._tokenizer))
@@ -81,7 +81,7 @@ class DomainSimulator(SimulatedBatches):
             yield "" if is_special else self._tokenizer.decode(ids), ids
 
     def _cut(self, text: str, tokens: list[int]) -> Resegmentation:
-        """A run of text; it stays where nobody would read its tokens out of its text again."""
+        """Segment a run of text; it stays unchanged if its text would not be segmented into its tokens again."""
         ((read, ends),) = self._tokenizer.encode_with_ends([text])
         if not text or read != tokens:
             return unchanged(tokens)
@@ -141,7 +141,7 @@ def _ranges(span: Span) -> tuple[tuple[int, int], tuple[int, int]]:
 
 
 def _spans(ends: Sequence[int], own_ends: Sequence[int]) -> list[Span]:
-    """The smallest stretches at whose ends both segmentations have read the same characters."""
+    """The smallest spans at whose ends both segmentations cover the same characters."""
     places = {end: place for place, end in enumerate(ends) if end != NOWHERE}
     spans: list[Span] = []
     one = two = 0
@@ -157,7 +157,7 @@ def _spans(ends: Sequence[int], own_ends: Sequence[int]) -> list[Span]:
 
 @dataclass(frozen=True)
 class PseudoDomains:
-    """The batches of several pseudo-domains, each of one alone; the data of a network's training."""
+    """The data of a network's training: batches of several pseudo-domains; each batch has one of them."""
 
     parts: Sequence[DomainSimulator]
 
@@ -170,7 +170,7 @@ class PseudoDomains:
         seed: int,
         max_positions: int | None = None,
     ) -> PseudoDomains:
-        """Each of sentences drawn anew from the view's examples."""
+        """Sample the sentences of each pseudo-domain independently from the view's examples."""
         count = min(settings.sentences, len(view.lengths))
         rngs = [np.random.default_rng([seed, number, 1]) for number in range(settings.domains)]
         return cls(
@@ -217,9 +217,13 @@ _SMALLEST = 300
 
 @dataclass(frozen=True)
 class PseudoDomain:
-    """vocabulary: the domain's own, of n new tokens.  upstream: the vocabulary without what is taken out of it, under
-    the same ids.  origins: int64 [size], the upstream id of each token, or NEW.  common: whether it is told how common
-    new tokens are.
+    """A pseudo-domain with n new tokens.
+
+    Attributes:
+        vocabulary: the domain's vocabulary.
+        upstream: the upstream vocabulary without the removed subwords, with unchanged ids.
+        origins: int64 [size], the upstream id of each token, or NEW.
+        common: whether the network sees how common new tokens are.
     """
 
     vocabulary: Tokenizer
@@ -242,19 +246,19 @@ class PseudoDomain:
 
     @cached_property
     def new(self) -> list[int]:
-        """Its new tokens, by their ids in its vocabulary [n]."""
+        """Ids of its new tokens in its vocabulary [n]."""
         return [token for token in np.flatnonzero(self.origins == NEW).tolist() if self.vocabulary.entries[token]]
 
     @cached_property
     def pieces(self) -> TokenPieces:
-        """What a network reads of these."""
+        """The network's input for the new tokens."""
         entries = [entry for token in self.new if (entry := self.vocabulary.entries[token]) is not None]
         common = commonness(self.vocabulary)[self.new] if self.common else None
         return TokenPieces.of(self.upstream, entries, common)
 
     @cached_property
     def absent(self) -> torch.Tensor:
-        """Upstream tokens that are none of the domain's [A]; special ones are everybody's."""
+        """Upstream tokens outside the domain's vocabulary [A]; it always includes special tokens."""
         present = set(self.origins.tolist()) | self._special
         return torch.tensor([token for token in range(len(self.upstream)) if token not in present], dtype=torch.long)
 
@@ -264,7 +268,7 @@ class PseudoDomain:
 
 
 def _kind(upstream: Tokenizer, rng: np.random.Generator) -> VocabularyKind:
-    """WordPiece cuts at punctuation, where the others do not; else either of these."""
+    """WordPiece for WordPiece models, because it splits at punctuation; else unigram or BPE, at random."""
     if upstream.mark is Mark.WORDPIECE:
         return "wordpiece"
     return "unigram" if rng.random() < 0.75 else "bpe"

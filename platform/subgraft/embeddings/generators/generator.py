@@ -40,10 +40,14 @@ LARGE_TABLE, ROWS_TO_A_PAIR = 100_000, 8
 
 @dataclass(frozen=True)
 class RaggedSimilar:
-    """Similar tokens of n new tokens as tensors, nnz pairs in all.
+    """Similar tokens of n new tokens, as nnz pairs in int64 tensors.
 
-    offsets [n+1], token_ids [nnz], relations [nnz], rows [nnz] (which new token each pair belongs to): int64.
-    ordinary: int64 [m], the upstream tokens that are text; the mean of their rows stands in where none is similar.
+    Attributes:
+        offsets: [n + 1], the range of pairs of each new token.
+        token_ids: [nnz], the similar upstream token.
+        relations: [nnz], its relation to the new token.
+        rows: [nnz], the new token.
+        ordinary: [m], the upstream tokens that are text; tokens without similar ones get the mean of their rows.
     """
 
     offsets: Tensor
@@ -85,8 +89,7 @@ class RaggedSimilar:
 class Generator(nn.Module):
     """Mixing weights over similar tokens. Its parameters are W: none (avg), [1, d] (att) or [6, d] (patt).
 
-    W starts at zero, so that every kind starts as AVG and training can only move away from it where that pays;
-    `draw` starts it as the authors' release does.
+    W starts at zero, so that every kind starts as AVG; `draw` initialises it as in the authors' release.
     """
 
     def __init__(self, kind: GeneratorKind, dimension: int, literal_equation: bool = False) -> None:
@@ -102,10 +105,10 @@ class Generator(nn.Module):
         nn.init.normal_(self.weight, generator=torch.Generator().manual_seed(seed))
 
     def mixing_weights(self, table: Tensor, similar: RaggedSimilar) -> Tensor:
-        """Weights [nnz] of each similar token, from the upstream input table [V, d].
+        """The weight of each similar token [nnz], from the upstream input embeddings [V, d].
 
-        Scores of all entries are one [V, d] x [d, heads] product, so no |Sm| x d block is ever made; of a large table,
-        of which a training step uses few rows, only those are multiplied.
+        The scores of all tokens are one [V, d] x [d, heads] product, so no |Sm| x d tensor is needed. For large
+        embedding matrices, of which a training step uses few rows, only these are multiplied.
         """
         counts = similar.counts[similar.rows].to(table.dtype)
         if self.kind == "avg":
@@ -116,7 +119,7 @@ class Generator(nn.Module):
         return weights / counts if self.literal_equation else weights
 
     def _scores(self, table: Tensor, tokens: Tensor, head: Tensor) -> Tensor:
-        """Of pairs [nnz] of an upstream token and a head."""
+        """The scores of pairs [nnz] of an upstream token and a head."""
         if len(table) >= LARGE_TABLE and len(tokens) * ROWS_TO_A_PAIR < len(table):
             used, tokens = torch.unique(tokens, return_inverse=True)
             table = table[used]
@@ -127,13 +130,13 @@ class Generator(nn.Module):
         return mix(table, self.mixing_weights(table, similar), similar)
 
     def rows(self, side: Side, similar: RaggedSimilar) -> MixedRows:
-        """The rows of n tokens in each of a side's tables, mixed by the weights that its input table gives."""
+        """The rows of n tokens in each of a side's tables, mixed by weights from its input embeddings."""
         return MixedRows(self.mixing_weights(side.input.weight, similar), similar)
 
 
 @dataclass(frozen=True)
 class MixedRows:
-    """Rows of new tokens, mixed from a table's by weights [nnz] of their similar tokens."""
+    """Rows of new tokens: mixtures of a table's rows by weights [nnz] of similar tokens."""
 
     mixing: Tensor
     new: RaggedSimilar
@@ -161,19 +164,19 @@ def _ragged_softmax(scores: Tensor, similar: RaggedSimilar) -> Tensor:
 
 
 def mix(table: Tensor, weights: Tensor, similar: RaggedSimilar) -> Tensor:
-    """Rows [n, k] mixed from any table [V, k] by the weights [nnz]; a token without similar ones gets the mean row."""
+    """Mix rows [n, k] from a table [V, k] by weights [nnz]; tokens without similar ones get the mean row."""
     return weighted_sums(table, similar.offsets, similar.token_ids, weights.to(table.dtype), similar.ordinary)
 
 
 def weighted_sums(table: Tensor, offsets: Tensor, tokens: Tensor, weights: Tensor, ordinary: Tensor) -> Tensor:
-    """Sums [n, k] of weighted rows of a table [V, k], ragged by offsets [n+1]; an empty one is the mean row."""
+    """Weighted sums [n, k] of rows of a table [V, k], ragged by offsets [n + 1]; an empty sum is the mean row."""
     sums = F.embedding_bag(tokens, table, offsets, mode="sum", per_sample_weights=weights, include_last_offset=True)
     empty = offsets.diff() == 0
     return torch.where(empty[:, None], mean_row(table, ordinary), sums) if bool(empty.any()) else sums
 
 
 def mean_row(table: Tensor, ordinary: Tensor) -> Tensor:
-    """The mean [k] of the rows of ordinary tokens [m]: special tokens and spare rows of a table [V, k] say nothing."""
+    """The mean [k] of ordinary tokens' rows [m] of a table [V, k]; special tokens and spare rows are excluded."""
     return F.embedding_bag(ordinary[None], table, mode="mean")[0]
 
 
@@ -195,7 +198,7 @@ def save_generators(
 
 
 def load_generator(directory: Path, side: str) -> tuple[Generator, GeneratorOrigin]:
-    """The generator of one side. Raises UserError where the directory holds none for it, or one that is damaged."""
+    """The generator of one side. Raises UserError if the directory has none for it or is damaged."""
     config = read_description(directory, side)
     try:
         generator = Generator(config["kind"], config["dimension"], config["literal_equation"])

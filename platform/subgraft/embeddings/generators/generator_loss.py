@@ -1,8 +1,8 @@
 """The loss a generator is trained on: L = Lp(s') + kd_weight * Ld(s, s') (Liu et al., 2021, equation 5).
 
-Lp is the upstream model's own loss on the re-segmented sentence, whatever its objective; where it predicts the side in
-question, its softmax covers the upstream vocabulary and the sentence's own generated tokens. Ld is the word-aligned
-distance of hidden states. All but the generator is frozen.
+Lp is the upstream model's own loss on the re-segmented sentence, for any objective. If the objective predicts the
+changed side, the softmax covers the upstream vocabulary and the sentence's generated tokens. Ld is the word-aligned
+distance of hidden states. Only the generator is trained.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from subgraft.training.objectives.objective import GeneratorView
 
 
 class GeneratorLoss(nn.Module):
-    """Named sums of a model's loss under generated embeddings: prediction and distillation.
+    """Maps a batch to the sums of its losses under generated embeddings: prediction and distillation.
 
-    generator: whatever makes `rows` for a side of what a batch has in `new`.
+    generator: a module whose `rows` generates a side's rows from a batch's `new`.
     """
 
     generator: Any
@@ -70,11 +70,14 @@ Position = Literal["input", "prediction"]
 
 
 def span_distance(teacher: Tensor, student: Tensor, spans: SpanPairs, shift: int) -> Tensor:
-    """Sum over spans of the distance of their mean hidden states.
+    """The distance of mean hidden states, summed over spans.
 
-    teacher: [B, T, d] states on the original sentences; student: [B, T', d] on the re-segmented ones.
-    shift: where a token's state is, relative to its position among the labels. A causal decoder that reads a token as
-    its input does so one position later than it predicts it (1); an encoder state stands at the token itself (0).
+    Args:
+        teacher: states on the original sentences [B, T, d].
+        student: states on the re-segmented sentences [B, T', d].
+        spans: the token positions of each span in both.
+        shift: offset of a token's state from its position. A causal decoder reads a token one position after it
+            predicts it (1); an encoder's state is at the token itself (0).
     """
     originals = _span_means(teacher, spans.original, spans.count, shift)
     resegmented = _span_means(student, spans.resegmented, spans.count, shift)
@@ -91,5 +94,5 @@ def _span_means(states: Tensor, members: Tensor, count: int, shift: int) -> Tens
 
 
 def state_shift(causal: bool, position: Position) -> int:
-    """How far a token's state stands behind its place among labels (of a causal stack) or inputs (of another)."""
+    """The offset of a token's state from its position among labels (of a causal stack) or inputs (of others)."""
     return 1 if causal and position == "input" else 0

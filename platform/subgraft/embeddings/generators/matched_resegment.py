@@ -1,9 +1,9 @@
-"""Re-segmentation into simulated tokens that are like the real new ones of a task.
+"""Re-segmentation into simulated tokens that resemble the real new tokens of a task.
 
-Merging and splitting (`resegment`) makes tokens of two subwords and many hyperwords; those that a task's vocabulary
-adds are longer, have more subwords and hardly any hyperword. Here a real one is drawn, and a stretch of a word of the
-sentence stands for it: of the same kind, about as long, cut into as many subwords. The stretch may well be a token of
-the upstream vocabulary; it is then treated as if it were not.
+Merging and splitting (`resegment`) produces tokens of two subwords and many hyperwords, but a task's new tokens are
+longer and have more subwords and hardly any hyperwords. Here a real new token is sampled and a similar part of a word
+in the sentence is found: of the same kind and about the same length, with as many subwords. If that part is a token of
+the upstream vocabulary, it is treated as if it were not.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MOST_CHARACTERS_BESIDE = 4
 
 
 class _Window(NamedTuple):
-    """Neighbouring tokens of one word, [start, end), and what they spell together."""
+    """Adjacent tokens of one word, [start, end), and the entry that they spell together."""
 
     start: int
     end: int
@@ -36,7 +36,7 @@ class _Window(NamedTuple):
 
 
 class _Replacement(NamedTuple):
-    """What takes a window's place: upstream tokens, the simulated one, upstream tokens."""
+    """The replacement of a window: upstream tokens, the simulated token, upstream tokens."""
 
     window: _Window
     before: tuple[int, ...]
@@ -45,7 +45,7 @@ class _Replacement(NamedTuple):
 
 
 class MatchedResegmenter:
-    """Re-segments sentences; `rate` simulated tokens for each token, where the sentence has stretches like them."""
+    """Re-segments sentences with `rate` simulated tokens per token, if the sentence has similar parts."""
 
     def __init__(self, tokenizer: Tokenizer, profiles: Sequence[TokenProfile], rate: float) -> None:
         self._entries = tokenizer.entries
@@ -58,9 +58,9 @@ class MatchedResegmenter:
     def __call__(
         self, tokens: Sequence[int], generator: np.random.Generator, longest: int | None = None
     ) -> Resegmentation:
-        """Re-segment one sentence of token ids; special tokens and pieces that are not text stay as they are.
+        """Re-segment one sentence of token ids; special tokens and pieces that are not text stay unchanged.
 
-        A sentence that would become longer than `longest` tokens stays as it is altogether.
+        The sentence stays unchanged if it would become longer than `longest` tokens.
         """
         count = generator.binomial(sum(self._entries[t] is not None for t in tokens), self._rate)
         windows = list(self._windows(tokens)) if count else []
@@ -81,7 +81,7 @@ class MatchedResegmenter:
         return result if longest is None or len(result.tokens) <= longest else unchanged(tokens)
 
     def _windows(self, tokens: Sequence[int]) -> Iterator[_Window]:
-        """All stretches of whole tokens inside a word that are not too wide."""
+        """All sequences of tokens inside a word that are not too long."""
         for start, token in enumerate(tokens):
             first = self._entries[token]
             if first is None:
@@ -149,13 +149,13 @@ class MatchedResegmenter:
         return Resegmentation(written, list(new), _spans([self._length(token) for token in tokens], lengths))
 
     def _length(self, token: int) -> int:
-        """Characters of a token; one that is no text stands in both segmentations, so any number will do."""
+        """The characters of a token; any number if it is not text, because it is in both segmentations."""
         entry = self._entries[token]
         return 1 if entry is None else len(entry.surface)
 
 
 def _spans(one: Sequence[int], two: Sequence[int]) -> list[Span]:
-    """The smallest stretches at whose ends two segmentations agree, by the lengths of their tokens."""
+    """The smallest spans at whose ends two segmentations agree, by the lengths of their tokens."""
     places = {end: place for place, end in enumerate(accumulate(two), start=1)}
     spans: list[Span] = []
     before = after = 0
@@ -170,7 +170,7 @@ def _spans(one: Sequence[int], two: Sequence[int]) -> list[Span]:
 
 
 class TokenProfile(NamedTuple):
-    """Whether a new token begins a word, its characters, and how many subwords and hyperwords it has upstream."""
+    """Whether a new token starts a word, its length, and its number of upstream subwords and hyperwords."""
 
     word_initial: bool
     characters: int
@@ -179,9 +179,9 @@ class TokenProfile(NamedTuple):
 
 
 def profiles_of(source: Tokenizer, target: Tokenizer, max_similar: int) -> list[TokenProfile]:
-    """Profiles of the target vocabulary's new subwords, of those that the source vocabulary cuts into ordinary tokens.
+    """Profiles of the target vocabulary's new subwords that the source vocabulary segments into ordinary tokens.
 
-    Raises UserError where there are none: then nothing can be simulated like them.
+    Raises UserError if there are none.
     """
     entries = [entry for token in align(source, target).unseen if (entry := target.entries[token]) is not None]
     found = SimilarTokenFinder(source, max_similar).find(entries)

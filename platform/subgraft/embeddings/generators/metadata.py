@@ -1,4 +1,4 @@
-"""What is written beside a trained generator: its kind, and the table and vocabulary of each side that it is for."""
+"""The description of a trained generator on disk: its kind, and the embeddings and vocabulary it was trained on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _TRAIN_AGAIN = "Train the generator again."
 
 @dataclass(frozen=True)
 class GeneratorOrigin:
-    """What a generator was trained on: a generator means nothing beside another table or vocabulary."""
+    """Digests of the embeddings and the vocabulary that a generator was trained on; it is valid for these only."""
 
     table: str
     vocabulary: str
@@ -26,13 +26,13 @@ class GeneratorOrigin:
 
 
 def table_digest(table: Tensor) -> str:
-    """SHA-256 of a table's values: what a generator is bound to."""
+    """SHA-256 of an embedding matrix."""
     contiguous = table.detach().cpu().contiguous()
     return hashlib.sha256(contiguous.view(torch.uint8).numpy().data).hexdigest()
 
 
 def read_description(directory: Path, side: str) -> dict[str, Any]:
-    """generator.json. Raises UserError where there is none that can be read, or none for this side."""
+    """Read generator.json. Raises UserError if it is missing, damaged, or has no entry for this side."""
     described = directory / "generator.json"
     if not described.is_file():
         raise UserError(
@@ -54,7 +54,7 @@ def read_description(directory: Path, side: str) -> dict[str, Any]:
 
 
 def require_kind(directory: Path, side: str, kind: str) -> dict[str, Any]:
-    """The description of a generator of this kind. Raises UserError for one of another."""
+    """The description of a generator of this kind. Raises UserError for another kind."""
     found = read_description(directory, side)
     if found.get("kind") != kind:
         what = f"this is a generator of kind {found.get('kind')}, not {kind}"
@@ -63,12 +63,12 @@ def require_kind(directory: Path, side: str, kind: str) -> dict[str, Any]:
 
 
 def kind_of(directory: Path, side: str) -> str:
-    """The kind of the generator that a directory holds. Raises UserError as `read_description` does."""
+    """The kind of the generator in a directory. Raises UserError like `read_description`."""
     return str(read_description(directory, side).get("kind"))
 
 
 def origin_of(directory: Path, side: str) -> GeneratorOrigin:
-    """What a side's generator was trained on. Raises UserError where the directory does not say so."""
+    """What a side's generator was trained on. Raises UserError if the description is damaged."""
     described = read_description(directory, side)["sides"][side]
     try:
         return GeneratorOrigin(**{field.name: described[field.name] for field in fields(GeneratorOrigin)})
@@ -77,7 +77,7 @@ def origin_of(directory: Path, side: str) -> GeneratorOrigin:
 
 
 def check_origin(origin: GeneratorOrigin, table: Tensor, vocabulary: str, where: str) -> None:
-    """Refuse a generator made for another model or vocabulary."""
+    """Raises UserError if a generator was trained for another model or vocabulary."""
     for what, expected, found in (
         ("vocabulary", origin.vocabulary, vocabulary),
         ("model", origin.table, table_digest(table)),

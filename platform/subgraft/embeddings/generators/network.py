@@ -1,9 +1,9 @@
-"""A generator with capacity: a small Transformer over the pieces of a new token.
+"""The network generator: a small Transformer over the pieces of a new token.
 
-The row of a token is the mean of the rows of its pieces and what the network adds to it. As PATT it is trained on
-upstream text alone; unlike PATT, whose vectors can but weigh rows, it can move a row anywhere (a hypernetwork over
-embeddings: Minixhofer, Ponti and Vulić, NeurIPS 2024). It also reads how common the token is in its own vocabulary,
-which tells something of a task that none of the task's text is needed for.
+A token's embedding is the mean of its pieces' embeddings plus the network's output. Like PATT it is trained on upstream
+text only; unlike PATT, which can only weigh embeddings, it can produce any vector (a hypernetwork over embeddings:
+Minixhofer, Ponti and Vulić, NeurIPS 2024). It also reads how common the token is in the new vocabulary, which carries
+information about the task without its text.
 """
 
 from __future__ import annotations
@@ -32,8 +32,15 @@ _FILE = "network.safetensors"
 
 @dataclass(frozen=True)
 class NetworkShape:
-    """dimension: of the model's input table.  output: the width of an output table of its own, if it has one.
-    bias: whether it has a bias.
+    """The shape of a network.
+
+    Attributes:
+        dimension: width of the model's input embeddings.
+        output: width of untied output embeddings; None if the model has none.
+        bias: whether the model has an output bias.
+        width: width of the network.
+        layers: number of Transformer layers.
+        heads: number of attention heads.
     """
 
     dimension: int
@@ -50,10 +57,10 @@ class NetworkShape:
 
 
 class Network(nn.Module):
-    """What it adds is zero at the beginning, so it begins as the mean of the pieces.
+    """The network. Its output starts at zero, so that it starts as the mean of the pieces.
 
-    spread: the standard deviation of each table's ordinary rows; what is read is divided by it and what is added
-    multiplied, so that one learning rate does for models of any scale.
+    spread: the standard deviation of each table's ordinary rows. Inputs are divided and outputs multiplied by it, so
+    that one learning rate suits models of any scale.
     """
 
     def __init__(self, shape: NetworkShape) -> None:
@@ -75,7 +82,7 @@ class Network(nn.Module):
         self.spread = _Spread(self.heads)
 
     def begin(self, side: Side, ordinary: Tensor, seed: int) -> None:
-        """Draw the weights, and take the spread of a side's tables over its ordinary tokens [m]."""
+        """Initialise the weights, and compute the spread of a side's tables over its ordinary tokens [m]."""
         drawn = torch.Generator().manual_seed(seed)
         for name, parameter in self.named_parameters():
             if name == "places":
@@ -90,7 +97,7 @@ class Network(nn.Module):
                 self.spread.of("output").copy_(side.output.weight[ordinary].float().std())
 
     def rows(self, side: Side, tokens: TokenPieces) -> NetworkRows:
-        """The rows of n tokens in each of a side's tables, computed together."""
+        """Generate the rows of n tokens in each of a side's tables."""
         table, there = side.input.weight, tokens.pieces != ABSENT
         read = table[tokens.pieces.clamp(min=0)].float() / self.spread.of("input")
         pieces = self.reads(read) + self.places[: tokens.pieces.shape[1]]
@@ -105,7 +112,7 @@ class Network(nn.Module):
 
 
 class _Spread(nn.Module):
-    """One number for each table. Buffers: nothing trains them, and DeepSpeed takes no parameter without a dimension."""
+    """One number per table; buffers, because they are not trained and DeepSpeed refuses scalar parameters."""
 
     def __init__(self, tables: Iterable[str]) -> None:
         super().__init__()
@@ -118,7 +125,7 @@ class _Spread(nn.Module):
 
 @dataclass(frozen=True)
 class NetworkRows(GeneratedRows):
-    """added: what the network adds to the mean of the pieces, by table."""
+    """Generated rows. added: the network's output for each table, to be added to the mean of the pieces."""
 
     tokens: TokenPieces
     added: dict[str, Tensor]
@@ -157,7 +164,7 @@ def save_networks(networks: dict[SideName, Network], origins: dict[SideName, Gen
 
 
 def load_network(directory: Path, side: SideName) -> tuple[Network, GeneratorOrigin]:
-    """The network of one side. Raises UserError where the directory holds none for it, or one that is damaged."""
+    """The network of one side. Raises UserError if the directory has none for it or is damaged."""
     config = require_kind(directory, side, KIND)
     try:
         network = Network(NetworkShape(**config["sides"][side]["shape"]))

@@ -18,7 +18,7 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class Span:
-    """A smallest stretch at whose ends both segmentations agree: half-open token ranges of each."""
+    """A smallest span at whose ends both segmentations agree: half-open token ranges of each."""
 
     original: tuple[int, int]
     resegmented: tuple[int, int]
@@ -28,8 +28,10 @@ class Span:
 class SimulatedToken:
     """A token that is treated as if the upstream vocabulary lacked it.
 
-    subwords: how many it is cut into, at the least cost.  hyperwords: how many it has at most.  Where they are None,
-    the vocabulary says: both are what they are for a real new token.
+    Attributes:
+        entry: its spelling.
+        subwords: number of subwords of its cheapest segmentation; None: as for a real new token.
+        hyperwords: maximum number of its hyperwords; None: as for a real new token.
     """
 
     entry: Entry
@@ -41,9 +43,10 @@ class SimulatedToken:
 class Resegmentation:
     """A re-segmented sentence.
 
-    tokens: ids; an id of at least the vocabulary's size V stands for new[id - V].
-    new: the simulated unseen tokens, each once.
-    spans: where the two segmentations meet again, in order (Figure 2 of the paper has six).
+    Attributes:
+        tokens: ids; those from the vocabulary's size V on are new[id - V].
+        new: the simulated tokens, each once.
+        spans: the smallest spans on which the two segmentations agree, in order (Figure 2 of the paper has six).
     """
 
     tokens: list[int]
@@ -63,9 +66,9 @@ class Resegmenter:
     def __call__(
         self, tokens: Sequence[int], generator: np.random.Generator, longest: int | None = None
     ) -> Resegmentation:
-        """Re-segment one sentence of token ids; special tokens and pieces that are not text stay as they are.
+        """Re-segment one sentence of token ids; special tokens and pieces that are not text stay unchanged.
 
-        A sentence that would become longer than `longest` tokens stays as it is altogether.
+        The sentence stays unchanged if it would become longer than `longest` tokens.
         """
         draws = generator.random((len(tokens), self.settings.max_merge))
         out = _Writer(self._ids, self._size)
@@ -81,7 +84,7 @@ class Resegmenter:
         return result if longest is None or len(result.tokens) <= longest else unchanged(tokens)
 
     def _merged(self, tokens: Sequence[int], position: int, draws: np.ndarray) -> int:
-        """How many tokens from `position` on become one."""
+        """The number of tokens from `position` on that are merged into one."""
         if self._entries[tokens[position]] is None:
             return 1
         taken = 1
@@ -93,7 +96,7 @@ class Resegmenter:
         return taken
 
     def _cut(self, token: int, draw: float, generator: np.random.Generator) -> list[Entry]:
-        """The two parts of a token that is split; empty when it stays whole."""
+        """The two parts of a split token; empty if it is not split."""
         entry = self._entries[token]
         if entry is None or len(entry.surface) < 2 or draw >= self.settings.split_rate:
             return []
@@ -102,7 +105,7 @@ class Resegmenter:
 
 
 def unchanged(tokens: Sequence[int]) -> Resegmentation:
-    """A sentence as it is: every token is a span."""
+    """The sentence without changes: every token is a span."""
     return Resegmentation(list(tokens), [], [Span((i, i + 1), (i, i + 1)) for i in range(len(tokens))])
 
 
@@ -138,6 +141,6 @@ class _Writer:
 
 
 def _join(entries: Sequence[Entry | None]) -> Entry:
-    """Neighbours in a word as one entry."""
+    """Adjacent tokens of a word as one entry."""
     parts = [entry for entry in entries if entry is not None]
     return Entry("".join(part.surface for part in parts), parts[0].word_initial)

@@ -1,6 +1,6 @@
-"""Batches for generator training: one side re-segmented, with what a generator reads of what is new in it.
+"""Batches for generator training: one side re-segmented, and the generator's input for the simulated tokens.
 
-One way for all objectives: what they do differently, their `GeneratorView` says.
+It is the same for all objectives, whose differences are in their `GeneratorView`.
 """
 
 from __future__ import annotations
@@ -30,10 +30,9 @@ from subgraft.training.objectives.objective import Body, GeneratorView, TokenBat
 
 @dataclass(frozen=True)
 class SpanPairs:
-    """Tokens of `count` spans in both segmentations.
+    """The tokens of `count` spans in both segmentations.
 
-    For every token that lies in a span: its sentence and position in the side's labels or inputs, and its span.
-    original, resegmented: [tokens, 3] int64 columns (sentence, position, span).
+    original, resegmented: int64 [tokens, 3], columns (sentence, position among the side's labels or inputs, span).
     """
 
     original: Tensor
@@ -46,10 +45,15 @@ class SpanPairs:
 
 @dataclass(frozen=True)
 class GeneratorBatch:
-    """Examples three times over: as they are, re-segmented on one side, and that as the model reads it to predict it.
+    """A batch of examples with simulated tokens.
 
-    In the latter two ids of at least V stand for the K new tokens. They are one and the same where the objective
-    hides nothing.  new: what the generator reads of these tokens.  spans: of `original` and `resegmented`.
+    Attributes:
+        original: the unchanged examples.
+        resegmented: the examples with one side re-segmented; ids from V on are the K new tokens.
+        predicted: `resegmented` with tokens hidden, or the same object if the objective hides none.
+        new: the generator's input for the new tokens.
+        competing_tokens: the classes of the softmax.
+        spans: the spans of `original` and `resegmented`.
     """
 
     original: TokenBatch
@@ -75,10 +79,12 @@ class GeneratorBatch:
 
 
 class SimulatedBatches(ABC):
-    """Turns examples of an objective into generator batches; what is simulated is a function of (seed, epoch, index).
+    """Generator batches of an objective's examples; simulation is a function of (seed, epoch, index).
 
-    view: the objective, for the side whose tokens are simulated.
-    max_positions: the longest sequence that the model takes; splitting makes sentences longer.
+    Args:
+        view: the objective's view of the side whose tokens are simulated.
+        seed: the seed of the simulation.
+        max_positions: the model's limit of positions, because splitting makes sentences longer.
     """
 
     def __init__(self, view: GeneratorView[Any], seed: int, max_positions: int | None) -> None:
@@ -113,7 +119,7 @@ class SimulatedBatches(ABC):
 
     @abstractmethod
     def resegment(self, tokens: Sequence[int], rng: np.random.Generator, longest: int | None) -> Resegmentation:
-        """One sentence with simulated tokens in it."""
+        """Re-segment one sentence with simulated tokens."""
 
     @abstractmethod
     def collected(
@@ -122,15 +128,22 @@ class SimulatedBatches(ABC):
         """The sentences' tokens, where ids of V and above count the batch's new ones; these; and who competes where."""
 
     def _room(self, body: Body) -> int | None:
-        """How many tokens the body may have."""
+        """The maximum number of tokens of the body."""
         return None if self._max_positions is None else self._max_positions - body.around
 
 
 class Simulator(SimulatedBatches):
-    """Tokens of a sentence are merged and split, or others like the task's new ones are found in it.
+    """Simulates tokens by merging and splitting, or by finding parts of words that resemble a task's new tokens.
 
-    tokenizer: of the side whose tokens are simulated.  target: the task's vocabulary, where its new tokens are what is
-    imitated.
+    Args:
+        view: the objective's view of the side whose tokens are simulated.
+        tokenizer: the vocabulary of that side.
+        settings: rates of the simulation.
+        max_similar: cap on similar tokens.
+        seed: the seed of the simulation.
+        max_positions: the model's limit of positions.
+        negatives: whether new tokens compete in their sentence or in the batch.
+        target: the task's vocabulary, if its new tokens are imitated.
     """
 
     def __init__(
@@ -165,7 +178,7 @@ class Simulator(SimulatedBatches):
 def resegmenter(
     tokenizer: Tokenizer, settings: ResegmentationSettings, max_similar: int, target: Tokenizer | None
 ) -> Resegmenter | MatchedResegmenter:
-    """What simulates new tokens, as the settings say. Raises UserError where the target has none to be like."""
+    """The configured re-segmentation. Raises UserError if the target has no new tokens to imitate."""
     if settings.match is None:
         return Resegmenter(tokenizer, settings)
     assert target is not None
@@ -173,7 +186,7 @@ def resegmenter(
 
 
 def number_new(results: Sequence[Resegmentation], size: int) -> tuple[dict[SimulatedToken, int], list[list[int]]]:
-    """The new tokens of a batch, numbered from 0, and each sentence's tokens, in which new ones count from `size`."""
+    """The new tokens of a batch, numbered from 0, and each sentence's ids, in which new tokens count from `size`."""
     new: dict[SimulatedToken, int] = {}
     for result in results:
         for token in result.new:
@@ -188,7 +201,7 @@ def competing_tokens(
     size: int,
     negatives: Negatives,
 ) -> CompetingTokens:
-    """Which of the batch's new tokens compete where: a sentence's own, or all of the batch."""
+    """The classes of the softmax: a sentence's own new tokens, or all of the batch."""
     own = np.full((len(results), len(new)), negatives == "batch")
     for row, result in enumerate(results):
         own[row, [new[token] for token in result.new]] = True
@@ -198,7 +211,7 @@ def competing_tokens(
 
 
 def span_pairs(results: Sequence[Resegmentation], begins: Sequence[int]) -> SpanPairs:
-    """The spans of a batch of sentences as index columns; begins: where each sentence's first token is."""
+    """The spans of a batch of sentences as index columns. begins: position of each sentence's first token."""
     original: list[tuple[int, int, int]] = []
     resegmented: list[tuple[int, int, int]] = []
     count = 0
@@ -220,7 +233,7 @@ _Pairs = tuple[NDArray[np.int64], NDArray[np.int8]]  # ids and relations
 
 
 class SimilarCache:
-    """Sm(w) of simulated tokens: as the finder has it, or cut to the given numbers of subwords and hyperwords."""
+    """A cache of the similar tokens Sm(w) of simulated tokens, limited to their subwords and hyperwords."""
 
     def __init__(self, tokenizer: Tokenizer, max_similar: int) -> None:
         self._finder = SimilarTokenFinder(tokenizer, max_similar)
@@ -251,7 +264,7 @@ class SimilarCache:
         return CheapestCuts(self._finder.tokenizer)
 
     def _limited(self, token: SimulatedToken, ids: NDArray[np.int64], relations: NDArray[np.int8]) -> _Pairs:
-        """What the finder found, cut to the given numbers of subwords and hyperwords."""
+        """The similar tokens, limited to the token's numbers of subwords and hyperwords."""
         if token.subwords is None or token.hyperwords is None:
             return ids, relations
         cut = self._cuts.of(token.entry)[token.subwords]

@@ -1,4 +1,4 @@
-"""What a network reads of new tokens: their pieces in the upstream vocabulary, and what their own vocabulary says."""
+"""A network's input for new tokens: their pieces in the upstream vocabulary, and features of their own one."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ FEATURES = 4
 class TokenPieces:
     """n new tokens.
 
-    pieces    int64 [n, P], ids of the upstream tokens that each is cut into, ABSENT behind the last
-    features  float32 [n, FEATURES]
-    ordinary  int64 [m], the upstream tokens that are text; the mean of their rows stands in for a token without pieces
+    Attributes:
+        pieces: int64 [n, P], upstream tokens of each, padded with ABSENT.
+        features: float32 [n, FEATURES].
+        ordinary: int64 [m], the upstream tokens that are text; tokens without pieces get the mean of their rows.
     """
 
     pieces: Tensor
@@ -43,8 +44,13 @@ class TokenPieces:
         common: NDArray[np.float32] | None = None,
         others: int = 0,
     ) -> TokenPieces:
-        """common: how common each entry is [n], as `commonness` says; None where nobody knows.  others: tokens that
-        are no text, which come last and have no pieces.
+        """The pieces and features of entries.
+
+        Args:
+            source: the upstream vocabulary.
+            entries: the new tokens.
+            common: how common each entry is [n], see `commonness`; None: unknown.
+            others: number of further tokens that are not text; they come last and have no pieces.
         """
         cut = [parts.ids[:MAX_PIECES] for parts in subwords(source, entries)] + [[]] * others
         pieces = np.full((len(cut), max([1, *map(len, cut)])), ABSENT, dtype=np.int64)
@@ -62,7 +68,7 @@ class TokenPieces:
         return len(self.pieces)
 
     def take(self, places: Tensor) -> TokenPieces:
-        """Some of the tokens, by their places [k], as wide as the longest of them needs."""
+        """The tokens at some indices [k], padded to the longest of them."""
         pieces = self.pieces[places]
         longest = int((pieces != ABSENT).sum(dim=1).max()) if len(pieces) else 0
         return TokenPieces(pieces[:, : max(1, longest)], self.features[places], self.ordinary)
@@ -73,10 +79,10 @@ class TokenPieces:
 
 
 def commonness(vocabulary: Tokenizer) -> NDArray[np.float32]:
-    """How common each token of a vocabulary is, by its rank r among all that are text [V]: 2 - ln(1 + r) / 4.
+    """How common each token of a vocabulary is [V], by its rank r among ordinary tokens: 2 - ln(1 + r) / 4.
 
-    By Zipf's law the logarithm of a rank stands for that of a frequency, whatever a vocabulary's kind keeps: scores of
-    unigram pieces, the order of merges. It is about zero for the 3,000th.
+    By Zipf's law the logarithm of the rank replaces that of the frequency, for all kinds of vocabularies (unigram
+    scores, merge order). It is about zero for rank 3,000.
     """
     found = np.zeros(len(vocabulary), dtype=np.float32)
     ordinary = vocabulary.ordinary_ids

@@ -1,1 +1,1 @@
-"""Ways to give new tokens their first rows, one module each and one table."""
+"""Initialisers of new tokens' rows, and the registry of all of them."""

@@ -1,4 +1,4 @@
-"""Rows that were distilled for one model and one new vocabulary, and the initialisers that take them."""
+"""Learned rows on disk, bound to one model and one new vocabulary, and the initialisers that read them."""
 
 from __future__ import annotations
 
@@ -27,15 +27,16 @@ _FIRST_METHOD = "token-distillation"  # which writes no method into its record
 
 @dataclass(frozen=True)
 class DistilledRows:
-    """One side's rows. A directory of them also holds the new vocabulary, so it can say whose they are.
+    """One side's learned rows. Their directory includes the new vocabulary.
 
-    tokenizer   the new vocabulary
-    tokens      int64 [n], ids of the tokens that have a row
-    rows        float32 [n, d], of the input table
-    model       digest of the upstream input table that they stand beside
-    vocabulary  fingerprint of the upstream vocabulary
-    method      the initialiser that they are for
-    others      float32 rows of the side's other tables, where the method trains them: output [n, d], bias [n]
+    Attributes:
+        tokenizer: the new vocabulary.
+        tokens: int64 [n], ids of the tokens with a row.
+        rows: float32 [n, d], input embeddings.
+        model: digest of the upstream input embeddings.
+        vocabulary: fingerprint of the upstream vocabulary.
+        method: the initialiser that reads them.
+        others: float32 rows of the other tables that the method trains: output [n, d], bias [n].
     """
 
     tokenizer: Tokenizer
@@ -54,13 +55,13 @@ class DistilledRows:
 
     @classmethod
     def load(cls, directory: Path) -> DistilledRows:
-        """Raises UserError where `directory` holds none, or none that this version can read."""
+        """Raises UserError if `directory` has no learned rows, or none that this version can read."""
         tokenizer, tensors, record = load_token_tensors(directory, _NAME, "distilled rows", _MEND)
         tokens, rows, method = tensors.pop("tokens"), tensors.pop("rows"), record.get("method", _FIRST_METHOD)
         return cls(tokenizer, tokens, rows, record["model"], record["upstream"], method, tensors)
 
     def check(self, side: Side, source: Tokenizer, entries: Sequence[Entry], method: str, where: str) -> None:
-        """Raises UserError where these are rows of another method, for another model or another new vocabulary."""
+        """Raises UserError if the rows belong to another method, model or new vocabulary."""
         if self.method != method:
             raise UserError(f"these rows are of {self.method}, not of {method}", where=where, hint=_MEND)
         if (self.model, self.vocabulary) != origin(side, source):
@@ -70,10 +71,10 @@ class DistilledRows:
 
 
 def take_distilled(request: Request, method: str = _FIRST_METHOD) -> NewRows:
-    """The distilled rows; what was not distilled, be it tokens or whole tables, by the mean of subwords.
+    """Learned rows; tokens and tables without them get the mean of subwords.
 
-    Token Distillation says nothing about a token as an output. A tied table has one row for both, so there it is both.
-    Raises UserError without distilled rows, and for those of another method, model or vocabulary.
+    Token Distillation trains input embeddings only; tied embeddings use its rows for the output too. Raises UserError
+    without learned rows, and for those of another method, model or vocabulary.
     """
     if request.distilled is None:
         raise UserError("this method needs distilled rows of the new vocabulary", hint=_MEND)
@@ -100,5 +101,5 @@ def take_distilled(request: Request, method: str = _FIRST_METHOD) -> NewRows:
 
 
 def origin(side: Side, source: Tokenizer) -> tuple[str, str]:
-    """What rows are bound to: the digest of the side's input table, and its vocabulary's fingerprint."""
+    """What learned rows are bound to: the digest of the input embeddings and the vocabulary's fingerprint."""
     return table_digest(side.input.weight), source.fingerprint

@@ -1,7 +1,7 @@
 """Locally linear mapping of static embeddings into the model's space (Sato et al., Findings of EMNLP 2020).
 
-What locates a token among its nearest seen tokens in the static space locates its row among theirs (Sakuma and
-Yoshinaga, CoNLL 2019). The weights are those of locally linear embedding (Roweis and Saul, Science 2000).
+The weights that reconstruct a token's static vector from its nearest seen tokens also mix its embedding from theirs
+(Sakuma and Yoshinaga, CoNLL 2019). They are the weights of locally linear embedding (Roweis and Saul, Science 2000).
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _SMALLEST = 1e-100  # where all neighbours lie on the token; its inverse is stil
 def mix_locally_linear(
     request: Request, space: StaticSpace, neighbours: int = NEIGHBOURS, ridge: float = RIDGE
 ) -> NewRows:
-    """The k nearest seen tokens by cosine, with the weights that reconstruct the token's vector.
+    """Mix the k nearest seen tokens by cosine with the weights that reconstruct the token's vector.
 
-    A seen token whose row is made anew is no neighbour of itself: its row would stay what it was.
+    A seen token that is initialised again is not its upstream_ids neighbour: its row would not change.
     """
     own = _origins(request, space)
     k = min(neighbours, len(space.seen) - int(bool(torch.isin(own, space.origins).any())))
@@ -43,10 +43,10 @@ def mix_locally_linear(
 
 
 def local_weights(vectors: Tensor, neighbours: Tensor, ridge: float) -> Tensor:
-    """Weights [n, k], in double precision, that sum to one and bring neighbours [n, k, d] near to vectors [n, d].
+    """Weights [n, k] in fp64 that sum to one and reconstruct vectors [n, d] from neighbours [n, k, d].
 
-    They minimise the squared distance + ridge · mean squared distance of the neighbours · squared weights. Next to no
-    ridge gives the nearest, and where several are, the least of them; much ridge gives the mean of the neighbours.
+    They minimise squared distance + ridge · mean squared distance of the neighbours · squared weights. A tiny ridge
+    gives the smallest of the nearest solutions, a large one the mean of the neighbours.
     """
     differences = neighbours.double() - vectors.double()[:, None]
     gram = differences @ differences.transpose(1, 2)
@@ -57,6 +57,6 @@ def local_weights(vectors: Tensor, neighbours: Tensor, ridge: float) -> Tensor:
 
 
 def _origins(request: Request, space: StaticSpace) -> Tensor:
-    """Upstream ids int64 [n] of the tokens that have a vector, -1 where the upstream vocabulary lacks them."""
+    """Upstream ids int64 [n] of the tokens with a vector, -1 for tokens that the upstream vocabulary lacks."""
     located = [entry for entry in request.entries if space.embeddings.row(entry) is not None]
     return torch.tensor([request.source.ids.get(entry, -1) for entry in located], dtype=torch.long)

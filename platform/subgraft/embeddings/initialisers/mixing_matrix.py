@@ -1,4 +1,4 @@
-"""How the rows of a new table were mixed from the upstream table, as a sparse matrix that can be kept."""
+"""Mixing matrices: the sparse weights by which new embeddings were mixed from upstream embeddings."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ class MixingMatrix:
         return len(self.offsets) - 1
 
     def mix(self, table: Tensor) -> Tensor:
-        """The rows [size, d] mixed from a table [V, d]; gradients reach the table."""
+        """Mix rows [size, d] from a table [V, d], with gradients to the table."""
         return weighted_sums(table, self.offsets, self.tokens, self.weights, self.ordinary)
 
 
 def whole_matrix(alignment: Alignment, rows: MixingMatrix) -> MixingMatrix:
-    """The matrix of a whole table: tokens with an origin are that one row, the others as `rows` has them, in order."""
+    """The matrix of all tokens: those with an origin copy its row, all others follow `rows`, in order."""
     origins = alignment.origins
     counts = (origins >= 0).astype(np.int64)
     new = np.array([*alignment.unseen, *alignment.others], dtype=np.int64)

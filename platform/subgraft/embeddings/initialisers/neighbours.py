@@ -1,8 +1,8 @@
 """Mixtures of the nearest upstream tokens (WECHSEL: Minixhofer, Paischer and Rekabsaz, NAACL 2022, section 3).
 
-The paper brings two languages into one static space by a dictionary. Within one language one space does: that of the
-static embeddings. An upstream token that the new vocabulary has is its vector there; another is the sum of the vectors
-of the pieces that the new vocabulary cuts it into, where the paper sums character n-grams.
+The paper aligns the static spaces of two languages by a dictionary. Here both vocabularies are of one language, so one
+space is enough. An upstream token of the new vocabulary has its static vector; any other has the sum of the vectors of
+the pieces into which the new vocabulary segments it, where the paper sums character n-grams.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BLOCK = 1024  # unseen tokens compared at a time
 def mix_nearest(
     request: Request, space: StaticSpace, neighbours: int = NEIGHBOURS, temperature: float = TEMPERATURE
 ) -> NewRows:
-    """The k nearest upstream tokens by cosine, weighted by a softmax of cosine over temperature."""
+    """Mix the k nearest upstream tokens by cosine, weighted by softmax(cosine / temperature)."""
     tokens, vectors = upstream_vectors(request.source, space.embeddings)
     nearest, weights = nearest_weights(space.unseen, vectors, neighbours, temperature)
     rows = torch.arange(len(nearest)).repeat_interleave(nearest.shape[1])
@@ -32,7 +32,7 @@ def mix_nearest(
 
 
 def upstream_vectors(source: Tokenizer, embeddings: StaticEmbeddings) -> tuple[Tensor, Tensor]:
-    """Upstream ids int64 [m] and their vectors [m, k], of all upstream subwords that the space can say."""
+    """Ids int64 [m] and vectors [m, k] of all upstream subwords that have a vector in the static space."""
     fitted = embeddings.tokenizer
     segmented = fitted.segment_batch(list(source.ids))
     known = embeddings.known.tolist()
@@ -49,7 +49,7 @@ def upstream_vectors(source: Tokenizer, embeddings: StaticEmbeddings) -> tuple[T
 
 
 def nearest_weights(unseen: Tensor, candidates: Tensor, neighbours: int, temperature: float) -> tuple[Tensor, Tensor]:
-    """For each of n vectors, the indices and the weights of its k nearest candidates, nearest first: [n, k] each."""
+    """Indices and weights of the k nearest candidates of each of n vectors, nearest first: [n, k] each."""
     unit, k = F.normalize(candidates, dim=1), min(neighbours, len(candidates))
     found = [(F.normalize(block, dim=1) @ unit.T).topk(k, dim=1) for block in torch.split(unseen, _BLOCK)]
     cosines = torch.cat([block.values for block in found])

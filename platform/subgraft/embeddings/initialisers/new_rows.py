@@ -1,4 +1,4 @@
-"""What an initialiser is asked for, what it answers, and how rows are mixed from a side's tables."""
+"""The interface of initialisers, functions that mix a side's embeddings, and the mean of subwords."""
 
 from __future__ import annotations
 
@@ -50,11 +50,15 @@ class Request:
 
 @dataclass(frozen=True)
 class NewRows:
-    """Rows of n = len(entries) + others tokens: input [n, d], output [n, d] where it is not tied, bias [n].
+    """Rows of n = len(entries) + others tokens, entries first.
 
-    fallbacks: how many tokens were given something else than the method's own answer, by what it was.
-    scale: the standard deviation they were drawn with, where it is one number.
-    matrix: which upstream rows they were mixed from, for methods that mix.
+    Attributes:
+        input: input embeddings [n, d].
+        output: output embeddings [n, d], unless they are tied to the input.
+        bias: output bias [n], if the side has one.
+        fallbacks: number of tokens that were initialised by a fallback, by its name.
+        scale: standard deviation of random rows, if it is one number.
+        matrix: the weights of upstream rows, for methods that mix.
     """
 
     input: Tensor
@@ -70,7 +74,7 @@ Initialiser = Callable[[Request], NewRows]
 
 @dataclass(frozen=True)
 class FloatTables:
-    """A side's tables in single precision: input [V, d], output [V, d] where it is not tied, bias [V, 1]."""
+    """A side's embeddings in fp32: input [V, d], output [V, d] unless it is tied, bias [V, 1]."""
 
     input: Tensor
     output: Tensor | None
@@ -83,11 +87,11 @@ class FloatTables:
         return cls(side.input.weight.detach().float(), output, bias)
 
     def joined(self) -> Tensor:
-        """All tables beside one another [V, columns]."""
+        """All tables concatenated by columns [V, columns]."""
         return torch.cat([table for table in (self.input, self.output, self.bias) if table is not None], dim=1)
 
     def rows(self, joined: Tensor, fallbacks: Mapping[str, int]) -> NewRows:
-        """Rows [n, columns] of the joined tables, taken apart again."""
+        """Split rows [n, columns] of the joined tables."""
         width = self.input.shape[1]
         output = None if self.output is None else joined[:, width : 2 * width]
         bias = None if self.bias is None else joined[:, -1]

@@ -1,9 +1,9 @@
-"""Rows rebuilt from the characters of a token (Zhao, Mudgal and Liang, EMNLP 2018, section 2).
+"""Reconstruction of embeddings from characters (Zhao, Mudgal and Liang, EMNLP 2018, section 2).
 
-A token is a bag of character n-grams, and its row the mean of their vectors. The vectors are trained on the upstream
-vocabulary and its rows, to reproduce them with the least mean squared error. The paper takes stochastic gradient steps;
-the error is quadratic, so conjugate gradients get there in a few dozen steps and without a seed. Steps end where the
-error on every tenth token, held out, is least. Then all tokens are trained on, for as many steps.
+A token's embedding is the mean of the vectors of its character n-grams. The vectors are fitted to the upstream
+embeddings by least squares. The paper uses stochastic gradient descent; the error is quadratic, so conjugate gradients
+converge in a few dozen steps without a seed. The number of steps is selected on every tenth token, held out; then all
+tokens are fitted with as many steps.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _WORD, _INSIDE, _END = "\ue000", "\ue001", "\ue002"
 
 
 def reconstruct(request: Request) -> NewRows:
-    """Rows by their n-grams, for all tables at once; the mean row for a token whose n-grams are all unknown."""
+    """Rows reconstructed from n-grams, for all tables at once; tokens with unknown n-grams only get the mean row."""
     source, tables = request.source, FloatTables.of(request.side)
     ids = torch.tensor(list(source.ids.values()), dtype=torch.long)
     bags = [character_ngrams(entry) for entry in source.ids]
@@ -43,7 +43,7 @@ def reconstruct(request: Request) -> NewRows:
 
 
 def character_ngrams(entry: Entry) -> list[str]:
-    """Every run of up to six characters, the token's ends among them; a word's beginning differs from a middle."""
+    """All n-grams of up to six characters, including markers of the token's ends."""
     marked = (_WORD if entry.word_initial else _INSIDE) + entry.surface + _END
     size = len(marked)
     runs = (marked[i : i + n] for n in range(1, LONGEST + 1) for i in range(size - n + 1))
@@ -51,14 +51,14 @@ def character_ngrams(entry: Entry) -> list[str]:
 
 
 def shared_ngrams(bags: Sequence[Sequence[str]]) -> dict[str, int]:
-    """Numbers of the n-grams that at least two tokens have: one token's own would learn its row by heart."""
+    """Indices of the n-grams that occur in at least two tokens; others would memorise one token's row."""
     # Not a set: its order, and with it the last digits of every sum, would differ from process to process.
     tokens = Counter(ngram for bag in bags for ngram in dict.fromkeys(bag))
     return {ngram: number for number, ngram in enumerate(n for n, count in tokens.items() if count > 1)}
 
 
 def incidence(bags: Sequence[Sequence[str]], numbers: Mapping[str, int]) -> Tensor:
-    """Sparse [tokens, n-grams]: the share of each n-gram in its token's bag, so that a product is a mean."""
+    """Sparse matrix [tokens, n-grams] of each n-gram's share in its token's bag: its product is a mean."""
     known = [[numbers[ngram] for ngram in bag if ngram in numbers] for bag in bags]
     counts = np.array([len(bag) for bag in known], dtype=np.int64)
     rows = np.repeat(np.arange(len(known)), counts)
@@ -70,7 +70,7 @@ def incidence(bags: Sequence[Sequence[str]], numbers: Mapping[str, int]) -> Tens
 
 
 def fit_ngrams(bags: Tensor, targets: Tensor, steps: int = STEPS) -> Tensor:
-    """Vectors [n-grams, d] whose means by bag come near the targets [tokens, d]."""
+    """Vectors [n-grams, d] whose means by bag approximate the targets [tokens, d]."""
     held_out = torch.arange(len(targets)) % _HELD_OUT == _HELD_OUT - 1
     if not bool(held_out.any()):
         return _conjugate_gradients(bags, targets, steps)[0]
@@ -82,7 +82,7 @@ def fit_ngrams(bags: Tensor, targets: Tensor, steps: int = STEPS) -> Tensor:
 def _conjugate_gradients(
     bags: Tensor, targets: Tensor, steps: int, judge: tuple[Tensor, Tensor] | None = None
 ) -> tuple[Tensor, int]:
-    """Vectors after `steps` steps on the least squares from zero, all columns side by side, and the best step."""
+    """Least-squares vectors after `steps` steps from zero, all columns at once, and the best step by `judge`."""
     transposed = bags.t().coalesce()
     vectors = torch.zeros(bags.shape[1], targets.shape[1])
     residual = targets.clone()

@@ -1,7 +1,7 @@
-"""Ways to give the tokens of a new vocabulary their first rows.
+"""All initialisers, by name: functions that map an `Request` to the rows of new tokens.
 
-Each answers a `Request` with rows for the input table, and for the output projection and its bias where the side has
-them. Mixing weights come from the input table and are applied to all three, so that a token's tables agree.
+They return rows of the input embeddings, and of the output projection and its bias if the side has them. Mixing weights
+are computed from the input embeddings and applied to all three.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from subgraft.subwords.similar_tokens.finder import SimilarTokenFinder
 
 
 def draw_random(request: Request) -> NewRows:
-    """N(0, scale²), as the model's own weights were drawn; no bias."""
+    """N(0, scale²), like the model's own initialisation; the bias is zero."""
     rows = _drawn(request, lambda noise, table: noise * request.scale)
     return replace(rows, scale=request.scale)
 
 
 def draw_matched(request: Request) -> NewRows:
-    """Normal with the mean and standard deviation of each dimension over the rows of ordinary tokens; no bias."""
+    """Normal with the per-dimension mean and standard deviation of ordinary tokens' rows; the bias is zero."""
     ordinary = torch.from_numpy(request.source.ordinary_ids)
 
     def matched(noise: Tensor, table: Tensor) -> Tensor:
@@ -65,9 +65,9 @@ def _drawn(request: Request, fit: Callable[[Tensor, Tensor], Tensor]) -> NewRows
 
 
 def mix_similar(request: Request, kind: GeneratorKind) -> NewRows:
-    """The generator's mixture of the token's similar tokens.
+    """The generator's mixture of each token's similar tokens.
 
-    Raises UserError for a generator that is missing, of another kind, or made for another model.
+    Raises UserError if the generator is missing, of another kind, or was trained for another model.
     """
     generator, max_similar = _generator(request, kind)
     found = SimilarTokenFinder(request.source, max_similar).find(request.entries)
@@ -116,7 +116,7 @@ METHODS: Mapping[InitialiserName, Initialiser] = {
 
 
 def initialiser(method: str) -> Initialiser:
-    """What makes the rows of this name's initialiser. Raises UserError as `require_known` does."""
+    """The initialiser of this name, built in or from a plugin. Raises UserError for an unknown name."""
     known: Mapping[str, Initialiser] = METHODS  # type: ignore[assignment]
     if require_known(method) in known:
         return known[method]
@@ -133,7 +133,7 @@ def _offered_rows(plugin: Plugin, request: Request) -> NewRows:
 
 
 def require_known(method: str) -> str:
-    """The name itself. Raises UserError, listing the choices, for a name that is not known."""
+    """Return the name. Raises UserError with the choices if it is unknown."""
     if method not in METHODS and method not in offered(INITIALISERS):
         known = ", ".join([*METHODS, *offered(INITIALISERS)])
         raise UserError(f"unknown method {method!r}", hint=f"Choose among {known}.")

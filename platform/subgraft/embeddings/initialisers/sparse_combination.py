@@ -1,6 +1,6 @@
-"""Sparse combinations of seen tokens: similarity under sparsemax, and orthogonal matching pursuit.
+"""Sparse combinations of seen tokens: FOCUS (sparsemax) and orthogonal matching pursuit.
 
-Both find weights in the space of the static embeddings and apply them to the seen tokens' upstream rows.
+Both compute weights in the space of static embeddings and apply them to the seen tokens' upstream embeddings.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def sparsemax(scores: Tensor) -> Tensor:
 
 
 def mix_matching_pursuit(request: Request, space: StaticSpace, atoms: int = ATOMS) -> NewRows:
-    """Each unseen vector as a combination of few seen ones, as in mergekit's tokensurgeon.
+    """Approximate each unseen vector by a combination of few seen ones, as in mergekit's tokensurgeon.
 
     The combination is found by orthogonal matching pursuit (Pati, Rezaiifar and Krishnaprasad 1993).
     """
@@ -52,9 +52,9 @@ def mix_matching_pursuit(request: Request, space: StaticSpace, atoms: int = ATOM
 
 
 def matching_pursuit(targets: Tensor, dictionary: Tensor, atoms: int) -> tuple[Tensor, Tensor]:
-    """Indices into the dictionary [m, k] and their coefficients, of each target [n, k]: [n, atoms] each.
+    """Indices into the dictionary [m, k] and coefficients, for each target [n, k]: [n, atoms] each.
 
-    In every round the vector most aligned with what is left joins, and all coefficients are fitted anew.
+    Every round adds the vector that is most aligned with the residual, and refits all coefficients.
     """
     targets, dictionary = targets.double(), dictionary.double()
     unit = F.normalize(dictionary, dim=1)
@@ -71,7 +71,7 @@ def matching_pursuit(targets: Tensor, dictionary: Tensor, atoms: int) -> tuple[T
 
 
 def _fitted(chosen: Tensor, targets: Tensor) -> Tensor:
-    """Least-squares coefficients [n, a] of unit vectors [n, a, k]. A trace of ridge keeps twins apart."""
+    """Least-squares coefficients [n, a] of unit vectors [n, a, k], with a tiny ridge for equal vectors."""
     gram = chosen @ chosen.transpose(1, 2)
     ridge = 1e-10 * torch.eye(gram.shape[1], dtype=gram.dtype)
     fitted: Tensor = torch.linalg.solve(gram + ridge, (chosen @ targets[:, :, None])).squeeze(2)

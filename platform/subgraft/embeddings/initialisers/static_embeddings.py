@@ -1,4 +1,4 @@
-"""Static embeddings of a new vocabulary's tokens, learnt from text without any model."""
+"""Static embeddings of a new vocabulary's tokens, trained on text without a language model."""
 
 from __future__ import annotations
 
@@ -20,12 +20,13 @@ RECORD = f"{_NAME}.json"
 
 @dataclass(frozen=True)
 class StaticEmbeddings:
-    """A directory of them also holds the vocabulary, so it can say what each vector stands for.
+    """Static embeddings. Their directory includes the vocabulary.
 
-    tokenizer  the vocabulary whose tokens these are
-    vectors    float32 [V, dimensions], zeros for tokens without one
-    known      bool [V]: which tokens the text has often enough
-    settings   how they were trained: algorithm, dimensions, window, epochs, …
+    Attributes:
+        tokenizer: the vocabulary.
+        vectors: float32 [V, dimensions], zeros for tokens without a vector.
+        known: bool [V], the tokens that occur often enough to have a vector.
+        settings: how they were trained: algorithm, dimensions, window, epochs, …
     """
 
     tokenizer: Tokenizer
@@ -34,9 +35,9 @@ class StaticEmbeddings:
     settings: dict[str, Any]
 
     def row(self, entry: Entry) -> int | None:
-        """The row of an entry; None where it has no vector.
+        """The index of an entry's vector; None if it has none.
 
-        Raises UserError for an entry that is not of this vocabulary.
+        Raises UserError for an entry of another vocabulary.
         """
         token = self.tokenizer.ids.get(entry)
         if token is None:
@@ -52,7 +53,7 @@ class StaticEmbeddings:
 
     @classmethod
     def load(cls, directory: Path) -> StaticEmbeddings:
-        """Raises UserError where `directory` holds none, or none that this version can read."""
+        """Raises UserError if `directory` has no static embeddings, or none that this version can read."""
         tokenizer, tensors, record = load_token_tensors(directory, _NAME, _WHAT, HOW_TO_MAKE)
         if tensors["known"].shape != (len(tokenizer),) or len(tensors["vectors"]) != len(tokenizer):
             raise not_of_its_vocabulary(_WHAT, directory)

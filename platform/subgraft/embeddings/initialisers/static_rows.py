@@ -1,4 +1,4 @@
-"""New rows by way of static embeddings: what those methods share, and the two that take the vectors themselves."""
+"""Initialisers by static embeddings: their common part, and the two that use the vectors themselves."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ from subgraft.embeddings.initialisers.subword_mean import mix_subwords
 
 @dataclass(frozen=True)
 class StaticSpace:
-    """The space in which unseen and seen tokens meet.
+    """The static vectors of unseen and seen tokens.
 
-    unseen     vectors [n, k] of the unseen tokens that have one
-    seen       vectors [m, k] of the tokens of both vocabularies that have one, m > 0
-    origins    int64 [m], the upstream ids of the latter
-    embeddings everything
+    Attributes:
+        unseen: vectors [n, k] of unseen tokens; those without a vector are left out.
+        seen: vectors [m, k] of tokens of both vocabularies, m > 0.
+        origins: int64 [m], the upstream ids of seen tokens.
+        embeddings: all static embeddings.
     """
 
     unseen: Tensor
@@ -83,9 +84,9 @@ def _merged(answered: NewRows, rest: NewRows, known: Sequence[int], lacking: Seq
 
 
 def take_vectors(request: Request, space: StaticSpace) -> NewRows:
-    """The vectors themselves, scaled to the deviation of each table's ordinary rows; no bias (Mikolov et al. 2013).
+    """The vectors themselves, scaled to the standard deviation of each table's ordinary rows; the bias is zero.
 
-    Raises UserError where they are not as wide as the table.
+    Raises UserError if their dimensions differ from the embeddings' (word2vec: Mikolov et al. 2013).
     """
     tables, width = FloatTables.of(request.side), space.unseen.shape[1]
     if width != tables.input.shape[1]:
@@ -101,9 +102,9 @@ def take_vectors(request: Request, space: StaticSpace) -> NewRows:
 
 
 def map_vectors(request: Request, space: StaticSpace) -> NewRows:
-    """The vectors under the affine map that takes seen tokens nearest to their rows (Mikolov, Le and Sutskever 2013).
+    """The vectors under the affine map that fits seen tokens to their rows (Mikolov, Le and Sutskever 2013).
 
-    Least squares over the seen tokens, for all tables at once; the smallest map where several are equally near.
+    It is the least-squares solution over seen tokens, for all tables at once; the smallest one if it is not unique.
     """
     tables = FloatTables.of(request.side)
     targets = tables.joined()[space.origins].double()

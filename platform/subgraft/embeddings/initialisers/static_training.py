@@ -19,10 +19,10 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 def train_static(
     lines: Iterable[str], tokenizer: Tokenizer, algorithm: StaticAlgorithm, settings: StaticEmbeddingSettings
 ) -> StaticEmbeddings:
-    """Vectors of the vocabulary's tokens, from text cut by it. The same input gives the same bytes.
+    """Train vectors of the vocabulary's tokens on text. The same input gives the same bytes.
 
-    A token is a word to the algorithm; n-grams of fastText run over its piece, the boundary mark included.
-    Raises UserError where no token occurs often enough.
+    The algorithm treats tokens as words; n-grams of fastText cover the piece with its boundary mark. Raises UserError
+    if no token occurs often enough.
     """
     sentences = _cut(lines, tokenizer)
     options = _options(settings) | {"sg": int(algorithm != "cbow")}

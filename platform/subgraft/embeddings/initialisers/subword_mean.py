@@ -12,7 +12,10 @@ from subgraft.subwords.similar_tokens.token_subwords import subwords
 
 
 def mix_subwords(request: Request) -> NewRows:
-    """The mean of the token's subwords, as the upstream tokenizer cuts it; in want of any, of what stands in."""
+    """The mean of each token's upstream subwords: an initialiser, and the fallback of others.
+
+    Tokens without subwords fall back to their characters, then bytes, then the mean row.
+    """
     parts = subwords(request.source, request.entries)
     counts = torch.tensor([len(each.ids) for each in parts] + [0] * request.others, dtype=torch.long)
     rows = torch.repeat_interleave(torch.arange(len(counts)), counts)

@@ -1,4 +1,4 @@
-"""Tensors beside the vocabulary whose tokens they are about: one directory, which can say what each row stands for."""
+"""Directories with tensors of a vocabulary's tokens and the vocabulary itself."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FORMAT = 1
 def save_token_tensors(
     directory: Path, name: str, tokenizer: Tokenizer, tensors: Mapping[str, Tensor], record: Mapping[str, Any]
 ) -> None:
-    """Write the vocabulary, NAME.safetensors, and NAME.json with the record and what it belongs to."""
+    """Write the vocabulary, NAME.safetensors, and NAME.json with the record and the vocabulary's fingerprint."""
     directory.mkdir(parents=True, exist_ok=True)
     tokenizer.save(directory)
     weights = directory / f"{name}.safetensors"

@@ -1,1 +1,1 @@
-"""Rows of new tokens learnt on the task's text: Token Distillation, likelihood matching and VocADT."""
+"""Embeddings of new tokens that are trained on the task's text: Token Distillation, likelihood matching, VocADT."""

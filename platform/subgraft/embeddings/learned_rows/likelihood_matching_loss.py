@@ -1,9 +1,7 @@
-"""Likelihood matching: rows of new tokens by how likely the frozen model finds the text (Minixhofer et al. 2025).
+"""Likelihood matching: trains new tokens' rows to match the likelihood of text (Minixhofer et al., arXiv 2503.20083).
 
-The frozen model reads a sentence in its own segmentation (teacher) and in the new vocabulary's (student). The
-likelihoods that the two give to the smallest spans of text on which both segmentations agree are brought together, by
-the new tokens' rows alone: those that are read and those that predict. Approximate Likelihood Matching, arXiv
-2503.20083.
+The frozen model reads a sentence in the old segmentation (teacher) and in the new one (student). The likelihoods of the
+smallest spans on which both segmentations agree are matched, by training only the new tokens' input and output rows.
 """
 
 from __future__ import annotations
@@ -35,11 +33,11 @@ _EPSILON = 1e-6
 
 @dataclass(frozen=True)
 class StudentTables:
-    """The decoder's tables over the new vocabulary before training, as a transfer by another method makes them.
+    """The decoder's tables over the new vocabulary before training, initialised by another method.
 
-    tables  by what they are: input [V, d]; output [V, d] where it is not tied; bias [V] where there is one
-    tokens  ids of the tokens to train: unseen ones; not those of which the upstream vocabulary knows no part, because
-            the teacher reads them as unknown
+    Attributes:
+        tables: input [V, d]; output [V, d] unless it is tied; bias [V] if there is one.
+        tokens: ids of the tokens to train: unseen ones, except those that the teacher reads as unknown.
     """
 
     tables: dict[str, Tensor]
@@ -48,7 +46,7 @@ class StudentTables:
     @classmethod
     @torch.no_grad()
     def of(cls, bundle: Bundle, target: Tokenizer, start: Method) -> StudentTables:
-        """Raises UserError for a generator that was made for something else."""
+        """Initialise by `start`. Raises UserError if its generator was trained for another model."""
         made = graft(bundle.model, "decoder", bundle.decoder, target, start).tables
         named = {"input": made.input, "output": made.output, "bias": made.bias}
         tables = {name: table.detach() for name, table in named.items() if table is not None}
@@ -56,9 +54,9 @@ class StudentTables:
 
 
 class LikelihoodMatchingLoss(nn.Module):
-    """The loss over a batch. Its parameters are what is added to the rows of the K new tokens, zero at first.
+    """The loss of a batch. Its parameters are added to the rows of the K new tokens and start at zero.
 
-    added: `input` [K, d]; `output` [K, d] where the projection is not the input table; `bias` [K] where there is one.
+    added: `input` [K, d]; `output` [K, d] unless it is tied; `bias` [K] if there is one.
     """
 
     def __init__(
@@ -78,16 +76,16 @@ class LikelihoodMatchingLoss(nn.Module):
             self.register_buffer(f"_{reader}_begins", begins if merging else None, persistent=False)
 
     def forward(self, batch: SpanBatch) -> dict[str, Tensor]:
-        """The sum of divergences over the spans, or over what they are merged into."""
+        """The sum of divergences over (merged) spans."""
         found = self.span_likelihoods(batch)
         divergence = binarised_divergence(found.teacher, found.student, self._settings.temperature)
         return {"matching": torch.where(found.counted, divergence, 0.0).sum()}
 
     def span_likelihoods(self, batch: SpanBatch) -> SpanLikelihoods:
-        """Of the batch's spans, in their order.
+        """The likelihoods of the batch's spans, in their order.
 
-        With a boundary threshold, spans are merged until the teacher expects a word's beginning with more than this
-        probability, and that a word begins is part of the likelihood. What they are merged into stands first.
+        With a boundary threshold, spans are merged until the teacher's probability of a word start exceeds it, and the
+        likelihood includes that a word starts. The merged spans come first.
         """
         with torch.no_grad():
             source, mask = batch.teacher.input_ids, batch.teacher.attention_mask
@@ -118,29 +116,29 @@ class LikelihoodMatchingLoss(nn.Module):
     def _token_likelihoods(
         self, states: Tensor, labels: Tensor, output: Tensor, bias: Tensor | None, reader: str
     ) -> tuple[Tensor, Tensor]:
-        """Of each label that counts, and of a word's beginning in its place, where that is asked."""
+        """Log-likelihoods of each label that is not IGNORED, and of a word start in its place, if needed."""
         transform, counted = side_of(self.model, "decoder").transform, labels != IGNORED
         picked = states[counted] if transform is None else transform(states[counted])
         return linear_log_likelihood(picked, output, bias, labels[counted], getattr(self, f"_{reader}_begins"))
 
     def student_tables(self) -> dict[str, Tensor]:
-        """The whole tables over the new vocabulary, as they stand: what was added is in them."""
+        """The current tables over the new vocabulary, with the trained differences added."""
         tokens: Tensor = self._tokens  # type: ignore[assignment]
         started = {name: getattr(self, f"_{name}") for name in self.added}
         return {name: start.index_add(0, tokens, self.added[name].to(start.dtype)) for name, start in started.items()}
 
     @torch.no_grad()
     def trained(self) -> tuple[Tensor, dict[str, Tensor]]:
-        """Ids [K] of the tokens that were to be trained, and their rows by table, in fp32.
+        """Ids [K] of the trained tokens, and their rows by table, in fp32.
 
-        The softmax reaches the output rows of all of them, whether the text has them or not.
+        All of them are returned, because the softmax trains the output rows of tokens that the text lacks, too.
         """
         tokens: Tensor = self._tokens.cpu()  # type: ignore[assignment]
         return tokens, {name: table.float().cpu()[tokens] for name, table in self.student_tables().items()}
 
 
 class SpanLikelihoods(NamedTuple):
-    """Log-likelihoods [n] of spans under both, in nats, and which of the spans count [n]."""
+    """Log-likelihoods [n] of spans under both vocabularies, in nats, and the spans that count [n]."""
 
     teacher: Tensor
     student: Tensor
@@ -148,11 +146,10 @@ class SpanLikelihoods(NamedTuple):
 
 
 def binarised_divergence(teacher: Tensor, student: Tensor, temperature: float) -> Tensor:
-    """KL divergence [n] of two events, that a span is this text or any other, from log-likelihoods [n].
+    """KL divergence [n] over two events, this text or any other, from log-likelihoods [n].
 
-    With p, q the likelihoods to the power of 1/τ: τ (p log(p/q) + (1-p) log((1-p)/(1-q))). The factor τ, which the
-    paper does not have, makes it x log(x/y) - x + y for large τ, where x and y are the surprisals -log p and -log q
-    at τ = 1.
+    With likelihoods p and q to the power of 1/τ it is τ (p log(p/q) + (1-p) log((1-p)/(1-q))). The factor τ is not in
+    the paper. For large τ the limit is x log(x/y) - x + y, with the surprisals x = -log p and y = -log q at τ = 1.
     """
     x, y = (_EPSILON - likelihood.float() / temperature for likelihood in (teacher, student))
     others = torch.log(torch.expm1(-x) / torch.expm1(-y))
@@ -160,7 +157,7 @@ def binarised_divergence(teacher: Tensor, student: Tensor, temperature: float) -
 
 
 def begins_word(tokenizer: Tokenizer, rows: int | None = None) -> Tensor:
-    """Which of the rows [V] are of tokens that begin a word, or end the sentence."""
+    """Bool [V], the tokens that start a word or end the sentence."""
     begins = torch.zeros(len(tokenizer) if rows is None else rows, dtype=torch.bool)
     ids = [token for token, entry in enumerate(tokenizer.entries) if entry is not None and entry.word_initial]
     ids += [token for token, piece in enumerate(tokenizer.pieces) if piece == tokenizer.mark.value]
@@ -169,12 +166,12 @@ def begins_word(tokenizer: Tokenizer, rows: int | None = None) -> Tensor:
 
 
 def _of_spans(tokens: Tensor, beginnings: Tensor, lengths: Tensor, inner: Tensor) -> tuple[Tensor, Tensor]:
-    """Log-likelihoods [n] of spans and of a word's beginning after each; the latter is certain where a text ends."""
+    """Log-likelihoods [n] of spans, and of a word start after each; the latter is zero at the end of a text."""
     place = torch.repeat_interleave(torch.arange(len(lengths), device=lengths.device), lengths)
     following = lengths.cumsum(0).clamp(max=len(tokens) - 1)
     return _summed(tokens, place, len(lengths)), torch.where(inner, beginnings[following], 0.0)
 
 
 def _summed(values: Tensor, place: Tensor, count: int | None = None) -> Tensor:
-    """Values added up at their places, of which there are as many as values unless `count` says otherwise."""
+    """Values summed by their index in `place`; the result has `count` elements, by default as many as values."""
     return values.new_zeros(len(values) if count is None else count).index_add(0, place, values)

@@ -1,4 +1,4 @@
-"""Sentences of the task in two segmentations, the upstream vocabulary's and the new one's, and where these meet."""
+"""The task's sentences in two segmentations, the old and the new vocabulary's, and the positions where they agree."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _PAIRS_AT_A_TIME = 2000
 
 @dataclass(frozen=True)
 class SegmentationBatch:
-    """Sentences under the upstream vocabulary (teacher), and with one side under the new one (student).
+    """Sentences in the upstream vocabulary (teacher), and with one side in the new one (student).
 
-    meeting: [n, 3] int64 columns (sentence, place among the teacher's states, among the student's): the states of the
-    changed side after the same characters.
+    meeting: int64 [n, 3], columns (sentence, position in the teacher's states, position in the student's): the states
+    of the changed side after the same characters.
     """
 
     teacher: Seq2SeqBatch
@@ -49,7 +49,14 @@ class SegmentationBatch:
 
 @dataclass(frozen=True)
 class Sentence:
-    """other: the side that does not change.  before, after: the changed one.  meeting: places in both, with a state."""
+    """A sentence in two segmentations.
+
+    Attributes:
+        other: the side that does not change.
+        before: the changed side in the old vocabulary.
+        after: the changed side in the new vocabulary.
+        meeting: pairs of positions in both after the same characters.
+    """
 
     other: list[int]
     before: list[int]
@@ -58,13 +65,22 @@ class Sentence:
 
 
 class SegmentedText(ABC):
-    """The sentences that new tokens are learnt from, in both segmentations.
+    """The sentences that train new tokens' rows, in both segmentations.
 
-    A sentence that is longer than max_length in either segmentation is left out: cut, its halves would not match.
-    new: the ids that are learnt.  per_token: a sentence is taken where one of its new tokens was met in fewer before;
-    all are without it.  The order in which they are looked at is drawn from the seed.
-    beside: further pairs, which are looked at after all others: for tokens that were met too rarely till then.
-    Raises UserError where a vocabulary lacks what the model's family puts around a sentence.
+    Sentences longer than max_length in either segmentation are left out, because truncated ones would not match.
+    Raises UserError if a vocabulary lacks a special token of the model's sequence format.
+
+    Args:
+        pairs: the task's training pairs.
+        bundle: the upstream model and its vocabularies.
+        side: the side whose vocabulary changes.
+        target: the new vocabulary.
+        languages: languages of both sides.
+        training: limits of examples.
+        new: ids of the tokens to train.
+        per_token: use a sentence only if one of its new tokens occurred in fewer sentences before; None uses all.
+        seed: the seed of the order in which sentences are considered.
+        auxiliary: further pairs, considered after all others, for tokens that are still too rare.
     """
 
     def __init__(
@@ -106,9 +122,9 @@ class SegmentedText(ABC):
     def _taken(
         self, pairs: Sequence[tuple[str, str]], order: Sequence[int], per_token: int | None, met: Counter[int]
     ) -> dict[int, Sentence]:
-        """Sentences by their place: those with a token that fewer than `per_token` of those taken before have (`met`).
+        """The selected sentences by index; `met` counts the sentences of each new token.
 
-        A slice at a time: what is not taken is not kept.
+        Pairs are read in chunks, so that sentences that are not selected take no memory.
         """
         taken: dict[int, Sentence] = {}
         for start in range(0, len(order), _PAIRS_AT_A_TIME):
@@ -121,7 +137,7 @@ class SegmentedText(ABC):
         return taken
 
     def _read(self, pairs: Sequence[tuple[str, str]]) -> list[Sentence | None]:
-        """Each pair as a sentence; None where it is too long or nothing can be learnt from it."""
+        """Each pair as a sentence; None if it is too long or trains nothing."""
         other, source, target = self._tokenizers
         texts = [pair[1] if self._decoder else pair[0] for pair in pairs]
         others = other.encode_batch([pair[0] if self._decoder else pair[1] for pair in pairs])
@@ -135,9 +151,12 @@ class SegmentedText(ABC):
 
     @abstractmethod
     def _places(self, before: int, after: list[int], meeting: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Where a sentence is compared, given where its text's segmentations meet; nowhere if it teaches nothing.
+        """The positions at which a sentence is compared; empty if it trains nothing.
 
-        before: how many tokens of its text the teacher reads.  after: the student's.
+        Args:
+            before: number of the teacher's tokens of the text.
+            after: the student's tokens of the text.
+            meeting: positions in both segmentations after the same characters.
         """
 
     def __len__(self) -> int:
@@ -154,16 +173,16 @@ class SegmentedText(ABC):
 
 
 class SegmentationPairs(SegmentedText):
-    """Batches of sentences with the places at which states are compared."""
+    """Batches of sentences with the positions at which hidden states are compared."""
 
     @property
     def _ends_read(self) -> int:
-        """How many of the special tokens behind a sentence have a state: a decoder does not read its last one."""
+        """The number of special tokens after a sentence that have a state; a decoder does not read its last one."""
         form = self._before
         return len(form.target_ending) - 1 if self._decoder else len(form.source_ending)
 
     def _places(self, before: int, after: list[int], meeting: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Where the states of both are, of those that know of a new token; none in a sentence without one."""
+        """The positions whose states depend on a new token; empty for a sentence without new tokens."""
         first = next((place for place, token in enumerate(after) if token in self._new), None)
         if first is None:
             return []
@@ -176,7 +195,7 @@ class SegmentationPairs(SegmentedText):
         return [(i, i) for i in range(begins)] + [(one + begins, two + begins) for one, two in places]
 
     def batch(self, indices: np.ndarray, epoch: int) -> SegmentationBatch:
-        """The sentences at `indices`; they are the same in every epoch."""
+        """The sentences at `indices`, the same in every epoch."""
         del epoch
         sentences = [self._sentences[int(i)] for i in indices]
         meeting = [(row, *places) for row, sentence in enumerate(sentences) for places in sentence.meeting]
@@ -184,7 +203,7 @@ class SegmentationPairs(SegmentedText):
 
 
 def meeting_places(one: Sequence[int], two: Sequence[int]) -> list[tuple[int, int]]:
-    """Places in two segmentations of a text whose tokens end after the same character; the last of several."""
+    """Positions in two segmentations whose tokens end after the same character; the last of several."""
     first = {end: place for place, end in enumerate(one) if end != NOWHERE}
     second = {end: place for place, end in enumerate(two) if end != NOWHERE}
     return [(first[end], place) for end, place in second.items() if end in first]

@@ -1,4 +1,4 @@
-"""Sentences in two segmentations, cut into the smallest spans at whose ends both have read the same characters."""
+"""Sentences in two segmentations, divided into the smallest spans on which both agree."""
 
 from __future__ import annotations
 
@@ -20,12 +20,17 @@ from subgraft.training.objectives.seq2seq import Seq2SeqBatch
 
 @dataclass(frozen=True)
 class SpanBatch:
-    """Sentences under the decoder's upstream vocabulary (teacher) and under its new one (student), and n spans.
+    """Sentences in the decoder's old vocabulary (teacher) and its new one (student), with n spans.
 
-    before, after: [n] int64, how many labels of the teacher and of the student a span has. Spans come in the order of
-    the sentences and leave out no label; each special token around a sentence is one of its own.
-    known: [n] bool, whether neither segmentation has an unknown token there.  inner: [n] bool, whether more follows in
-    the sentence than special tokens of its end.
+    Spans are in the order of the sentences and cover all labels; each special token is a span of its own.
+
+    Attributes:
+        teacher: the batch in the old vocabulary.
+        student: the batch in the new vocabulary.
+        before: int64 [n], the teacher's labels of each span.
+        after: int64 [n], the student's labels of each span.
+        known: bool [n], spans without unknown tokens in either segmentation.
+        inner: bool [n], spans that are followed by more text.
     """
 
     teacher: Seq2SeqBatch
@@ -55,7 +60,7 @@ class _Span(NamedTuple):
 
 
 class SpanPairs(SegmentedText):
-    """Batches of spans of the decoder's text. Which sentences are taken is as in Token Distillation."""
+    """Batches of spans of the decoder's text. Sentences are selected as for Token Distillation."""
 
     def __init__(
         self,
@@ -73,7 +78,7 @@ class SpanPairs(SegmentedText):
         self._unknown = bundle.decoder.special.get("unk", -1), target.special.get("unk", -1)
 
     def _places(self, before: int, after: list[int], meeting: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """Labels with which a span ends; none in a sentence without a new token."""
+        """The last labels of spans; empty for a sentence without new tokens."""
         if self._new.isdisjoint(after):
             return []
         return meeting + [(before + i, len(after) + i) for i in range(len(self._before.target_ending))]
@@ -91,12 +96,12 @@ class SpanPairs(SegmentedText):
 
     @property
     def spans(self) -> tuple[int, int]:
-        """How many there are, and how many of them have an unknown token and so no likelihood that is the text's."""
+        """The number of spans, and of those with unknown tokens, whose likelihood is not that of their text."""
         known = [span.known for sentence in self._sentences for span in self._spans(sentence)]
         return len(known), known.count(False)
 
     def batch(self, indices: np.ndarray, epoch: int) -> SpanBatch:
-        """The sentences at `indices`; they are the same in every epoch."""
+        """The sentences at `indices`, the same in every epoch."""
         del epoch
         sentences = [self._sentences[int(i)] for i in indices]
         spans = [span for sentence in sentences for span in self._spans(sentence)]

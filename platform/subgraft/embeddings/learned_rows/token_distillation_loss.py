@@ -1,8 +1,8 @@
-"""Token Distillation: rows of new tokens by distilling hidden states (Dobler, Elliott and de Melo 2025).
+"""Token Distillation: new tokens' rows by distilling hidden states (Dobler, Elliott and de Melo 2025).
 
-The frozen model reads a sentence in its own segmentation (teacher) and in the new vocabulary's (student). The new
-tokens' input rows are what is trained, from the mean of their subwords on, so that the student's hidden states come
-near to the teacher's where both have read the same text. arXiv 2505.20133, section 3.
+The frozen model reads a sentence in the old segmentation (teacher) and in the new one (student). The new tokens' input
+rows start as the mean of their subwords and are trained so that the student's hidden states match the teacher's
+wherever both have read the same text. arXiv 2505.20133, section 3.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class StudentTable:
-    """The new vocabulary's input table before training.
+    """The new vocabulary's input embeddings before training.
 
-    table    [V, d]: rows of seen tokens copied, those of unseen ones the mean of their subwords
-    tokens   ids of the tokens to train: unseen ones, but not those that the teacher reads as unknown
+    Attributes:
+        table: [V, d], rows of seen tokens are copied, those of unseen ones are the mean of their subwords.
+        tokens: ids of the tokens to train: unseen ones, except those that the teacher reads as unknown.
     """
 
     table: Tensor
@@ -48,9 +49,9 @@ class StudentTable:
 
 
 class TokenDistillationLoss(nn.Module):
-    """The loss over a batch. Its one parameter is what is added to the rows of new tokens [K, d], zero at first.
+    """The loss of a batch. Its parameter is added to the rows of new tokens [K, d] and starts at zero.
 
-    So a row that no sentence has trained is the mean of its subwords, whatever the optimizer does.
+    So a row that no sentence has trained remains the mean of its subwords, with any optimizer.
     """
 
     def __init__(self, model: nn.Module, side: Side, start: StudentTable, settings: TokenDistillationSettings) -> None:
@@ -67,7 +68,7 @@ class TokenDistillationLoss(nn.Module):
         self._settings = settings
 
     def forward(self, batch: SegmentationBatch) -> dict[str, Tensor]:
-        """The sum of distances over the places where the segmentations meet."""
+        """The sum of distances over the positions where the segmentations agree."""
         teacher, student = self._decoder(batch) if self._side == "decoder" else self._encoder(batch)
         sentence, before, after = batch.meeting.unbind(dim=1)
         difference = student[sentence, after].float() - teacher[sentence, before].float()
@@ -94,7 +95,7 @@ class TokenDistillationLoss(nn.Module):
         return teacher, encoder_states(self.model, layer=layer, inputs_embeds=embedded, attention_mask=mask)
 
     def embed(self, ids: Tensor) -> Tensor:
-        """What the model reads [B, T, d] for ids of the new vocabulary."""
+        """The model's input [B, T, d] for ids of the new vocabulary."""
         table: Tensor = self._table  # type: ignore[assignment]
         rows = self._row[ids]  # type: ignore[index]
         added = torch.where((rows >= 0)[..., None], F.embedding(rows.clamp(min=0), self.added), 0.0)
@@ -102,7 +103,7 @@ class TokenDistillationLoss(nn.Module):
 
     @torch.no_grad()
     def trained(self) -> tuple[Tensor, Tensor]:
-        """Ids [n] of the tokens that training has changed, and their rows [n, d], in fp32."""
+        """Ids [n] and rows [n, d] of the tokens that training has changed, in fp32."""
         added = self.added.cpu()
         changed = (added != 0).any(dim=1)
         tokens = torch.tensor(self._start.tokens, dtype=torch.long)[changed]

@@ -1,9 +1,9 @@
 """VocADT: rows of new tokens as trained linear combinations of all old rows (Han et al., ICLR 2025, arXiv 2410.09644).
 
-    E' = A E        A the adapter [size, V], E the old table [V, d]
+    E' = A E        A: the adapter [size, V], E: the old embeddings [V, d]
 
-A row of A begins as one old token where the new one is seen, and as the mean of its subwords where it is not. The rows
-of A of unseen tokens are trained, by the model's own loss and with the model frozen; then E' takes the place of E.
+The row of A of a seen token selects the old token; that of an unseen one starts as the mean of its subwords. The rows
+of unseen tokens are trained by the model's own loss, with the model frozen; then E' replaces E.
 """
 
 from __future__ import annotations
@@ -31,11 +31,13 @@ from subgraft.training.objectives.seq2seq import Seq2SeqLoss
 
 
 class Adapter(nn.Module):
-    """One side's tables over the new vocabulary.
+    """One side's embeddings over the new vocabulary.
 
-    tokens: int64 [K], ids of the new vocabulary's unseen tokens.
-    weights: what training has added to the K trained rows of A [K, V], zero at first. `input` is for the input table.
-    Where the projection is not that table, `output` is for it and for the bias; else `input` is for the bias too.
+    Attributes:
+        tokens: int64 [K], ids of the new vocabulary's unseen tokens.
+        weights: the trained difference of the K rows of A [K, V], which starts at zero. `input` applies to the input
+            embeddings; `output` to untied output embeddings and the bias (`input` applies to the bias if they are
+            tied).
     """
 
     tokens: Tensor
@@ -56,7 +58,7 @@ class Adapter(nn.Module):
         )
 
     def forward(self) -> dict[str, Tensor]:
-        """The tables as they stand: `input` [size, d]; `output` [size, d] where it is another; `bias` [size]."""
+        """The current embeddings: `input` [size, d]; `output` [size, d] unless it is tied; `bias` [size]."""
         return {part: self._table(part) for part in self._names}
 
     def _table(self, part: str) -> Tensor:
@@ -69,12 +71,12 @@ class Adapter(nn.Module):
 
     @torch.no_grad()
     def rows(self) -> dict[str, Tensor]:
-        """The K unseen tokens' rows in each table, in fp32: what the adapter is merged into."""
+        """The rows of the K unseen tokens in each table, in fp32, with the adapter merged."""
         return {part: table[self.tokens].float().cpu() for part, table in self().items()}
 
 
 class AdaptedTables:
-    """The tables of adapters on the sides that have one, the model's own elsewhere: what an objective reads by."""
+    """An embedding view: the adapters' embeddings on sides that have one, the model's own on others."""
 
     def __init__(self, model: PreTrainedModel, tables: Mapping[SideName, Mapping[str, Tensor]]) -> None:
         self._model, self._own, self._tables = model, ModelEmbeddings(model), tables
@@ -98,9 +100,9 @@ class AdaptedTables:
 
 
 class VocadtLoss(nn.Module):
-    """The model's own loss on text in the new vocabularies; adapters alone are trained.
+    """The model's own loss on text in the new vocabularies; only adapters are trained.
 
-    Where both sides read one table and get one vocabulary, they have one adapter.
+    Sides that share their embeddings and get the same vocabulary share one adapter.
     """
 
     def __init__(self, bundle: Bundle, target: Mapping[SideName, Tokenizer], label_smoothing: float = 0.0) -> None:

@@ -1,1 +1,1 @@
-"""A model around another vocabulary: new tables, token ids, attached tables, and how good new rows are."""
+"""Transplanting: a model with a new vocabulary, variants of its finetuning, and the intrinsic quality of new rows."""

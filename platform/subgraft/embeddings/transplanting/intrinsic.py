@@ -1,9 +1,9 @@
-"""How well an initialiser makes rows that are known: seen tokens are held out, made again, and compared.
+"""Intrinsic quality of an initialiser: held-out seen tokens are initialised again and compared with their true rows.
 
-All held-out tokens leave the upstream vocabulary at once: nothing is cut into them, none is similar to another or an
-anchor of static embeddings, and their rows become the mean of the other ordinary rows, which betrays nothing. A trained
-generator is used as it is: its training mixed the rows of all tokens, the held-out ones among them, and what it keeps
-of that are its attention's vectors (one to six).
+All held-out tokens are removed from the upstream vocabulary at once: no token is segmented into them, none is similar
+to another or an anchor of static embeddings, and their rows are replaced by the mean of the other ordinary rows. A
+trained generator is used unchanged, although its training has seen the held-out rows; it keeps only its attention's one
+to six vectors.
 """
 
 from __future__ import annotations
@@ -37,13 +37,16 @@ _BLOCK = 512  # tokens at a time
 
 @dataclass(frozen=True)
 class IntrinsicQuality:
-    """The results for one side's held-out tokens, by the input table's rows.
+    """The results for one side's held-out tokens, measured on input embeddings.
 
-    tokens            how many were held out
-    cosine            mean cosine of the made row and the true one; median_cosine the median
-    reciprocal_rank   mean of 1 / rank of the true row among all upstream rows, by their cosine with the made one
-    hits_at_1, _10    share of true rows of rank 1, and of at most 10
-    fallbacks         held-out tokens that got something else than the method's own answer, by what it was
+    Attributes:
+        tokens: number of held-out tokens.
+        cosine: mean cosine of the initialised row and the true one.
+        median_cosine: median of the same.
+        reciprocal_rank: mean of 1 / rank of the true row among all upstream rows, by cosine with the initialised one.
+        hits_at_1: share of true rows of rank 1.
+        hits_at_10: share of true rows of rank 10 or better.
+        fallbacks: number of held-out tokens that were initialised by a fallback, by its name.
     """
 
     tokens: int
@@ -58,9 +61,9 @@ class IntrinsicQuality:
 def measure(
     model: PreTrainedModel, name: SideName, source: Tokenizer, target: Tokenizer, method: Method, count: int, seed: int
 ) -> IntrinsicQuality:
-    """The quality of the rows that the method makes for `count` held-out tokens of one side.
+    """The quality of a method on `count` held-out tokens of one side.
 
-    Raises UserError where no token qualifies, and as the method itself does.
+    Raises UserError if no token qualifies, and whenever the method does.
     """
     entries = held_out(source, target, count, seed)
     made = remake(model, name, source, entries, method)
@@ -72,7 +75,7 @@ def measure(
 def remake(
     model: PreTrainedModel, name: SideName, source: Tokenizer, entries: Sequence[Entry], method: Method
 ) -> NewRows:
-    """Rows of upstream subwords, made by the method as if the upstream side had none of them."""
+    """Initialise upstream subwords as if the upstream side lacked all of them."""
     whole = side(model, name)
     if initialiser_info(require_known(method.name)).trained and method.generator is not None:
         origin = origin_of(method.generator, name)
@@ -95,9 +98,9 @@ def remake(
 
 
 def held_out(source: Tokenizer, target: Tokenizer, count: int, seed: int) -> list[Entry]:
-    """A sample of the word-like tokens that both vocabularies have: letters alone, two or more.
+    """A sample of the tokens of both vocabularies that consist of two or more letters.
 
-    Raises UserError where there are too few to hold any out.
+    Raises UserError if there are too few of them.
     """
     shared = sorted(entry for entry in target.ids if entry in source.ids and _word_like(entry))
     size = min(count, len(shared) // ONE_OF)
@@ -116,7 +119,7 @@ def _word_like(entry: Entry) -> bool:
 
 @torch.no_grad()
 def _masked(whole: Side, hidden: Sequence[int], ordinary: Tensor) -> Side:
-    """The side with the mean of the rows of other `ordinary` tokens in place of the hidden, in tables of its own."""
+    """A copy of the side whose hidden rows are the mean of the rows of `ordinary` tokens."""
 
     def filled(table: Tensor) -> Tensor:
         return table.index_copy(

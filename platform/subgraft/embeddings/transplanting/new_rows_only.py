@@ -1,9 +1,8 @@
-"""Finetuning of the rows of new tokens alone: everything else of the model stays as it is, to the byte.
+"""Finetuning of the embeddings of new tokens only: all other weights stay unchanged, to the byte.
 
-Here the rows are parameters of their own, which are put into their tables when a batch is computed. So gradients, their
-norm, and an optimizer's state are of these rows and nothing else: no update of another row has to be taken back, and
-clipping does not feel a gradient that nothing follows. In memory that is one more copy of each such table, in place of
-two moments of it.
+The new rows are separate parameters, which are copied into the embedding matrices when a batch is computed. So
+gradients, their norm and the optimizer's state cover these rows only: updates of other rows need not be reverted, and
+gradient clipping ignores them. It costs one more copy of each matrix and saves the matrix's two moments.
 """
 
 from __future__ import annotations
@@ -23,10 +22,13 @@ from subgraft.modeling.sides import tables_of
 
 
 class NewRowsOnly(nn.Module):
-    """A loss over a model of which the rows of some tokens are trained: of input, output and a bias that is trained.
+    """Wraps a loss so that only some tokens' rows are trained: of input, output, and a trainable bias.
 
-    loss: a module that holds the model as `model`, which is frozen here.  tokens: of each side, ids [n], ascending.
-    `write` must be called before the model is used without its loss. Raises UserError where there is no token at all.
+    Call `write` before using the model without the loss. Raises UserError if there is no token to train.
+
+    Args:
+        loss: a module with the model as its attribute `model`; the model is frozen.
+        tokens: ids of each side [n], ascending.
     """
 
     def __init__(self, loss: nn.Module, tokens: Mapping[SideName, np.ndarray]) -> None:
@@ -57,7 +59,7 @@ class NewRowsOnly(nn.Module):
 
     @property
     def trained(self) -> list[Tensor]:
-        """The rows, one parameter [n, d] for each table and one [n] for a bias."""
+        """The trained rows: one parameter [n, d] for each embedding matrix, and one [n] for a bias."""
         return list(self.rows.values())
 
     def place_of(self, table: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
@@ -72,7 +74,7 @@ class NewRowsOnly(nn.Module):
 
     @torch.no_grad()
     def write(self) -> None:
-        """Write the rows as they stand into the model."""
+        """Copy the current rows into the model."""
         for key, place in self._places.items():
             place[self._ids(key)] = self.rows[key].detach()
 

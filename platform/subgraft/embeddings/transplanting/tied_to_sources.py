@@ -1,12 +1,12 @@
-"""Finetuning with rows that stay attached to the upstream rows they were mixed from.
+"""Finetuning with embeddings that stay tied to the upstream embeddings they were mixed from.
 
-An initialiser is forgotten within an epoch or two: from then on each new row learns alone, from the few sentences that
-have its token. Here a table stays what it was mixed from, plus a rest of its own:
+After initialisation each new embedding normally learns from the few sentences with its token only. Here the embedding
+matrix remains a mixture, plus a residual:
 
-    E = A U + R        A the mixing matrix [size, V], U the upstream table [V, d], R the rest [size, d]
+    E = A U + R        A: mixing matrix [size, V], U: upstream embeddings [V, d], R: residual [size, d]
 
-U and R are trained. What one token's occurrences teach reaches its subwords' rows, and by them every token that shares
-a subword with it. Afterwards the sum is written into the model's table: the finetuned model is of the usual shape.
+U and R are trained. A token's gradient reaches the embeddings of its subwords, and so every token that shares a subword
+with it. After training, the sum is written into the model, which has its usual shape.
 """
 
 from __future__ import annotations
@@ -24,10 +24,14 @@ from subgraft.modeling.sides import Side, side
 
 
 class TiedToSources(nn.Module):
-    """A loss over a model some of whose tables are mixtures of upstream rows, plus a rest.
+    """Wraps a loss so that embedding matrices are trained as mixtures of upstream embeddings plus residuals.
 
-    loss: a module that holds the model as `model`.  upstream: the model whose rows the matrices mix.
-    `write` must be called before the model is used without its loss.
+    Call `write` before using the model without the loss.
+
+    Args:
+        loss: a module with the model as its attribute `model`.
+        upstream: the model whose embeddings are mixed.
+        matrices: the mixing matrix of each side.
     """
 
     def __init__(self, loss: nn.Module, upstream: PreTrainedModel, matrices: Mapping[SideName, MixingMatrix]) -> None:
@@ -66,7 +70,7 @@ class TiedToSources(nn.Module):
 
     @torch.no_grad()
     def write(self) -> None:
-        """Write the tables as they stand into the model."""
+        """Write the current sums into the model."""
         for key, place in self._places.items():
             place.copy_(self.tables[key]())
 
@@ -88,12 +92,12 @@ class AttachedTable(nn.Module):
 
 
 def _pairs(new: Side, upstream: Side) -> Iterator[tuple[str, Tensor, Tensor]]:
-    """The tables of a side that are parameters of their own, each with the upstream table it was mixed from."""
+    """The embedding matrices of a side that are separate parameters, with the upstream matrices they are mixed from."""
     yield "input", new.input.weight, upstream.input.weight
     if new.output is not None and upstream.output is not None and not new.tied:
         yield "output", new.output.weight, upstream.output.weight
 
 
 def name_of(module: nn.Module, parameter: Tensor) -> str:
-    """What a parameter is called in a module."""
+    """The name of a parameter in a module."""
     return next(name for name, found in module.named_parameters() if found is parameter)

@@ -1,4 +1,4 @@
-"""The token ids that a model's configuration names, in another vocabulary: by role and code, never by spelling."""
+"""Translates the token ids in a model's configuration to a new vocabulary, by role and language code."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _LISTS = ("bad_words_ids", "suppress_tokens", "begin_suppress_tokens")
 
 @dataclass(frozen=True)
 class TokenIds:
-    """New values of settings: of the model's configuration, and of its generation configuration.
+    """New values for the model's configuration and its generation configuration.
 
-    dropped: generation settings about ordinary tokens that the new vocabulary does not have.
+    dropped: generation settings about ordinary tokens that the new vocabulary lacks.
     """
 
     model: dict[str, Any]
@@ -38,7 +38,7 @@ class TokenIds:
 
     @property
     def padding(self) -> int | None:
-        """The padding id of the configuration, where it has one."""
+        """The padding id of the configuration, if it has one."""
         found: int | None = self.model.get("pad_token_id")
         return found
 
@@ -49,14 +49,14 @@ class TokenIds:
 
 
 def _configurations(model: PreTrainedModel) -> tuple[Any, Any]:
-    """The model's configuration and its generation's; a model that generates nothing has none of the latter."""
+    """The model's configuration, and its generation configuration if it generates text."""
     return model.config, getattr(model, "generation_config", None)
 
 
 def translate_token_ids(model: PreTrainedModel, source: Tokenizer, target: Tokenizer) -> TokenIds:
-    """The decoder's token ids in the target vocabulary; nothing is changed yet.
+    """The decoder's token ids in the target vocabulary; the model is not changed.
 
-    Raises UserError, naming all that is missing, where the target has no token for an id that the model uses.
+    Raises UserError with all missing tokens if the target lacks a token that the model uses.
     """
     translation = _Translation(source, target)
     values = [translation.settings(settings) for settings in _configurations(model)]
@@ -66,7 +66,7 @@ def translate_token_ids(model: PreTrainedModel, source: Tokenizer, target: Token
 
 
 def check_encoder_roles(source: Tokenizer, target: Tokenizer) -> None:
-    """Raises UserError where the target has no padding, end or language code for the encoder's input."""
+    """Raises UserError if the target lacks a padding token, end token or language code of the encoder's input."""
     missing = [role for role in ("pad", "eos") if role in source.special and role not in target.special]
     _refuse(missing + _missing_languages(source.languages, target), "encoder")
 
@@ -85,7 +85,7 @@ def _refuse(missing: list[str], side: SideName) -> None:
 
 
 class _Translation:
-    """Translates ids, and keeps account of those that have no counterpart."""
+    """Translates ids and collects those without a counterpart."""
 
     def __init__(self, source: Tokenizer, target: Tokenizer) -> None:
         self._source = source
@@ -109,7 +109,7 @@ class _Translation:
         return values
 
     def _several(self, name: str, tokens: list[int], role: str) -> list[int | None]:
-        """Of an end that several tokens are, those that there are; one must be."""
+        """The ids of a list, for example of several end tokens; at least one must exist."""
         found = {token: self._token(token, role) for token in tokens}
         kept: list[int | None] = list(dict.fromkeys(known for known in found.values() if known is not None))
         self.dropped += [f"{name}: {token}" for token, known in found.items() if known is None and kept]
@@ -135,7 +135,7 @@ class _Translation:
         return kept
 
     def _token(self, token: int, preferred: str) -> int | None:
-        """The target's id of a source id: by role, the preferred one first, by language code, or by entry."""
+        """The target's id for a source id: by role (the preferred one first), by language code, or by entry."""
         source, target = self._source, self._target
         roles = [role for role, known in source.special.items() if known == token]
         for role in sorted(roles, key=lambda role: role != preferred):

@@ -1,4 +1,4 @@
-"""Give a model the vocabulary its task needs: new tables, everything else as it was."""
+"""Transplanting: give a model a new vocabulary. Its embeddings are replaced, all other weights stay unchanged."""
 
 from __future__ import annotations
 
@@ -26,12 +26,16 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class Method:
-    """How unseen tokens get their rows: a name of `initialisers.METHODS`, and what it needs.
+    """How unseen tokens are initialised: an initialiser and its inputs.
 
-    generator: directory of a trained one, where the method needs any.  max_similar: for avg.  seed: of random kinds.
-    copy_shared_tokens: whether seen tokens keep their embeddings; else the method makes all but the special tokens'.
-    static: directories of static embeddings of each side's new vocabulary, where the method's facts name any.
-    distilled: directory of distilled rows, a folder a side, for what is learnt beforehand.
+    Attributes:
+        name: a key of `initialisers.registry.METHODS`, or a plugin's name.
+        generator: directory of a trained generator, for methods that need one.
+        max_similar: cap on similar tokens, for avg.
+        seed: seed of random methods.
+        copy_shared_tokens: copy the embeddings of seen tokens; else the method also initialises these.
+        static: directory of static embeddings of each side's new vocabulary, for methods that need them.
+        distilled: directory of learned rows, with one folder per side, for methods that need them.
     """
 
     name: str
@@ -47,14 +51,17 @@ class Method:
 class TransplantReport:
     """The report of one side; size = seen + special + unseen + others.
 
-    size       tokens in the new vocabulary
-    seen       ordinary tokens whose rows were copied, being in both vocabularies
-    special    special tokens and language codes, carried over by role and code
-    unseen     subwords the method gave their rows: those that the upstream vocabulary lacks, or all
-    others     tokens with neither: special tokens of the new vocabulary alone, pieces that are no text
-    fallbacks  unseen subwords for which the method had to take something else, by what it took
-    scale      standard deviation of `random`
-    dropped    generation settings about ordinary tokens that are no more
+    Attributes:
+        side: the side of the model.
+        method: the initialiser.
+        size: tokens of the new vocabulary.
+        seen: ordinary tokens of both vocabularies, whose rows were copied.
+        special: special tokens and language codes, copied by role and code.
+        unseen: subwords that the method initialised.
+        others: the remaining tokens: special tokens of the new vocabulary only, and pieces that are not text.
+        fallbacks: number of unseen subwords that were initialised by a fallback, by its name.
+        scale: standard deviation of `random`.
+        dropped: generation settings about tokens that the new vocabulary lacks.
     """
 
     side: SideName
@@ -70,7 +77,7 @@ class TransplantReport:
 
 
 class Transplant(NamedTuple):
-    """The model, a report of each side, and the mixing matrices of methods that mix rows."""
+    """The model, a report for each side, and the mixing matrices of methods that mix rows."""
 
     model: PreTrainedModel
     reports: dict[SideName, TransplantReport]
@@ -83,11 +90,20 @@ def transplant(
     target: Mapping[SideName, Tokenizer],
     method: Method,
 ) -> Transplant:
-    """The model with the target vocabularies on the sides they are given for; the given model is used up.
+    """Give a model new vocabularies. The input model must not be used afterwards.
 
-    Where both sides of a model that shares its table get one vocabulary, they go on sharing it, and the decoder's
-    generator makes it. Raises UserError, before anything is changed, for an unknown method, a side that the model does
-    not have, special tokens that a target vocabulary lacks, and a generator made for something else.
+    If both sides share their embeddings and get the same vocabulary, they stay shared, and the decoder's generator
+    initialises them.
+
+    Args:
+        model: the upstream model.
+        source: the old vocabulary of each side.
+        target: the new vocabulary of each side that changes.
+        method: how unseen tokens are initialised.
+
+    Raises:
+        UserError: before any change, for an unknown method, a side that the model lacks, special tokens that a new
+            vocabulary lacks, and a generator that was trained for another model or vocabulary.
     """
     initialiser(method.name)
     for name in target:
@@ -107,7 +123,7 @@ def transplant(
 
 
 def _check_source(source: Tokenizer, upstream: Side) -> None:
-    """A table may have spare rows, but not too few."""
+    """Raises UserError if the model has fewer embeddings than its vocabulary has tokens; spare ones are allowed."""
     if len(source) > len(upstream.input.weight):
         raise UserError(
             f"the model's {upstream.name} has {len(upstream.input.weight)} rows for {len(source)} tokens",
@@ -118,7 +134,7 @@ def _check_source(source: Tokenizer, upstream: Side) -> None:
 def _token_ids(
     model: PreTrainedModel, source: Mapping[SideName, Tokenizer], target: Mapping[SideName, Tokenizer]
 ) -> TokenIds:
-    """What the decoder's new vocabulary changes in the configuration; nothing where it keeps its own."""
+    """The token ids of the configuration in the decoder's new vocabulary; empty if the decoder keeps its own."""
     if "encoder" in target:
         check_encoder_roles(source["encoder"], target["encoder"])
     if "decoder" not in target:
@@ -131,7 +147,7 @@ def _are_one(first: Tokenizer, second: Tokenizer) -> bool:
 
 
 class Graft(NamedTuple):
-    """What one side becomes."""
+    """The new embeddings of one side, their report, and their mixing matrix if the method mixes rows."""
 
     tables: Tables
     report: TransplantReport
@@ -141,7 +157,7 @@ class Graft(NamedTuple):
 def _grafts(
     model: PreTrainedModel, source: Mapping[SideName, Tokenizer], target: Mapping[SideName, Tokenizer], method: Method
 ) -> dict[SideName, Graft]:
-    """Every side's graft; where both sides go on sharing one table, the decoder's."""
+    """The graft of every side that changes; sides that stay shared both get the decoder's."""
     if not (shares_table(model) and len(target) == 2 and _are_one(target["encoder"], target["decoder"])):
         return {name: graft(model, name, source[name], target[name], method) for name in sorted(target)}
     made = graft(model, "decoder", source["decoder"], target["decoder"], method)
@@ -150,7 +166,7 @@ def _grafts(
 
 
 def graft(model: PreTrainedModel, name: SideName, source: Tokenizer, target: Tokenizer, method: Method) -> Graft:
-    """The tables of one side over the target vocabulary; the model stays as it is."""
+    """The embeddings of one side over the new vocabulary; the model is not changed."""
     upstream = side(model, name)
     alignment = align(source, target) if method.copy_shared_tokens else special_alone(align(source, target), target)
     entries = [entry for token in alignment.unseen if (entry := target.entries[token]) is not None]
@@ -173,7 +189,7 @@ def graft(model: PreTrainedModel, name: SideName, source: Tokenizer, target: Tok
 
 
 def weight_scale(model: PreTrainedModel, upstream: Side) -> float:
-    """The standard deviation that the rows of the model's own tables were drawn with."""
+    """The standard deviation with which the model's embeddings were initialised."""
     return family_of(model).weight_scale(side_config(model, upstream.name).to_dict())
 
 

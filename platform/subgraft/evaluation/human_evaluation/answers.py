@@ -1,4 +1,4 @@
-"""Filled sheets: read, and every mistake in them told."""
+"""Reads filled sheets and reports every mistake in them."""
 
 from __future__ import annotations
 

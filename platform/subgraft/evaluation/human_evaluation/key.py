@@ -1,4 +1,4 @@
-"""The key of a blind sheet: which system wrote each text. It is kept from judges."""
+"""The key of a blind sheet: which system wrote each text. Judges must not see it."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ def primary(language: str) -> str:
 
 
 def is_chinese(language: str) -> bool:
-    """Whether words of this language are not set apart by spaces, and characters stand for them."""
+    """Whether the language is written without spaces between words, so that characters count as words."""
     return primary(language) == "zh"
 
 

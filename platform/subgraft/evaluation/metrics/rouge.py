@@ -1,6 +1,6 @@
 """ROUGE: the words, pairs of words and longest subsequence that two sentences share (Lin 2004, sections 2 and 3.1).
 
-ROUGE-1 and ROUGE-2 are of the package rouge-score. It is given our words: its own tokenizer drops every letter outside
+ROUGE-1 and ROUGE-2 are of the package rouge-score. It gets our words: its own tokenizer drops every letter outside
 a to z, so that no French or Chinese text survives it.
 """
 

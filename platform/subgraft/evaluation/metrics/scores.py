@@ -30,7 +30,7 @@ FURTHER_METRICS: tuple[FurtherMetricName, ...] = get_args(FurtherMetricName)
 
 
 def _each(score: Callable[[str, str, str], float]) -> Callable[[Sequence[str], Sequence[str], str], list[float]]:
-    """Of all sentences, where one does not depend on the others."""
+    """Lift a sentence score to lists of sentences."""
     return lambda hypotheses, references, language: [
         score(output, wanted, language) for output, wanted in zip(hypotheses, references, strict=True)
     ]
@@ -75,8 +75,8 @@ def corpus_scores(
         hypotheses: n detokenised outputs.
         references: n detokenised references.
         language: the target language ("fr", "zh", "zh_CN" …); it chooses tokenizers and METEOR's stemmer.
-        metrics: those that are wanted; TER and METEOR take seconds.
-        where: what an error names.
+        metrics: the metrics to compute; TER and METEOR take seconds.
+        where: the file or setting that an error names.
 
     Raises:
         UserError: there is nothing to score, or the counts differ.
@@ -105,7 +105,7 @@ def is_mean(name: str) -> TypeIs[MeanName]:
 
 
 def sacrebleu_metric(name: SacrebleuName, language: str) -> BLEU | CHRF | TER:
-    """The metric as it is used everywhere, by sacrebleu's defaults: TER is uncased, the others cased.
+    """The metric with sacrebleu's defaults: TER is uncased, the others cased.
 
     Chinese has no words between spaces: BLEU tokenises `zh` instead of 13a, and TER counts characters.
     """

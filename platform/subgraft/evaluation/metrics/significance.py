@@ -1,11 +1,11 @@
-"""Is a difference more than luck, and what may be said of it? A paired bootstrap, Student's t, and Holm's correction.
+"""Significance of differences, and the claims they support: a paired bootstrap, Student's t, and Holm's correction.
 
-Sentences are resampled as in Koehn (EMNLP 2004). Training seeds are a second source of luck, crossed with the first:
-every seed is scored on the same sentences. Two to five seeds are too few to resample, because what is resampled never
-lies beyond the best and the worst of them. So the luck of a mean over S seeds is drawn as its standard error times
-Student's t with S - 1 degrees of freedom, and added to the resampled score. Of one seed, this is the bootstrap; where
-the seeds' luck is all there is, the t test; in between, two errors are added up as by Behrens (1929) and Fisher (1935),
-which rejects rather too rarely than too often (Robinson, Annals of Statistics 1976).
+Sentences are resampled as in Koehn (EMNLP 2004). Training seeds are a second source of variance, crossed with the
+first: every seed is scored on the same sentences. Two to five seeds are too few to resample, because a resample never
+lies outside the range of the seeds. So the error of a mean over S seeds is drawn as its standard error times Student's
+t with S - 1 degrees of freedom, and added to the resampled score. With one seed, this is the bootstrap; if seeds are
+the only source of variance, the t test; in between, the sum of two errors as in Behrens (1929) and Fisher (1935), which
+is conservative (Robinson, Annals of Statistics 1976).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Estimate:
 
 
 class Claim(Enum):
-    """What a comparison shows: with one seed, a difference of these outputs; of methods, from three seeds on."""
+    """The claim a comparison supports: about methods from three seeds on, with one seed only about its outputs."""
 
     SIGNIFICANT = "significant"
     NOT_SIGNIFICANT = "not significant"
@@ -73,7 +73,7 @@ class Comparison:
     sentences: int
 
     def claim(self, level: float = LEVEL) -> Claim:
-        """The one rule by which reports, terminal and registry speak of a difference."""
+        """The claim made in reports, terminal and registry: the only rule for it."""
         unlikely = self.p_value < level
         if self.seeds == 1:
             return Claim.OUTPUTS_DIFFER if unlikely else Claim.OUTPUTS_ALIKE
@@ -96,7 +96,7 @@ def compare(
 ) -> Comparison:
     """Compare two systems whose statistics [seeds, sentences, counts] agree seed by seed and sentence by sentence.
 
-    The p-value is the share of draws of luck alone that are at least as far from zero as the observed difference
+    The p-value is the share of draws under the null hypothesis at least as far from zero as the observed difference
     (Riezler and Maxwell 2005), with one added to both counts so that it is never zero.
 
     Raises:
@@ -131,7 +131,7 @@ def bootstrap_scores(metric: Scored, statistics: FloatArray, *, samples: int = 1
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """P-values adjusted for the number of comparisons (Holm 1979), in the order given."""
+    """P-values adjusted for the number of comparisons (Holm 1979), in input order."""
     adjusted = [0.0] * len(p_values)
     running = 0.0
     for rank, index in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):

@@ -1,4 +1,4 @@
-"""The sections of a report on what lies beside the scores; each is there only where it has something to show."""
+"""Sections of a report on auxiliary metrics, speed and sweeps; each is omitted if it has no data."""
 
 from __future__ import annotations
 
@@ -161,9 +161,9 @@ _SURE, _UNSURE = "#D55E00", "#0072B2"  # told apart by where they lie, above or 
 
 @for_narrow_screens
 def plot_reliability(systems: Sequence[SystemSummary]) -> bytes:
-    """A panel per system: how often tokens are right, by how sure the model is of them; dots as large as their share.
+    """A panel per system: accuracy of tokens by confidence; the size of a dot is its share of the tokens.
 
-    Below the diagonal the model is too sure of itself.
+    Below the diagonal the model is overconfident.
     """
     columns = min(len(systems), across(_ACROSS))
     down = math.ceil(len(systems) / columns)

@@ -1,4 +1,4 @@
-"""The report of an allocation: what each language got, and what that is worth beside other vocabularies."""
+"""The report of an allocation: each language's share, and its gain compared with other vocabularies."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def _sections(curves: Mapping[str, Curve], result: AllocationResult) -> Iterator
 
 
 def _compared(curves: Mapping[str, Curve], result: AllocationResult) -> Table:
-    """Every vocabulary as a whole: its worth on each split, and by resource class beside the others."""
+    """Every vocabulary as a whole: its worth on each split, and by resource class next to the others."""
     splits = [TRAIN, *sorted({split for each in result.vocabularies[0].found.values() for split in each} - {TRAIN})]
     thirds = classes(curves)
     headings = ["vocabulary", "size", *(f"Σ q^β ALP {split}" for split in splits)]

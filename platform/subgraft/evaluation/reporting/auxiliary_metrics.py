@@ -1,4 +1,4 @@
-"""What is measured beside the scores, over a system's seeds: calibration, forgetting, intrinsic quality, likelihood."""
+"""Auxiliary metrics over a system's seeds: calibration, forgetting, intrinsic quality, likelihood."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ForgettingSummary:
 def summarise_forgetting(results: Sequence[SystemResult], samples: int, seed: int) -> ForgettingSummary | None:
     """Before and after, with a paired bootstrap of the difference; None unless every seed was measured.
 
-    All seeds of a system begin with one model, so what it was before has no seed of its own.
+    All seeds of a system start from one model, so the score before finetuning does not depend on the seed.
     """
     found = [result.forgetting for result in results if result.forgetting is not None]
     if len(found) != len(results):

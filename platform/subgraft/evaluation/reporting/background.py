@@ -49,7 +49,7 @@ def _dropped(reasons: Mapping[str, int]) -> str:
 
 
 def _text_table(data: ReportData) -> list[Table]:
-    """None where there was no text beside the pairs."""
+    """Empty if there was no monolingual text in addition to the pairs."""
     if not data.text:
         return []
     columns = [Column("side", "left"), Column("read"), Column("kept"), Column("characters")]
@@ -144,7 +144,7 @@ def _pieces(pieces: tuple[str, ...]) -> Text:
 
 
 def time_spent(data: ReportData) -> Section:
-    """Seconds per stage, cached steps apart."""
+    """Seconds per stage; cached steps are listed separately."""
     totals: dict[str, float] = {}
     steps: dict[str, int] = {}
     cached: dict[str, int] = {}

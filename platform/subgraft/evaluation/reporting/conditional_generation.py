@@ -123,7 +123,7 @@ def _alike(statistics: Sequence[tuple[FloatArray | None, FloatArray | None]]) ->
 
 
 def _mean_drift(results: Sequence[SystemResult]) -> float | None:
-    """Of the weights that were kept."""
+    """The mean drift of the selected weights."""
     kept = [point.drift for result in results for point in result.curve if point.step == result.kept_step]
     known = [drift for drift in kept if drift is not None]
     return fmean(known) if known and len(known) == len(results) else None

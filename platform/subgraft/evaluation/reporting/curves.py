@@ -1,4 +1,4 @@
-"""Learning curves as numbers: what the page's own script draws anew, so that a reader can ask for any point of them."""
+"""Learning curves as numbers, from which the script of the page draws them so that a reader can query any point."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A document of sections and blocks, and its two renderings: Markdown with files beside it, and one HTML page."""
+"""A document of sections and blocks, and its two renderings: Markdown with image files, and one HTML page."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def render_html(document: Document) -> str:
 
 
 def render_markdown(document: Document) -> str:
-    """GitHub-flavoured Markdown; figures are expected as plots/NAME.png beside it."""
+    """GitHub-flavoured Markdown; figures are expected as plots/NAME.png next to it."""
     parts = [f"# {escape_markdown(document.title)}", escape_markdown(document.subtitle)]
     for section in document.sections:
         parts.append(f"## {escape_markdown(section.title)}")

@@ -68,7 +68,7 @@ def for_narrow_screens(draw: Callable[Arguments, bytes]) -> Callable[Arguments, 
 
 
 def side_by_side(figure: Figure, count: int, **options: Any) -> Any:
-    """So many panels beside one another, or above one another for a narrow screen: an array of axes."""
+    """An array of axes: panels in a row, or in a column for a narrow screen."""
     if not _narrow.get():
         return figure.subplots(1, count, squeeze=False, **options)[0]
     width, height = figure.get_size_inches()
@@ -77,7 +77,7 @@ def side_by_side(figure: Figure, count: int, **options: Any) -> Any:
 
 
 def across(most: int) -> int:
-    """How many small panels stand beside one another at most."""
+    """The largest number of small panels in a row."""
     return min(most, _NARROW_ACROSS) if _narrow.get() else most
 
 
@@ -106,7 +106,7 @@ def png(figure: Figure) -> bytes:
 
 @dataclass(frozen=True)
 class Label:
-    """A name to be written beside a point of a panel, in data coordinates."""
+    """A label of a point of a panel, in data coordinates."""
 
     x: float
     y: float
@@ -143,7 +143,7 @@ def label_ends(panel: Axes, labels: Sequence[Label], height: float) -> None:
 
 
 def spread(wanted: Sequence[float], gap: float) -> list[float]:
-    """Rising places in 0 to 1, a gap apart or more, as near as may be to rising wanted ones.
+    """Rising positions in 0 to 1, at least a gap from each other, as near as possible to the rising wanted ones.
 
     Neighbours that want to be nearer than that make a run, whose middle is where theirs would be.
     """
@@ -159,7 +159,7 @@ def spread(wanted: Sequence[float], gap: float) -> list[float]:
 
 
 def label_points(panel: Axes, labels: Sequence[Label]) -> None:
-    """Each label beside its point, covering neither another label nor a point, with a line to it if it is far off."""
+    """Place each label next to its point without covering labels or points, with a line if it is far away."""
     figure = panel.get_figure(root=True)
     assert figure is not None
     figure.draw_without_rendering()

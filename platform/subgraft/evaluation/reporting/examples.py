@@ -1,6 +1,6 @@
-"""Outputs side by side, where an over-segmented word went wrong in the baseline and is right elsewhere.
+"""Examples of outputs: over-segmented words that the baseline gets wrong and other systems get right.
 
-Also how often the reverse happens: examples alone could show anything.
+The reverse cases are shown and counted too, because examples alone prove nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class WordRecall:
 
 @dataclass(frozen=True)
 class Output:
-    """What a system wrote, and whether the word is in it."""
+    """A system's output, and whether it contains the word."""
 
     name: str
     text: str
@@ -46,7 +46,7 @@ class Output:
 
 @dataclass(frozen=True)
 class SideBySide:
-    """One sentence under every system of one seed; the baseline's output comes first."""
+    """The outputs of all systems for one sentence and seed, the baseline first."""
 
     word: str
     pieces: tuple[str, ...]
@@ -58,7 +58,7 @@ class SideBySide:
 
 @dataclass(frozen=True)
 class Examples:
-    """Sentences in which other systems have the word and the baseline lacks it, the reverse, and the counts of both."""
+    """Sentences where only other systems contain the word (gained), where only the baseline does (lost), and counts."""
 
     gained: tuple[SideBySide, ...]
     lost: tuple[SideBySide, ...]
@@ -67,7 +67,7 @@ class Examples:
 
 @dataclass(frozen=True)
 class _Occurrences:
-    """Over-segmented words by sentence, and per system and seed whether its output contains each."""
+    """Over-segmented words as (sentence, word), and for each system and seed whether the output contains them."""
 
     places: list[tuple[int, str]]
     hits: dict[tuple[str, int], NDArray[np.bool_]]
@@ -76,8 +76,8 @@ class _Occurrences:
 def find_examples(data: ReportData, gained: int = 5, lost: int = 2) -> Examples:
     """At most `gained` and `lost` examples, chosen by rule, and counts over everything.
 
-    Of the sentences that qualify those come first in which most other systems differ from the baseline, then those
-    whose word is cut into most pieces, then short ones; no sentence and no word twice.
+    Sentences are ranked by the number of systems that differ from the baseline, then by the number of pieces of the
+    word, then by length. No sentence or word is shown twice.
     """
     occurrences = _find_occurrences(data)
     recalls = tuple(_recall(data, occurrences, name) for name in data.system_names)
@@ -111,7 +111,7 @@ def _over_segmented_in(text: str, data: ReportData) -> list[str]:
 
 
 def _vocabulary_of(text: str, data: ReportData) -> str | set[str]:
-    """Something that `word in …` can be asked of: the text itself where words are not set apart."""
+    """A container for `word in …`: the set of words, or the text itself in scripts without spaces."""
     return text if is_spaceless(data.languages[1]) else set(words_of(text))
 
 
@@ -237,7 +237,7 @@ def _side_by_side_side_by_side(example: SideBySide, what: str) -> Table:
 
 
 def highlight(sentence: str, word: str) -> Text:
-    """The sentence with every occurrence of the word marked; inside longer words only where it stands nowhere alone."""
+    """Mark every occurrence of the word; occurrences inside longer words only if the word never stands alone."""
     alone = re.split(rf"(?<!\w)({re.escape(word)})(?!\w)", sentence)
     parts = alone if len(alone) > 1 else re.split(f"({re.escape(word)})", sentence)
     return tuple(Span(part, "mark" if index % 2 else "plain") for index, part in enumerate(parts) if part)

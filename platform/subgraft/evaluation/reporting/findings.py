@@ -17,7 +17,7 @@ MOST_TOLD = 8
 
 
 def in_short(data: ReportData) -> Block:
-    """The findings in a few sentences, computed, with no system singled out by its luck."""
+    """The findings in a few sentences. No system is singled out for being best by chance."""
     systems, gap = summarise(data), data.gap
     ratio = gap.downstream_tokens_per_sentence / gap.upstream_tokens_per_sentence
     items = [
@@ -44,7 +44,7 @@ def in_short(data: ReportData) -> Block:
 
 
 def _verdicts(systems: Sequence[SystemSummary]) -> list[Text]:
-    """Many systems by what may be said of their difference, in the order of the table."""
+    """Many systems grouped by the claim that their difference supports, in the order of the table."""
     groups: dict[str, list[str]] = {}
     for system in systems:
         comparison = system.metrics["BLEU"].comparison
@@ -90,12 +90,12 @@ _GROUPS: Mapping[Claim, str] = {
 
 
 def verdict(comparison: Comparison, level: float = LEVEL) -> str:
-    """What a difference shows, with its p-value."""
+    """The claim that a difference supports, with its p-value."""
     return f"{_VERDICTS[comparison.claim(level)]} (p {equals(comparison.p_value)})"
 
 
 def group(comparison: Comparison) -> str:
-    """What systems have in common of whose differences the same may be said."""
+    """The heading of a system's group: systems whose differences support the same claim."""
     return _GROUPS[comparison.claim()].format("higher" if comparison.difference > 0 else "lower")
 
 
@@ -144,18 +144,18 @@ def _seeds(seeds: Sequence[int]) -> str:
 
 
 def is_busy(result: SystemResult) -> bool:
-    """Whether more wanted to run than the machine has cores; not where no record tells, as of earlier versions."""
+    """Whether the load average exceeded the cores while speed was measured; False if it was not recorded."""
     return result.load is not None and result.cores is not None and result.load > result.cores
 
 
 def busy_mark(name: str, data: ReportData) -> tuple[Span, ...]:
-    """What stands below a system's speed where some seed's was measured on a busy machine."""
+    """The mark below a system's speed if a seed was measured on a busy machine."""
     loads = [result.load or 0.0 for result in data.results(name) if is_busy(result)]
     return (Span("\n"), Span(f"busy: load {fixed(max(loads), 0)}", "warning")) if loads else ()
 
 
 def busy_notes(data: ReportData) -> list[str]:
-    """What is to be said of such speeds, if there are any."""
+    """A note on speeds that were measured on a busy machine, if any."""
     busy = [result for result in data.systems if is_busy(result)]
     if not busy:
         return []

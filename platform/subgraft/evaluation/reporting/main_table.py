@@ -1,4 +1,4 @@
-"""The main table as it is kept beside a report, so that showing it again takes no arithmetic."""
+"""The main table, stored next to a report so that it can be shown again without computing it."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ def plot_costs(data: ReportData, systems: Sequence[SystemSummary]) -> bytes:
 
 @for_narrow_screens
 def plot_stage_seconds(seconds: Mapping[str, float]) -> bytes:
-    """Total seconds per stage, in the order given."""
+    """Total seconds per stage, in input order."""
     with drawing(10, 1.1 + 0.34 * len(seconds)) as figure:
         panel = figure.subplots()
         bars = panel.barh(list(seconds), list(seconds.values()), color="#56789a", height=0.62)

@@ -42,7 +42,7 @@ class CurvePoint:
 
 @dataclass(frozen=True)
 class Bill:
-    """Seconds spent so that one model of a system exists, by what they were spent on.
+    """Seconds spent to make one model of a system, by purpose.
 
     generator: on whatever its new rows were made with: a generator, static embeddings, or distillation; and on text
     that was translated for it, with the training of the model that did.
@@ -79,7 +79,7 @@ class Forgetting:
 
 @dataclass(frozen=True)
 class Intrinsic:
-    """How near the rows made for held-out tokens are to the true ones: cosines, and the rank of the true row.
+    """How close the embeddings initialised for held-out tokens are to the true ones: cosines and ranks.
 
     reciprocal_rank: the mean of 1 / rank among all upstream rows.  hits_at_1, hits_at_10: shares, 0 to 1.
     """
@@ -94,12 +94,12 @@ class Intrinsic:
 
 @dataclass(frozen=True)
 class SystemResult:
-    """One system of the comparison under one seed: its test outputs, scores, and what it took.
+    """One system of the comparison under one seed: its test outputs, scores and costs.
 
     hypotheses: outputs for the report's sources, in order.
     scores: by metric name ("BLEU", "TER"), see `metrics.scores.corpus_scores`.
     statistics: by metric name, see `metrics.sentence_statistics` [sentences, counts]; taking them takes long.
-    curve: dev evaluations by rising step.  kept_step: that of the weights that were kept, which all else is of.
+    curve: dev evaluations by rising step.  kept_step: the step of the selected weights, from which all figures are.
     tokens_per_sentence: mean target length of the test references in the system's vocabulary, end of sentence included.
     characters_per_token: mean length of those tokens, the end of sentence left out.
     inference_ece: calibration error of generated tokens, 0 to 1; None where it was not measured.
@@ -110,7 +110,7 @@ class SystemResult:
     family: what the system shares with others of a sweep, in words; they differ by the two fields after it alone.
     variant: that part of it which is not its initialiser's.
     vocabulary_size: tokens of the decoder's vocabulary.  generator_steps: its generator was trained for, 0 for `avg`,
-        which is what every generator begins as; None without one.
+        from which every generator is initialised; None without one.
     bins: tokens by confidence, where calibration was measured.
     forgetting, intrinsic, likelihood: where they were measured; intrinsic by side.
     line_bits: of a model that continues text, each test line's bits and the characters these are of [n, 2]; it has no
@@ -169,7 +169,7 @@ class CorpusFacts:
 
 @dataclass(frozen=True)
 class TextFacts:
-    """Text of one side beside the task's pairs. Lines read and kept, characters kept, lines dropped by reason.
+    """Monolingual text of one side: lines read and retained, characters retained, lines dropped by reason.
 
     near_copies: dev and test segments that the text has near copies of.
     """
@@ -274,8 +274,8 @@ class ReportData:
         pieces (see `words.over_segmented_words`).
     baseline: name of the system that the others are compared with, or None.
     rows: every system under every seed, in the order in which they are to be shown.
-    select: what decided which weights of a finetuning were kept.
-    text: what was beside the task's pairs, by side.
+    select: the criterion that selected a finetuning's weights.
+    text: monolingual text in addition to the task's pairs, by side.
     prompts: what models that continue text wrote behind.
     """
 

@@ -43,7 +43,7 @@ class MetricSummary:
 
 @dataclass(frozen=True)
 class BitsSummary:
-    """Bits per character on dev, averaged over seeds: at step 0, after the first epoch, of the kept weights."""
+    """Bits per character on dev, averaged over seeds: at step 0, after the first epoch, of the selected weights."""
 
     start: float | None
     first_epoch: float | None

@@ -50,7 +50,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells under columns, and notes below. A line break in a cell is kept in HTML, a space in Markdown."""
+    """Rows of cells under columns, and notes below. A line break in a cell is a space in Markdown."""
 
     kind: ClassVar[str] = "table"
     columns: tuple[Column, ...]

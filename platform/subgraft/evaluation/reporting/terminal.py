@@ -13,7 +13,7 @@ from subgraft.evaluation.reporting.unknown_token_analysis import unspelled_capti
 def terminal_table(data: ReportData) -> MainTable:
     """Each system with every seed's BLEU, mean, difference, p, bits per character, tokens and sentences per second.
 
-    Bits per character are those of the weights that are kept, as all else is.
+    Bits per character are of the selected weights, like all other figures.
     Where forgetting was measured, BLEU on the upstream test set comes last.
     """
     caption = f"{count(len(data.references))} test sentences; Δ and p against {data.baseline or 'nothing'}"

@@ -1,1 +1,1 @@
-"""A model and two parallel files, nothing else: is a vocabulary of their own worth it, and the model if it is."""
+"""`subgraft fit`: from a model and two parallel files to advice on a new vocabulary, and the better model."""

@@ -1,4 +1,4 @@
-"""The model that is to be fitted: where it lies, what it is, and what its languages are. No weights are read."""
+"""The model to fit: its path, configuration, vocabularies and languages. No weights are read."""
 
 from __future__ import annotations
 
@@ -19,7 +19,12 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class BaseModelFacts:
-    """named: as the user gave it.  checkpoint: as a configuration names it, a directory or a hub id."""
+    """The model to fit.
+
+    Attributes:
+        named: As the user named it.
+        checkpoint: As a configuration names it, a directory or a hub id.
+    """
 
     named: str
     checkpoint: str
@@ -29,7 +34,7 @@ class BaseModelFacts:
 
     @classmethod
     def find(cls, named: str, local: str) -> BaseModelFacts:
-        """local: where it is, or its hub id. Raises UserError for a model that cannot be fitted with pairs."""
+        """Read it from `local`, a path or hub id. Raises UserError for a model that cannot be fitted with pairs."""
         directory = require_model(local)
         config = read_config(directory)
         if "encoder" not in family_of(config).sides:
@@ -40,18 +45,18 @@ class BaseModelFacts:
 
     @property
     def objective(self) -> str:
-        """What it was pretrained on, as far as that matters to a finetuning on pairs."""
+        """The pretraining objective that a finetuning on pairs assumes."""
         known = family_of(self.config).objectives
         return "translation" if "translation" in known else min(known)
 
     @property
     def one_table(self) -> bool:
-        """Whether both sides must get one vocabulary."""
+        """Whether both sides must share a vocabulary."""
         return family_of(self.config).one_table
 
     @property
     def sides(self) -> tuple[SideName, ...]:
-        """Whose vocabulary changes: the decoder's alone was measured; both where they cannot be told apart."""
+        """The sides with a new vocabulary: the decoder, as measured, or both if they share embeddings."""
         return ("encoder", "decoder") if self.one_table else ("decoder",)
 
     @property

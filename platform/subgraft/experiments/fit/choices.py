@@ -1,6 +1,6 @@
-"""What a fit trains, and how long, by the amount of text: plain figures, each with where it was measured.
+"""The settings of a fit by the amount of text, each with the measurement that it comes from.
 
-Sections are those of docs/results.md and docs/measurements. A figure without one has not been measured and says so.
+Sections are those of docs/results.md and docs/measurements. Figures that were not measured are marked.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from subgraft.config.training import SelectName
 
 
 class Training(NamedTuple):
-    """Of so many training pairs at most: updates, target characters a batch, warm-up, and the peak learning rate."""
+    """For up to `pairs` training pairs: updates, target characters per batch, warm-up, and peak learning rate."""
 
     pairs: float
     steps: int
@@ -25,7 +25,7 @@ class Training(NamedTuple):
 
 
 class VocabularySize(NamedTuple):
-    """Of so many characters of training text at most."""
+    """The vocabulary size for up to `characters` of training text."""
 
     characters: float
     size: int
@@ -83,10 +83,14 @@ EVALUATIONS = 4
 
 @dataclass(frozen=True)
 class Choice:
-    """What a fit does. learning_rate, embedding_learning_rate: of the own vocabulary; old_rate: of the old one.
+    """The settings of a fit.
 
-    sentences: of dev and test that are scored; all where None.  text: what is made of text without translations,
-    and read beside the pairs.  embedding_warmup: the same, for new rows alone before that.
+    Attributes:
+        learning_rate, embedding_learning_rate: Of the system with the new vocabulary.
+        old_rate: Of the system with the old vocabulary.
+        sentences: Dev and test sentences to score; all if None.
+        text: The use of monolingual text in finetuning.
+        embedding_warmup: The use of monolingual text in a warm-up of new rows.
     """
 
     initialiser: InitialiserName
@@ -108,10 +112,7 @@ class Choice:
 
 
 def choose(pairs: int, parameters: int, *, quick: bool, text: bool = False) -> Choice:
-    """The recipe for so many training pairs and a model of so many parameters.
-
-    text: whether there is any beside the pairs.
-    """
+    """The settings for a number of pairs and of model parameters; `text`: whether there is monolingual text."""
     training = next(each for each in TRAININGS if pairs <= each.pairs)
     rate = training.learning_rate * (LARGE_RATE if parameters > LARGE else 1.0)
     return Choice(
@@ -130,5 +131,5 @@ def choose(pairs: int, parameters: int, *, quick: bool, text: bool = False) -> C
 
 
 def vocabulary_size(characters: int) -> int:
-    """For a training text of so many characters; the text may bear fewer."""
+    """The size for a training text of so many characters; the text may support fewer subwords."""
     return next(each.size for each in SIZES if characters <= each.characters)

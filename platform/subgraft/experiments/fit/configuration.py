@@ -1,4 +1,4 @@
-"""A fit as a configuration: the YAML that `subgraft run` takes, with a comment for what was chosen and why."""
+"""A fit as a configuration: the YAML that `subgraft run` reads, with comments on the choices."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ USUAL_LENGTH = 256
 
 @dataclass(frozen=True)
 class Machine:
-    """What steps may use of this one: cores in all, and whether there is a GPU."""
+    """The machine's cores, and whether it has a GPU."""
 
     cores: int
     gpu: bool
@@ -26,7 +26,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Configuration:
-    """Everything that a fit's configuration says."""
+    """The contents of a fit's configuration."""
 
     name: str
     model: BaseModelFacts
@@ -39,7 +39,7 @@ class Configuration:
 
     @property
     def corpus(self) -> str:
-        """The name of the corpus, and of the folder beside the configuration."""
+        """The name of the corpus, and of its folder next to the configuration."""
         return "text"
 
     def yaml(self) -> str:
@@ -123,7 +123,7 @@ runtime: {{{runtime}}}   # of this machine; no result depends on it
 
 
 def task_of(languages: Languages) -> TaskName:
-    """Within one language nothing is translated."""
+    """The task; within one language nothing is translated."""
     return "text-to-text" if languages.source == languages.target else "translation"
 
 
@@ -134,5 +134,5 @@ def _rate(value: float) -> str:
 
 
 def _quoted(text: str) -> str:
-    """As YAML reads back whatever a path may hold."""
+    """Quoted for YAML."""
     return "'" + text.replace("'", "''") + "'"

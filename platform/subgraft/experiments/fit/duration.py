@@ -1,4 +1,4 @@
-"""How long a fit's trainings will take: as this machine took for such trainings before, or for one update just now."""
+"""The expected duration of a fit's trainings, from earlier similar trainings or from one timed update."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _repeated(update: Callable[[], None]) -> Timed:
 def _timed_update(
     model: Path, settings: TrainingSettings, runtime: Runtime, tokens_per_character: float
 ) -> Timed | None:
-    """One update on invented sentences, after a first one; None for a model that must be made first."""
+    """Seconds of the second of two updates on random tokens; None for a model that must be assembled first."""
     if not family_of(read_config(model)).generates:
         return None
     import torch

@@ -1,4 +1,4 @@
-"""The folder of a fit: what is in it, whose it is, and how each thing appears there whole or not at all."""
+"""The folder of a fit: its files, the fit it belongs to, and atomic writing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ IDENTITY, CONFIGURATION, TEXT, MODEL, REPORT = "fit.json", "fit.yaml", "text", "
 
 @dataclass(frozen=True)
 class Folder:
-    """out: absent, empty, or of the same fit, finished or not."""
+    """The output folder `out`: absent, empty, or of the same fit, finished or not."""
 
     out: Path
 
@@ -38,7 +38,7 @@ class Folder:
         return self.out / REPORT
 
     def require(self, identity: Mapping[str, object]) -> None:
-        """Raises UserError where something else is there: another fit, or no fit at all. Writes nothing."""
+        """Raises UserError if the folder has other contents, such as another fit. Writes nothing."""
         if self.out.exists() and not self.out.is_dir():
             raise UserError("a folder was expected, this is a file", where=str(self.out), hint="Give another --out.")
         if not self.out.exists() or all(path.name.startswith(PREFIX) for path in self.out.iterdir()):
@@ -63,7 +63,7 @@ class Folder:
         self._write(CONFIGURATION, lambda place: place.write_text(text, encoding="utf-8"))
 
     def write_text(self, splits: Mapping[str, Iterable[Pair]], sides: tuple[str, str]) -> None:
-        """Write {split}.{side} for every split. sides: the endings of the two files."""
+        """Write {split}.{side} for every split; `sides` are the suffixes of the two files."""
 
         def write(place: Path) -> None:
             place.mkdir()
@@ -75,7 +75,7 @@ class Folder:
         self._write(TEXT, write)
 
     def copy(self, source: Path, name: str) -> None:
-        """A folder of the store, in place of what an earlier run left under that name."""
+        """Copy a folder of the store, replacing that of an earlier run."""
         self._write(name, lambda place: shutil.copytree(source, place))
 
     def _write(self, name: str, write: Callable[[Path], object]) -> None:

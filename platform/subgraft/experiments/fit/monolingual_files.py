@@ -1,4 +1,4 @@
-"""Text of the domain without translations, as the experiment's own stage will clean it."""
+"""Monolingual text of the domain, cleaned as the experiment's stage will clean it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from subgraft.experiments.fit.split import Split
 
 @dataclass(frozen=True)
 class TargetText:
-    """lines: of the target language, none of which the pairs have.  counts: read, kept, and dropped by rule."""
+    """Lines of the target language that are not in the pairs, with counts: read, kept, and dropped by rule."""
 
     lines: tuple[str, ...] = ()
     counts: Counter[str] | None = None
@@ -35,7 +35,7 @@ class TargetText:
 
 
 def read_text(paths: Sequence[Path], pairs: Split, cleaning: Cleaning) -> TargetText:
-    """Lines of the files that are in no split of the pairs. Raises UserError where none is left."""
+    """Lines of the files that are in no split of the pairs. Raises UserError if none remains."""
     if not paths:
         return TargetText()
     counts: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""What a finished fit shows: one table, the advice, and the model that it is about."""
+"""The outcome of a fit: a table, the advice, and the advised model."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Outcome:
-    """advised: of the system to take, the seed that is the best on dev."""
+    """The report's data, the advice, and the advised system's best seed on dev."""
 
     data: ReportData
     advice: Advice
@@ -48,7 +48,7 @@ class Outcome:
         return cls(data, advice, _model([one for one in finetuned if one.steps.system.name == advice.system]))
 
     def table(self) -> Table:
-        """Quality with intervals, what a sentence takes, and in the caption what seeds and spelling say of it."""
+        """Quality with intervals and cost per sentence; the caption has remarks on seeds and unknown characters."""
         from rich.box import SIMPLE_HEAD
 
         from subgraft.base.terminal import Sheet
@@ -102,7 +102,7 @@ def _model(found: list[Finetuned]) -> Finetuned:
 
 @dataclass(frozen=True)
 class Advice:
-    """system: the one to take.  sentence: why, for people."""
+    """The advised system, and a sentence with the reason."""
 
     system: str
     sentence: str
@@ -117,12 +117,11 @@ class Contender:
 
 
 def advise(old: Contender, own: Contender, compared: Mapping[MetricName, Comparison]) -> Advice:
-    """Whether the own vocabulary is to take the old one's place.
+    """Whether the new vocabulary should replace the old one.
 
-    It is where BLEU or chrF is higher by more than luck explains, as far as the seeds can tell, and neither is lower by
-    as much. Where nothing is told apart, the old vocabulary stays: with it nothing else has to change.
-
-    compared: the own vocabulary against the old one, by metric.
+    It should if BLEU or chrF is significantly higher, as far as the seeds can tell, and neither is significantly lower.
+    Without a significant difference the old vocabulary stays, because then nothing else has to change. `compared` is
+    the new vocabulary against the old one, by metric.
     """
     better, worse = (side in map(_standing, compared.values()) for side in (1, -1))
     taken = own if better and not worse else old
@@ -133,7 +132,7 @@ def advise(old: Contender, own: Contender, compared: Mapping[MetricName, Compari
 
 
 def _standing(comparison: Comparison) -> int:
-    """1 where it is ahead by more than luck explains, -1 where it is behind by as much, else 0."""
+    """1 if significantly higher, -1 if significantly lower, else 0."""
     if comparison.p_value >= LEVEL:
         return 0
     return 1 if comparison.difference > 0 else -1
@@ -150,7 +149,7 @@ def _opening(better: bool, worse: bool) -> str:
 
 
 def _differences(compared: Mapping[MetricName, Comparison]) -> str:
-    """Of every metric, the own vocabulary's difference from the old one's."""
+    """The new vocabulary's difference from the old one in every metric."""
     told = (
         f"{name} {signed(each.difference)} {interval(each.interval)}, {verdict(each)}"
         for name, each in compared.items()
@@ -159,7 +158,7 @@ def _differences(compared: Mapping[MetricName, Comparison]) -> str:
 
 
 def _doubt(compared: Mapping[MetricName, Comparison]) -> str:
-    """What more seeds would tell, where there are too few."""
+    """A caveat if there are too few seeds."""
     seeds = min((each.seeds for each in compared.values()), default=FEWEST_SEEDS)
     if seeds >= FEWEST_SEEDS:
         return ""

@@ -1,4 +1,4 @@
-"""An outlook as tables for a terminal, and as a picture."""
+"""A vocabulary preview as tables for a terminal, and as a plot."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WAYS = ("as it is", "trimmed", "extended", "replaced")
 
 
 def render(preview: VocabularyPreview, cost: SentenceCost | None, continues: bool) -> RenderableType:
-    """Everything that is known before a training; costs where the model could be timed."""
+    """The complete preview; with costs if the model could be timed."""
     from rich.console import Group
     from rich.text import Text
 
@@ -90,7 +90,7 @@ def _megabytes(count: int) -> str:
 
 
 def _plain_numbers(panel: Axes) -> None:
-    """Sizes along the axis as they are read; between powers of ten only where there is room."""
+    """Plain numbers along the axis; between powers of ten only if there is space."""
     from matplotlib.ticker import NullFormatter, StrMethodFormatter
 
     low, high = panel.get_xlim()
@@ -100,7 +100,7 @@ def _plain_numbers(panel: Axes) -> None:
 
 
 def picture(preview: VocabularyPreview) -> bytes:
-    """A PNG: tokens of a line over the size of the vocabulary, each way by itself."""
+    """A PNG: tokens per line over the vocabulary's size, a curve for each way of changing it."""
     with drawing(7.0, 4.2) as figure:
         panel = figure.add_subplot()
         drawn = looks(_WAYS, baseline=_WAYS[0])
@@ -130,9 +130,13 @@ def picture(preview: VocabularyPreview) -> bytes:
 
 @dataclass(frozen=True)
 class Evidence:
-    """Of so many pairs, what a new vocabulary begun as `mean` brought over the old one: the mean and its 95 % interval.
+    """The gain of a new vocabulary, initialised by `mean`, over the old one with a number of pairs.
 
-    bleu, chrf: points.  p: of the BLEU, two-sided.  section: of docs/results.md.
+    Attributes:
+        bleu: In points: the mean and its 95 % interval.
+        p: Two-sided, of BLEU.
+        chrf: In points.
+        section: Of docs/results.md.
     """
 
     pairs: int
@@ -143,7 +147,7 @@ class Evidence:
 
     @property
     def certain(self) -> bool:
-        """Whether the gain is beyond what luck explains."""
+        """Whether the gain is significant."""
         return self.bleu[1] > 0
 
 
@@ -158,12 +162,12 @@ EXTENDED_CHRF, TRIMMED_CHRF = 1.6, -0.3
 
 
 def evidence_for(lines: int) -> Evidence:
-    """What was measured at the amount of text that is nearest, as a ratio."""
+    """The measurement with the nearest amount of text, as a ratio."""
     return min(EVIDENCE, key=lambda each: abs(math.log(max(1, lines) / each.pairs)))
 
 
 def recommended(lines: int, continues: bool) -> str:
-    """Which method to take for so many lines, and how sure that is. continues: whether the model continues text."""
+    """The recommended method and its evidence; `continues`: whether the model continues text."""
     found = evidence_for(lines)
     mean, low, high = found.bleu
     worth = "brought" if found.certain else "brought what cannot be told from luck:"

@@ -1,4 +1,4 @@
-"""What a sentence takes of a model under vocabularies of other sizes: seconds on this machine, and memory."""
+"""The cost of a sentence with vocabularies of other sizes: seconds on this machine, and memory."""
 
 from __future__ import annotations
 
@@ -24,10 +24,13 @@ SHORT, LONG, SOURCE = 4, 28, 24
 
 @dataclass(frozen=True)
 class SentenceCost:
-    """A model's greedy output, one sentence at a time.
+    """The cost of a model's greedy output, one sentence at a time.
 
-    fixed: seconds before the first token.  body: seconds a token without the projection.  numbers: a token's keys and
-    values, over all layers.
+    Attributes:
+        fixed: Seconds before the first token.
+        body: Seconds per token without the projection.
+        numbers: Keys and values of a token, over all layers.
+        width: Of the embeddings.
     """
 
     fixed: float

@@ -1,4 +1,4 @@
-"""A fit from its files to its model: measured, planned, run as any experiment is, and summed up."""
+"""A fit from its files to its model: measure, plan, run the experiment, summarise."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Asked:
-    """What the user asked for. languages: None where the model is to tell."""
+    """The user's request; without `languages` the model's are used."""
 
     model: BaseModelFacts
     pairs: tuple[Path, Path]
@@ -47,9 +47,9 @@ class Asked:
 
 
 class Fit:
-    """One fit, whose folder is begun, or carried on with.
+    """One fit; its folder is new, or of an earlier run that is continued.
 
-    Raises UserError, before anything is written, for files that cannot be used and for a folder of something else.
+    Raises UserError, before anything is written, for unusable files and for a folder with other contents.
     """
 
     def __init__(self, asked: Asked, console: Terminal) -> None:
@@ -60,7 +60,7 @@ class Fit:
         self._folder.require(self._identity)
 
     def run(self, *, plan_only: bool) -> None:
-        """Show what there is and what will be done, and, unless only that was asked for, do it."""
+        """Show the data and the plan and, unless `plan_only`, execute it."""
         text = self._read()
         measured = self._measure(text, read_text(self._asked.text, text, self._cleaning))
         session = self._prepare(text, measured)
@@ -75,7 +75,7 @@ class Fit:
 
     @cached_property
     def _identity(self) -> dict[str, object]:
-        """What makes two fits the same one."""
+        """The identity of a fit."""
         asked = self._asked
         return {
             "model": checkpoint_digest(asked.model.directory),
@@ -87,7 +87,7 @@ class Fit:
 
     @property
     def _cleaning(self) -> Cleaning:
-        """The rules that the experiment will have: what it leaves out must not be measured."""
+        """The experiment's cleaning rules, so that dropped text is not measured."""
         return Cleaning(**TASKS[task_of(self._languages)].defaults.get("cleaning", {}))
 
     def _read(self) -> Split:
@@ -167,7 +167,7 @@ class Fit:
         return planned
 
     def _finish(self, session: Session) -> None:
-        """The table, the advice, and in the folder the advised model and the report."""
+        """Show the table and the advice, and copy the advised model and the report to the folder."""
         outcome = Outcome.read(session.pipeline, session.store)
         self._folder.copy(session.store.path(outcome.advised.steps.finetune), MODEL)
         self._folder.copy(session.report_directory(), REPORT)
@@ -198,14 +198,14 @@ class Fit:
 
 
 def _digest(path: Path) -> str:
-    """Raises UserError where it is no file."""
+    """Digest of a file. Raises UserError if it does not exist."""
     if not path.is_file():
         raise UserError("no such file", where=str(path))
     return file_digest(path)
 
 
 def machine() -> Machine:
-    """This one."""
+    """This machine."""
     import torch
 
     return Machine(os.cpu_count() or 1, torch.cuda.is_available())

@@ -1,4 +1,4 @@
-"""Training, dev and test text out of one: whole documents, or blocks of neighbours, so that none has its context apart.
+"""Split a text into training, dev and test: by complete documents, or by blocks of neighbouring lines.
 
 Neighbouring lines of one text share words, names and whole phrases. Held out one by one, a dev or test line would have
 its neighbours in the training text, which flatters every model, and most the one with the vocabulary learnt there.
@@ -30,9 +30,12 @@ SHORTEST_BLOCK, BLOCKS_OF_TEST = 25, 8
 
 @dataclass(frozen=True)
 class Split:
-    """unit: what stayed whole.  dropped: training pairs by the rule of cleaning that they broke.
+    """A split text.
 
-    near_copies: dev and test pairs that the training pairs have near copies of.
+    Attributes:
+        unit: What was not divided.
+        dropped: Training pairs by the cleaning rule that dropped them.
+        near_copies: Dev and test pairs with near copies in the training pairs.
     """
 
     train: tuple[Pair, ...]

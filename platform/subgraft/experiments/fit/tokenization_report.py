@@ -1,4 +1,4 @@
-"""How badly the model's vocabulary fits the text, beside one that is learnt on it."""
+"""Compare how the model's vocabulary and one learnt on the text segment it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Measured:
         return len(self.vocabulary)
 
     def lines(self) -> Iterator[str]:
-        """What it says, for people."""
+        """The comparison as lines for the user."""
         assert self.gap.text is not None
         old, own = (text.tokens_per_sentence for text in (self.gap.text.upstream, self.gap.text.downstream))
         yield (
@@ -65,7 +65,7 @@ def measure(model: BaseModelFacts, pairs: Sequence[Pair], beside: Sequence[str] 
 
 
 def _learn(text: Sequence[str], size: int, kind: VocabularyKind, like: Tokenizer) -> Tokenizer:
-    """Of the wanted size; of the largest that the text bears, where it bears less; of more, where letters need more."""
+    """A vocabulary of the wanted size, or the nearest size that the text and its characters allow."""
     sizes = [size, *(each.size for each in SIZES if each.size > size)]
     for wanted in sizes:
         try:

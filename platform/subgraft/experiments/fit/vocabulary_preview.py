@@ -1,4 +1,4 @@
-"""What other vocabularies would make of a text, before anything is trained: replaced, extended and trimmed ones.
+"""Preview other vocabularies for a text before any training: replaced, extended and trimmed ones.
 
 Vocabularies are learnt on nine tenths of the text and judged on every tenth line. How many subwords are worth adding
 follows from how often the text has them: a class of a softmax wants a hundred examples (Gowda and May 2020, *Finding
@@ -32,7 +32,7 @@ SHOWN = 12
 
 @dataclass(frozen=True)
 class Option:
-    """A vocabulary that the model could have, and how it spells the lines that were held out."""
+    """A vocabulary that the model could have, and how it segments the held-out lines."""
 
     way: str
     size: int
@@ -55,10 +55,15 @@ class VocabularyGain:
 
 @dataclass(frozen=True)
 class VocabularyPreview:
-    """lines: all of the text.  options: the vocabulary as it is comes first.  worth: what saves the most tokens, first.
+    """The preview.
 
-    unused: how many subwords the text never uses; common_unused: those of them that the vocabulary thinks most common.
-    unspelled: characters that cannot be written.
+    Attributes:
+        lines: Number of lines of the text.
+        options: The current vocabulary first.
+        worth: Subwords worth adding, the largest saving first.
+        unused: Number of subwords that the text never uses.
+        common_unused: The most common of them, by the vocabulary's scores.
+        unknown_tokens: Characters that the vocabulary cannot spell.
     """
 
     lines: int
@@ -74,7 +79,7 @@ class VocabularyPreview:
 
 
 def look_ahead(old: Tokenizer, lines: Sequence[str]) -> VocabularyPreview:
-    """What vocabularies of several sizes would do. Raises UserError for less text than can be divided."""
+    """Preview vocabularies of several sizes. Raises UserError for too little text."""
     if len(lines) < 2 * HELD_OUT:
         raise UserError(f"{len(lines)} lines are too few to advise on", hint=f"Give {2 * HELD_OUT} or more.")
     held_out, text = list(lines[::HELD_OUT]), [line for at, line in enumerate(lines) if at % HELD_OUT]
@@ -100,7 +105,7 @@ def look_ahead(old: Tokenizer, lines: Sequence[str]) -> VocabularyPreview:
 
 
 def _extended(old: Tokenizer, text: Sequence[str]) -> list[Tokenizer]:
-    """With as many subwords as are worth adding, and fewer; none where none is."""
+    """Extended vocabularies with all subwords worth adding, and with fewer; none if there are none."""
 
     def build(added: int) -> Tokenizer:
         return extend(old, text, added, EXAMPLES)
@@ -120,7 +125,7 @@ def _replaced(old: Tokenizer, text: Sequence[str]) -> list[Tokenizer]:
 
 
 def _by_shares(build: Callable[[int], Tokenizer], most: int) -> list[Tokenizer]:
-    """Vocabularies of shares of a size, or of the largest that the text gives; those that there are."""
+    """Vocabularies of shares of a size, or of the largest size that the text supports."""
     try:
         whole = build(most)
     except TooLargeError as error:

@@ -1,7 +1,7 @@
-"""The trials of a search as JSON lines: all that a later invocation needs to carry on.
+"""The trials of a search as JSON lines, from which a later invocation continues.
 
-Tune would keep its own state as pickles, and unpickle them; nothing is here. A trial has a line when it begins and one
-when it ends. One that only began, or failed, is done again, under its number and with its values.
+Tune would store its state as pickles and load them; the ledger replaces that. A trial has a line when it starts and one
+when it ends. A trial that only started, or failed, is repeated with its number and values.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The page of a search, written anew whenever a trial begins or ends, in one piece."""
+"""The page of a search, rewritten atomically whenever a trial starts or ends."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from subgraft.experiments.search.trial_results import SearchData, TrialResult, b
 
 
 class Page:
-    """Where the page is and which search it shows. dashboard: where Ray's is, once a search runs and has one."""
+    """The page's file and its search; `dashboard` is the address of Ray's while a search runs."""
 
     def __init__(self, pipeline: Pipeline, folder: Path, tracking: str) -> None:
         self.path = folder / "search.html"

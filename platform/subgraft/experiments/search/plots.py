@@ -1,4 +1,4 @@
-"""The plots of a search: what is best, which values went with it, how trials went, and which parameters mattered."""
+"""The plots of a search: the best trials, their values, learning curves, and importance of parameters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Writes down what trials do: in the ledger, for MLflow, on the page and on the terminal."""
+"""Records trials in the ledger, in MLflow, on the page and on the terminal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STATUS = {"finished": "FINISHED", "stopped": "KILLED", "refused": "FAILED", "fai
 
 
 class Recorder:
-    """Hears of every trial, in one thread. `changed` is called when there is something new to show."""
+    """Receives the events of all trials, in one thread; `changed` is called when the page needs an update."""
 
     def __init__(
         self,
@@ -101,9 +101,9 @@ class Recorder:
         return wanted(self._pipeline)
 
     def _name_cached(self, trial: TrialResult) -> None:
-        """Record at once what a trial takes over from before the search, so that nobody takes it for surplus.
+        """Record at once the cached artifacts that a trial uses, so that no garbage collection removes them.
 
-        What a running trial has just made is left for it to tell.
+        Artifacts that a running trial has just made are recorded by that trial.
         """
         awaited = set[str]().union(*self._awaited.values())
         absent = set()

@@ -1,7 +1,7 @@
-"""What Tune asks: which values come next (Optuna), and which trials are stopped (ASHA).
+"""The next values (Optuna) and early stopping of trials (ASHA), for Ray Tune.
 
-Ray's own OptunaSearch takes over no earlier results of a space with conditions or of several objectives, and leaves a
-trial that was stopped open where there are several. So this is a searcher of our own over Optuna's public study.
+Ray's OptunaSearch cannot import earlier results of conditional spaces or of several objectives, and with several leaves
+a stopped trial open. So this searcher uses Optuna's public study directly.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ ENDLESS = 10_000
 
 
 class OptunaSearcher(Searcher):
-    """Draws trials, first those that an earlier invocation began and did not finish. It keeps nothing on the disk.
+    """Suggests trials, first those that an earlier invocation did not finish. It stores nothing on disk.
 
-    A grid's are not drawn: one combination comes after the other.
+    With a grid it suggests one combination after the other.
     """
 
     def __init__(self, search: SearchSettings, system: System, known: Mapping[int, TrialResult]) -> None:
@@ -69,13 +69,13 @@ class OptunaSearcher(Searcher):
             self._study.tell(trial, state=TrialState.PRUNED)
 
     def save(self, checkpoint_path: str) -> None:
-        """Nothing: the ledger has it."""
+        """Does nothing: the ledger has the trials."""
 
     def restore(self, checkpoint_path: str) -> None:
-        """Nothing: the ledger has it."""
+        """Does nothing: the ledger has the trials."""
 
     def __getstate__(self) -> dict[str, Any]:
-        """Nothing: Tune pickles what it is given, and nobody unpickles it."""
+        """No state: Tune pickles its components, and nothing loads them."""
         return {}
 
 

@@ -1,4 +1,4 @@
-"""Searches in one store: each prepared, run by Tune, recorded, and reported to the user.
+"""Searches in one store: prepare, run with Tune, record, report.
 
 <home>/searches/<name>-<identity>/trials.jsonl    the ledger
 <home>/searches/<name>-<identity>/search.html     the page
@@ -50,7 +50,7 @@ ENVIRONMENT = {
 
 @dataclass(frozen=True)
 class Found:
-    """What a search leaves for its user. failed: trials that the same command does again."""
+    """The result of a search; the same command repeats `failed` trials."""
 
     page: Page
     trials: tuple[TrialResult, ...]
@@ -87,7 +87,7 @@ class SearchSession:
         return template(self._pipeline).name
 
     def run(self, console: Terminal, address: str | None = None) -> Found:
-        """Try whatever has not been tried, one search of this kind at a time."""
+        """Run the missing trials; only one process at a time runs a search."""
         if is_local(address):
             require_gpus(self._pipeline.experiment.runtime)
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -138,7 +138,7 @@ class SearchSession:
     def _prepare(
         self, store: Store, recorder: Recorder, display: Display, tracker: Tracker, address: str | None
     ) -> None:
-        """Make what all trials begin with, on the whole machine, before any trial starts."""
+        """Make the shared inputs of all trials, with the complete machine, before any trial starts."""
         system = self._pipeline.system(template(self._pipeline), self._pipeline.experiment.seeds[0])
         targets = [*([system.pretrained] if system.pretrained else []), self._pipeline.downstream_corpus]
         run(store, targets, self._pipeline.experiment.runtime, [display, tracker], address=address)

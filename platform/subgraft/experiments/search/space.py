@@ -92,7 +92,7 @@ def as_yaml(system: System) -> str:
 
 @dataclass(frozen=True)
 class TrialSteps:
-    """What a trial makes. speed: translates dev sentences against the clock, where that is an objective."""
+    """The last steps of a trial; `speed` measures translation speed on dev, if that is an objective."""
 
     finetune: Step
     speed: Step | None
@@ -113,7 +113,7 @@ class TrialSteps:
         return found
 
     def remarks(self, store: Store) -> list[str]:
-        """What must be known of its dev score."""
+        """Caveats of its dev score."""
         trained = self._kept(store).step > 0
         return [] if trained else ["its dev score was best before any training"]
 
@@ -152,7 +152,7 @@ def _steps(pipeline: Pipeline, system: System) -> TrialSteps:
 
 
 def searched(pipeline: Pipeline) -> SearchSettings:
-    """The settings of the search, which the caller has made sure of."""
+    """The settings of the search, which must exist."""
     search = pipeline.experiment.search
     assert search is not None
     return search
@@ -172,7 +172,7 @@ def template(pipeline: Pipeline) -> System:
 
 
 def identity(pipeline: Pipeline) -> str:
-    """SHA-256 hex of all that decides what its trials are and find; how many there are does not."""
+    """SHA-256 hex of all settings that trials and their results depend on, but not of the number of trials."""
     without = {"trials", "concurrent", "system", "systems"}
     settings: Mapping[str, Any] = searched(pipeline).model_dump(mode="json", exclude=without)
     steps = _steps(pipeline, template(pipeline)).targets

@@ -1,4 +1,4 @@
-"""A search as Optuna's study: what it draws next, and what mattered."""
+"""A search as an Optuna study: the next values, and the importance of parameters."""
 
 from __future__ import annotations
 

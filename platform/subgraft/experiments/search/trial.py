@@ -1,4 +1,4 @@
-"""One trial, as Tune executes it: the experiment's own runner, watched.
+"""One trial, as Tune executes it: the experiment's runner with an observer.
 
 The trial's process only waits for its steps, which are tasks of Ray's like those of any run. It takes no core, so that
 on a single one its steps still find room; and a step that two trials want is made by one of them.
@@ -54,8 +54,8 @@ class Watcher:
     """An observer that reports the dev scores of a finetuning, by which ASHA decides.
 
     Tune may end the trial within a report, by SystemExit; the runner then stops the finetuning, whose checkpoints stay.
-    The last evaluation is kept back: what is over is not worth stopping. Warnings are kept for the end: to Tune, every
-    report is an evaluation.
+    The last evaluation is not reported, as the training is over then. Warnings are reported at the end, because every
+    report counts as an evaluation in Tune.
     """
 
     def __init__(self, report: Callable[[dict[str, Any]], None]) -> None:

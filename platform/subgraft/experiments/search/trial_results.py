@@ -1,4 +1,4 @@
-"""What the page of a search is made of: its trials, and the result of each."""
+"""Trials of a search with their results, and the data of its page."""
 
 from __future__ import annotations
 

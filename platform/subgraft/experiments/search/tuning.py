@@ -1,4 +1,4 @@
-"""Ray Tune at work: who draws, who stops, who executes, and who hears of it."""
+"""Run the trials with Ray Tune: searcher, scheduler, trainable and callback."""
 
 from __future__ import annotations
 

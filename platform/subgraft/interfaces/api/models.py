@@ -24,7 +24,7 @@ class Model:
 
     bundle: the transformers model (`bundle.model`) and the tokenizer of each side (`bundle.tokenizers`).
     languages: those that it was made for, where its files say so.
-    reports: where it was given another vocabulary, what became of the tokens of each side.
+    reports: after a transfer, by side, how the new tokens were initialised.
     """
 
     bundle: Bundle

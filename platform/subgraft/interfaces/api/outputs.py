@@ -43,7 +43,7 @@ def translate(
 
     model: one in memory, or a directory, an export of one to CTranslate2, a hub id, or models:/NAME@ALIAS.
     languages: of source and target, for models with language codes; by default those that the model was made for.
-    batch_size: sentences at a time.  progress: is told after each batch how many of how many sentences are done.
+    batch_size: sentences at a time.  progress: called after each batch with the sentences done and their total.
 
     Raises UserError for a model that writes no text or has no encoder, and for languages that it does not know.
     """

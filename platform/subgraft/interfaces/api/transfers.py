@@ -1,4 +1,4 @@
-"""A model that is given another vocabulary."""
+"""Transfer: a model with a new vocabulary."""
 
 from __future__ import annotations
 
@@ -31,14 +31,22 @@ def transfer(
     max_similar: int = 10,
     seed: int = 1,
 ) -> Model:
-    """The model with another vocabulary, as `subgraft transfer` makes it; nothing else of it is another.
+    """The model with a new vocabulary, as `subgraft transfer` makes it; everything else is unchanged.
 
-    method: what new tokens start as, by the names of docs/guide.md.  generator, static, distilled: the directories that
-    some methods need, of a trained generator, of static embeddings of the new vocabulary, and of distilled rows.
-    sides: those that get it.  max_similar: of avg.  seed: of methods that draw.
+    Args:
+        model: a model, a directory or a hub id. A `Model` is copied, not modified.
+        vocabulary: the new vocabulary.
+        method: the initialiser of new tokens, see docs/guide.md.
+        generator: directory of a trained generator, for methods that need one.
+        static: directory of static embeddings of the new vocabulary, for methods that need them.
+        distilled: directory of distilled embeddings, for methods that need them.
+        sides: the sides that get the vocabulary.
+        max_similar: the number of similar tokens that `avg` uses.
+        seed: of random methods.
 
-    Raises UserError for an unknown method, one that is not given just what it needs, a side that the model does not
-    have, special tokens that the vocabulary lacks, and a generator made for another model.
+    Raises:
+        UserError: the method is unknown or its inputs do not match, the model lacks a side, the vocabulary lacks
+            special tokens, or the generator was made for another model.
     """
     sides = sides_of(sides)
     whole("max_similar", max_similar, 1)
@@ -59,13 +67,13 @@ def transfer(
 
 
 def _copied(model: Model) -> Model:
-    """Transplanting uses a model up."""
+    """A copy, because transplanting modifies the model."""
     bundle = model.bundle
     return Model(Bundle(copy.deepcopy(bundle.model), bundle.encoder, bundle.decoder), model.languages)
 
 
 def _check(method: Method) -> None:
-    """Whether the method is there, and given what it needs and nothing else."""
+    """Raise unless the method exists and its inputs are exactly those it needs."""
     facts = initialiser_info(require_known(method.name))
     if (method.generator is not None) != (facts.trained is not None):
         only = ", ".join(names_with("trained"))

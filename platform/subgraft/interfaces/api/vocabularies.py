@@ -43,15 +43,19 @@ def learn_vocabulary(
     byte_fallback: bool | None = None,
     min_count: int | None = None,
 ) -> Tokenizer:
-    """A vocabulary of a task's text, as `subgraft vocab learn` learns it; its `save` writes a directory.
+    """Learn a vocabulary from a task's text, as `subgraft vocab learn` does; its `save` writes a directory.
 
-    text: lines (`str`), and files of lines (`Path`); a string that names a file is refused.  size: pieces, special
-    tokens included.  like: whose special tokens and language codes to take over: those of the model that is to be given
-    it.  character_coverage: share of the characters that get pieces of their own.  byte_fallback: spell other
-    characters in bytes; by default what unigram and bpe do, and no other can.  min_count: leave out pieces that the
-    text uses fewer times.
+    Args:
+        text: lines (`str`) and files of lines (`Path`); a string that names a file is refused.
+        size: pieces, special tokens included.
+        kind: the algorithm.
+        like: the model or vocabulary whose special tokens and language codes to copy.
+        character_coverage: share of the characters that get their own pieces.
+        byte_fallback: encode other characters as bytes; the default for unigram and bpe, unavailable for others.
+        min_count: leave out pieces that occur fewer times in the text.
 
-    Raises UserError for text that cannot be read, and for a size that it does not support.
+    Raises:
+        UserError: the text cannot be read, or does not support the size.
     """
     whole("size", size, 1, LARGEST_VOCABULARY)
     whole("min_count", min_count, 1, optional=True)
@@ -71,7 +75,7 @@ def learn_vocabulary(
 
 
 def vocabulary_of(given: VocabularyLike, side: SideName = "decoder") -> Tokenizer:
-    """A vocabulary itself; that of a side of a model; or of a directory of either, or of a hub id, where it is text."""
+    """The vocabulary itself, of a side of a model, of a directory of either, or of a hub id (`str`)."""
     if isinstance(given, Tokenizer):
         return given
     if isinstance(given, str | Path):
@@ -152,7 +156,7 @@ def _a_name(line: str, why: str) -> UserError:
 
 
 def capacities(vocabulary: VocabularyLike, texts: Mapping[str, Text]) -> dict[str, Capacity]:
-    """What a vocabulary has for each language's text: ALP, tokens, and what it cannot spell.
+    """A vocabulary's capacity for each language's text: ALP, tokens, and unknown characters.
 
     Raises UserError, naming the language, where there is no text.
     """
@@ -167,7 +171,7 @@ def capacities(vocabulary: VocabularyLike, texts: Mapping[str, Text]) -> dict[st
 
 
 def allocation_session(config: Path, overrides: Sequence[str] = ()) -> AllocationSession:
-    """An allocation in the store of this place. Raises UserError with everything that is wrong."""
+    """An allocation, in the store next to its configuration. Raises UserError listing every mistake."""
     from subgraft.config.allocation import Allocation
     from subgraft.config.loading import load
 

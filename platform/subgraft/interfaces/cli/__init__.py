@@ -1,4 +1,4 @@
-"""The command line. Exit codes: 0; 1 a failure outside (disk, network, process), run it again; 2 a user's mistake."""
+"""The command line. Exit codes: 0; 1 for disk, network or process failures (run again); 2 for a user's mistake."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _failed(error: Exception) -> int:
-    """Tell of what came from outside in one line, of a mistake of ours in full but for secrets; the exit code."""
+    """Report an environment failure in one line, a bug with its traceback without secrets; returns the exit code."""
     if is_full_disk(error):
         say(f"subgraft: {full_disk(error)}", to=sys.stderr)
     elif isinstance(error, OSError):

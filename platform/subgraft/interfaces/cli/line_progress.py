@@ -21,7 +21,7 @@ Report: TypeAlias = Callable[[int, int, str], None]
 def counting(what: str, to: TextIO | None = None, seconds: float = LINE_SECONDS) -> Iterator[Report]:
     """What to report to while the block lasts.
 
-    what: is being done.  to: standard error where not given.  seconds: between two lines.
+    what: the task's name.  to: standard error by default.  seconds: between two lines.
     """
     stream = to or sys.stderr
     console = Terminal(file=stream)

@@ -69,7 +69,7 @@ def add_to(commands: Commands) -> None:
 
 
 def _tell_marks(tokens: Iterable[str], mark: Mark) -> None:
-    """Tell on standard error of a subword that begins as with a mark which is not this vocabulary's: it is text."""
+    """Warn about a subword that begins with another vocabulary's word mark, which is read as text."""
     others = ("_", *(other.value for other in Mark if other is not mark))
     marked = ((token, other) for token in tokens for other in others if token.startswith(other) and token != other)
     token, other = next(marked, ("", ""))

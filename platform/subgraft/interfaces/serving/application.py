@@ -1,8 +1,8 @@
-"""What is answered over HTTP: a page with a box to type in, and POST /translate with a token.
+"""The HTTP routes: a page with a text box, and POST /translate, which needs a token.
 
-The page itself holds nothing and needs no token; its script takes it from the address's fragment, which a browser never
-sends. Requests that name another host than this machine's are refused, so that no page of the web can ask through a
-name that it lets point here.
+The page itself needs no token; its script reads the token from the address's fragment, which browsers do not send.
+Requests for another host name are refused, so that a web page cannot reach the server through a name of its own that
+points to this machine.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _HEADERS = {
 
 
 class RefusedError(Exception):
-    """A request that is not answered: its status, and why."""
+    """A refused request: its HTTP status and the reason."""
 
     def __init__(self, status: int, why: str) -> None:
         super().__init__(why)
@@ -51,7 +51,11 @@ def application(
 ) -> Starlette:
     """The application.
 
-    writers: by the name that the page and answers call them.  names: by which requests may call this server; "*": any.
+    Args:
+        writers: the models, by the names in the page and in answers.
+        token: the token that requests need.
+        patience: seconds until a request times out.
+        names: host names that requests may use; "*" allows any.
     """
     batchers = {name: Batcher(writer.write) for name, writer in writers.items()}
 
@@ -96,7 +100,7 @@ def _check_token(request: Request, token: str) -> None:
 
 
 async def _body(request: Request) -> bytes:
-    """As much as may come, in no more than half a minute."""
+    """The body, bounded in size and in time."""
     body = b""
     try:
         async with asyncio.timeout(30):
@@ -110,7 +114,7 @@ async def _body(request: Request) -> bytes:
 
 
 def _texts(body: bytes) -> list[str]:
-    """Of {"texts": ["…", …]}. Raises RefusedError for anything else."""
+    """The texts of {"texts": ["…", …]}. Raises RefusedError for anything else."""
     try:
         given: Any = json.loads(body)
         texts = given["texts"]

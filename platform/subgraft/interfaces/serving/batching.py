@@ -1,4 +1,4 @@
-"""Requests that come while a model is busy are answered together, as one batch."""
+"""Batches the requests that arrive while the model is busy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Request(NamedTuple):
 
 
 class Batcher:
-    """One model, asked by one thread at a time. `run` answers requests until it is cancelled."""
+    """A queue in front of one model, which one thread uses at a time. `run` answers requests until it is cancelled."""
 
     def __init__(self, write: Callable[[Sequence[str]], list[str]]) -> None:
         self._write = write

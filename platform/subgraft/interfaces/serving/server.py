@@ -1,9 +1,9 @@
-"""The HTTP server in front of an application: how long a request may take to begin, and who may hold connections.
+"""The HTTP server of an application: a deadline for headers, and limits on connections.
 
-uvicorn waits for a request's headers for ever, and counts half-sent ones among its connections. Here they have a
-deadline. Before its headers have come nobody can tell who holds a connection, so those that have not shown the token
-are few, and a new one takes the place of the oldest: whoever opens hundreds closes their own, and whoever has the token
-is known by it within the time that headers take.
+uvicorn waits for a request's headers without limit, and counts incomplete requests among its connections. Here headers
+have a deadline. Until its headers arrive, a connection cannot be authenticated, so connections without the token are
+limited and a new one closes the oldest: a client that opens hundreds closes its own, and a client with the token is
+recognised as soon as its headers arrive.
 """
 
 from __future__ import annotations
@@ -32,7 +32,14 @@ def has_token(headers: Iterable[tuple[bytes, bytes]], token: str) -> bool:
 
 
 def server(app: Any, token: str, *, headers: float = HEADERS, strangers: int = STRANGERS) -> uvicorn.Server:
-    """A server that `run` starts on sockets. headers: seconds for them.  strangers: connections without the token."""
+    """A server that `run` starts on sockets.
+
+    Args:
+        app: the ASGI application.
+        token: the token that requests need.
+        headers: seconds until the headers of a request must be complete.
+        strangers: the most connections without the token.
+    """
     unknown: dict[_Connection, None] = {}
 
     class Connection(_Connection):

@@ -1,1 +1,1 @@
-"""Causal language models that read a source, which need not be text (Ziegler et al., 2019): a module for each way."""
+"""Causal language models conditioned on a source, text or not (Ziegler et al., 2019): a module per variant."""

@@ -1,5 +1,5 @@
 # mypy: allow-untyped-calls
-"""A language model with a source: an encoder-decoder to transformers, whose decoder is the language model."""
+"""A language model with a source: for transformers, an encoder-decoder whose decoder is the language model."""
 
 from __future__ import annotations
 
@@ -45,9 +45,11 @@ from subgraft.modeling.conditioning.variant import Memory
 
 
 class ConditionalConfig(PreTrainedConfig):
-    """language_model: its own configuration.  conditioning: `ConditioningSettings` as plain data.
+    """The configuration of a conditioned model; token ids are the language model's.
 
-    Token ids are the language model's.
+    Attributes:
+        language_model: The language model's configuration.
+        conditioning: `ConditioningSettings` as plain data.
     """
 
     model_type = "conditional"
@@ -65,7 +67,7 @@ class ConditionalConfig(PreTrainedConfig):
         super().__post_init__(**kwargs)
 
     def get_text_config(self, decoder: bool | None = None, encoder: bool | None = None) -> PreTrainedConfig:
-        """Of what generates: the language model."""
+        """The configuration of the part that generates: the language model's."""
         del decoder, encoder
         text: PreTrainedConfig = self.language_model
         return text
@@ -76,9 +78,13 @@ class ConditionalConfig(PreTrainedConfig):
 
 
 class ConditionalModel(PreTrainedModel, GenerationMixin):
-    """`source` encodes, `variant` holds what is new in the decoder, `language_model` reads and predicts the target.
+    """A source encoder, a variant with the new parameters of the decoder, and the language model.
 
-    copying: what copies tokens of the source, in models that do.
+    Attributes:
+        source: Encodes the source.
+        variant: The way in which the language model reads the source.
+        language_model: Reads and predicts the target.
+        copying: The head that copies source tokens, if any.
     """
 
     config_class = ConditionalConfig
@@ -100,17 +106,17 @@ class ConditionalModel(PreTrainedModel, GenerationMixin):
         self.post_init()
 
     def _init_weights(self, module: nn.Module) -> None:
-        """Modules of this package have drawn their weights; the language model draws its own."""
+        """Nothing to do: modules of this package and the language model initialise their own weights."""
 
     def train(self, mode: bool = True) -> ConditionalModel:
-        """A frozen language model has neither dropout nor gradients, also where it has just been loaded."""
+        """Set the mode; a frozen language model stays in evaluation mode without gradients."""
         super().train(mode)
         if self.variant.frozen:
             self.language_model.eval().requires_grad_(False)
         return self
 
     def gradient_checkpointing_enable(self, *args: Any, **kwargs: Any) -> None:
-        """Raises UserError: a layer that is computed again is given no cache, and so no source."""
+        """Raises UserError: a recomputed layer would get no cache, and so no source."""
         raise UserError(
             "a language model with a source cannot compute its activations again: its layers would lose the source",
             where="runtime.activation_checkpointing",
@@ -129,18 +135,18 @@ class ConditionalModel(PreTrainedModel, GenerationMixin):
         return self.source
 
     def read(self, source: Tensor, mask: Tensor) -> Memory:
-        """A source's tensor and its mask, encoded."""
+        """The encoded source. source: its tensor [B, S] or [B, S, k]. mask: [B, S]."""
         return _memory(self.source(source, mask), mask)
 
     def target_states(
         self, memory: Memory, cache: EncoderDecoderCache | None = None, selected: bool = False, **inputs: Tensor
     ) -> TargetStates:
-        """Of target tokens beside an encoded source. selected: as `CopyHead` takes it."""
+        """States of target tokens given an encoded source. selected: see `CopyHead.forward`."""
         top = self.states(memory, cache, **inputs)
         return TargetStates(top, None if self.copying is None else self.copying(top, memory, selected))
 
     def states(self, memory: Memory, cache: EncoderDecoderCache | None = None, **inputs: Tensor) -> Tensor:
-        """Top states [B, T, d] of target tokens beside an encoded source, ready for the language model's table."""
+        """Top states [B, T, d] of target tokens given an encoded source; the language model's projection reads them."""
         rows = memory_mask(memory.mask, memory.states)
         return self.variant.states(self.language_model, Memory(memory.states, rows), cache, **inputs)
 
@@ -156,10 +162,19 @@ class ConditionalModel(PreTrainedModel, GenerationMixin):
         return_dict: bool | None = None,
         **others: Any,
     ) -> Seq2SeqLMOutput:
-        """Logits [B, T, V], of a model that copies log-probabilities: a softmax leaves these as they are.
+        """Logits [B, T, V] for generation; for a model that copies, log-probabilities, which a softmax does not change.
 
-        They are for writing: where a content selector is, only what it selects is copied.
-        input_ids: the source's tensor [B, S] or [B, S, k], of whatever it is.
+        Only tokens that the content selector chooses are copied, if there is one.
+
+        Args:
+            input_ids: The source's tensor [B, S] or [B, S, k].
+            attention_mask: The source's mask [B, S]; None if nothing is masked.
+            decoder_input_ids: Target tokens [B, T].
+            encoder_outputs: The encoded source, instead of `input_ids`.
+            past_key_values: The cache of a generation.
+            use_cache: Whether to return a cache.
+            return_dict: Ignored.
+            others: Ignored.
         """
         del return_dict, others
         given: Any = input_ids if encoder_outputs is None else encoder_outputs[0]
@@ -210,10 +225,16 @@ def described(language_model: PreTrainedConfig, settings: ConditioningSettings) 
 def conditioned(
     language_model: PreTrainedModel, settings: ConditioningSettings, seed: int, reader: PreTrainedModel | None = None
 ) -> ConditionalModel:
-    """The language model with a source, in evaluation mode; what is new is a function of the seed alone.
+    """The language model with a source, in evaluation mode; new weights depend on the seed only.
 
-    reader: the model whose encoder reads the source, where that is pretrained. Both models are left as they are. Raises
-    UserError where the language model cannot bear the variant.
+    Args:
+        language_model: The pretrained language model; it is not changed.
+        settings: The variant and the source.
+        seed: Determines the new weights.
+        reader: The model whose pretrained encoder reads the source, if any; it is not changed.
+
+    Raises:
+        UserError: The language model does not support the variant.
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

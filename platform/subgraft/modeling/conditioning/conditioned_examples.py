@@ -1,4 +1,4 @@
-"""The texts of a task with what a model reads to write each: a class, a text or features, as its corpus has them."""
+"""The texts of a task, each with its source (a class, a text or features), as a corpus has them."""
 
 from __future__ import annotations
 

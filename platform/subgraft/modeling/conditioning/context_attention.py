@@ -1,4 +1,4 @@
-"""Context attention: in every layer, a new attention to the source behind the layer's own (Ziegler et al., 2019)."""
+"""Context attention: in every layer, new cross-attention to the source after self-attention (Ziegler et al., 2019)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from subgraft.modeling.conditioning.variant import Memory, Variant, all_targets
 
 
 class ContextAttention(Variant):
-    """transformers' own cross-attention, whose queries go through a norm of their own. Its weights lie in the model."""
+    """transformers' cross-attention, with a separate norm before the queries. Its weights are in the language model."""
 
     def __init__(self, config: PreTrainedConfig) -> None:
         super().__init__()
@@ -47,7 +47,7 @@ class ContextAttention(Variant):
 
 
 class SharedNormContextAttention(ContextAttention):
-    """The paper's own arrangement: the norm before the feed-forward part, ln_2, feeds the query as well."""
+    """The paper's arrangement: the norm before the feed-forward part, ln_2, also precedes the queries."""
 
     def settle(self, language_model: PreTrainedModel) -> None:
         super().settle(language_model)
@@ -58,7 +58,7 @@ class SharedNormContextAttention(ContextAttention):
 
 
 class FromScratch(ContextAttention):
-    """`none`: the same Transformer decoder with nothing pretrained in it (Vaswani et al., 2017)."""
+    """`none`: the same Transformer decoder without pretrained weights (Vaswani et al., 2017)."""
 
     pretrained = False
 

@@ -1,8 +1,8 @@
-"""Tokens that are copied from the source, beside those that the language model generates (See et al., 2017).
+"""Copying tokens from the source in addition to generating them (pointer-generator; See et al., 2017).
 
 P(y_t) = g_t softmax(logits_t)[y_t] + (1 - g_t) sum_i a_ti [x_i = y_t] (equation 9), where a is an attention of the
-target's states over the source's, and the source's tokens x are of the decoder's vocabulary. Bottom-up attention
-(Gehrmann et al., 2018) writes with a only over tokens that a content selector finds likely to be copied.
+target's states over the source's, and the source's tokens x are in the decoder's vocabulary. Bottom-up attention
+(Gehrmann et al., 2018) restricts a, in generation, to tokens that a content selector finds likely to be copied.
 """
 
 from __future__ import annotations
@@ -26,10 +26,14 @@ SELECTED = -3.0
 
 @dataclass(frozen=True)
 class Copied:
-    """What each token of a target copies. All are logarithms, in fp32 at least.
+    """The copy distribution of each target token; logarithms in fp32 or more.
 
-    generates, copies: g and 1 - g [B, T].  attention: a [B, T, S].  tokens: x [B, S], ids of the decoder's vocabulary.
-    selection: the log-odds that a content selector gives each token of the source [B, S], where there is one.
+    Attributes:
+        generates: log g [B, T].
+        copies: log (1 - g) [B, T].
+        attention: log a [B, T, S].
+        tokens: x [B, S], ids in the decoder's vocabulary.
+        selection: The content selector's log-odds of each source token [B, S], if there is one.
     """
 
     generates: Tensor
@@ -39,13 +43,13 @@ class Copied:
     selection: Tensor | None = None
 
     def log_likelihood(self, generated: Tensor, labels: Tensor) -> Tensor:
-        """log P of labels [B, T], whose log-likelihoods under the language model alone are `generated` [B, T]."""
+        """log P of labels [B, T], given their log-likelihoods `generated` [B, T] under the language model."""
         matches = self.tokens[:, None] == labels[..., None]
         copied = self.attention.masked_fill(~matches, NOTHING).logsumexp(-1)
         return torch.logaddexp(self.generates + generated, self.copies + copied)
 
     def mixed(self, generated: Tensor) -> Tensor:
-        """log P of the whole vocabulary [B, T, V], from that of the language model alone [B, T, V]."""
+        """log P of the whole vocabulary [B, T, V], given the language model's, `generated` [B, T, V]."""
         places = self.tokens[:, None].expand_as(self.attention)
         mass = torch.zeros_like(generated).scatter_add(-1, places, self.attention.exp().to(generated.dtype))
         tiny = torch.finfo(mass.dtype).tiny
@@ -56,11 +60,11 @@ class Copied:
 class CopyHead(nn.Module):
     """a_t = softmax over i of (W h_t) m_i / sqrt(d), Luong et al.'s (2015) "general"; g_t = sigmoid(w h_t + b).
 
-    h are the states that the language model predicts from, so that every variant has them, and m the encoder's. A
-    head of its own, since not every variant has an attention to the source alone.
+    h are the states that the language model predicts from, which every variant has, and m the encoder's states. It is a
+    separate head because not every variant has cross-attention.
 
-    threshold: for bottom-up attention, the probability that a token must have of the content selector, sigmoid(v m_i +
-    c). That learns beside the model, and does not change what it reads: gradients end at m.
+    threshold: for bottom-up attention, the minimum probability of a token under the content selector, sigmoid(v m_i +
+    c). The selector is trained next to the model without changing it: its gradients stop at m.
     """
 
     def __init__(self, width: int, threshold: float | None = None) -> None:
@@ -76,9 +80,12 @@ class CopyHead(nn.Module):
             nn.init.constant_(self.selector.bias, SELECTED)
 
     def forward(self, top: Tensor, memory: Memory, selected: bool = False) -> Copied:
-        """top: [B, T, d].  selected: whether only what is selected can be copied, where something selects.
+        """The copy distribution; nothing is copied from an empty source.
 
-        Nothing is copied from a source that has nothing to copy.
+        Args:
+            top: States that the language model predicts from [B, T, d].
+            memory: The encoded source, with its tokens.
+            selected: Whether only tokens chosen by the content selector, if there is one, can be copied.
         """
         assert memory.tokens is not None
         scores = self.query(top) @ memory.states.transpose(1, 2) / math.sqrt(top.shape[-1])
@@ -96,10 +103,11 @@ class CopyHead(nn.Module):
 
 @dataclass(frozen=True)
 class TargetStates:
-    """Of target tokens beside a source.
+    """States of target tokens given a source.
 
-    top: the states [B, T, d] that the language model's table predicts from.  copied: what is copied beside that, by
-    models that copy.
+    Attributes:
+        top: The states [B, T, d] that the output projection reads.
+        copied: The copy distribution, in models that copy.
     """
 
     top: Tensor

@@ -1,4 +1,4 @@
-"""Prepending: the source stands before the target, in the language model's own input (Ziegler et al., 2019)."""
+"""Prepending: the source precedes the target in the language model's input (Ziegler et al., 2019)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from subgraft.modeling.conditioning.variant import Memory, Variant, attended, le
 
 
 class Prepend(Variant):
-    """Nothing is new but what encodes the source; where that is the model's own table, not even that.
+    """It has no new parameters except the source encoder's, and none at all if that is the model's embeddings.
 
-    Positions run through source and target, so both together must keep to the model's limit. A source's rows come first
-    and what fills up the batch behind them, which no position is counted for.
+    Positions count source and target, which together must not exceed the model's limit. Padding follows the source's
+    rows and is not counted in positions.
     """
 
     def __init__(self, config: PreTrainedConfig) -> None:

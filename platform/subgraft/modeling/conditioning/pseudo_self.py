@@ -1,4 +1,4 @@
-"""Pseudo-self attention: the source as keys and values before the target's own (Ziegler et al., 2019).
+"""Pseudo-self attention: the source's keys and values precede the target's (Ziegler et al., 2019).
 
 PSA(X, Y) = softmax((Y W_q) [X U_k; Y W_k]^T / sqrt(d_h)) [X U_v; Y W_v], in every layer; only U is new.
 """
@@ -16,10 +16,10 @@ SCALE = 0.02
 
 
 class PseudoSelf(Variant):
-    """U of each layer [d, 2 h d_h] with its bias: the keys of the source first, then its values.
+    """U of each layer [d, 2 h d_h] with its bias: keys of the source, then values.
 
-    The model's cache begins with them, and positions count the target alone, so a limit of positions is the target's.
-    The source's keys have no position: to a model of rotary positions all its rows stand where the target begins.
+    The model's cache starts with them. Positions count the target only, so the model's limit is the target's. The
+    source's keys have no position: with rotary positions, all its rows are at the position where the target begins.
     """
 
     def __init__(self, config: PreTrainedConfig) -> None:

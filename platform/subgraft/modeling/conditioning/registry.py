@@ -1,4 +1,4 @@
-"""Every way of conditioning a language model, by its name."""
+"""The registry of variants: the ways of conditioning a language model, by name."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ VARIANTS: Mapping[VariantName, type[Variant]] = {
 
 
 def variant(settings: ConditioningSettings, language_model: PreTrainedConfig) -> Variant:
-    """The variant's new parameters around a language model of this configuration, drawn from torch's generator."""
+    """The variant's new parameters for a language model of this configuration, drawn from torch's generator."""
     kind = VARIANTS[settings.variant]
     if kind.frozen:  # and so with a decoder of its own
         sizes = settings.decoder

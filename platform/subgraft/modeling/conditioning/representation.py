@@ -15,7 +15,7 @@ from subgraft.modeling.conditioning.variant import Heads, Memory, Variant, all_t
 
 
 class Representation(Variant):
-    """The decoder's states are mapped back to the language model's width, and predicted by its frozen table."""
+    """The decoder's states are mapped back to the language model's width and read by its frozen projection."""
 
     frozen = True
 
@@ -44,7 +44,7 @@ class Representation(Variant):
         return states
 
     def mixed(self, layers: tuple[Tensor, ...]) -> Tensor:
-        """One state [B, T, d] of those of all layers, the input first. Each is normed, since deeper ones are larger."""
+        """The weighted sum [B, T, d] of all layers' normed states, input first; norms of deeper layers are larger."""
         shares = self.mix.softmax(0)
         normed = (layer_norm(layer, layer.shape[-1:]) for layer in layers)
         mixed: Tensor = self.gamma * sum(share * layer for share, layer in zip(shares, normed, strict=True))

@@ -15,7 +15,7 @@ from subgraft.modeling.conditioning.variant import Heads, Memory, Variant, all_t
 
 
 class SimpleFusion(Variant):
-    """S is a Transformer decoder that reads the target by the language model's frozen table. It begins with S = 0."""
+    """S is a Transformer decoder over the language model's frozen embeddings of the target, with S = 0 at first."""
 
     frozen = True
 

@@ -1,5 +1,5 @@
 # mypy: allow-untyped-calls
-"""A small Transformer decoder that reads a source (Vaswani et al., 2017), beside a language model that is frozen."""
+"""A small Transformer decoder (Vaswani et al., 2017) that reads the source next to a frozen language model."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from subgraft.modeling.conditioning.variant import Memory
 
 
 class SourceDecoder(nn.Module):
-    """Layers of self-attention, attention to the source, and a feed-forward part, each behind a norm.
+    """Pre-norm layers of self-attention, cross-attention to the source, and a feed-forward part.
 
-    It reads and gives states [B, T, width]. first: where its keys lie in the cache, behind the language model's layers.
+    It maps states [B, T, width] to states of the same shape. first: the index in the cache of its first layer, after
+    the language model's layers.
     """
 
     def __init__(self, width: int, memory: int, layers: int, heads: int, dropout: float, first: int) -> None:
@@ -81,7 +82,7 @@ class _Layer(nn.Module):
 
 
 def sinusoids(start: int, length: int, width: int, device: torch.device) -> Tensor:
-    """Positions [length, width] from `start` on, without a limit (Vaswani et al., 2017, section 3.5)."""
+    """Sinusoidal positions [length, width] from `start` on, of any length (Vaswani et al., 2017, section 3.5)."""
     places = torch.arange(start, start + length, device=device, dtype=torch.float32)[:, None]
     rates = torch.exp(torch.arange(0, width, 2, device=device, dtype=torch.float32) * (-math.log(10000.0) / width))
     return torch.stack([(places * rates).sin(), (places * rates).cos()], -1).flatten(1)[:, :width]

@@ -1,4 +1,4 @@
-"""What turns a source into states that a language model can read: one module for each kind of source."""
+"""Source encoders, one for each kind of source: they map a source to states that a language model can read."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from subgraft.modeling.conditioning.source_decoder import sinusoids
 
 @dataclass
 class EncodedSource(BaseModelOutput):
-    """tokens: the source's ids [B, S], where they are of the decoder's vocabulary."""
+    """An encoder's output. tokens: the source's ids [B, S] if they are in the decoder's vocabulary."""
 
     tokens: Tensor | None = None
 
 
 class SourceEncoder(nn.Module):
-    """Gives states [B, S, d] at the scale of normed hidden states, d the language model's width.
+    """Computes states [B, S, d] at the scale of normed hidden states; d is the language model's width.
 
-    own_tokens: whether a source is ids of the decoder's vocabulary.
+    own_tokens: whether a source consists of ids in the decoder's vocabulary.
     """
 
     own_tokens: ClassVar[bool] = False
@@ -34,14 +34,14 @@ class SourceEncoder(nn.Module):
         raise NotImplementedError
 
     def forward(self, input_ids: Tensor, attention_mask: Tensor, **others: Any) -> EncodedSource:
-        """As transformers' generate calls an encoder. input_ids: a source's tensor, whatever it is of."""
+        """The call of transformers' `generate`. input_ids: the source's tensor, which need not be ids."""
         del others
         tokens = input_ids if self.own_tokens else None
         return EncodedSource(last_hidden_state=self.states(input_ids, attention_mask), tokens=tokens)
 
 
 class TextEncoder(SourceEncoder):
-    """A Transformer encoder (Vaswani et al., 2017) over token ids [B, S], with a table of its own."""
+    """A Transformer encoder (Vaswani et al., 2017) over token ids [B, S], with its own embeddings."""
 
     def __init__(self, vocabulary: int, width: int, layers: int, heads: int, dropout: float) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class TextEncoder(SourceEncoder):
 
 
 class SourceTable(SourceEncoder):
-    """Rows of the language model's table for ids of its own vocabulary. The table lies there and is no part of this."""
+    """The language model's embeddings of ids in its vocabulary; they are not parameters of this module."""
 
     own_tokens = True
 
@@ -70,7 +70,7 @@ class SourceTable(SourceEncoder):
 
 
 class TrainedTextEncoder(SourceEncoder):
-    """A Transformer encoder over those rows, which are normed first: a table may be at any scale."""
+    """A Transformer encoder over the language model's embeddings, which are normed first as their scale may vary."""
 
     own_tokens = True
 
@@ -87,7 +87,7 @@ class TrainedTextEncoder(SourceEncoder):
 class PretrainedTextEncoder(SourceEncoder):
     """The encoder of a pretrained model over its token ids [B, S]; its states are mapped to the language model's width.
 
-    model: the config.json of the whole model, of a type that transformers knows.
+    model: config.json of the complete model, of a type that transformers supports.
     """
 
     def __init__(self, model: Mapping[str, Any], states: int, width: int) -> None:
@@ -110,12 +110,12 @@ class PretrainedTextEncoder(SourceEncoder):
 
 
 def encoder_of(model: PreTrainedModel) -> Any:
-    """The encoder of an encoder-decoder, or a model of one stack itself, without what it was pretrained by."""
+    """The encoder of an encoder-decoder, or the single stack of a model without its pretraining head."""
     return model.get_encoder() if model.config.is_encoder_decoder else model.base_model
 
 
 class ClassEncoder(SourceEncoder):
-    """Vectors of each class [B, 1] of some classes, `vectors` of them, which are the source's rows."""
+    """`vectors` embeddings of each class [B, 1], which are the source's rows."""
 
     def __init__(self, classes: int, width: int, vectors: int) -> None:
         super().__init__()
@@ -130,7 +130,7 @@ class ClassEncoder(SourceEncoder):
 
 
 class FeatureEncoder(SourceEncoder):
-    """Rows of features [B, S, k], each mapped to a state by itself: a source of features is a set, not a sequence."""
+    """Rows of features [B, S, k], each mapped to a state independently: features are a set, not a sequence."""
 
     def __init__(self, features: int, width: int) -> None:
         super().__init__()
@@ -151,7 +151,7 @@ def _stack(width: int, layers: int, heads: int, dropout: float) -> nn.Transforme
 
 
 def _encoded(layers: nn.TransformerEncoder, embedded: Tensor, mask: Tensor) -> Tensor:
-    """Top states [B, S, d] of embedded tokens [B, S, d], to which their positions are added."""
+    """Top states [B, S, d] of embedded tokens [B, S, d]; positions are added here."""
     placed = embedded + sinusoids(0, embedded.shape[1], embedded.shape[2], embedded.device)
     hidden = mask == 0
     # Where nothing is visible, all is: a softmax needs something, and nobody reads what comes of it.
@@ -161,7 +161,7 @@ def _encoded(layers: nn.TransformerEncoder, embedded: Tensor, mask: Tensor) -> T
 
 
 def memory_mask(mask: Tensor, states: Tensor) -> Tensor:
-    """The mask of encoded rows [B, S], where an encoder makes several rows of one of the source's."""
+    """The mask of encoded rows, if an encoder makes several rows of one row of the source."""
     if states.shape[1] == mask.shape[1]:
         return mask
     return torch.repeat_interleave(mask, states.shape[1] // mask.shape[1], dim=1)

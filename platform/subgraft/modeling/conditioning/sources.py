@@ -1,4 +1,4 @@
-"""What a model is conditioned on, beside the tokenizer of what it writes: text, a class, or features of anything."""
+"""Encoding of sources for conditioned models: text, classes, or features."""
 
 from __future__ import annotations
 
@@ -18,18 +18,20 @@ Value_contra = TypeVar("Value_contra", contravariant=True)
 
 
 class Source(Protocol[Value_contra]):
-    """Examples' sources as tensors that a `SourceEncoder` reads."""
+    """Encodes sources as arrays that a `SourceEncoder` reads."""
 
     def encode(self, values: Sequence[Value_contra]) -> Sequence[np.ndarray]:
-        """Of each value, its rows: ids [n], or features [n, k]. Raises UserError for a value that is none."""
+        """The rows of each value: ids [n] or features [n, k]. Raises UserError for an invalid value."""
         ...
 
 
 class TextSource:
-    """Text as ids of its tokenizer, with the end behind it where the vocabulary has one.
+    """Text as token ids, followed by the end token if the vocabulary has one.
 
-    max_length: the most tokens, the end included; the rest of a text is cut.  around: ids of other special tokens than
-    the end, those before a text and those behind it.
+    Args:
+        tokenizer: The tokenizer of the source.
+        max_length: The maximum number of tokens including special ones; longer texts are truncated.
+        around: Ids before and after each text, instead of the end token.
     """
 
     def __init__(
@@ -71,13 +73,13 @@ class ClassSource:
 
 
 class FeatureSource:
-    """Feature rows [n, k] of an example, any n above 0. features: k.  rows: the most n that the model takes."""
+    """Feature rows [n, k] of an example, n > 0. features: k. rows: the maximum n that the model accepts."""
 
     def __init__(self, features: int, rows: int | None = None) -> None:
         self.features, self.rows = features, rows
 
     def encode(self, values: Sequence[np.ndarray]) -> Sequence[np.ndarray]:
-        """Those of a file stay there until they are asked for."""
+        """The validated features; those in a file are read on access."""
         if not isinstance(values, Features):
             for place, rows in enumerate(values):
                 if not isinstance(rows, np.ndarray):
@@ -104,14 +106,14 @@ class FeatureSource:
 
 
 class NoSource:
-    """Of a language model that has none: nothing of any value."""
+    """Encodes any value as an empty array, for a language model without a source."""
 
     def encode(self, values: Sequence[object]) -> Sequence[np.ndarray]:
         return EncodedSources(np.zeros(len(values), dtype=np.int64), lambda place: np.zeros(0, dtype=np.int64))
 
 
 class EncodedSources(Sequence[np.ndarray]):
-    """Arrays that are made when they are asked for. counts: how many rows each has [n]."""
+    """Arrays that are created on access. counts: the number of rows of each [n]."""
 
     def __init__(self, counts: np.ndarray, make: Callable[[int], np.ndarray]) -> None:
         self.counts, self._make = counts, make
@@ -130,17 +132,14 @@ class EncodedSources(Sequence[np.ndarray]):
 
 
 def row_counts(encoded: Sequence[np.ndarray]) -> np.ndarray:
-    """How many rows each of the encoded sources has [n]."""
+    """The number of rows of each encoded source [n]."""
     return (
         encoded.counts if isinstance(encoded, EncodedSources | Features) else np.array([len(rows) for rows in encoded])
     )
 
 
 def padded(encoded: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
-    """Encoded sources as one tensor [B, S] or [B, S, k] with zeros behind each, and its mask [B, S].
-
-    Zero is any row at all: what the mask hides is read by nobody.
-    """
+    """Encoded sources as one tensor [B, S] or [B, S, k], padded with zeros at the end, and its mask [B, S]."""
     rows = list(encoded)
     longest = max(map(len, rows))
     inputs = np.zeros((len(rows), longest, *rows[0].shape[1:]), dtype=rows[0].dtype)

@@ -1,4 +1,4 @@
-"""What every way of conditioning a language model is, and what it may know of that model."""
+"""The interface of a variant, a way of conditioning a language model, and helpers for masks and caches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from transformers import DynamicCache, EncoderDecoderCache, PreTrainedConfig, Pr
 
 
 class Heads(NamedTuple):
-    """Of a causal language model: its layers, the heads of keys and values in each, and the numbers in a key."""
+    """A language model's number of layers, of key-value heads in each, and the size of a key."""
 
     layers: int
     heads: int
@@ -20,7 +20,7 @@ class Heads(NamedTuple):
 
     @classmethod
     def of(cls, config: PreTrainedConfig) -> Heads:
-        """By the names that transformers gives these sizes in every configuration."""
+        """Read from the attributes that all transformers configurations have in common."""
         queries = int(config.num_attention_heads)
         count = getattr(config, "num_key_value_heads", None) or queries
         size = getattr(config, "head_dim", None) or config.hidden_size // queries
@@ -29,10 +29,12 @@ class Heads(NamedTuple):
 
 @dataclass(frozen=True)
 class Memory:
-    """A source as an encoder understood it: states [B, S, d], d the language model's width, and their mask [B, S], 1
-    where there is one and 0 where a row only fills up the batch.
+    """An encoded source.
 
-    tokens: what each row was made of, ids [B, S] of the decoder's vocabulary; None of a source that is read otherwise.
+    Attributes:
+        states: [B, S, d], where d is the language model's width.
+        mask: [B, S], 0 for padding.
+        tokens: Ids [B, S] in the decoder's vocabulary; None for other sources.
     """
 
     states: Tensor
@@ -41,9 +43,11 @@ class Memory:
 
 
 class Variant(nn.Module, ABC):
-    """One way for a language model to read a source: its new parameters, without the model's own.
+    """A way for a language model to read a source: its new parameters, without the language model's.
 
-    frozen: whether the language model stays as it was pretrained.  pretrained: whether it is pretrained at all.
+    Attributes:
+        frozen: Whether the language model is not trained.
+        pretrained: Whether the language model is pretrained.
     """
 
     frozen: ClassVar[bool] = False
@@ -63,9 +67,9 @@ class Variant(nn.Module, ABC):
     def states(
         self, language_model: PreTrainedModel, memory: Memory, cache: EncoderDecoderCache | None, **inputs: Tensor
     ) -> Tensor:
-        """Top states [B, T, d] of target tokens beside the source; the model's own table predicts from them.
+        """Top states [B, T, d] of target tokens given the source; the model's output projection reads them.
 
-        inputs: `input_ids` [B, T] or `inputs_embeds` [B, T, d] of the tokens behind those in the cache.
+        inputs: `input_ids` [B, T] or `inputs_embeds` [B, T, d] of the tokens after those in the cache.
         """
 
 

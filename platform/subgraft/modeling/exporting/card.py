@@ -30,10 +30,15 @@ _TAGS = {
 
 @dataclass(frozen=True)
 class Publication:
-    """What is known of a model that is published.
+    """The metadata of a model to be published.
 
-    name: of the repository, OWNER/NAME.  licence: an id of the hub's list.  base_model: the published model that it
-    was made from.  tags, card: those of a registered version; without them there are no scores.
+    Attributes:
+        name: The repository, OWNER/NAME.
+        licence: A licence id from the hub's list.
+        base_model: The published model that it was made from.
+        languages: Its languages.
+        tags: The tags of a registered version; without them, the card has no scores.
+        card: The card of a registered version.
     """
 
     name: str
@@ -45,7 +50,7 @@ class Publication:
 
 
 def model_card(publication: Publication, loading: Loading) -> str:
-    """README.md: the metadata block, what a registered model's card says, and how transformers loads the model."""
+    """README.md: metadata, the body of the registered model's card, and the code that loads it in transformers."""
     from huggingface_hub import ModelCard, ModelCardData
 
     spoken = publication.languages
@@ -73,7 +78,7 @@ def _pipeline_tag(publication: Publication, loading: Loading) -> str:
 
 
 def _results(tags: Mapping[str, str]) -> Iterator[EvalResult]:
-    """The model-index: each test score that has a signature."""
+    """The model index: every test score with a signature."""
     from huggingface_hub import EvalResult
 
     task = next((facts.hub_tag for name, facts in TASKS.items() if name == tags.get("task")), "text-generation")
@@ -93,7 +98,7 @@ def _results(tags: Mapping[str, str]) -> Iterator[EvalResult]:
 
 
 def _use(name: str, loading: Loading) -> str:
-    """How transformers loads the model and writes with it."""
+    """Example code that loads the model in transformers and generates text."""
     codes = {True: ", trust_remote_code=True", False: ""}
     text = f"{loading.prompt} A text.".lstrip()
     lines = [

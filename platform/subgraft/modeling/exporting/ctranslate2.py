@@ -1,8 +1,8 @@
 # mypy: allow-untyped-calls
-"""A model for CTranslate2: its description by CTranslate2's own loaders, with a vocabulary for each side.
+"""Export to CTranslate2 with CTranslate2's own loaders and a vocabulary for each side.
 
-CTranslate2's converter takes one vocabulary for both sides and drops a Marian's padding row, which has to be the last.
-Here every row stays: decoding starts with the row that transformers starts with, whatever it holds.
+CTranslate2's converter supports one vocabulary for both sides and drops a Marian's padding row, which must be the last.
+Here every row remains: decoding starts with the same row as in transformers.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SEQUENCES, _LENGTH = 8, 12
 
 
 class Check(NamedTuple):
-    """How far log-probabilities of random tokens are from those of transformers, at most and on average."""
+    """The largest and the mean deviation of log-probabilities of random tokens from those of transformers."""
 
     largest: float
     mean: float
@@ -47,11 +47,17 @@ class Check(NamedTuple):
 def export_ctranslate2(
     model: Path | str, out: Path, quantization: str = "float32", languages: Languages | None = None
 ) -> Check:
-    """Write what `ExportedModel.open` reads to an empty directory, and compare it with the model.
+    """Export a model to an empty directory, for `ExportedModel.open`, and compare it with the original.
 
-    languages: for models with language codes; by default those that the model's files name. Raises UserError where
-    neither says, where CTranslate2 is not installed or has no such models, and where the exported model does not
-    compute what the model does.
+    Args:
+        model: A model directory or hub id.
+        out: The empty directory.
+        quantization: The type of the exported weights.
+        languages: For models with language codes; by default those in the model's files.
+
+    Raises:
+        UserError: Languages are required and unknown, CTranslate2 is not installed or does not support the model, or
+            the exported model computes something else.
     """
     if quantization.startswith("int8"):
         choose_library()
@@ -68,7 +74,7 @@ def export_ctranslate2(
 
 
 def require_ctranslate2() -> None:
-    """Raises UserError where it is not installed."""
+    """Raises UserError if CTranslate2 is not installed."""
     try:
         import ctranslate2  # noqa: F401
     except ImportError as error:
@@ -85,7 +91,7 @@ def _settings(model: PreTrainedModel, quantization: str, languages: Languages | 
 
 
 def _with_start(exported: ExportedModel, model: PreTrainedModel) -> ExportedModel:
-    """With the pieces that decoding starts with, unless these depend on a language, never writes, and ends with."""
+    """Add the start (unless it depends on the language), the suppressed sequences and the additional end tokens."""
     names, generation = exported.vocabularies()["decoder"], model.generation_config
     unwritten: list[list[int]] = getattr(generation, "bad_words_ids", None) or []
     start = exported.sequence_format().start
@@ -106,9 +112,9 @@ def described(bundle: Bundle, out: Path, quantization: str, languages: Languages
 
 
 def write_exported(exported: ExportedModel, bundle: Bundle) -> None:
-    """All its files but its tokenizers', into its empty directory.
+    """Write all files except the tokenizers' to the exported model's empty directory.
 
-    In float32 the model is left as it is; else its weights are used up. Raises UserError as `export_ctranslate2`.
+    A float32 model is unchanged; the weights of others are consumed. Raises UserError as `export_ctranslate2` does.
     """
     family, model = family_of(bundle.model), bundle.model
     known = family.runs_in_ctranslate2(model.config.to_dict())
@@ -116,9 +122,9 @@ def write_exported(exported: ExportedModel, bundle: Bundle) -> None:
 
 
 def _sharing_weights(model: PreTrainedModel) -> PreTrainedModel:
-    """The model once more with the same numbers, on the CPU: loaders take models apart and change configurations.
+    """A second model on the CPU that shares the weights, because loaders modify modules and configurations.
 
-    It is made anew, since a model that is trained may hold an engine's hooks, which have no copies.
+    It is constructed, not copied: a model in training may have an engine's hooks, which cannot be copied.
     """
     with torch.device("meta"):
         made: PreTrainedModel = type(model)(deepcopy(model.config))
@@ -133,7 +139,7 @@ def _sharing_weights(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def _write(exported: ExportedModel, specification: Any) -> None:
-    """model.bin, CTranslate2's config.json and vocabularies, and our settings beside them."""
+    """Write model.bin, CTranslate2's config.json and vocabularies, and subgraft.json."""
     names, special = exported.vocabularies(), exported.decoder.special
     if "encoder" in names:
         specification.register_source_vocabulary(list(names["encoder"]))
@@ -152,7 +158,7 @@ def _write(exported: ExportedModel, specification: Any) -> None:
 
 
 class _Sample:
-    """Sequences of random tokens, the same for one model: what both engines say of them is compared."""
+    """Sequences of random tokens, reproducible for a model, with which both engines are compared."""
 
     def __init__(self, exported: ExportedModel) -> None:
         self._exported = exported
@@ -181,7 +187,7 @@ class _Sample:
         return found
 
     def found(self, runner: Any) -> Tensor:
-        """The same as the exported model computes them. runner: CTranslate2's own."""
+        """The same from the exported model. runner: CTranslate2's translator or generator."""
         names = self._exported.vocabularies()
         targets = [[names["decoder"][token] for token in row] for row in self.targets]
         if "encoder" not in names:
@@ -195,7 +201,7 @@ class _Sample:
 
 
 class Comparison:
-    """What a model says of random tokens before it is exported, for what it says afterwards to be held against."""
+    """Compares a model's log-probabilities of random tokens before its export with the exported model's."""
 
     def __init__(self, exported: ExportedModel, bundle: Bundle) -> None:
         self._quantization = exported.settings.quantization
@@ -204,7 +210,7 @@ class Comparison:
         self._expected = self._sample.expected(model)
 
     def check(self, running: Any, where: str) -> Check:
-        """running: CTranslate2's own. Raises UserError where it does not say the same."""
+        """The deviation of CTranslate2's engine `running`. Raises UserError if it is too large."""
         difference = (self._expected - self._sample.found(running)).abs()
         check = Check(difference.max().item(), difference.mean().item())
         if check.mean > COARSE_TOLERANCE or (self._quantization == "float32" and check.largest > TOLERANCE):

@@ -1,4 +1,4 @@
-"""A model in memory whose texts CTranslate2 searches for: its weights as they stand, by way of temporary files."""
+"""Searching with CTranslate2 for a model in memory: its current weights are exported through temporary files."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ WITHOUT_IT = (
 def fast_translator(
     bundle: Bundle, languages: Languages | None, *, beam: int, max_length_ratio: float, check: bool = True
 ) -> FastTranslator:
-    """What translates as the model does now, whatever becomes of its weights; on the GPU where there is one.
+    """A translator with a copy of the model's current weights, on the GPU if there is one.
 
-    check: whether both engines are compared first, as an export does. Raises UserError where CTranslate2 is not
-    installed, has no such models or says something else.
+    check: whether both engines are compared first, as in an export. Raises UserError if CTranslate2 is not installed,
+    does not support the model or computes something else.
     """
     exported, running = _loaded(bundle, languages, check)
     limits: dict[str, Any] = {"beam": beam, "max_length_ratio": max_length_ratio}
@@ -40,7 +40,7 @@ def fast_translator(
 def fast_continuer(
     bundle: Bundle, languages: Languages | None, *, beam: int, max_length_ratio: float, max_tokens: int | None = None
 ) -> FastContinuer:
-    """The same for a decoder alone."""
+    """The same for a decoder-only model."""
     exported, running = _loaded(bundle, languages, check=True)
     limits: dict[str, Any] = {"beam": beam, "max_length_ratio": max_length_ratio, "max_tokens": max_tokens}
     search = ExportedContinuer(exported, languages, running=running, **limits)
@@ -49,7 +49,7 @@ def fast_continuer(
 
 
 def _loaded(bundle: Bundle, languages: Languages | None, check: bool) -> tuple[ExportedModel, Any]:
-    """The exported model, whose files are gone, and what CTranslate2 holds of it; the other is left to evaluate."""
+    """The exported model, whose files are deleted, and CTranslate2's engine; leaves the model in evaluation mode."""
     require_ctranslate2()
     bundle.model.eval()  # type: ignore[no-untyped-call]
     try:

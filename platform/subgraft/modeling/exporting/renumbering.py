@@ -20,9 +20,9 @@ _LISTS = ("bad_words_ids", "suppress_tokens", "begin_suppress_tokens")
 
 
 def renumbered(bundle: Bundle) -> Bundle:
-    """The bundle in the order of its family's `published_numbering`; the same object where it is in that order.
+    """The bundle with the token order of its family's `published_numbering`; the same object if it has that order.
 
-    Rows that no token has are left out. The given model is used up.
+    Rows without a token are dropped. Consumes the model.
     """
     model = bundle.model
     orders = family_of(model).published_numbering(bundle.encoder, bundle.decoder)
@@ -57,7 +57,7 @@ def _in_order(tokenizer: Tokenizer, order: Sequence[int]) -> Tokenizer:
 
 
 def _translate(settings: Any, order: Sequence[int]) -> None:
-    """Put new ids of the decoder's tokens into a configuration; tables have brought those of padding already."""
+    """Replace the decoder's token ids in a configuration; padding ids were replaced with the embeddings."""
     new = {old: at for at, old in enumerate(order)}
     for name, value in list(vars(settings).items()):
         named = name.endswith("_token_id") and name not in ("pad_token_id", "encoder_pad_token_id")

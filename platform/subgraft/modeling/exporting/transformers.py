@@ -1,10 +1,10 @@
 # mypy: allow-untyped-calls
-"""A model for transformers by itself: AutoTokenizer and AutoModelFor… load it and write what this package writes.
+"""Export for transformers: AutoTokenizer and AutoModelFor… load the model without Subgraft, with the same outputs.
 
-Special tokens are put around texts by the tokenizer, and the start of decoding is in generation_config.json, both for
-the languages that the export is for. A Marian of two SentencePiece vocabularies has its native files. Other models of
-two vocabularies have a tokenizer class of their own, and a split mBART a model class: AutoTokenizer and
-AutoModelForSeq2SeqLM load them where remote code is allowed, and say so where it is not.
+The tokenizer adds the special tokens, and generation_config.json has the start of decoding, both for the languages of
+the export. A Marian with two SentencePiece vocabularies gets its native files. Other models with two vocabularies get a
+tokenizer class, and a split mBART a model class, which AutoTokenizer and AutoModelForSeq2SeqLM load with
+trust_remote_code only.
 """
 
 from __future__ import annotations
@@ -33,9 +33,13 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 
 class Loading(NamedTuple):
-    """What loads an export: the auto class of the model, and whether remote code has to be allowed for either part.
+    """How transformers loads an export.
 
-    prompt: what users write in front of every text, where the tokenizer does not put it there.
+    Attributes:
+        model_class: The auto class of the model.
+        model_code: Whether the model requires trust_remote_code.
+        tokenizer_code: Whether the tokenizer requires trust_remote_code.
+        prompt: The text that users write before every source, if the tokenizer does not add it.
     """
 
     model_class: str
@@ -47,9 +51,9 @@ class Loading(NamedTuple):
 def export_transformers(model: Path | str, out: Path, languages: Languages | None = None) -> Loading:
     """Write weights, generation settings and tokenizer to an empty directory.
 
-    languages: of models with language codes; by default those that the model's files name. Raises UserError where
-    neither says, for a special token that the vocabulary lacks, for vocabularies that transformers has no files for or
-    would misread, and for a language model with a source.
+    languages: for models with language codes; by default those in the model's files. Raises UserError if languages are
+    required and unknown, the vocabulary lacks a special token, transformers has no layout for the vocabularies, or the
+    model is a language model with a source.
     """
     directory = require_model(model)
     bundle = Bundle.load(directory)
@@ -74,7 +78,7 @@ def _auto_class(bundle: Bundle) -> str:
 
 
 def _set_generation(bundle: Bundle, form: SequenceFormat) -> None:
-    """What `generate` of transformers asks its settings for, and this package is told anew with every call."""
+    """Set the generation settings that `generate` reads and that Subgraft passes as arguments."""
     model: PreTrainedModel = bundle.model
     settings: Any = model.generation_config if model.can_generate() else None
     if settings is None:
@@ -115,7 +119,7 @@ def _require_read_alike(bundle: Bundle, form: SequenceFormat, out: Path) -> None
 
 
 class _Written(NamedTuple):
-    """Of tokenizers: whether reading them takes a class that transformers does not have, and `Loading.prompt`."""
+    """Written tokenizers: whether they need a class that transformers lacks, and `Loading.prompt`."""
 
     code: bool
     prompt: str = ""
@@ -145,7 +149,7 @@ def _save_tokenizers(bundle: Bundle, form: SequenceFormat, out: Path, languages:
 
 
 def _around(tokenizer: Tokenizer, beginning: Sequence[int], ending: Sequence[int]) -> tokenizers.Tokenizer:
-    """The tokenizer that puts these tokens around each text."""
+    """The tokenizer with a post-processor that adds these tokens around each text."""
     made: tokenizers.Tokenizer = tokenizers.Tokenizer.from_str(tokenizer.backend.to_str())
     pieces = {tokenizer.pieces[token]: token for token in (*beginning, *ending)}
     template = [*(tokenizer.pieces[t] for t in beginning), "$A", *(tokenizer.pieces[t] for t in ending)]
@@ -154,7 +158,7 @@ def _around(tokenizer: Tokenizer, beginning: Sequence[int], ending: Sequence[int
 
 
 def _write(backend: tokenizers.Tokenizer, tokenizer: Tokenizer, out: Path, settings: Mapping[str, Any]) -> None:
-    """tokenizer.json and tokenizer_config.json, whose class reads tokenizer.json and changes nothing of it."""
+    """Write tokenizer.json, and tokenizer_config.json with a class that uses tokenizer.json unchanged."""
     roles = {f"{role}_token": tokenizer.pieces[token] for role, token in tokenizer.special.items()}
     plain = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
     plain |= {name: value for name, value in tokenizer.config.items() if name == CHAT_TEMPLATE}

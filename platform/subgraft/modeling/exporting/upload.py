@@ -13,7 +13,7 @@ REFUSED = (401, 403)
 
 
 def require_token() -> str:
-    """The token of HF_TOKEN, or of `hf auth login`. Raises UserError where there is neither."""
+    """The token from HF_TOKEN or `hf auth login`. Raises UserError if there is neither."""
     from huggingface_hub import get_token
 
     token = get_token()
@@ -24,7 +24,7 @@ def require_token() -> str:
 
 
 def require_name(name: str) -> None:
-    """Raises UserError unless it can be that of a repository: OWNER/NAME."""
+    """Raises UserError unless the name is a valid repository name, OWNER/NAME."""
     from huggingface_hub.errors import HFValidationError
     from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]
 
@@ -37,10 +37,11 @@ def require_name(name: str) -> None:
 
 
 def upload(folder: Path, name: str, token: str, *, private: bool) -> str:
-    """Send what lies in the folder as a commit; the address of that commit.
+    """Upload a folder as one commit and return the commit's address; creates the repository if necessary.
 
-    Raises UserError where the hub refuses the token or the card, and where the repository is there and public though it
-    was to be private, OperationalError where the hub cannot be reached or fails.
+    Raises:
+        UserError: The hub rejects the token or the card, or `private` is set and the repository exists and is public.
+        OperationalError: The hub cannot be reached or fails.
     """
     from httpx2 import HTTPError
     from huggingface_hub import HfApi

@@ -1,4 +1,4 @@
-"""Model families: one module for each, and one table. Importing this needs neither torch nor transformers."""
+"""Model families: a module for each, and the registry. Importing this needs neither torch nor transformers."""
 
 from subgraft.modeling.families.family import Family
 from subgraft.modeling.families.model_parts import (

@@ -1,5 +1,5 @@
 # mypy: allow-untyped-calls
-"""How an encoder-decoder is made of a BERT (Rothe et al., TACL 2020, sections 2 and 3)."""
+"""Assembling an encoder-decoder from a BERT (Rothe et al., TACL 2020, sections 2 and 3)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def assembled(bert: Config) -> dict[str, Any]:
 
 
 class Stacks(NamedTuple):
-    """Classes of transformers: of a configuration, of a stack that is an encoder, and of one that predicts tokens."""
+    """The transformers classes of a configuration, of an encoder, and of a decoder that predicts tokens."""
 
     config: Any
     encoder: Any
@@ -37,9 +37,9 @@ class Stacks(NamedTuple):
 
 
 def assemble(bert: PreTrainedModel, stacks: Stacks, tokenizer: Tokenizer, seed: int) -> PreTrainedModel:
-    """The encoder-decoder made from a BERT, in evaluation mode; its new weights are a function of the seed alone.
+    """The encoder-decoder assembled from a BERT, in evaluation mode; its new weights depend on the seed only.
 
-    tokenizer: the BERT's, of both sides. Raises UserError where it has no beginning, end or padding.
+    tokenizer: the BERT's, for both sides. Raises UserError if it lacks a beginning, end or padding token.
     """
     import torch
     from transformers import EncoderDecoderConfig, EncoderDecoderModel
@@ -68,7 +68,7 @@ def assemble(bert: PreTrainedModel, stacks: Stacks, tokenizer: Tokenizer, seed: 
 
 
 def _token_ids(tokenizer: Tokenizer) -> dict[str, int]:
-    """Generation settings: it begins as a BERT's sentences do."""
+    """Token ids of generation: decoding starts with [CLS], as a BERT's sentences do."""
     missing = [role for role in ("pad", "bos", "eos") if role not in tokenizer.special]
     if missing:
         raise UserError(f"the vocabulary of this BERT has no special token for: {', '.join(missing)}")

@@ -1,5 +1,5 @@
 # mypy: allow-untyped-calls
-"""BART (Lewis et al., ACL 2020): one vocabulary of one language, cut into bytes as GPT-2's is."""
+"""BART (Lewis et al., ACL 2020): one byte-level vocabulary, as GPT-2's, of one language."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 
 class Bart(OneTable):
-    """One table for encoder, decoder and output projection."""
+    """Encoder, decoder and output projection share one embedding matrix."""
 
     model_type = "bart"
     objectives = frozenset({"translation"})
     called = "a BART"
 
     def body_parameters(self, config: Config) -> Parameters:
-        """Each stack has learned positions, and layer normalisation after its embeddings."""
+        """Each stack has learned positions and a layer norm after its embeddings."""
         width = self.width(config)
         positions = (config["max_position_embeddings"] + POSITION_OFFSET) * width
         total = self.layer_parameters(config) + 2 * (positions + parameter_counts.norm(width))
@@ -34,7 +34,7 @@ class Bart(OneTable):
     def sequence_format(
         self, config: Config, source: Tokenizer, target: Tokenizer, languages: Languages | None
     ) -> SequenceFormat:
-        """A beginning, a sentence and its end; the decoder starts with an end, and predicts the beginning."""
+        """<s> text </s>; the decoder starts with </s> and predicts <s>."""
         begins = needed(source, "bos", "a BART"), needed(target, "bos", "a BART")
         ends = needed(source, "eos", "a BART"), needed(target, "eos", "a BART")
         start = needed(target, start_role(config, "eos"), "a BART")

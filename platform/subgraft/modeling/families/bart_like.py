@@ -1,5 +1,5 @@
 # mypy: allow-untyped-calls
-"""What Marian, mBART and their like have in common: encoder-decoders that are laid out as BART is."""
+"""The common base of Marian, mBART and others: encoder-decoders with BART's configuration and module names."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class BartLike(Family):
     table_of_its_own: ClassVar[bool] = True
 
     def without_second_side(self, config: Mapping[str, Any]) -> dict[str, Any]:
-        """What config.json says of a model whose sides have one table, without what separate ones would need."""
+        """config.json of a model with shared embeddings, without the entries for separate ones."""
         return {name: value for name, value in config.items() if name not in _OF_SEPARATE_SIDES}
 
     def layers(self, config: Config, side: SideName) -> int:
@@ -67,7 +67,7 @@ class BartLike(Family):
 
     @abstractmethod
     def has_shared_table(self, config: Config) -> bool:
-        """Whether the model has a table that stands for both sides'; where it is not tied, nothing reads it."""
+        """Whether the model has a shared embedding matrix; an untied model has one that is unused."""
 
     def table_sizes(self, config: Config) -> list[TableSize]:
         width = self.embedding_width(config)
@@ -101,19 +101,19 @@ class BartLike(Family):
         return bias
 
     def post_init(self, model: PreTrainedModel) -> None:
-        """Give the encoder its own padding row, where `encoder_pad_token_id` says that it differs from the decoder's.
+        """Set the encoder's padding row to `encoder_pad_token_id`, if the configuration has one.
 
-        transformers has one `pad_token_id`, and constructs both tables with it.
+        transformers knows one `pad_token_id` and constructs both embeddings with it.
         """
         padding = getattr(model.config, "encoder_pad_token_id", None)
         if padding is not None:
             self.input_table(model, "encoder").padding_idx = padding
 
     def replace_tables(self, model: PreTrainedModel, tables: Mapping[SideName, Tables]) -> PreTrainedModel:
-        """Encoder and decoder go on sharing one table only where they did and both are given the same tensor.
+        """Encoder and decoder keep sharing embeddings only if they did before and both get the same tensor.
 
-        Raises UserError where the padding id of the decoder would lie outside the encoder's vocabulary, which
-        transformers cannot construct.
+        Raises UserError if the decoder's padding id lies outside the encoder's vocabulary, which transformers cannot
+        construct.
         """
         from subgraft.modeling.families.table_replacement import as_they_are, rebuilt
 
@@ -184,7 +184,7 @@ def _with_sizes(config: PreTrainedConfig, encoder: Tables, decoder: Tables) -> d
 
 
 def shape(settings: TwoStackSettings) -> dict[str, Any]:
-    """The sizes of a new model; encoder and decoder have the same width, heads and dropout."""
+    """The sizes of a new model; encoder and decoder have the same width and heads."""
     return {
         "d_model": settings.d_model,
         "encoder_layers": settings.encoder_layers,
@@ -198,9 +198,9 @@ def shape(settings: TwoStackSettings) -> dict[str, Any]:
 
 
 def new_config(settings: TwoStackSettings, decoder: Tokenizer) -> dict[str, Any]:
-    """What the configurations of both say alike. Token ids are the decoder's, because generation reads them.
+    """The common entries of new configurations. Token ids are the decoder's, because generation reads them.
 
-    No end is forced: a translation that ran into its length limit should not look as if it had ended.
+    No end token is forced, so that a translation that reached its length limit does not look complete.
     """
     return {
         **shape(settings),

@@ -1,6 +1,6 @@
 # mypy: allow-untyped-calls
-"""BERT (Devlin et al., 2019) with its masked language modelling head, and ELECTRA's generator, a BERT of narrow rows:
-one stack, one table, no text of its own."""
+"""BERT (Devlin et al., 2019) with its masked language modelling head, and ELECTRA's generator, a BERT with narrower
+embeddings. Both are encoders with one embedding matrix that do not generate text."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Bert(Family):
-    """Its one table is that of both sides of the encoder-decoder made from it."""
+    """Its embeddings serve both sides of the encoder-decoder that is assembled from it."""
 
     model_type = "bert"
     objectives = frozenset({"masked"})
@@ -63,7 +63,7 @@ class Bert(Family):
         return [table, *self.head_tables(config)]
 
     def head_tables(self, config: Config) -> list[TableSize]:
-        """The head's bias, and, where it is not the input table, its projection, with a bias that nothing reads."""
+        """The head's bias; if untied also its projection, with a second bias that is unused."""
         size, decoder = config["vocab_size"], frozenset[Any]({"decoder"})
         if config.get("tie_word_embeddings", True):
             return [TableSize(decoder, size)]
@@ -82,7 +82,7 @@ class Bert(Family):
     def sequence_format(
         self, config: Config, source: Tokenizer, target: Tokenizer, languages: Languages | None
     ) -> SequenceFormat:
-        """[CLS] … [SEP], as it was pretrained; what is made from it starts decoding with [CLS]."""
+        """[CLS] … [SEP], as in pretraining; an encoder-decoder assembled from it starts decoding with [CLS]."""
         begin, end = needed(source, "bos", "a BERT"), needed(source, "eos", "a BERT")
         return SequenceFormat((end,), (needed(target, "eos", "a BERT"),), needed(target, "bos", "a BERT"), (begin,))
 
@@ -100,7 +100,7 @@ class Bert(Family):
         }
 
     def build(self, settings: BertSettings, encoder: Tokenizer, decoder: Tokenizer, seed: int) -> PreTrainedModel:
-        """Its projection is its input table. Segments are not used here, though their table is there."""
+        """The output projection is tied. Segment embeddings exist but are not used."""
         from transformers import BertConfig
 
         from subgraft.modeling.families.initialization import initialised
@@ -128,7 +128,7 @@ class Bert(Family):
         return assemble(model, self.stacks(), tokenizer, seed)
 
     def stacks(self) -> Stacks:
-        """The classes that an encoder-decoder is made of."""
+        """The classes that an encoder-decoder is assembled from."""
         from transformers import BertConfig, BertLMHeadModel, BertModel
 
         return Stacks(BertConfig, BertModel, BertLMHeadModel)
@@ -143,11 +143,11 @@ class Bert(Family):
         return table
 
     def head(self, model: PreTrainedModel) -> Any:
-        """What stands between top states and predictions, whose projection is its `decoder`."""
+        """The prediction head; its `decoder` is the output projection."""
         return model.cls.predictions  # type: ignore[union-attr]
 
     def head_transform(self, head: Any) -> Callable[[Tensor], Tensor]:
-        """What top states go through in the head before the projection."""
+        """The head's transform of top states before the projection."""
         transform: nn.Module = head.transform
         return transform
 
@@ -155,14 +155,14 @@ class Bert(Family):
         return self.head_transform(self.head(model))
 
     def name_bias(self, model: PreTrainedModel, tied: bool) -> None:
-        """Have all names of the bias in a head name the new one."""
+        """Let all attributes that refer to the head's bias refer to the new one."""
         name_bias_twice(self.head(model), tied)
 
     def check_padding(self, padding_id: int | None, new: int | None) -> None:
-        """Raises UserError where padding cannot get another id."""
+        """Raises UserError if the model does not support another padding id."""
 
     def replace_tables(self, model: PreTrainedModel, tables: Mapping[SideName, Tables]) -> PreTrainedModel:
-        """Raises UserError where its one table would have to be two."""
+        """Raises UserError for separate embeddings of the two sides."""
         from subgraft.modeling.families.table_replacement import exchange
 
         if len(tables) != 2 or tables["encoder"].input is not tables["decoder"].input:
@@ -180,8 +180,8 @@ class Bert(Family):
 class Electra(Bert):
     """ELECTRA's generator (Clark et al., ICLR 2020): embeddings may be narrower than hidden states.
 
-    It is what a BERT's settings build where they say `embedding_width`. One layer leads from rows to states, and
-    another, the head's, from states to what the table predicts by.
+    BERT settings with `embedding_width` build one. A linear layer maps embeddings to the model's width, and another,
+    in the head, maps top states back to the width of the embeddings.
     """
 
     model_type = "electra"
@@ -199,7 +199,7 @@ class Electra(Bert):
         return row_width(config)
 
     def head_tables(self, config: Config) -> list[TableSize]:
-        """Its bias has one name."""
+        """The head's bias, which has one name here; if untied also the projection."""
         rows, decoder = int(config["vocab_size"]), frozenset[Any]({"decoder"})
         own = [] if config.get("tie_word_embeddings", True) else [TableSize(decoder, rows * row_width(config))]
         return [TableSize(decoder, rows), *own]
@@ -246,11 +246,11 @@ class Electra(Bert):
         return transform
 
     def name_bias(self, model: PreTrainedModel, tied: bool) -> None:
-        """It has one name alone."""
+        """Nothing to do: the bias has one name."""
 
 
 def name_bias_twice(head: Any, tied: bool) -> None:
-    """The head's second name of its bias, or, of an untied model, one that nothing reads but that is saved."""
+    """Set the head's second name of its bias; in an untied model it is a separate tensor, unused but saved."""
     from torch import nn
 
     bias = head.decoder.bias
@@ -258,7 +258,7 @@ def name_bias_twice(head: Any, tied: bool) -> None:
 
 
 def stack_projections(config: Config, attentions: int = 1) -> list[Projection]:
-    """Of one stack; its attention's output ends in the name of its feed-forward layers' as well."""
+    """The linear maps of one stack. (The name of the attention's output also ends in `output.dense`.)"""
     attention = ("query", "key", "value", "attention.output.dense")
     inner = ("intermediate.dense", "output.dense")
     sizes = config["hidden_size"], config["intermediate_size"], config["num_hidden_layers"]
@@ -266,7 +266,10 @@ def stack_projections(config: Config, attentions: int = 1) -> list[Projection]:
 
 
 def stack_size(config: Config, layer: Any) -> int:
-    """Embeddings of positions and segments, and the layers. layer: `counting.encoder_layer` or `decoder_layer`."""
+    """Parameters of position and segment embeddings and of the layers.
+
+    layer: `parameter_counts.encoder_layer` or `decoder_layer`.
+    """
     width, segments = config["hidden_size"], config.get("type_vocab_size", 2)
     narrow = row_width(config)
     beside = (config["max_position_embeddings"] + segments) * narrow + parameter_counts.norm(narrow)
@@ -275,10 +278,10 @@ def stack_size(config: Config, layer: Any) -> int:
 
 
 def head_size(config: Config) -> int:
-    """The head's transform."""
+    """Parameters of the head's transform."""
     return parameter_counts.linear(config["hidden_size"], row_width(config)) + parameter_counts.norm(row_width(config))
 
 
 def row_width(config: Config) -> int:
-    """Of the table, which an ELECTRA says."""
+    """The width of the embeddings: an ELECTRA's `embedding_size`, otherwise that of hidden states."""
     return int(config.get("embedding_size", config["hidden_size"]))

@@ -1,8 +1,7 @@
 # mypy: allow-untyped-calls
-"""An encoder-decoder whose two sides begin as one BERT: BERT2BERT of Rothe et al. (TACL 2020, sections 2 and 3).
+"""BERT2BERT (Rothe et al., TACL 2020, sections 2 and 3): an encoder-decoder whose sides are initialised from one BERT.
 
-The decoder is the BERT with a causal mask, its masked language modelling head, and attention to the encoder, which is
-the one thing that is new.
+The decoder is the BERT with a causal mask, its masked language modelling head, and new cross-attention.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ STACKS: Mapping[str, Bert] = {stack.model_type: stack for stack in (Bert(), XLMR
 
 
 class Bert2Bert(Family):
-    """Each side has a configuration and tables of its own."""
+    """Each side has a separate configuration and separate embeddings."""
 
     model_type = BERT2BERT
     objectives = frozenset({"translation"})
@@ -99,9 +98,9 @@ class Bert2Bert(Family):
         return EncoderDecoderModel
 
     def post_init(self, model: PreTrainedModel) -> None:
-        """Take the encoder's pooler away, which transformers constructs whether a file has its weights or not.
+        """Remove the encoder's pooler, which transformers always constructs, and the paths that the parts came from.
 
-        Nor is it part of the model where a part of it lay before, which transformers would write into config.json.
+        transformers would write these paths into config.json.
         """
         encoder: Any = model.get_encoder()
         encoder.pooler = None

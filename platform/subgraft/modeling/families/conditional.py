@@ -1,5 +1,5 @@
 # mypy: allow-untyped-calls
-"""A language model of one stack with a source, which need not be text (Ziegler et al., 2019): `conditioning`."""
+"""A decoder-only language model with a source, which need not be text (Ziegler et al., 2019): see `conditioning`."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ STACKS: Mapping[str, DecoderAlone] = {stack.model_type: stack for stack in (GPT2
 
 
 class Conditional(DecoderAlone):
-    """Its one side is the language model's. A configuration holds the language model's, and `conditioning`.
+    """Its side is the language model's. config.json holds the language model's configuration and `conditioning`.
 
-    Beside it stand an encoder of the source and what is new of the variant, which no vocabulary has to do with.
+    The source encoder and the variant's new parameters do not depend on the vocabulary.
     """
 
     model_type = "conditional"
@@ -81,7 +81,7 @@ class Conditional(DecoderAlone):
         return Parameters(body.total + new, trained if _frozen(config) else body.trained + trained)
 
     def parameters(self, config: Config, frozen: Iterable[SideName] = ()) -> Parameters:
-        """Where the language model is frozen, its tables are too."""
+        """The embeddings of a frozen language model are frozen too."""
         return super().parameters(config, self.sides if _frozen(config) else frozen)
 
     def in_words(self, config: Config) -> str:
@@ -123,7 +123,7 @@ class Conditional(DecoderAlone):
         return conditional.language_model if conditional.variant.pretrained else None
 
     def _new(self, config: Config) -> int:
-        """What the variant, the encoder of its source and what copies from it add to the language model."""
+        """Parameters that the variant, the source encoder and the copy head add to the language model."""
         settings, width = _settings(config), self.width(config)
         return self._of_variant(config, settings) + _of_source(settings, width) + _of_copying(settings, width)
 
@@ -145,7 +145,7 @@ class Conditional(DecoderAlone):
 
 
 def with_source(config: Config, settings: ConditioningSettings) -> dict[str, Any]:
-    """The configuration of a language model with a source, in all that its parameters depend on."""
+    """config.json of a language model with a source: all values that determine its parameters."""
     return {
         "model_type": Conditional.model_type,
         "language_model": dict(config),
@@ -164,7 +164,7 @@ def _stack(config: Config) -> DecoderAlone:
 
 
 def _settings(config: Config) -> ConditioningSettings:
-    """Raises UserError where config.json says something else of the source."""
+    """The settings in config.json. Raises UserError if they are invalid."""
     from pydantic import ValidationError
 
     from subgraft.config.conditioning import ConditioningSettings
@@ -189,7 +189,7 @@ def _frozen(config: Config) -> bool:
 
 
 def _source_decoder(width: int, memory: int, layers: int) -> int:
-    """`conditioning.source_decoder`: its keys and values of the source are made of states of the memory's width."""
+    """Parameters of `conditioning.source_decoder`, which projects keys and values from states of width `memory`."""
     layer = parameter_counts.decoder_layer(width, 4 * width) - 2 * parameter_counts.linear(width, width)
     return layers * (layer + parameter_counts.linear(memory, 2 * width)) + parameter_counts.norm(width)
 

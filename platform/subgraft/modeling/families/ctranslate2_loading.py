@@ -1,5 +1,5 @@
 # mypy: allow-untyped-calls
-"""Models as CTranslate2 describes them: its own loaders, asked for one by the name of its class."""
+"""CTranslate2's specification of a model, from one of CTranslate2's own loaders."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 def specification(loader: str, model: PreTrainedModel, **config: Any) -> Any:
-    """The model's description with its weights, made by a class of ctranslate2.converters.transformers.
+    """The specification with weights, from a loader class of ctranslate2.converters.transformers. Consumes the model.
 
-    config: what the loader reads from the model's configuration beyond what is there. The model is used up.
-    Raises UserError for what CTranslate2 cannot do (an activation, a scaling of positions).
+    config: values that the loader expects in the model's configuration. Raises UserError for features that CTranslate2
+    does not support, such as an activation function.
     """
     from ctranslate2.converters import transformers as loaders
 

@@ -1,5 +1,5 @@
 # mypy: allow-untyped-calls
-"""What language models of one stack have in common: a decoder alone, that continues a text (GPT-2, Llama)."""
+"""The common base of decoder-only language models (GPT-2, Llama), which continue a text."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class DecoderAlone(Family):
 
 
 def token_ids(tokenizer: Tokenizer) -> dict[str, Any]:
-    """Settings of generation."""
+    """The token ids of a new model's generation settings."""
     end = tokenizer.special["eos"]
     begin, padding = tokenizer.special.get("bos", end), tokenizer.special.get("pad")
     return {"bos_token_id": begin, "eos_token_id": end, "pad_token_id": padding}

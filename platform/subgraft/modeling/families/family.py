@@ -1,9 +1,9 @@
 # mypy: allow-untyped-calls
-"""What a model family is: all that tells one kind of model from another, in one object.
+"""The interface of a model family: everything that distinguishes one kind of model from another, in one object.
 
-Everything else asks the family of a model, or of a config.json, and compares no model type and no class. What a plan
-asks (sizes, limits, parameters) is answered from config.json alone: torch and transformers are imported inside the
-methods that build, load or run a model, never by importing this module.
+All other code asks the family of a model or of a config.json, and never compares model types or classes. Sizes, limits
+and parameter counts are computed from config.json alone: torch and transformers are imported inside the methods that
+build, load or run a model, never at import of this module.
 """
 
 from __future__ import annotations
@@ -42,18 +42,20 @@ ITS_VOCABULARY = (
 
 
 class Family(ABC):
-    """One kind of model. There is one object of each, in `FAMILIES`; it has no state.
+    """One kind of model. `FAMILIES` holds one stateless object of each.
 
-    model_type: as config.json names it; a configuration's `model.family` is the same word.
-    sides: those that have a table. A BERT's one table is both sides' of the encoder-decoder made from it.
-    objectives: what a checkpoint of it may have been pretrained with.
-    generates: whether it writes text as it is; else `assemble` makes a model that does.
-    one_table: whether encoder and decoder cannot have vocabularies of their own.
-    attends_to_source: whether the layers of a decoder alone have a place for attention to a source.
-    has_source: whether its models read a source that is no text of theirs.
-    lends_encoder: whether its encoder, where it has one, can stand in another model: it is one of transformers' own.
-    transposed: whether the weights of its projections are [inputs, outputs], where others' are [outputs, inputs].
-    absent_weights: beginnings of the names of weights that a checkpoint need not have, since nothing reads them.
+    Attributes:
+        model_type: The name in config.json; also the value of `model.family` in a configuration.
+        sides: The sides that have embeddings. A BERT's single matrix serves both sides of the encoder-decoder that is
+            assembled from it.
+        objectives: Pretraining objectives that a checkpoint of this family may have.
+        generates: Whether the model generates text; if not, `assemble` makes a model that does.
+        one_table: Whether encoder and decoder must share one vocabulary.
+        attends_to_source: Whether the layers of a decoder-only model support cross-attention to a source.
+        has_source: Whether its models read a source next to the text that they write (`conditioning`).
+        lends_encoder: Whether another model can use its encoder: it is one of transformers' own classes.
+        transposed: Whether projection weights are [inputs, outputs] instead of [outputs, inputs].
+        absent_weights: Name prefixes of unused weights, which a checkpoint may lack.
     """
 
     model_type: ClassVar[str]
@@ -70,27 +72,27 @@ class Family(ABC):
     # What config.json tells, without torch.
 
     def check(self, config: Config) -> None:  # noqa: B027
-        """Raises UserError for models of this model type that are not known all the same."""
+        """Raises UserError for unsupported models of this model type."""
 
     def position_limit(self, config: Config) -> int | None:
-        """The longest sequence that the model takes, in tokens; None where nothing limits it."""
+        """The longest sequence that the model accepts, in tokens; None for no limit."""
         limit = config.get("max_position_embeddings")
         return None if limit is None else int(limit)
 
     def computed_numbers(self, config: Config) -> int:
-        """How many numbers a loaded model holds that are neither parameters nor in its weights."""
+        """How many numbers a loaded model computes and holds that are neither parameters nor stored weights."""
         return 0
 
     @abstractmethod
     def layers(self, config: Config, side: SideName) -> int:
-        """How many layers the side has; 0 for a side that has none of its own."""
+        """The number of layers of a side; 0 for a side without its own layers."""
 
     @abstractmethod
     def width(self, config: Config) -> int:
-        """d, the length of a hidden state, and of an embedding unless `embedding_width` says else."""
+        """d, the width of hidden states, and of embeddings unless `embedding_width` is overridden."""
 
     def embedding_width(self, config: Config) -> int:
-        """The length of a row of the tables, where it is not that of a hidden state."""
+        """The width of the embeddings."""
         return self.width(config)
 
     @abstractmethod
@@ -98,20 +100,20 @@ class Family(ABC):
         """The width of the widest feed-forward layer."""
 
     def weight_scale(self, config: Config) -> float:
-        """The standard deviation that the rows of the tables were drawn with. config: of the side."""
+        """The standard deviation of the initial embeddings. config: the side's configuration."""
         told = config.get("init_std") or config.get("initializer_range")
         return float(told or self.width(config) ** -0.5)
 
     def vocabulary_sizes(self, config: Config) -> dict[SideName, int]:
-        """How many rows each side's input table has."""
+        """The number of rows of each side's input embeddings."""
         return dict.fromkeys(self.sides, int(config["vocab_size"]))
 
     @abstractmethod
     def with_vocabularies(self, config: Config, sizes: Mapping[SideName, int]) -> dict[str, Any]:
-        """The configuration after a transfer, with other vocabularies on the given sides."""
+        """The configuration after a transfer that gives some sides vocabularies of other sizes."""
 
     def parameters(self, config: Config, frozen: Iterable[SideName] = ()) -> Parameters:
-        """By formula; tensors that are tied count once. frozen: sides whose tables are not trained."""
+        """Parameter counts by formula; tied tensors count once. frozen: sides whose embeddings are not trained."""
         body, still = self.body_parameters(config), frozenset(frozen)
         tables = self.table_sizes(config)
         trained = sum(table.numbers for table in tables if not table.sides & still)
@@ -119,15 +121,15 @@ class Family(ABC):
 
     @abstractmethod
     def body_parameters(self, config: Config) -> Parameters:
-        """Of all that is no table."""
+        """Parameters outside the embeddings and the output projection."""
 
     @abstractmethod
     def table_sizes(self, config: Config) -> list[TableSize]:
-        """Input tables, output projections and biases that are trained, each tensor once."""
+        """Input embeddings, output projections and their trained biases, each tensor once."""
 
     @abstractmethod
     def projections(self, config: Config) -> list[Projection]:
-        """The linear maps of attention and feed-forward layers, which adapters may stand beside."""
+        """The linear maps of attention and feed-forward layers, to which adapters can be attached."""
 
     def in_words(self, config: Config) -> str:
         """The model's kind and size, as a report tells them."""
@@ -142,11 +144,12 @@ class Family(ABC):
     def sequence_format(
         self, config: Config, source: Tokenizer, target: Tokenizer, languages: Languages | None
     ) -> SequenceFormat:
-        """The special tokens around a sequence, by the model's configuration and the tokenizers that it is read with.
+        """The special tokens around source and target sequences.
 
-        The tokenizers may be other ones than the model's own, so ids of the configuration are looked up by role.
-        Raises UserError where a tokenizer lacks a token that is needed, and where the model marks languages and
-        `languages` is None.
+        The tokenizers may differ from the model's own, so ids in the configuration are looked up by role.
+
+        Raises:
+            UserError: A tokenizer lacks a required token, or the model has language codes and `languages` is None.
         """
 
     def runs_in_ctranslate2(self, config: Config) -> bool:
@@ -160,50 +163,53 @@ class Family(ABC):
         raise UserError(f"new models of the family {self.model_type} cannot be built")
 
     def build(self, settings: Any, encoder: Tokenizer, decoder: Tokenizer, seed: int) -> PreTrainedModel:
-        """A new model over the tokenizers of its sides (a family of one vocabulary reads the decoder's alone).
+        """A new model for these tokenizers (a family with one vocabulary uses the decoder's only).
 
-        Its weights are a function of the seed; the caller's random state is left as it was.
+        The weights depend on the seed only; the caller's random state is unchanged.
         """
         raise UserError(f"new models of the family {self.model_type} cannot be built")
 
     def assemble(self, model: PreTrainedModel, tokenizer: Tokenizer, seed: int) -> PreTrainedModel:
-        """The model that generates text, made from this one; new weights are a function of the seed."""
+        """A model that generates text, assembled from this one; its new weights depend on the seed only."""
         raise UserError(f"a {self.model_type} model generates text as it is: there is nothing to assemble")
 
     # Models on disk.
 
     @abstractmethod
     def model_class(self) -> type[PreTrainedModel]:
-        """The class of transformers that loads it."""
+        """The transformers class that loads the model."""
 
     def post_init(self, model: PreTrainedModel) -> None:  # noqa: B027
-        """Mend what transformers constructs otherwise than the model means it, after building or loading."""
+        """Correct, after building or loading, what transformers constructs differently from the model's definition."""
 
     def published_tokenizers(self, directory: Path) -> dict[SideName, Tokenizer] | None:
-        """Tokenizers from a layout of files that only this family is published in; None where it is not that."""
+        """Tokenizers from a file layout that is specific to this family; None if the directory does not have it."""
         return None
 
     def published_numbering(self, encoder: Tokenizer, decoder: Tokenizer) -> Mapping[SideName, Sequence[int]]:
-        """The order of each side's tokens, as ids that they have now, that the published layout asks for.
-
-        Sides whose order is not asked for are left out.
-        """
+        """The token order, as current ids, that the published layout requires of each side, if any."""
         return {}
 
     def save_published_tokenizers(
         self, encoder: Tokenizer, decoder: Tokenizer, directory: Path, settings: Mapping[str, Any]
     ) -> bool:
-        """Write tokenizers in a layout of files that only this family is published in; False where there is none.
+        """Write tokenizers in the file layout that is specific to this family; False if it has none.
 
-        They are numbered as `published_numbering` asks.  settings: more of tokenizer_config.json.  Raises UserError,
-        and writes nothing, for tokenizers that transformers could not read in any layout.
+        Args:
+            encoder: The source tokenizer, numbered as `published_numbering` requires.
+            decoder: The target tokenizer, numbered likewise.
+            directory: Receives the files.
+            settings: Additional entries of tokenizer_config.json.
+
+        Raises:
+            UserError: transformers cannot read these tokenizers in any layout; nothing is written.
         """
         return False
 
     def ctranslate2_specification(self, model: PreTrainedModel) -> Any:
-        """CTranslate2's description of the model, weights included; the model is used up.
+        """CTranslate2's specification of the model with its weights. Consumes the model.
 
-        Raises UserError where CTranslate2 has no such models.
+        Raises UserError if CTranslate2 does not support the model.
         """
         raise UserError(
             f"{self.model_type} models cannot be exported to CTranslate2",
@@ -213,25 +219,25 @@ class Family(ABC):
     # Models in memory: the sides and their tables.
 
     def side_config(self, model: PreTrainedModel, name: SideName) -> PreTrainedConfig:
-        """The configuration that holds a side's sizes and padding: the model's own, unless each side has one."""
+        """The configuration with a side's sizes and padding id: the model's, unless each side has its own."""
         config: PreTrainedConfig = model.config
         return config
 
     @abstractmethod
     def input_table(self, model: PreTrainedModel, name: SideName) -> nn.Embedding:
-        """The side's own module."""
+        """The module of a side's input embeddings."""
 
     def output_bias(self, model: PreTrainedModel) -> Tensor | None:
-        """What is added to the logits, [1, V] or [V]."""
+        """The bias that is added to the logits, [1, V] or [V]."""
         bias: Tensor | None = model.get_output_embeddings().bias
         return bias
 
     def transform(self, model: PreTrainedModel) -> Callable[[Tensor], Tensor] | None:
-        """What the decoder's top states go through before the output projection."""
+        """The transform of the decoder's top states before the output projection, if any."""
         return None
 
     def side(self, model: PreTrainedModel, name: SideName) -> Side:
-        """One side of the model. Raises UserError where the family has no such side."""
+        """One side of the model. Raises UserError if the family has no such side."""
         if name not in self.sides:
             raise UserError(f"a {self.model_type} model has no {name}", hint=f"Its sides: {', '.join(self.sides)}.")
         table = self.input_table(model, name)
@@ -243,10 +249,10 @@ class Family(ABC):
 
     @abstractmethod
     def replace_tables(self, model: PreTrainedModel, tables: Mapping[SideName, Tables]) -> PreTrainedModel:
-        """The model with new tables at the given sides; sizes and padding ids in its configuration follow.
+        """The model with new embeddings on some sides; its configuration gets their sizes and padding ids.
 
-        The given model is used up. Tied projections stay tied, untied ones untied. Raises UserError where the family
-        cannot have such tables, before anything is changed.
+        Consumes the model. Tied projections stay tied, untied ones untied. Raises UserError, before any change, if the
+        family does not support such embeddings.
         """
 
     # Models in memory: hidden states. layer: after which one, counted from 1; None for the top of the stack.
@@ -259,7 +265,7 @@ class Family(ABC):
     def decoder_states(
         self, model: nn.Module, memory: Tensor, mask: Tensor, *, layer: int | None = None, **inputs: Any
     ) -> Tensor:
-        """States [B, T, d] of `input_ids` or `inputs_embeds`, beside the encoder's states [B, S, d] and their mask."""
+        """States [B, T, d] of `input_ids` or `inputs_embeds`, given encoder states [B, S, d] and their mask."""
         decoded = model.get_decoder().base_model(  # type: ignore[operator]
             encoder_hidden_states=memory,
             encoder_attention_mask=mask,
@@ -270,32 +276,32 @@ class Family(ABC):
         return states_at(decoded, layer)
 
     def stack_states(self, model: nn.Module, *, layer: int | None = None, **inputs: Any) -> Tensor:
-        """States [B, T, d] of a model of one stack, an encoder or a decoder alone."""
+        """States [B, T, d] of an encoder-only or decoder-only model."""
         stack: Any = model.base_model
         return states_at(stack(**inputs, output_hidden_states=layer is not None), layer)
 
     def source(self, config: Config) -> SourceSettings | None:
-        """What the model reads beside the text that it writes; None where it has no source of its own."""
+        """The settings of the model's source; None for a model without one."""
         return None
 
     def selects(self, config: Config) -> bool:
-        """Whether the model has a content selector, which learns what of a source is copied."""
+        """Whether the model has a content selector, which learns which source tokens are copied."""
         return False
 
     def pretrained_stack(self, model: nn.Module) -> nn.Module | None:
-        """The language model inside a decoder alone, or it itself; None where that is not pretrained."""
+        """The language model inside a conditioned model, or the model itself; None if it is not pretrained."""
         return model
 
     def states_with_source(self, model: nn.Module, source: Tensor, mask: Tensor, **inputs: Any) -> TargetStates:
-        """Of a decoder alone beside a source [B, S, …]; a model that has none does not look at it."""
+        """Target states of a decoder-only model given a source [B, S, …]; a model without a source ignores it."""
         from subgraft.modeling.conditioning.copying import TargetStates
 
         return TargetStates(self.stack_states(model, **inputs))
 
     def input_scale(self, model: nn.Module, side: Side) -> float:
-        """What rows of the side's table are multiplied by before they are given as `inputs_embeds`.
+        """The factor by which embeddings must be multiplied before they are passed as `inputs_embeds`.
 
-        By default what the embedding module itself multiplies by, which `inputs_embeds` pass by.
+        By default the factor that the embedding module applies to ids and that `inputs_embeds` bypass.
         """
         return float(getattr(side.input, "embed_scale", 1.0))
 

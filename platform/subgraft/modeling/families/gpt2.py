@@ -1,4 +1,4 @@
-"""GPT-2 (Radford et al., 2019): a decoder alone, with learned positions, its projection tied to its input table."""
+"""GPT-2 (Radford et al., 2019): a decoder-only model with learned positions and a tied output projection."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class GPT2(DecoderAlone):
-    """Its settings have names of their own: n_embd, n_layer, n_positions, …"""
+    """Its config.json has its own names for sizes: n_embd, n_layer, n_positions, …"""
 
     model_type = "gpt2"
     tied = True
@@ -45,7 +45,7 @@ class GPT2(DecoderAlone):
         return Parameters(total, total)
 
     def projections(self, config: Config) -> list[Projection]:
-        """One map makes queries, keys and values."""
+        """One linear map computes queries, keys and values."""
         width, inner, layers = self.width(config), self.inner_width(config), self.depth(config)
         attention = [Projection("c_attn", width, 3 * width, layers), Projection("attn.c_proj", width, width, layers)]
         return [*attention, Projection("c_fc", width, inner, layers), Projection("mlp.c_proj", inner, width, layers)]

@@ -9,7 +9,7 @@ from transformers import PreTrainedModel
 
 
 def initialised(kind: type[PreTrainedModel], config: Any, seed: int) -> PreTrainedModel:
-    """The model that the configuration describes; the caller's random state is left as it was."""
+    """A new model of this class whose weights depend on the seed only; the caller's random state is unchanged."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = kind(config)

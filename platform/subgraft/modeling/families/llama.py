@@ -1,4 +1,4 @@
-"""Llama (Touvron et al., 2023): a decoder alone with rotary positions, gated layers and grouped queries."""
+"""Llama (Touvron et al., 2023): a decoder-only model with rotary positions, gated layers and grouped queries."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SCALINGS = ("default", "linear", "llama3")
 
 
 class Llama(DecoderAlone):
-    """Positions are computed, not kept: the limit is what the model was trained for."""
+    """Positions are computed, not stored: the limit is the length that the model was trained for."""
 
     model_type = "llama"
     tied = False
@@ -39,7 +39,7 @@ class Llama(DecoderAlone):
         return self._heads(config)[1]
 
     def body_parameters(self, config: Config) -> Parameters:
-        """Each layer: grouped attention, a gated feed-forward part, and two norms that have a gain alone."""
+        """Each layer: grouped attention, a gated feed-forward part, and two norms with a gain only."""
         width, inner = self.width(config), self.inner_width(config)
         queries, keys = self._heads(config)
         bias, inner_bias = config.get("attention_bias", False), config.get("mlp_bias", False)
@@ -61,7 +61,7 @@ class Llama(DecoderAlone):
         return [Projection(name, *size, layers) for name, size in sizes.items()]
 
     def _heads(self, config: Config) -> tuple[int, int]:
-        """The width of all queries, and of all keys, which is that of all values."""
+        """The total width of queries, and of keys, which is also that of values."""
         heads, size = config["num_attention_heads"], self._head_size(config)
         return heads * size, (config.get("num_key_value_heads") or heads) * size
 
@@ -97,14 +97,14 @@ class Llama(DecoderAlone):
         return LlamaForCausalLM
 
     def post_init(self, model: PreTrainedModel) -> None:
-        """The row that a model loaded from config.json would have for padding."""
+        """Set the padding row as in a model that is constructed from config.json."""
         self.input_table(model, "decoder").padding_idx = model.config.pad_token_id
 
     def runs_in_ctranslate2(self, config: Config) -> bool:
         return self._heads(config)[0] == self.width(config) and _scaling(config)["rope_type"] in SCALINGS
 
     def ctranslate2_specification(self, model: PreTrainedModel) -> Any:
-        """Raises UserError for heads of another size than the width shared among them, and for other scalings."""
+        """Raises UserError if the heads do not add up to the model's width, and for unsupported position scalings."""
         from subgraft.modeling.families.ctranslate2_loading import specification
 
         config = model.config.to_dict()
@@ -122,13 +122,13 @@ class Llama(DecoderAlone):
 
 
 def _scaling(config: Config) -> Mapping[str, Any]:
-    """How positions are scaled, by the names of either generation of config.json."""
+    """The scaling of positions, under the names of older and newer config.json files."""
     given = config.get("rope_parameters") or config.get("rope_scaling") or {}
     return {**given, "rope_type": given.get("rope_type") or given.get("type") or "default"}
 
 
 def _scale(attention: Any, scaling: Mapping[str, Any]) -> None:
-    """Tell CTranslate2 what its loader leaves out, which then scales nothing: by how much, and from which length on."""
+    """Set the factor and the original length of a scaling, which CTranslate2's loader omits."""
     import numpy as np
 
     told = {

@@ -1,5 +1,5 @@
 # mypy: allow-untyped-calls
-"""M2M-100 (Fan et al., JMLR 2021) and NLLB (NLLB Team, 2022), which transformers has as one model type."""
+"""M2M-100 (Fan et al., JMLR 2021) and NLLB (NLLB Team, 2022), which share a model type in transformers."""
 
 from __future__ import annotations
 
@@ -32,28 +32,28 @@ if TYPE_CHECKING:
 
 
 class M2M100(OneTable):
-    """One table for encoder, decoder and output projection; sinusoidal positions, which are no parameters."""
+    """Encoder, decoder and output projection share one embedding matrix; positions are sinusoids, not parameters."""
 
     model_type = "m2m_100"
     objectives = frozenset({"translation"})
     called = "an M2M-100"
 
     def body_parameters(self, config: Config) -> Parameters:
-        """Layer normalisation stands before each part of a layer, and at the top of each stack."""
+        """Layers are pre-norm, with one more norm at the top of each stack."""
         width = self.width(config)
         total = self.layer_parameters(config) + 2 * parameter_counts.norm(width)
         return Parameters(total, total)
 
     def computed_numbers(self, config: Config) -> int:
-        """Sinusoids of each stack."""
+        """The sinusoids of both stacks."""
         return 2 * int(config["max_position_embeddings"]) * self.width(config)
 
     def sequence_format(
         self, config: Config, source: Tokenizer, target: Tokenizer, languages: Languages | None
     ) -> SequenceFormat:
-        """The code of its language, a sentence and its end; the decoder starts with an end, and predicts the code.
+        """CODE text </s>; the decoder starts with </s> and predicts the target's language code.
 
-        The first NLLB tokenizers put the source's code behind its end: `legacy_behaviour` in tokenizer_config.json.
+        The first NLLB tokenizers put the source's code after </s>: `legacy_behaviour` in tokenizer_config.json.
         """
         ends = needed(source, "eos", "an M2M-100"), needed(target, "eos", "an M2M-100")
         codes = language_codes(source, target, languages)
@@ -68,7 +68,7 @@ class M2M100(OneTable):
         return {"model_type": self.model_type, **shape(settings), "vocab_size": decoder_size, **ids}
 
     def build(self, settings: M2M100Settings, encoder: Tokenizer, decoder: Tokenizer, seed: int) -> PreTrainedModel:
-        """Layers are not left out at random in training, which published configurations ask for."""
+        """New models have no layerdrop, unlike published configurations."""
         from transformers import M2M100Config
 
         from subgraft.modeling.families.initialization import initialised
@@ -98,7 +98,7 @@ class M2M100(OneTable):
         return None
 
     def replace_tables(self, model: PreTrainedModel, tables: Mapping[SideName, Tables]) -> PreTrainedModel:
-        """Raises UserError where its one table would have to be two, and where padding would have another id."""
+        """Raises UserError for separate embeddings of the two sides, and for another padding id."""
         for table in tables.values():
             same_padding_only(self.model_type, model.config.pad_token_id, table.padding_id)
         return super().replace_tables(model, tables)
@@ -107,7 +107,7 @@ class M2M100(OneTable):
         return True
 
     def ctranslate2_specification(self, model: PreTrainedModel) -> Any:
-        """Positions are counted from the padding id; the loader takes it that this is 1."""
+        """Positions are counted from the padding id, which the loader assumes to be 1: they are corrected here."""
         from subgraft.modeling.families.ctranslate2_loading import specification
 
         specified = specification("M2M100Loader", model)

@@ -1,5 +1,5 @@
 # mypy: allow-untyped-calls
-"""The vocabulary of an M2M-100 as it is published: sentencepiece.bpe.model, vocab.json, and a class that adds codes."""
+"""The published layout of M2M-100 vocabularies: sentencepiece.bpe.model, vocab.json, and codes added by a class."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _ROLES = {
 
 
 def is_published(directory: Path) -> bool:
-    """Whether the directory has the published layout; one with a tokenizer.json, as NLLB's, is read like any other."""
+    """Whether the directory has this layout; one with a tokenizer.json, such as NLLB's, is read like any other."""
     present = all((directory / name).is_file() for name in (MODEL, NUMBERING))
     return present and not (directory / "tokenizer.json").is_file()
 
 
 def load(directory: Path) -> Tokenizer:
-    """The tokenizer, its language codes behind the numbered pieces. Raises UserError where a file is broken."""
+    """The tokenizer, with language codes after the numbered pieces. Raises UserError for an invalid file."""
     from transformers.models.m2m_100.tokenization_m2m_100 import FAIRSEQ_LANGUAGE_CODES
 
     ids = read_numbering(directory / NUMBERING, _ROLES.values())

@@ -45,7 +45,7 @@ class Marian(BartLike):
         return bool(config.get("share_encoder_decoder_embeddings", True))
 
     def body_parameters(self, config: Config) -> Parameters:
-        """Positions are sinusoids, which are kept as weights and not trained."""
+        """Positions are sinusoids that are stored as weights but not trained."""
         width = self.width(config)
         trained = self.layer_parameters(config)
         return Parameters(trained + 2 * config["max_position_embeddings"] * width, trained)
@@ -53,9 +53,9 @@ class Marian(BartLike):
     def sequence_format(
         self, config: Config, source: Tokenizer, target: Tokenizer, languages: Languages | None
     ) -> SequenceFormat:
-        """A sentence and its end; decoding starts with padding, unless the configuration names another role.
+        """text </s>; decoding starts with padding unless the configuration names another role.
 
-        Where the encoder's vocabulary has codes of target languages (>>fra<<), a source begins with one of them.
+        If the source vocabulary has codes of target languages (>>fra<<), a source begins with one of them.
         """
         ends = (needed(source, "eos", "a Marian"),), (needed(target, "eos", "a Marian"),)
         start = needed(target, start_role(config, "pad"), "a Marian")
@@ -69,10 +69,9 @@ class Marian(BartLike):
         return {"model_type": self.model_type, **shape(settings), **sizes, **ids, **separate}
 
     def build(self, settings: MarianSettings, encoder: Tokenizer, decoder: Tokenizer, seed: int) -> PreTrainedModel:
-        """A translation Transformer (Vaswani et al., 2017) in Marian's form.
+        """A translation Transformer (Vaswani et al., 2017) with Marian's architecture and tied output projection.
 
-        The output projection is the decoder's input table. Weights are drawn from N(0, 1/d_model), as the embeddings
-        of a Transformer usually are, so that scaled embeddings have unit variance.
+        Weights are drawn from N(0, 1/d_model), so that scaled embeddings have unit variance.
         """
         from transformers import MarianConfig
 
@@ -93,13 +92,13 @@ class Marian(BartLike):
         return model
 
     def post_init(self, model: PreTrainedModel) -> None:
-        """Positions are computed without a gradient, which transformers forgets to say of a loaded model."""
+        """Freeze the positions, which transformers leaves trainable in a loaded model."""
         super().post_init(model)
         for name in self.sides:
             model.get_submodule(f"model.{name}.embed_positions").requires_grad_(False)
 
     def model_class(self) -> type[PreTrainedModel]:
-        """Of transformers, whose table of sinusoids is made here: number by number it takes minutes for a long one."""
+        """transformers' class with a vectorised table of sinusoids: its own loop takes minutes for a long table."""
         from transformers import MarianMTModel
         from transformers.models.marian import modeling_marian
 
@@ -117,7 +116,7 @@ class Marian(BartLike):
         return marian_layout.orders(encoder, decoder)
 
     def input_scale(self, model: nn.Module, side: Side) -> float:
-        """The decoder scales whatever it is given, the encoder ids alone."""
+        """The decoder scales ids and `inputs_embeds`, the encoder scales ids only."""
         scale: Any = model.get_encoder().embed_scale if side.name == "encoder" else 1.0  # type: ignore[operator]
         return float(scale)
 
@@ -141,7 +140,7 @@ class Marian(BartLike):
 
 
 def _sinusoids(table: nn.Embedding) -> Tensor:
-    """Sines of a position in a row's first half, cosines in its second: the same numbers as transformers', at once."""
+    """Sines in the first half of a row and cosines in the second: transformers' numbers, computed vectorised."""
     import numpy as np
     import torch
 

@@ -1,7 +1,7 @@
-"""The vocabularies of a Marian model as it is published: source.spm, target.spm and vocab.json [, target_vocab.json].
+"""The published layout of Marian vocabularies: source.spm, target.spm and vocab.json [, target_vocab.json].
 
-Two SentencePiece models cut the text of either side; vocab.json gives the pieces of both their ids, in one numbering.
-Where encoder and decoder do not share their table, target_vocab.json numbers the target side on its own.
+Two SentencePiece models segment the text of the two sides; vocab.json numbers the pieces of both. If encoder and
+decoder do not share their embeddings, target_vocab.json numbers the target's pieces.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _WRITTEN = (*_NEEDED, "bos", "mask")
 
 
 def is_published(directory: Path) -> bool:
-    """Whether the directory has the published layout."""
+    """Whether the directory has this layout."""
     return all((directory / name).is_file() for name in ("source.spm", "target.spm", "vocab.json"))
 
 
 def load(directory: Path) -> dict[SideName, Tokenizer]:
-    """One tokenizer per side, with the ids of the published numbering. Raises UserError where a file is broken."""
+    """One tokenizer per side, with the published ids. Raises UserError for an invalid file."""
     separate = directory / "target_vocab.json"
     encoder_ids = directory / "vocab.json"
     decoder_ids = separate if separate.is_file() else encoder_ids
@@ -40,11 +40,11 @@ def load(directory: Path) -> dict[SideName, Tokenizer]:
 
 
 def orders(encoder: Tokenizer, decoder: Tokenizer) -> dict[SideName, list[int]]:
-    """The order of the tokens of both sides that transformers and CTranslate2 can read them in, as ids of now.
+    """A token order, as current ids, in which transformers and CTranslate2 can read both sides.
 
-    MarianTokenizer looks special tokens up in the source's vocabulary alone, so that they need the same ids on both
-    sides. CTranslate2's converter takes the last row of one vocabulary for padding, and knows no second one: where
-    there are two, padding is not last, so that the converter refuses them.
+    MarianTokenizer looks special tokens up in the source's vocabulary only, so they need the same ids on both sides.
+    CTranslate2's converter assumes that the last row is padding, and supports one vocabulary only: with two, padding is
+    not last, so that the converter refuses them.
     """
     if encoder.pieces == decoder.pieces:
         order = _with_padding_last(decoder)
@@ -59,10 +59,10 @@ def orders(encoder: Tokenizer, decoder: Tokenizer) -> dict[SideName, list[int]]:
 
 
 def save(encoder: Tokenizer, decoder: Tokenizer, directory: Path, settings: Mapping[str, Any]) -> bool:
-    """Write the published layout; False, and nothing, for one vocabulary that is not SentencePiece's.
+    """Write the published layout; False, and no files, for a single vocabulary that is not SentencePiece's.
 
-    settings: more of tokenizer_config.json.  Raises UserError for two vocabularies of which one is not: of these
-    transformers has no other layout.
+    settings: additional entries of tokenizer_config.json. Raises UserError for two vocabularies of which one is not
+    SentencePiece's: transformers has no other layout for these.
     """
     sides = {"source": encoder, "target": decoder}
     models = {side: _sentencepiece_model(tokenizer) for side, tokenizer in sides.items()}
@@ -83,7 +83,7 @@ def save(encoder: Tokenizer, decoder: Tokenizer, directory: Path, settings: Mapp
 
 
 def _common_roles(encoder: Tokenizer, decoder: Tokenizer) -> list[str]:
-    """The roles whose token both sides have, and spell alike."""
+    """The roles whose token exists on both sides with the same spelling."""
     spellings = {role: (_spelling(encoder, role), _spelling(decoder, role)) for role in _WRITTEN}
     return [role for role, (source, target) in spellings.items() if source is not None and source == target]
 
@@ -104,7 +104,7 @@ def _beginning_with(tokenizer: Tokenizer, roles: Iterable[str]) -> list[int]:
 
 
 def _sentencepiece_model(tokenizer: Tokenizer) -> bytes | None:
-    """What cuts a side's text; None where it is no SentencePiece model, or its special tokens are not Marian's."""
+    """The SentencePiece model of a side; None if it has none, or if its special tokens are not Marian's."""
     if any(_spelling(tokenizer, role) != _ROLES[f"{role}_token"] for role in _NEEDED):
         return None
     return tokenizer.sentencepiece_model or as_sentencepiece(tokenizer)
@@ -121,7 +121,7 @@ def _not_native(sides: Sequence[str]) -> UserError:
 
 
 def _numbering(tokenizer: Tokenizer) -> dict[str, int]:
-    """Ids by piece; ids without a piece get a name, since transformers would take others' for them."""
+    """Ids by piece; ids without a piece get a placeholder name, since transformers would otherwise confuse them."""
     return {piece or f"<spare {token}>": token for token, piece in enumerate(tokenizer.pieces)}
 
 
@@ -135,5 +135,5 @@ def _load_side(model: Path, numbering: Path) -> Tokenizer:
 
 
 def _is_special(piece: str) -> bool:
-    """The three roles, and target languages as multilingual models expect them: >>fra<<."""
+    """Whether a piece is one of the three roles or a target-language code such as >>fra<<."""
     return piece in _ROLES.values() or (piece.startswith(">>") and piece.endswith("<<"))

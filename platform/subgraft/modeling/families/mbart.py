@@ -1,7 +1,6 @@
 # mypy: allow-untyped-calls
-"""mBART (Liu et al., 2020), and the mBART whose sides have vocabularies of their own, which a transfer makes of it.
-
-Either may have embeddings that are narrower than its hidden states.
+"""mBART (Liu et al., 2020), the split mBART with separate vocabularies that a transfer makes of it, and the factorised
+mBART, whose embeddings are narrower than its hidden states.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class MBart(BartLike):
         return True
 
     def body_parameters(self, config: Config) -> Parameters:
-        """Each stack has learned positions, and layer normalisation after its embeddings and at its top."""
+        """Each stack has learned positions, and layer norms after its embeddings and at its top."""
         width = self.width(config)
         positions = (config["max_position_embeddings"] + POSITION_OFFSET) * width
         total = self.layer_parameters(config) + 2 * (positions + 2 * parameter_counts.norm(width))
@@ -56,10 +55,10 @@ class MBart(BartLike):
     def sequence_format(
         self, config: Config, source: Tokenizer, target: Tokenizer, languages: Languages | None
     ) -> SequenceFormat:
-        """A sentence, its end and the code of its language, with which the decoder also starts.
+        """text </s> CODE; the decoder starts with the target's language code.
 
-        An mBART-50 (Tang et al., 2020), whose configuration starts decoding with the end of a sentence, puts the code
-        before a sentence instead, and predicts that of the target.
+        An mBART-50 (Tang et al., 2020), recognised by a configuration that starts decoding with </s>, has the code
+        before the text instead, and predicts the target's code.
         """
         ends = needed(source, "eos", "an mBART"), needed(target, "eos", "an mBART")
         codes = language_codes(source, target, languages)
@@ -75,7 +74,7 @@ class MBart(BartLike):
         return {"model_type": self.model_type, **shape(settings), "vocab_size": decoder_size, **ids}
 
     def build(self, settings: MBartSettings, encoder: Tokenizer, decoder: Tokenizer, seed: int) -> PreTrainedModel:
-        """Every text starts with its language code, so `decoder_start_token_id` is left to whoever generates."""
+        """Targets start with their language's code, so callers of `generate` set `decoder_start_token_id`."""
         from transformers import MBartConfig
 
         from subgraft.modeling.families.initialization import initialised
@@ -110,7 +109,7 @@ class MBart(BartLike):
 
 
 class SplitMBart(MBart):
-    """The class of `split_mbart.py`, a copy of which lies beside the weights."""
+    """The class in `split_mbart.py`, a copy of which is saved next to the weights."""
 
     model_type = "split_mbart"
     lends_encoder = False
@@ -149,7 +148,7 @@ class FactorisedMBart(MBart):
         return int(config["embedding_size"])
 
     def body_parameters(self, config: Config) -> Parameters:
-        """One projection is that of both sides and of the output."""
+        """Both sides and the output share one projection between embeddings and hidden states."""
         body, projection = super().body_parameters(config).total, self.embedding_width(config) * self.width(config)
         return Parameters(body + projection, body + projection)
 

@@ -1,4 +1,4 @@
-"""What a family says of its models: sides, tables, counts, and the special tokens around a sequence."""
+"""The types in which a family describes its models: sides, embeddings, parameter counts, sequence formats."""
 
 from __future__ import annotations
 
@@ -24,24 +24,21 @@ _MARKED = re.compile(r"(?:__|>>|<2)(.+?)(?:__|<<|>)")
 
 
 class Parameters(NamedTuple):
-    """trained: those that a whole training changes; the rest are fixed, as Marian's positions are."""
+    """Parameter counts. trained: without those that training never changes, such as Marian's positions."""
 
     total: int
     trained: int
 
 
 class TableSize(NamedTuple):
-    """Numbers in one tensor of a model's tables, and the sides it belongs to; none where nothing reads it."""
+    """The size of one embedding or projection tensor, and the sides that use it (none if it is unused)."""
 
     sides: frozenset[SideName]
     numbers: int
 
 
 class Projection(NamedTuple):
-    """The linear maps of attention and feed-forward layers that end in one name, so many `times` in a model.
-
-    inputs, outputs: of each.
-    """
+    """The linear maps [inputs, outputs] whose names end in `name`, and how many `times` the model has them."""
 
     name: str
     inputs: int
@@ -51,11 +48,16 @@ class Projection(NamedTuple):
 
 @dataclass(frozen=True)
 class Side:
-    """One side of a model, as it is: these are the model's own modules and tensors, not copies.
+    """One side of a model: references to the model's modules and tensors, not copies.
 
-    input: table [V, d].  output: projection [V, d], None on the encoder.  bias: what is added to the logits, [1, V] or
-    [V], where there is one.  tied: the projection is the input table itself.  padding_id: the row that no gradient
-    reaches.  transform: what top hidden states go through before the projection, where there is anything.
+    Attributes:
+        name: `encoder` or `decoder`.
+        input: The input embeddings [V, d].
+        output: The output projection [V, d]; None on the encoder.
+        bias: The bias that is added to the logits, [1, V] or [V], if any.
+        tied: Whether the output projection is the input embedding matrix.
+        padding_id: The row that receives no gradient.
+        transform: Applied to top hidden states before the output projection, if any.
     """
 
     name: SideName
@@ -69,7 +71,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Tables:
-    """What a side gets: input [V, d]; output [V, d], None where it is the input table; bias [V], where there is one."""
+    """New tensors of a side: input [V, d]; output [V, d], None if tied to the input; bias [V], if any."""
 
     input: Tensor
     output: Tensor | None
@@ -79,12 +81,17 @@ class Tables:
 
 @dataclass(frozen=True)
 class SequenceFormat:
-    """Token ids: what follows every source and every target sentence, what the decoder and what a source begin with.
+    """The ids of the special tokens around a sequence.
 
-    target_beginning: the label that every target begins with, where there is one: it is predicted, and forced where a
-    text is generated (forced_bos_token_id of transformers).
+    A decoder-only model has no source: its sequence is the start, the text and the target's ending.
 
-    A decoder alone has no source: its sequence is the start, the text and the target's ending.
+    Attributes:
+        source_ending: Tokens after every source.
+        target_ending: Tokens after every target.
+        start: The token that decoding starts with.
+        source_beginning: Tokens before every source.
+        target_beginning: The first label of every target, if any: it is predicted in training and forced in generation
+            (forced_bos_token_id of transformers).
     """
 
     source_ending: tuple[int, ...]
@@ -95,21 +102,24 @@ class SequenceFormat:
 
     @property
     def target_begins(self) -> int:
-        """How many labels come before those of the target sentence."""
+        """The number of labels before those of the target text."""
         return 0 if self.target_beginning is None else 1
 
     @property
     def around(self) -> int:
-        """How many special tokens stand around a sentence, on the side that has more of them."""
+        """The number of special tokens around a text, on the side with more of them."""
         return max(len(self.source_beginning) + len(self.source_ending), self.target_begins + len(self.target_ending))
 
 
 def start_role(config: Config, default: str, another: str | None = None) -> str:
-    """The role of the token that decoding starts with by the configuration; `default` where it does not say.
+    """The role of the token that decoding starts with, according to a configuration.
 
-    another: where it says a token that is neither padding nor an end nor a beginning; `default` if None.
+    Padding takes precedence if an id has several roles.
 
-    Padding comes first where ids have several roles: models that start with padding pad with another model's end.
+    Args:
+        config: config.json.
+        default: The role if the configuration does not name a start token.
+        another: The role if it names a token that is neither padding, beginning nor end; `default` if None.
     """
     start = config.get("decoder_start_token_id")
     if start is None:
@@ -132,9 +142,9 @@ def needed(tokenizer: Tokenizer, role: str, model: str) -> int:
 
 
 def language_code(tokenizer: Tokenizer, language: str) -> int:
-    """The id of a language's code: `en`, `eng` and `en-XX` find en_XX, and `en` also __en__, eng_Latn, >>eng<<, <2en>.
+    """The id of a language's code: `en`, `eng` and `en-XX` match en_XX, and `en` also __en__, eng_Latn, >>eng<<, <2en>.
 
-    Raises UserError where there is none, and where a language has several (two scripts, as a rule) and none is named.
+    Raises UserError if no code matches, or several do (usually two scripts) and none exactly.
     """
     wanted = language.replace("-", "_")
     codes = {code: _MARKED.sub(r"\1", code) for code in sorted(tokenizer.languages)}
@@ -151,13 +161,13 @@ def language_code(tokenizer: Tokenizer, language: str) -> int:
 
 
 def language_codes(source: Tokenizer, target: Tokenizer, languages: Languages | None) -> tuple[int, int]:
-    """Ids of the codes of both languages, each in its side's vocabulary. Raises UserError where there are none."""
+    """The ids of both languages' codes, each in its side's vocabulary. Raises UserError if one is missing."""
     pair = configured_languages(languages, source)
     return language_code(source, pair.source), language_code(target, pair.target)
 
 
 def configured_languages(languages: Languages | None, tokenizer: Tokenizer) -> Languages:
-    """The languages that a model with language codes needs. Raises UserError where they are not given."""
+    """The languages, which a model with language codes requires. Raises UserError if they are None."""
     if languages is None:
         raise ArgumentError(
             "this model has a code for each language, and nothing says which languages are meant",
@@ -201,5 +211,5 @@ _SETS = [frozenset(line.split()) for row in _CODES.strip().splitlines() for line
 
 
 def same_language(code: str) -> frozenset[str]:
-    """All codes of the language that this one stands for: `fr` and `fra`; itself alone where it is not known."""
+    """All codes of a language: {fr, fra} for `fr`; only the code itself if it is unknown."""
     return frozenset({code}).union(*(codes for codes in _SETS if code in codes))

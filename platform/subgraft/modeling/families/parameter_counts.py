@@ -1,4 +1,4 @@
-"""How many parameters the parts of a Transformer have (Vaswani et al., 2017, section 3)."""
+"""Parameter counts of the parts of a Transformer (Vaswani et al., 2017, section 3)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,16 @@ from subgraft.modeling.families.model_parts import Projection
 def projections(
     names: Sequence[str], feed_forward: Sequence[str], width: int, inner: int, layers: int, attentions: int = 1
 ) -> list[Projection]:
-    """Of a stack.  names: of queries, keys, values and the output.  feed_forward: into the inner layer, and out."""
+    """The linear maps of a stack.
+
+    Args:
+        names: Names of the query, key, value and output projections.
+        feed_forward: Names of the two feed-forward projections.
+        width: The width of hidden states.
+        inner: The width of the feed-forward layer.
+        layers: The number of layers.
+        attentions: The number of attentions in each layer.
+    """
     found = [Projection(name, width, width, layers * attentions) for name in names]
     into, out = feed_forward
     return [*found, Projection(into, width, inner, layers), Projection(out, inner, width, layers)]
@@ -26,7 +35,7 @@ def norm(width: int) -> int:
 
 
 def attention(width: int) -> int:
-    """Queries, keys, values and the output, all of the model's width."""
+    """Query, key, value and output projections of the model's width."""
     return 4 * linear(width, width)
 
 
@@ -35,10 +44,10 @@ def feed_forward(width: int, inner: int) -> int:
 
 
 def encoder_layer(width: int, inner: int) -> int:
-    """Also that of a decoder alone: what a layer sees is masked, not parametrised."""
+    """Also a layer of a decoder-only model, which differs in its mask only."""
     return attention(width) + feed_forward(width, inner) + 2 * norm(width)
 
 
 def decoder_layer(width: int, inner: int) -> int:
-    """With attention to an encoder."""
+    """A layer with cross-attention."""
     return encoder_layer(width, inner) + attention(width) + norm(width)

@@ -1,4 +1,4 @@
-"""A vocabulary of two files: a SentencePiece model that cuts text, and a numbering that gives the pieces their ids."""
+"""Vocabularies in two files: a SentencePiece model that segments text, and a JSON file with the ids of the pieces."""
 
 from __future__ import annotations
 
@@ -21,9 +21,13 @@ _FOREIGN_SCORE = -1e6
 
 
 def numbered(model: Path, ids: Mapping[str, int], special: Iterable[str], config: Mapping[str, Any]) -> Tokenizer:
-    """The tokenizer of a SentencePiece model over other ids. Raises UserError for a model that cannot be read.
+    """The tokenizer of a SentencePiece model with other ids. Raises UserError for a model that cannot be read.
 
-    ids: as `read_numbering` gives them, or more; <unk> is among them.  config: as in tokenizer_config.json, its roles.
+    Args:
+        model: The SentencePiece model file.
+        ids: Ids by piece from `read_numbering`, possibly with additional pieces; they include <unk>.
+        special: Pieces that are special tokens.
+        config: Roles of special tokens, as in tokenizer_config.json.
     """
     try:
         with refusing("not in a form that is known"):
@@ -62,7 +66,7 @@ def _added(piece: str, token_id: int) -> dict[str, Any]:
 
 
 def _renumbered(model: dict[str, Any], ids: Mapping[str, int]) -> dict[str, Any]:
-    """The segmentation model over the published ids. Pieces that it knows but the numbering lacks are left out."""
+    """The segmentation model with the published ids, without pieces that the numbering lacks."""
     if model["type"] == "Unigram":
         scores = dict(model["vocab"])
         ordered = sorted(ids, key=lambda piece: ids[piece])

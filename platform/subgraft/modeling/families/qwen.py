@@ -1,4 +1,4 @@
-"""Qwen2, Qwen2.5 (Yang et al., 2024) and Qwen3 (2025): Llamas, but for biases and norms of queries and keys."""
+"""Qwen2, Qwen2.5 (Yang et al., 2024) and Qwen3 (2025): Llamas except for biases, and norms of queries and keys."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Qwen2(Llama):
-    """Queries, keys and values have a bias; their texts have no beginning but the end of the one before."""
+    """Queries, keys and values have a bias; texts have no beginning token, only the previous text's end token."""
 
     model_type = "qwen2"
 
@@ -37,12 +37,12 @@ class Qwen2(Llama):
         return False
 
     def ctranslate2_specification(self, model: PreTrainedModel) -> Any:
-        """Not as a Llama: biases and norms would be left out."""
+        """Refused: the Llama loader would omit biases and norms."""
         raise UserError(f"models of the family {self.model_type} are not exported to CTranslate2")
 
 
 class Qwen3(Qwen2):
-    """Each head's queries and keys are normalised; biases are there only where config.json says so."""
+    """Each head's queries and keys are normalised; biases exist only if config.json says so."""
 
     model_type = "qwen3"
 

@@ -1,4 +1,4 @@
-"""The table of model families, and who asks it."""
+"""The registry of model families."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def family_of(what: Config | nn.Module) -> Family:
 
 
 def is_known(config: Config) -> bool:
-    """Whether the model of a config.json is supported; the vocabulary of others can be read without their family."""
+    """Whether the model of a config.json belongs to a supported family."""
     try:
         family_of(config)
     except UserError:
@@ -66,7 +66,7 @@ def is_known(config: Config) -> bool:
 
 
 def family_named(model_type: str) -> Family:
-    """The family of a model type, or of a configuration's `model.family`. Raises UserError for an unknown one."""
+    """The family of a model type or of a configuration's `model.family`. Raises UserError for an unsupported one."""
     if model_type not in FAMILIES:
         raise UserError(
             f"models of the family {model_type!r:.60} are not supported",

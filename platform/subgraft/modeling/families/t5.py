@@ -32,20 +32,20 @@ if TYPE_CHECKING:
 
 
 class T5(Family):
-    """One table for encoder and decoder; relative positions, so that nothing limits a text; no biases at all."""
+    """Encoder and decoder share embeddings; positions are relative, so length is unlimited; there are no biases."""
 
     model_type = "t5"
     objectives = frozenset({"translation"})
     one_table = True
 
     def position_limit(self, config: Config) -> int | None:
-        """None, whatever `n_positions` says: that is how long the texts of its pretraining were."""
+        """None: `n_positions` is only the length of the pretraining texts."""
         return None
 
     def is_tied(self, config: Config) -> bool:
-        """Whether the output projection is the input table, which reads scaled states; of version 1.1 neither holds.
+        """Whether the output projection is tied and reads scaled states (version 1.0) or neither (version 1.1).
 
-        Published files say so by `tie_word_embeddings`; transformers makes `scale_decoder_outputs` of it.
+        Published files encode this in `tie_word_embeddings`; transformers turns it into `scale_decoder_outputs`.
         """
         return bool(config.get("scale_decoder_outputs", config.get("tie_word_embeddings", True)))
 
@@ -60,11 +60,11 @@ class T5(Family):
         return int(config["d_ff"])
 
     def weight_scale(self, config: Config) -> float:
-        """Input tables are drawn from N(0, 1)."""
+        """Embeddings are drawn from N(0, 1)."""
         return float(config.get("initializer_factor", 1.0))
 
     def with_vocabularies(self, config: Config, sizes: Mapping[SideName, int]) -> dict[str, Any]:
-        """Raises UserError where the sides would have vocabularies of their own."""
+        """Raises UserError for separate vocabularies."""
         if len(sizes) == 1 or len(set(sizes.values())) > 1:
             raise one_table_only(self.model_type)
         # The values of ids count nothing; one beyond a smaller table could not be constructed.
@@ -72,7 +72,7 @@ class T5(Family):
         return {**config, "vocab_size": sizes.get("decoder", config["vocab_size"]), **ids}
 
     def body_parameters(self, config: Config) -> Parameters:
-        """Norms have a gain alone; the positions of a stack are a bias for each head and bucket of distances."""
+        """Norms have a gain only; the positions of a stack are a bias for each head and bucket of distances."""
         width, inner, heads = self.width(config), self.inner_width(config), config["num_heads"]
         attention = 4 * width * heads * config["d_kv"] + width
         gated = str(config.get("feed_forward_proj", "relu")).startswith("gated")
@@ -100,10 +100,10 @@ class T5(Family):
     def sequence_format(
         self, config: Config, source: Tokenizer, target: Tokenizer, languages: Languages | None
     ) -> SequenceFormat:
-        """A sentence and its end; decoding starts with padding (MADLAD-400's with the unknown token).
+        """text </s>; decoding starts with padding (MADLAD-400: with the unknown token).
 
-        The prefix that names a task is part of the text. Where the vocabulary has codes of target languages (<2fr>), as
-        MADLAD-400's has, a source begins with one.
+        A prefix that names the task is part of the text. If the vocabulary has codes of target languages (<2fr>), as
+        MADLAD-400's does, a source begins with one.
         """
         ends = (needed(source, "eos", "a T5"),), (needed(target, "eos", "a T5"),)
         start = needed(target, start_role(config, "pad", another="unk"), "a T5")
@@ -125,7 +125,7 @@ class T5(Family):
         }
 
     def build(self, settings: T5Settings, encoder: Tokenizer, decoder: Tokenizer, seed: int) -> PreTrainedModel:
-        """An untied projection begins as the scaled table: the function is at first what it is in a tied model."""
+        """An untied projection is initialised from the scaled embeddings, so that it computes what a tied one does."""
         from torch import no_grad
         from transformers import T5Config
 
@@ -154,9 +154,9 @@ class T5(Family):
         return T5ForConditionalGeneration
 
     def post_init(self, model: PreTrainedModel) -> None:
-        """Give version 1.1 the projection of its own that it means; transformers constructs every T5 tied.
+        """Untie the projection of version 1.1: transformers constructs every T5 tied.
 
-        It ties a loaded one again where table and projection are equal.
+        (It also ties a loaded model again whose embeddings and projection happen to be equal.)
         """
         from torch import nn
 
@@ -181,13 +181,13 @@ class T5(Family):
         return table
 
     def transform(self, model: PreTrainedModel) -> Callable[[Tensor], Tensor] | None:
-        """Where the projection is the input table, states are scaled by d^-½."""
+        """States are scaled by d^-½ before a tied projection."""
         from torch import mul
 
         return partial(mul, other=model.config.d_model**-0.5) if self.is_tied(model.config.to_dict()) else None
 
     def replace_tables(self, model: PreTrainedModel, tables: Mapping[SideName, Tables]) -> PreTrainedModel:
-        """Raises UserError where its one table would have to be two."""
+        """Raises UserError for separate embeddings of the two sides."""
         from subgraft.modeling.families.table_replacement import exchange
 
         if len(tables) != 2 or tables["encoder"].input is not tables["decoder"].input:
@@ -201,7 +201,7 @@ class T5(Family):
 
 
 class MT5(T5):
-    """mT5 (Xue et al., NAACL 2021): version 1.1 under a model type of its own, whatever its files say of being tied."""
+    """mT5 (Xue et al., NAACL 2021): version 1.1 with its own model type, always untied."""
 
     model_type = "mt5"
 

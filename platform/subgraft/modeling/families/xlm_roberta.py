@@ -1,5 +1,5 @@
 # mypy: allow-untyped-calls
-"""XLM-RoBERTa (Conneau et al., ACL 2020) with its masked language modelling head: a BERT of SentencePiece's pieces."""
+"""XLM-RoBERTa (Conneau et al., ACL 2020) with its masked language modelling head: a BERT with SentencePiece tokens."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class XLMRoberta(Bert):
-    """Positions are counted from behind the padding id, so that as many rows of their table are nobody's."""
+    """Positions are counted from after the padding id, so the first rows of the position embeddings are unused."""
 
     model_type = "xlm-roberta"
 

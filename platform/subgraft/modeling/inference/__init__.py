@@ -1,1 +1,1 @@
-"""Text from a finished model: beam search, its limits and its confidence."""
+"""Generating text with a trained model: search, length limits, and token probabilities."""

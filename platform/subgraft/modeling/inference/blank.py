@@ -8,5 +8,8 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 
 def is_blank(text: str, ids: Sequence[int], tokenizer: Tokenizer) -> bool:
-    """Whether a text is white space alone, or nothing of it is left in the vocabulary. ids: those of the text."""
+    """Whether a source is white space only, or the vocabulary covers none of it, so that its output must be empty.
+
+    ids: the text's token ids.
+    """
     return not text.strip() or all(tokenizer.pieces[token] == tokenizer.mark.value for token in ids)

@@ -1,4 +1,4 @@
-"""Text that goes on: what a decoder alone writes after a prompt, by greedy or beam search through transformers."""
+"""Continuing prompts with a decoder-only model, by greedy or beam search with transformers."""
 
 from __future__ import annotations
 
@@ -19,13 +19,23 @@ Progress = Callable[[int, int, str], None]
 
 
 class Continuer:
-    """Continues prompts; the output is in their order, and prompt and output are the whole text together.
+    """Continues prompts; outputs are in their order, and a prompt with its output is the complete text.
 
-    start: the token that stands before every text.  max_length_ratio: bytes of output for each byte of its prompt at
-    which it is ended.  max_tokens: likewise, in tokens; None for no such limit.  A prompt that leaves no room for so
-    many, or for as many as half of what the model takes, is cut at its beginning.
-    chat: each prompt is a user's turn, to which an answer is written; its length is limited by max_tokens alone.
-    cut: how many outputs of the last call did not end of themselves.  seconds: that its search took.
+    A prompt that leaves no room for max_tokens, at most half of the model's positions, is truncated at its beginning.
+
+    Args:
+        model: The decoder-only model.
+        tokenizer: Its tokenizer.
+        start: The token before every text.
+        beam: The beam size; 1 is greedy search.
+        max_length_ratio: The limit of an output in bytes, per byte of its prompt.
+        max_positions: The maximum length of prompt and output in tokens.
+        max_tokens: The limit of an output in tokens; None for no limit.
+        chat: Treats each prompt as a user's turn to be answered; only max_tokens limits the answer.
+
+    Attributes:
+        cut: The number of outputs of the last call without an end token.
+        seconds: The duration of the last call's search.
     """
 
     def __init__(
@@ -50,7 +60,7 @@ class Continuer:
         self._begin()
 
     def __call__(self, prompts: Sequence[str], batch_size: int = 32, progress: Progress | None = None) -> list[str]:
-        """What follows each prompt. The model is left in evaluation mode."""
+        """The continuation of each prompt. Leaves the model in evaluation mode."""
         self._model.eval()
         given = self._prompts.ids(prompts)
         order = sorted(range(len(prompts)), key=lambda place: -len(given[place]))
@@ -69,16 +79,16 @@ class Continuer:
         return outputs
 
     def _begin(self) -> None:
-        """What a call counts, before it counts anything."""
+        """Reset the counts of a call."""
         self.cut = 0
         self.seconds = 0.0
 
     @torch.inference_mode()
     def _generate(self, given: Sequence[list[int]], prompts: Sequence[str]) -> Tensor:
-        """The tokens behind each prompt [B, T], padded at their end; prompts are padded at their beginning.
+        """The tokens after each prompt [B, T], padded at the end; prompts are padded at the beginning.
 
-        The padding in front, which is masked, repeats a prompt's first token: penalties for what was written before
-        then count no token that the prompt does not have.
+        The prompts' padding, which is masked, repeats the first token, so that repetition penalties count no token
+        that the prompt does not contain.
         """
         device = next(self._model.parameters()).device
         self._lengths = self._lengths.to(device)

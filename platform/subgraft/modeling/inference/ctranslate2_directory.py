@@ -1,7 +1,7 @@
-"""A model for CTranslate2 in a directory: its own files, the tokenizers of the sides, and what both are used by.
+"""The directory of a model that was exported to CTranslate2.
 
-`model.bin`, `config.json` and the vocabularies are CTranslate2's own; the tokenizers lie as they do in any model
-directory of this package; `subgraft.json` has what is needed to put texts in and take texts out.
+`model.bin`, `config.json` and the vocabularies are CTranslate2's; the tokenizers have the layout of any model
+directory; `subgraft.json` has the settings that are needed to encode and decode texts.
 """
 
 from __future__ import annotations
@@ -25,12 +25,17 @@ SETTINGS = "subgraft.json"
 
 
 class ExportSettings(Settings):
-    """What subgraft.json says.
+    """The contents of subgraft.json.
 
-    model: config.json of the model that was exported.  languages: those it was exported for, where it was said.
-    search: what its generation settings ask of every search, in CTranslate2's words.  suppressed: sequences of pieces
-    that are never written.  start: the piece that decoding starts with; none where that depends on the language.
-    further_ends: ids of the tokens that end an output beside the tokenizer's own end.
+    Attributes:
+        engine: Always `ctranslate2`.
+        model: config.json of the exported model.
+        languages: The languages that it was exported for, if configured.
+        quantization: The type of the exported weights.
+        search: Search options from the model's generation settings, under CTranslate2's names.
+        suppressed: Sequences of pieces that are never generated.
+        start: The piece that decoding starts with; None if it depends on the language.
+        further_ends: Ids that end an output in addition to the tokenizer's end token.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, protected_namespaces=())
@@ -46,13 +51,13 @@ class ExportSettings(Settings):
 
 
 def is_exported(directory: Path) -> bool:
-    """Whether `export_ctranslate2` wrote it, or somebody who does as it does."""
+    """Whether a directory has the files that `export_ctranslate2` writes."""
     return (directory / SETTINGS).is_file() and (directory / "model.bin").is_file()
 
 
 @dataclass(frozen=True)
 class ExportedModel:
-    """An exported model that nothing is loaded of but its tokenizers; one object where the sides share it."""
+    """An exported model of which only the tokenizers are loaded; the same object if the sides share one."""
 
     directory: Path
     settings: ExportSettings
@@ -61,7 +66,7 @@ class ExportedModel:
 
     @classmethod
     def open(cls, directory: Path) -> ExportedModel:
-        """Raises UserError where the directory is none, or its files do not fit together."""
+        """The exported model in a directory. Raises UserError if there is none, or its files do not match."""
         try:
             settings = ExportSettings.model_validate_json((directory / SETTINGS).read_text(encoding="utf-8"))
         except (OSError, ValidationError, ValueError) as error:
@@ -80,34 +85,34 @@ class ExportedModel:
 
     @property
     def max_positions(self) -> int:
-        """The longest sequence that is given to the model, in tokens."""
+        """The maximum length of the model's input, in tokens."""
         return self.family.position_limit(self.settings.model) or ROOM
 
     @property
     def ends(self) -> tuple[int, ...]:
-        """The tokens that end an output, the tokenizer's own end first."""
+        """The ids that end an output, the tokenizer's end token first."""
         return (self.decoder.special["eos"], *self.settings.further_ends)
 
     def has_ended(self, tokens: Sequence[int]) -> bool:
-        """Whether an output has come to one of them."""
+        """Whether an output contains an end token."""
         return any(token in tokens for token in self.ends)
 
     def sequence_format(self, languages: Languages | None = None) -> SequenceFormat:
-        """The form of its sequences, in the languages that it was exported for unless others are given."""
+        """The special tokens of its sequences, by default for the languages that it was exported for."""
         chosen = languages or self.settings.languages
         return self.family.sequence_format(self.settings.model, self.encoder, self.decoder, chosen)
 
     def vocabularies(self) -> Mapping[SideName, tuple[str, ...]]:
-        """What CTranslate2 calls the tokens of each side, by id."""
+        """CTranslate2's names of each side's tokens, by id."""
         sizes = self.family.vocabulary_sizes(self.settings.model)
         tokenizers: dict[SideName, Tokenizer] = {"encoder": self.encoder, "decoder": self.decoder}
         return {side: names(tokenizers[side], sizes[side]) for side in self.sides}
 
 
 def names(tokenizer: Tokenizer, rows: int) -> tuple[str, ...]:
-    """A name for each row of a table: its piece, or another one where it has none or an earlier row's.
+    """A unique name for each row of the embeddings: its piece, or a placeholder for missing and duplicate pieces.
 
-    CTranslate2 tells tokens apart by their names alone. Raises UserError for a vocabulary larger than the table.
+    CTranslate2 distinguishes tokens by name only. Raises UserError for more pieces than rows.
     """
     if len(tokenizer) > rows:
         raise UserError(f"a vocabulary of {len(tokenizer):,} tokens for a table of {rows:,} rows")

@@ -1,7 +1,7 @@
-"""Text in, text out with CTranslate2: an exported model's own translator, or its generator where it has one stack.
+"""Translating and continuing text with CTranslate2 and an exported model.
 
-Outputs are those of `Translator` and `Continuer`: the same special tokens, and the same limit in bytes of text, which
-CTranslate2 does not know: it may search beyond it, and what is beyond is cut.
+Outputs have the same special tokens and the same limit in bytes as those of `Translator` and `Continuer`. CTranslate2
+does not support this limit, so it may search beyond it, and outputs are truncated afterwards.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _BYTES_PER_TOKEN = 2
 class ExportedTranslator:
     """Translates with an exported encoder-decoder; the output is in the order of the input, empty for a blank source.
 
-    beam: hypotheses that search keeps; 1 is greedy.  max_length_ratio: bytes of output for each byte of source.
-    cut: how many outputs of the last call did not end of themselves.
+    Attributes:
+        cut: The number of outputs of the last call without an end token.
     """
 
     def __init__(
@@ -47,7 +47,15 @@ class ExportedTranslator:
         max_length_ratio: float,
         running: Any = None,
     ) -> None:
-        """running: `engine` of the model, where it is loaded already."""
+        """Set up the search.
+
+        Args:
+            exported: The exported model.
+            languages: The languages; by default those of the export.
+            beam: The beam size; 1 is greedy search.
+            max_length_ratio: The limit of an output in bytes, per byte of its source.
+            running: The `engine` of the model, if it is loaded already.
+        """
         self._exported = exported
         self._format = exported.sequence_format(languages)
         self._beam = beam
@@ -69,7 +77,7 @@ class ExportedTranslator:
     def tokens(
         self, texts: Sequence[str], batch_size: int = 32, progress: Progress | None = None
     ) -> list[tuple[int, ...]]:
-        """Ids of each output with the labels that it begins with and, where it has come to one, its end."""
+        """The ids of each output, including labels at its beginning and its end token, if any."""
         form, limit = self._format, self._exported.max_positions
         around = len(form.source_beginning) + len(form.source_ending)
         bodies = [tokens[: limit - around] for tokens in self._exported.encoder.encode_batch(texts)]
@@ -109,7 +117,7 @@ class ExportedTranslator:
     def _hypotheses(
         self, sources: Sequence[Sequence[int]], texts: Sequence[str], max_tokens: int, **options: Any
     ) -> list[list[list[int]]]:
-        """Of each source, the ids of as many hypotheses as are asked for, the best one first."""
+        """The ids of each source's hypotheses, best first."""
         form, names = self._format, self._names
         prefix = [names["decoder"][token] for token in (form.start, form.target_beginning) if token is not None]
         # Where decoding always starts with one token, CTranslate2 knows it and takes none.
@@ -132,15 +140,15 @@ class ExportedTranslator:
         return self._exported.has_ended(tokens) and len(self._limited(tokens, text)) == len(tokens)
 
     def _limited(self, tokens: list[int], text: str) -> tuple[int, ...]:
-        """As `LengthLimit` counts: the token that decoding starts with is one of the output's."""
+        """The output up to the limit; as in `LengthLimit`, the decoder's start counts as part of the output."""
         return tuple(tokens[: allowed([self._format.start, *tokens], self._lengths, text, self._ratio) - 1])
 
 
 class ExportedContinuer:
-    """Continues prompts with an exported decoder alone; the output is in their order.
+    """Continues prompts with an exported decoder-only model; outputs are in the order of the prompts.
 
-    max_tokens: of each output, beside the limit by its prompt's length; None for no such limit.  chat: each prompt is a
-    user's turn, as `Continuer` has it.
+    Attributes:
+        cut: The number of outputs of the last call without an end token.
     """
 
     def __init__(
@@ -154,7 +162,17 @@ class ExportedContinuer:
         chat: ChatTemplate | None = None,
         running: Any = None,
     ) -> None:
-        """running: `engine` of the model, where it is loaded already."""
+        """Set up the search.
+
+        Args:
+            exported: The exported model.
+            languages: The languages; by default those of the export.
+            beam: The beam size; 1 is greedy search.
+            max_length_ratio: The limit of an output in bytes, per byte of its prompt.
+            max_tokens: The limit of an output in tokens; None for no limit.
+            chat: Treats each prompt as a user's turn, as in `Continuer`.
+            running: The `engine` of the model, if it is loaded already.
+        """
         self._exported = exported
         self._beam = beam
         start, limit = exported.sequence_format(languages).start, exported.max_positions
@@ -167,7 +185,7 @@ class ExportedContinuer:
         self.cut = 0
 
     def __call__(self, prompts: Sequence[str], batch_size: int = 32, progress: Progress | None = None) -> list[str]:
-        """What follows each prompt."""
+        """The continuation of each prompt."""
         given, ends = self._prompts.ids(prompts), self._exported.ends
         written = self.tokens(given, prompts, batch_size, progress)
         return [self._prompts.output(*pair, ends) for pair in zip(given, written, strict=True)]
@@ -179,7 +197,7 @@ class ExportedContinuer:
         batch_size: int = 32,
         progress: Progress | None = None,
     ) -> list[list[int]]:
-        """Ids behind each prompt, with their end where they have come to one. given: ids of the prompts."""
+        """The ids after each prompt, including the end token, if any. given: ids of the prompts."""
         outputs: list[list[int]] = [[]] * len(prompts)
         self.cut = 0
         for chosen in batches(given, batch_size, progress):
@@ -205,7 +223,7 @@ class ExportedContinuer:
     def _hypotheses(
         self, given: Sequence[Sequence[int]], prompts: Sequence[str], max_tokens: int | None, **options: Any
     ) -> list[list[list[int]]]:
-        """Of each prompt, the ids of as many hypotheses as are asked for, the best one first."""
+        """The ids of each prompt's hypotheses, best first."""
         room = self._exported.max_positions - max(map(len, given))
         limits = [limit for limit in (room, self._prompts.most, max_tokens) if limit is not None]
         ends = _grown([output_limit(prompt, self._ratio) for prompt in prompts], self._lengths)
@@ -228,10 +246,10 @@ class ExportedContinuer:
 
 
 def engine(exported: ExportedModel, compute_type: str = "default") -> Any:
-    """CTranslate2's translator or generator of the model, on the GPU where there is one.
+    """CTranslate2's translator or generator of the model, on the GPU if there is one.
 
-    Models in int8 are computed in float32 on a processor where products of int8 are wrong. Raises UserError where
-    CTranslate2 is not installed or does not take the directory.
+    int8 models are computed in float32 on processors where int8 products are wrong. Raises UserError if CTranslate2 is
+    not installed or cannot load the directory.
     """
     of_int8 = exported.settings.quantization.startswith("int8")
     if of_int8:
@@ -253,9 +271,9 @@ def engine(exported: ExportedModel, compute_type: str = "default") -> Any:
 
 
 def _grown(limits: Sequence[float], lengths: Sequence[int]) -> Callable[[Any], bool]:
-    """What ends greedy outputs of a batch about where they have come to their limits, in bytes.
+    """A callback that stops greedy outputs of a batch near their limits in bytes.
 
-    It may not be told of tokens that are given, so what is cut is cut afterwards.
+    It may not be called for prefix tokens, so outputs are truncated exactly afterwards.
     """
     left = list(limits)
 
@@ -267,7 +285,7 @@ def _grown(limits: Sequence[float], lengths: Sequence[int]) -> Callable[[Any], b
 
 
 def batches(sequences: Sequence[Sequence[int]], size: int, progress: Progress | None) -> Iterator[list[int]]:
-    """Places of sequences by falling length, so many at a time."""
+    """Batches of indices of sequences by descending length."""
     order = sorted(range(len(sequences)), key=lambda place: -len(sequences[place]))
     for begin, end in pairwise([*range(0, len(order), size), len(order)]):
         yield order[begin:end]

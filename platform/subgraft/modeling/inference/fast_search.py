@@ -1,8 +1,8 @@
-"""`Translator` and `Continuer` with CTranslate2's search in place of transformers', and the same outputs.
+"""`Translator` and `Continuer` with CTranslate2's search instead of transformers', and the same outputs.
 
-CTranslate2 knows no limit in bytes, which transformers minds in every step of a beam search. So sentences of which not
-all hypotheses end by themselves are left to transformers. Greedy outputs are the same up to the limit: they all come
-from CTranslate2.
+CTranslate2 has no limit in bytes, which transformers applies in every step of a beam search. So sentences with a
+hypothesis that does not end within the limit are searched again by transformers. Greedy outputs are the same up to the
+limit, so they all come from CTranslate2.
 """
 
 from __future__ import annotations
@@ -20,8 +20,13 @@ from subgraft.modeling.inference.translate import Translator
 
 
 class FastTranslator(Translator):
-    """search: of the same model, with the same settings.  again: how many sentences of the last call were left to
-    transformers; `seconds` are without that.  completes: whether they are; else they are empty, as speed alone has it.
+    """A `Translator` that searches with CTranslate2.
+
+    search: the exported model with the same settings.
+
+    Attributes:
+        again: The number of sentences of the last call that transformers searched again; `seconds` excludes them.
+        completes: Whether these sentences are searched again; otherwise they are empty, as in measurements of speed.
     """
 
     def __init__(self, search: ExportedTranslator, *model: Any, **settings: Any) -> None:
@@ -52,7 +57,7 @@ class FastTranslator(Translator):
 
 
 class FastContinuer(Continuer):
-    """The same of texts that go on."""
+    """A `Continuer` that searches with CTranslate2."""
 
     def __init__(self, search: ExportedContinuer, *model: Any, **settings: Any) -> None:
         super().__init__(*model, **settings)
@@ -80,9 +85,12 @@ class FastContinuer(Continuer):
 def _completed(
     found: Sequence[Sequence[int] | None], again: Callable[[list[int]], Tensor] | None, padding: int
 ) -> tuple[Tensor, int, float]:
-    """All outputs, padded [B, T]; of how many there were none yet, and the seconds that these took.
+    """All outputs [B, T], padded; the number of missing ones, and the seconds that these took.
 
-    again: outputs [b, T] of the places that it is given; None: there are to be none.
+    Args:
+        found: The outputs so far; None where missing.
+        again: Computes the outputs [b, T] of the missing indices; None leaves them empty.
+        padding: The padding id.
     """
     started = time.perf_counter()
     missing = [place for place, row in enumerate(found) if row is None]

@@ -1,10 +1,10 @@
 # mypy: allow-untyped-calls
-"""Whether CTranslate2 multiplies int8 right on this processor, measured by a product whose result is known.
+"""Whether CTranslate2 multiplies int8 correctly on this processor, tested with a product whose result is known.
 
-On processors that are not Intel's CTranslate2 multiplies by oneDNN. Without VNNI instructions oneDNN adds two products
-of 8 bits in 16 bits and cuts off what exceeds them (its page "Nuances of int8 Computations"). CTranslate2 uses all 8
-bits, so log-probabilities are off by half a nat and more. MKL, which CTranslate2 has too, was exact wherever it was
-tried. CTranslate2 reads CT2_USE_MKL once, when it is imported: so each library is tried in a process of its own.
+On processors other than Intel's CTranslate2 uses oneDNN. Without VNNI instructions oneDNN adds two 8-bit products in 16
+bits, which saturates (see "Nuances of int8 Computations" in its documentation). CTranslate2 uses all 8 bits, so
+log-probabilities are wrong by half a nat and more. MKL, which CTranslate2 also includes, was exact on all tested
+processors. CTranslate2 reads CT2_USE_MKL once, at import, so each library is tested in a separate process.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _WIDTH, _TOKENS = 64, 8
 
 
 def choose_library() -> None:
-    """Have CTranslate2 multiply by MKL where its own choice is wrong and MKL is right.
+    """Make CTranslate2 use MKL if its default is wrong and MKL is correct.
 
-    To be called before CTranslate2 is imported: afterwards, or where CT2_USE_MKL is set, nothing changes.
+    It must be called before CTranslate2 is imported; afterwards, or if CT2_USE_MKL is set, nothing changes.
     """
     if CHOICE in os.environ or "ctranslate2" in sys.modules:
         return
@@ -37,7 +37,7 @@ def choose_library() -> None:
 
 @cache
 def exact_products() -> bool:
-    """Whether products of int8 are exact on this processor in this process."""
+    """Whether int8 products are exact on this processor with this process's library."""
     import ctranslate2
 
     with tempfile.TemporaryDirectory(prefix="subgraft-int8-") as folder:
@@ -48,14 +48,14 @@ def exact_products() -> bool:
 
 
 def _exact_elsewhere(environment: Mapping[str, str]) -> bool:
-    """Whether they are in a process with these variables; False where it ends otherwise, as without CTranslate2."""
+    """Whether they are exact in a process with these variables; False if it fails, as without CTranslate2."""
     command = [sys.executable, "-P", "-m", "subgraft.modeling.inference.int8_products"]
     ended = subprocess.run(command, env={**os.environ, **environment}, capture_output=True, check=False)
     return ended.returncode == 0
 
 
 def _specification() -> Any:
-    """A decoder that does nothing to its embeddings, of 1 and -1, and whose output rows are all equal to them."""
+    """A decoder that leaves its embeddings, of 1 and -1, unchanged, and whose output rows all equal them."""
     from ctranslate2.specs import TransformerDecoderModelSpec
 
     specification = TransformerDecoderModelSpec.from_config(1, 1, pre_norm=True, no_final_norm=True)

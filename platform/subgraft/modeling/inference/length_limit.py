@@ -1,7 +1,7 @@
-"""When an output has grown too long for its source: a limit in bytes of text, the same for every vocabulary.
+"""The length limit of outputs in bytes of text, relative to the source, so that it is the same for every vocabulary.
 
-A limit in tokens would let long subwords write three times as much as short ones before a repeating output is stopped,
-and would so make the better vocabulary look slower.
+With a limit in tokens, a repeating output in long subwords would be three times as long as one in short subwords, and
+the better vocabulary would look slower.
 """
 
 from __future__ import annotations
@@ -28,15 +28,18 @@ def piece_bytes(tokenizer: Tokenizer) -> Tensor:
 
 
 def output_limit(source: str, ratio: float) -> float:
-    """The bytes at which an output is ended."""
+    """The limit of an output in bytes."""
     return ratio * len(source.encode()) + MARGIN
 
 
 class LengthLimit(StoppingCriteria):
-    """Ends outputs of more than `ratio` times the bytes of their source, and a margin.
+    """Stops outputs that exceed `ratio` times the bytes of their source, plus a margin.
 
-    lengths: bytes of each piece [V].  sources: the texts of the batch, in order.  given: how many tokens at the
-    beginning are no output, as where a prompt is continued.
+    Args:
+        lengths: The bytes of each piece [V].
+        sources: The texts of the batch, in order.
+        ratio: Bytes of output per byte of source.
+        given: The number of prompt tokens, which are not part of the output.
     """
 
     def __init__(self, lengths: Tensor, sources: Sequence[str], ratio: float, given: int = 0) -> None:
@@ -45,7 +48,7 @@ class LengthLimit(StoppingCriteria):
         self._limits = torch.tensor([output_limit(source, ratio) for source in sources], device=lengths.device)
 
     def __call__(self, input_ids: Tensor, scores: object, **kwargs: Any) -> Tensor:
-        """Which of the outputs so far [B x beams, T] are to end; beams of one source lie side by side."""
+        """Which of the outputs so far [B x beams, T] must stop; beams of one source are adjacent."""
         beams = len(input_ids) // len(self._limits)
         # Published tables may have more rows than there are pieces; a row that is no piece counts as the last one.
         pieces = input_ids[:, self._given :].clamp(max=len(self._lengths) - 1)

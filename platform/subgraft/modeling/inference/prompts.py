@@ -1,4 +1,4 @@
-"""What a decoder alone continues, and the text of what it adds: a plain prompt, or a user's turn that it answers."""
+"""Prompts of decoder-only models, plain or as a user's turn of a chat, and the text of their continuations."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _UNLIMITED = 1e9
 
 @dataclass(frozen=True)
 class ChatTemplate:
-    """The template of a tokenizer, which puts role marks around a user's turn; it runs in Jinja's sandbox."""
+    """A tokenizer's chat template, which adds role marks around a user's turn; it runs in Jinja's sandbox."""
 
     tokenizer: Tokenizer
     template: str
 
     @classmethod
     def of(cls, tokenizer: Tokenizer, where: str) -> ChatTemplate:
-        """Raises UserError where the tokenizer has none. where: the model, as messages name it."""
+        """The tokenizer's template. Raises UserError if it has none. where: the model's name in messages."""
         found = tokenizer.config.get(CHAT_TEMPLATE)
         if isinstance(found, list):  # several with names
             named = {one.get("name"): one.get("template") for one in found if isinstance(one, dict)}
@@ -39,10 +39,10 @@ class ChatTemplate:
         return cls(tokenizer, found)
 
     def ids(self, turns: Sequence[str], room: int) -> list[list[int]]:
-        """The conversation of each turn alone, up to where the answer begins.
+        """The ids of a conversation with one turn, up to the start of the answer, for each turn.
 
-        Raises UserError for a turn that spells a special token, which would end the turn; for one of more than `room`
-        tokens; and for a template that cannot be used.
+        Raises UserError for a turn that contains a special token, which would end the turn; for one with more than
+        `room` tokens; and for an invalid template.
         """
         found = []
         for number, turn in enumerate(turns, 1):
@@ -59,7 +59,7 @@ class ChatTemplate:
 
     @cached_property
     def _backend(self) -> tokenizers.Tokenizer:
-        """The tokenizer as transformers has it, which knows special tokens where a text spells them."""
+        """The tokenizer as transformers uses it, which recognises special tokens in text."""
         backend: tokenizers.Tokenizer = tokenizers.Tokenizer.from_str(self.tokenizer.backend.to_str())
         backend.encode_special_tokens = False
         return backend
@@ -87,9 +87,15 @@ class ChatTemplate:
 
 @dataclass(frozen=True)
 class Prompts:
-    """How texts become what is continued. start: the token before each plain prompt; a template writes its own.
+    """Encodes prompts and decodes their continuations.
 
-    max_length_ratio, max_tokens: of outputs, as `Continuer` has them.
+    Attributes:
+        tokenizer: The model's tokenizer.
+        start: The token before each plain prompt; a chat template adds its own.
+        max_positions: The maximum length of prompt and output in tokens.
+        max_length_ratio: The limit of an output in bytes, per byte of its prompt.
+        max_tokens: The limit of an output in tokens; None for no limit.
+        chat: The chat template, if prompts are turns of a chat.
     """
 
     tokenizer: Tokenizer
@@ -101,16 +107,16 @@ class Prompts:
 
     @property
     def most(self) -> int | None:
-        """Tokens of an output at most."""
+        """The limit of an output in tokens."""
         return self.max_tokens or (None if self.chat is None else ANSWER_TOKENS)
 
     @property
     def ratio(self) -> float:
-        """Bytes of an output for each byte of its prompt."""
+        """The limit of an output in bytes, per byte of its prompt."""
         return self.max_length_ratio if self.chat is None else _UNLIMITED
 
     def ids(self, texts: Sequence[str]) -> list[list[int]]:
-        """Ids of each prompt, of one at least. A plain prompt that leaves too little room is cut at its beginning."""
+        """The ids of each prompt, at least one. A plain prompt that is too long is truncated at its beginning."""
         if self.chat is not None:
             return [ids or [self.start] for ids in self.chat.ids(texts, self.max_positions - 1)]
         half = self.max_positions // 2
@@ -119,12 +125,12 @@ class Prompts:
         return [[self.start, *tokens[max(0, len(tokens) - room) :]] for tokens in bodies]
 
     def output(self, given: Sequence[int], written: Sequence[int], ends: Sequence[int]) -> str:
-        """What was written, as text: behind a plain prompt what is added to it, in a conversation the answer."""
+        """The generated text: the continuation of a plain prompt, or the answer in a chat."""
         return added_text(self.tokenizer, given if self.chat is None else [], written, ends)
 
 
 def added_text(tokenizer: Tokenizer, given: Sequence[int], written: Sequence[int], ends: Sequence[int]) -> str:
-    """One line: what the written tokens add to the text of the given ones, the space before a word included."""
+    """The text, in one line, that the `written` tokens add to the `given` ones, including the space before a word."""
     ending = (*ends, tokenizer.special.get("pad"))
     stops = (place for place, token in enumerate(written) if token in ending)
     body = written[: next(stops, len(written))]

@@ -1,5 +1,5 @@
 # mypy: allow-untyped-calls
-"""transformers' search with what the caller asks for, and with those of a model's own settings that change scores."""
+"""transformers' `generate` with the caller's arguments and those of a model's settings that change scores."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text in, text out: beam search through transformers, or sampling, batched by length."""
+"""Translation with transformers: beam search or sampling, in batches by length."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ AT_ONCE = 32
 
 @dataclass(frozen=True)
 class Output:
-    """A translation with its tokens, start and end left out, and the model's probability of each."""
+    """A translation with its tokens, without start and end, and the model's probability of each."""
 
     text: str
     tokens: tuple[int, ...]
@@ -35,11 +35,20 @@ class Output:
 class Translator:
     """Generates target texts with an encoder-decoder model; the output is in the order of the input.
 
-    A source without a word has an empty output, which no model is asked for.
+    A blank source has an empty output.
 
-    beam: hypotheses that search keeps; None: tokens are drawn from the whole distribution, by torch's generator.
-    max_length_ratio: bytes of output for each byte of source at which an output is ended.
-    cut: how many outputs of the last call did not end of themselves.  seconds: that its search took.
+    Args:
+        model: The encoder-decoder.
+        source: The tokenizer of sources.
+        target: The tokenizer of outputs.
+        sequence_format: The special tokens around both.
+        beam: The beam size; None samples from the full distribution with torch's generator.
+        max_length_ratio: The limit of an output in bytes, per byte of its source.
+        max_positions: The maximum length of sources and outputs in tokens.
+
+    Attributes:
+        cut: The number of outputs of the last call without an end token.
+        seconds: The duration of the last call's search.
     """
 
     def __init__(
@@ -66,7 +75,7 @@ class Translator:
         self._begin()
 
     def __call__(self, texts: Sequence[str], batch_size: int = AT_ONCE, progress: Progress | None = None) -> list[str]:
-        """Translations of `texts`. The model is left in evaluation mode."""
+        """Translations of `texts`. Leaves the model in evaluation mode."""
         outputs = [""] * len(texts)
         for chosen, _, _, generated in self._batches(texts, batch_size, progress):
             for index, tokens in zip(chosen, generated.tolist(), strict=True):
@@ -76,7 +85,7 @@ class Translator:
     def with_probabilities(
         self, texts: Sequence[str], batch_size: int = AT_ONCE, progress: Progress | None = None
     ) -> list[Output]:
-        """The same translations with their tokens and probabilities, for one more pass over each output."""
+        """The same translations with tokens and probabilities, which take one more forward pass."""
         outputs = [Output("", (), ())] * len(texts)
         for chosen, input_ids, mask, generated in self._batches(texts, batch_size, progress):
             probabilities = token_probabilities(self._model, input_ids, mask, generated).tolist()
@@ -88,16 +97,16 @@ class Translator:
         return outputs
 
     def _begin(self) -> None:
-        """What a call counts, before it counts anything."""
+        """Reset the counts of a call."""
         self.cut = 0
         self.seconds = 0.0
 
     def _text(self, tokens: list[int]) -> str:
-        """One line: a vocabulary with bytes can spell the end of one."""
+        """The output as one line: a byte-level vocabulary can generate line breaks."""
         return " ".join(self._target.decode(tokens).splitlines())
 
     def _body(self, tokens: list[int]) -> tuple[int, ...]:
-        """What stands between the beginning and the end, or the padding of an output that was cut."""
+        """The tokens between the beginning and the end, or the padding of a truncated output."""
         ending = (*self._ends, self._target.special["pad"])
         ends = (place for place, token in enumerate(tokens) if place and token in ending)
         return tuple(tokens[self._begins : next(ends, len(tokens))])
@@ -105,7 +114,7 @@ class Translator:
     def _batches(
         self, texts: Sequence[str], batch_size: int, progress: Progress | None
     ) -> Iterator[tuple[list[int], Tensor, Tensor, Tensor]]:
-        """Batches by falling length: places of their texts, input ids, attention mask, generated ids [B, T]."""
+        """Batches by descending length: indices of their texts, input ids, attention mask, generated ids [B, T]."""
         self._model.eval()
         beginning, ending = list(self._sequence_format.source_beginning), list(self._sequence_format.source_ending)
         limit = self._max_positions - len(beginning) - len(ending)
@@ -152,7 +161,7 @@ class Translator:
 
 
 def _search(beam: int | None) -> dict[str, Any]:
-    """As `generate` is told."""
+    """The arguments of `generate`."""
     if beam is None:
         return {"do_sample": True, "num_beams": 1, "temperature": 1.0, "top_k": 0, "top_p": 1.0}
     # Greedy search warns that it knows no early stopping.
@@ -163,10 +172,10 @@ def _search(beam: int | None) -> dict[str, Any]:
 
 
 class BeamCache(EncoderDecoderCache):
-    """The cache of an encoder-decoder model that leaves the source's part where it is.
+    """The cache of an encoder-decoder that does not reorder the source's keys and values.
 
-    After each token, beams are rearranged within their sentence, and transformers copies the keys and values of all of
-    them. Those of the source are the same for every beam of a sentence: copying them took a third of a search.
+    After each token, beams are reordered within their sentence, and transformers copies all keys and values. Those of
+    the source are the same for every beam of a sentence: copying them took a third of the search time.
     """
 
     def __init__(self) -> None:
@@ -188,12 +197,14 @@ _LOGITS = 1 << 26
 
 @torch.inference_mode()
 def token_probabilities(model: nn.Module, input_ids: Tensor, attention_mask: Tensor, generated: Tensor) -> Tensor:
-    """Probabilities [B, T - 1] of `generated[:, 1:]` under the softmax that beam and greedy search choose by.
+    """Probabilities [B, T - 1] of `generated[:, 1:]` under the softmax of beam and greedy search.
 
     Args:
-        input_ids: [B, S], with its attention_mask.
-        generated: [B, T] as `generate` returns it: the decoder's start, the output, and padding behind it; what is
-            said of padding means nothing.
+        model: The encoder-decoder.
+        input_ids: Sources [B, S].
+        attention_mask: Their mask [B, S].
+        generated: Outputs [B, T] of `generate`: the decoder's start, the output, and padding, whose probabilities are
+            meaningless.
     """
     vocabulary: int = model.get_output_embeddings().weight.shape[0]  # type: ignore[operator]
     systems = max(1, _LOGITS // (vocabulary * generated.shape[1]))

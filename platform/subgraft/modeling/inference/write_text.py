@@ -1,4 +1,4 @@
-"""Text that is written for a source: greedily, by beam search or drawn, through transformers."""
+"""Writing texts for sources with transformers: greedy search, beam search or sampling."""
 
 from __future__ import annotations
 
@@ -22,10 +22,15 @@ Progress = Callable[[int, int, str], None]
 
 
 class Writer:
-    """Writes a text for each source, in their order; a language model without a source writes as many that it likes.
+    """Writes a text for each source, in order; a language model without a source writes as many unconditional texts.
 
-    settings: beam, or how tokens are drawn, by a seed that every call begins with; and what may not come twice.
-    max_tokens: of each text.  cut: how many texts of the last call did not end of themselves.
+    Args:
+        bundle: The model and its tokenizers.
+        settings: Beam search or sampling (with a seed that is set for every call), and blocking of repeated n-grams.
+        max_tokens: The limit of each text in tokens.
+
+    Attributes:
+        cut: The number of texts of the last call without an end token.
     """
 
     def __init__(self, bundle: Bundle, settings: MeasurementSettings, max_tokens: int) -> None:
@@ -39,7 +44,7 @@ class Writer:
         self.cut = 0
 
     def __call__(self, sources: Sequence[np.ndarray], progress: Progress | None = None) -> list[str]:
-        """sources: encoded, as `modeling.conditioning.sources` does. The model is left in evaluation mode."""
+        """A text for each source, encoded by `modeling.conditioning.sources`; leaves the model in evaluation mode."""
         self._bundle.model.train(False)
         texts: list[str] = []
         self.cut = 0

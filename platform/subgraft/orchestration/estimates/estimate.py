@@ -1,4 +1,4 @@
-"""What the trainings of a plan will need: parameters, memory for each worker, updates, device-hours and cost."""
+"""Estimates for the trainings of a plan: parameters, memory per worker, updates, device-hours and cost."""
 
 from __future__ import annotations
 
@@ -25,11 +25,13 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True)
 class Estimate:
-    """Of one training step, under one runtime.
+    """The estimate of one training step under one runtime.
 
-    memory: bytes on each worker by ZeRO stage, activations included if their number is known; where a worker trains on
-    CPUs, with the copy of which checkpoints are written. devices: that it uses.  exact: whether its parameters, and
-    with them its memory, are known, and not only how much they are at most.
+    Attributes:
+        memory: Bytes on each worker by ZeRO stage, with activations if their number is known, and on CPUs with the
+            copy that checkpoints are written from.
+        devices: How many devices the training uses.
+        exact: Whether parameters and memory are exact; otherwise they are upper bounds.
     """
 
     step: Step[TrainedRecipe]
@@ -42,14 +44,14 @@ class Estimate:
 
     @property
     def device_hours(self) -> float | None:
-        """None where updates or their pace are unknown."""
+        """None if the number of updates or their duration is unknown."""
         if self.workload.updates is None or self.pace is None:
             return None
         return self.workload.updates * self.pace.seconds * self.devices / 3600
 
 
 def estimates(store: Store, plan: Plan, runtime: Runtime) -> list[Estimate]:
-    """Of all trainings that a run would do, in the plan's order."""
+    """Estimates of all trainings that a run would execute, in the plan's order."""
     return [_estimate(store, step, runtime) for step in made_by(TrainedRecipe, plan.to_run)]
 
 
@@ -70,7 +72,7 @@ def _states(parameters: Parameters, stage: ZeroStage, runtime: Runtime) -> int:
 
 
 def _activations(store: Store, step: Step[TrainedRecipe], runtime: Runtime, work: Workload) -> int:
-    """Of the largest micro-batch of a worker; nothing where its tokens are not known."""
+    """Bytes for the largest micro-batch of a worker; 0 if its number of tokens is unknown."""
     training = step.recipe.training
     if work.tokens is None:
         return 0

@@ -1,8 +1,8 @@
-"""How much memory a training takes on each worker, estimated from sizes alone.
+"""Estimated memory of a training on each worker, from sizes alone.
 
 Parameters, gradients and Adam's moments are as in Rajbhandari et al. 2020 (ZeRO, section 3), with this package's types:
-all are fp32, and bf16 is autocast's alone. Under stages 1 to 3 DeepSpeed keeps another copy of the parameters that a
-worker updates. Not counted: what libraries take, buffers for communication, and fragmentation.
+all are fp32, and bf16 is autocast's alone. Under stages 1 to 3 DeepSpeed holds another copy of the parameters that a
+worker updates. Not counted: libraries, communication buffers and fragmentation.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ MOMENTS = 2
 
 
 def state_bytes(parameters: Parameters, stage: ZeroStage, workers: int, offload: Offload = "none") -> int:
-    """What parameters, gradients and the optimizer take on a worker's device while a step is computed.
+    """Bytes of parameters, gradients and optimizer state on a worker's device during a step.
 
-    Stage 0 splits nothing up, as no DeepSpeed does. Stages 1, 2 and 3 split the optimizer's state, then gradients too,
-    then parameters too. What is offloaded takes nothing: gradients go with the optimizer's state where they are split.
+    Stage 0 shards nothing, as without DeepSpeed. Stages 1, 2 and 3 shard the optimizer's state, then also gradients,
+    then also parameters. Offloaded state counts as 0; sharded gradients are offloaded with the optimizer's state.
     """
     total, trained = parameters
     weights = FP32 * total // (workers if stage == 3 else 1)
@@ -38,18 +38,20 @@ def state_bytes(parameters: Parameters, stage: ZeroStage, workers: int, offload:
 
 
 def checkpoint_bytes(parameters: Parameters, stage: ZeroStage, workers: int) -> int:
-    """What the copy of which a checkpoint is written takes in a machine's memory, on the worker that has most.
+    """Bytes of the copy that a checkpoint is written from, on the worker with the largest one.
 
-    Where the optimizer's state is split up each has a copy of its part, else the first has one of all.
+    Every worker copies its shard of the optimizer's state; without shards the first worker copies all of it.
     """
     return (1 + MOMENTS) * FP32 * parameters.trained // (workers if stage else 1)
 
 
 @dataclass(frozen=True)
 class Dimensions:
-    """Of a model, what its activations depend on.
+    """The dimensions of a model that its activations depend on.
 
-    embeddings: the width of its tables.  decoder_layers: those that also attend to an encoder.
+    Attributes:
+        embeddings: Width of the embeddings.
+        decoder_layers: Layers that also attend to an encoder.
     """
 
     width: int
@@ -61,7 +63,7 @@ class Dimensions:
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Dimensions:
-        """By a config.json."""
+        """Read them from a config.json."""
         family = family_of(config)
         encoder, decoder = family.layers(config, "encoder"), family.layers(config, "decoder")
         # A stack that is alone attends to itself only, as an encoder does.
@@ -73,12 +75,11 @@ class Dimensions:
 
 
 def activation_bytes(model: Dimensions, tokens: int, precision: Precision, checkpointing: bool = False) -> int:
-    """What a forward pass over so many tokens a side keeps for the backward pass, and what the loss takes. Rough.
+    """Rough bytes of the activations of a forward pass over `tokens` per side, and of the loss.
 
-    A layer keeps 18 d + 4 f bytes for each token in 16 bits (d its width, f that of its inner layer; Korthikanti et
-    al. 2022, section 4.1), in a decoder 13 d more for its second attention. With fused attention no scores are kept.
-    With checkpointing a layer keeps its input alone, and one layer at a time all. `auto` counts as fp32, which takes
-    more.
+    A layer stores 18 d + 4 f bytes per token in 16 bits (d its width, f that of its inner layer; Korthikanti et al.
+    2022, section 4.1), a decoder layer 13 d more for its second attention. Fused attention stores no scores. With
+    checkpointing a layer stores only its input, and one layer at a time everything. `auto` counts as fp32, the larger.
     """
     number = 2 if precision == "bf16" else FP32
     encoder = (18 * model.width + 4 * model.inner) * number // 2
@@ -92,6 +93,6 @@ def activation_bytes(model: Dimensions, tokens: int, precision: Precision, check
 
 
 def _loss_bytes(model: Dimensions, precision: Precision) -> int:
-    """A slice of logits with its gradient; of the projection a copy in 16 bits, its gradient, and what a slice adds."""
+    """A slice of logits with its gradient, a 16-bit copy of the projection, its gradient, and the slice's addition."""
     table, rows = model.vocabulary * model.embeddings, loss_slice_rows(model.vocabulary, model.embeddings)
     return 2 * FP32 * rows * model.vocabulary + table * (FP32 + (2 + 2 if precision == "bf16" else FP32))

@@ -1,4 +1,4 @@
-"""The model that a step makes or trains, before it is there: its configuration, and how many parameters it has."""
+"""The model that a step will make or train: its configuration and number of parameters, before it exists."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ Config = Mapping[str, Any]
 
 
 def model_config(store: Store, step: Step) -> Config:
-    """config.json of the model that a step makes; if it is not made yet, with all that parameter counts depend on."""
+    """config.json of the model that a step makes; if it is not made yet, the fields that parameter counts depend on."""
     if store.find(step) is not None:
         return read_config(store.path(step))
     match step.recipe.model_change:
@@ -71,12 +71,12 @@ def model_config(store: Store, step: Step) -> Config:
 
 
 def trained_model(store: Store, step: Step[TrainedRecipe]) -> Config:
-    """config.json of the model that a training holds: the one that it is given, or the one that it makes."""
+    """config.json of the model that a training holds: its input `model`, or the one that it makes."""
     return model_config(store, step.inputs.get("model", step))
 
 
 def vocabulary_size(store: Store, step: Step, role: str) -> int:
-    """The number of tokens of a vocabulary that a step is given, or will be given."""
+    """The number of tokens of a step's input vocabulary, known or planned."""
     vocabulary = step.inputs[role]
     record = store.find(vocabulary)
     if record is not None:
@@ -87,7 +87,7 @@ def vocabulary_size(store: Store, step: Step, role: str) -> int:
 
 
 def _upstream_size(store: Store, adapted: Step, side: SideName) -> int:
-    """The most that a vocabulary can keep of the one that it is made of."""
+    """The size of the upstream vocabulary: the most that an adapted one can retain of it."""
     if "vocabulary" in adapted.inputs:
         return vocabulary_size(store, adapted, "vocabulary")
     return vocabulary_sizes(model_config(store, adapted.inputs["model"]))[side]
@@ -100,7 +100,7 @@ def _corpus(store: Store, step: Step) -> Corpus | None:
 
 @dataclass(frozen=True)
 class _Sizes:
-    """Sizes of what a training step is given (see `KnownSizes`)."""
+    """Sizes of a training step's inputs (see `KnownSizes`)."""
 
     store: Store
     step: Step[TrainedRecipe]
@@ -137,7 +137,7 @@ class _Sizes:
         return ExtraParameters(held=whole + new, trained=new, exact=None not in known.values())
 
     def _new_tokens(self, side: SideName, copy_shared_tokens: bool) -> int | None:
-        """None where one of the vocabularies is not known yet."""
+        """None if one of the vocabularies is not known yet."""
         upstream, own = (known_tokenizer(self.store, self.step.inputs[role], side) for role in ("upstream", "model"))
         return None if upstream is None or own is None else len(new_tokens(upstream, own, copy_shared_tokens))
 
@@ -150,7 +150,7 @@ class Foreseen(NamedTuple):
 
 
 def training_parameters(store: Store, step: Step[TrainedRecipe]) -> Foreseen:
-    """What a training step holds in memory, and which part of it is trained."""
+    """The parameters that a training step holds in memory, and how many of them are trained."""
     recipe, config = step.recipe, trained_model(store, step)
     model, beside = counted(config, recipe.frozen_tables), recipe.extra_parameters(_Sizes(store, step, config))
     trained = beside.trained + (model.trained if recipe.trains_model else 0)
@@ -158,7 +158,7 @@ def training_parameters(store: Store, step: Step[TrainedRecipe]) -> Foreseen:
 
 
 def counted(config: Config, frozen: tuple[SideName, ...] = ()) -> Parameters:
-    """Parameters of the model that a config.json describes; each configuration is looked at once."""
+    """Parameters of the model that a config.json describes; cached."""
     return _counted(json.dumps(dict(config), sort_keys=True, default=str), frozen)
 
 

@@ -1,4 +1,4 @@
-"""Seconds that an update takes: as measured on this step before it was stopped, on a similar one, or by arithmetic."""
+"""Seconds per update: measured on this step before it was stopped, measured on a similar one, or calculated."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Pace(NamedTuple):
 def pace(
     store: Store, step: Step[TrainedRecipe], runtime: Runtime, parameters: Parameters, tokens: int | None
 ) -> Pace | None:
-    """The best that is known; None where nothing was measured and `runtime.device_flops` is not given."""
+    """The best figure available; None if nothing was measured and `runtime.device_flops` is not set."""
     begun = _of_events(store, step)
     if begun is not None:
         return Pace(begun, "measured before it was stopped")
@@ -51,7 +51,7 @@ def pace(
 
 
 def _expected_precision(step: Step[TrainedRecipe], records: Sequence[Record]) -> str | None:
-    """What the step will compute in: for `auto`, what that came to last; None where it never was tried."""
+    """The precision of a step; for `auto` the one chosen last, None if there is none yet."""
     asked = step.recipe.training.precision
     if asked != "auto":
         return asked
@@ -65,20 +65,20 @@ def _asked(record: Record) -> str | None:
 
 
 def _computed_in(record: Record) -> str | None:
-    """The precision of a finished step; None for an `auto` of which the record does not say what it came to."""
+    """The precision of a finished step; None for an `auto` whose choice was not recorded."""
     asked = _asked(record)
     return next(_chosen(record.summary), None) if asked == "auto" else asked
 
 
 def _chosen(summary: Mapping[str, Any]) -> Iterator[str]:
-    """What `auto` came to, in every training that a summary tells of."""
+    """The precision that `auto` chose, for every training of a summary."""
     for name, inner in summary.items():
         if isinstance(inner, Mapping):
             yield from (inner["chosen"],) if name == "precision" else _chosen(inner)
 
 
 def _of_events(store: Store, step: Step) -> float | None:
-    """Of the last attempt that took two steps, evaluations between them included."""
+    """Seconds per update in the last attempt with two or more updates, including evaluations between them."""
     attempts: list[list[Metrics]] = [[]]
     for event in EventTail(store.work(step) / EVENTS).read():
         if isinstance(event, Started):
@@ -92,7 +92,7 @@ def _of_events(store: Store, step: Step) -> float | None:
 
 
 def _alike(record: Record, step: Step[TrainedRecipe], runtime: Runtime, parameters: Parameters) -> Iterator[float]:
-    """Seconds of an update of a finished step, if that is of the same shape and was made on the same kind of device."""
+    """Seconds per update of a finished step, if it has the same shape and ran on the same kind of device."""
     before = record.recipe.get("training", {})
     wanted = step.recipe.training.model_dump(mode="json")
     device = "cuda" if runtime.gpus_per_worker else "cpu"
@@ -108,7 +108,7 @@ def _alike(record: Record, step: Step[TrainedRecipe], runtime: Runtime, paramete
 
 
 def _seconds(summary: Mapping[str, Any]) -> Iterator[float]:
-    """Of every training that a summary tells of: one, or one a side."""
+    """Seconds per update of every training in a summary: one, or one per side."""
     if summary.get("steps") and "training_seconds" in summary:
         yield summary["training_seconds"] / summary["steps"]
     for inner in summary.values():

@@ -1,4 +1,4 @@
-"""How many updates a training step will take, and of how many tokens: from the text, where it is in the store."""
+"""The number of updates of a training step and their tokens, from the text if it is in the store."""
 
 from __future__ import annotations
 
@@ -31,9 +31,11 @@ SAMPLE = 1000
 
 
 class Workload(NamedTuple):
-    """updates: those of a training that nothing ends early. tokens: of the largest global batch, a side.
+    """The work of a training; None: not known yet.
 
-    None: not known yet.
+    Attributes:
+        updates: Without early stopping.
+        tokens: Of the largest global batch, per side.
     """
 
     updates: int | None
@@ -41,13 +43,13 @@ class Workload(NamedTuple):
 
 
 def workload(store: Store, step: Step[TrainedRecipe]) -> Workload:
-    """Exact where batches are counted in characters, or steps are given; else as a sample of the text has it."""
+    """Exact if batches are counted in characters or steps are set; else estimated from a sample of the text."""
     found, end = _planned(store, step), step.recipe.training.stop_after
     return found if end is None else found._replace(updates=min(found.updates or end, end))
 
 
 def _planned(store: Store, step: Step[TrainedRecipe]) -> Workload:
-    """Without an early end."""
+    """The workload without `stop_after`."""
     recipe, (role, share) = step.recipe, step.recipe.epochs_over
     corpus, training = step.inputs[role], recipe.training
     if store.find(corpus) is None or recipe.new_tokens_only:
@@ -73,9 +75,9 @@ def _planned(store: Store, step: Step[TrainedRecipe]) -> Workload:
 
 
 def _on_texts(recipe: PretrainRecipe, corpus: Corpus, tokenizer: Tokenizer | None) -> Workload:
-    """Of a pretraining on texts by themselves, whose lines come as often as their language is drawn.
+    """The workload of a pretraining on monolingual texts, whose lines are sampled by language.
 
-    As if each text were a sample of it over and over.
+    Estimated as if each text repeated a sample of it.
     """
     training = recipe.training
     if tokenizer is None:
@@ -95,7 +97,7 @@ def _on_texts(recipe: PretrainRecipe, corpus: Corpus, tokenizer: Tokenizer | Non
 
 
 def _pairs(recipe: TrainedRecipe) -> int | None:
-    """How many of a task's pairs a training takes; all where None."""
+    """How many of a task's pairs a training uses; all if None."""
     training, of_task = recipe.training, recipe.epochs_over.role == "corpus"
     return training.pairs if isinstance(training, FinetuneSettings) and of_task else None
 
@@ -107,7 +109,7 @@ def _known_tokens(training: TrainingSettings, sample: _Sample | None) -> int | N
 
 
 def _by_tokens(recipe: TrainedRecipe, sample: _Sample | None) -> int | None:
-    """As if the text were the sample over and over."""
+    """Updates, as if the text repeated the sample."""
     if sample is None:
         return None
     pairs = min(sample.pairs, _pairs(recipe) or sample.pairs)
@@ -120,7 +122,7 @@ def _by_tokens(recipe: TrainedRecipe, sample: _Sample | None) -> int | None:
 
 
 def _steps(recipe: TrainedRecipe, lengths: Sequence[np.ndarray]) -> int:
-    """Of a training on examples of each objective, by their lengths."""
+    """Updates of a training on examples of each objective, from their lengths."""
     training, objectives, seed = recipe.training, recipe.trained_on, recipe.seed
     if len(lengths) == 1:
         return planned_steps(training, lengths[0], seed, recipe.epochs_over.share)
@@ -129,7 +131,12 @@ def _steps(recipe: TrainedRecipe, lengths: Sequence[np.ndarray]) -> int:
 
 
 class _Sample(NamedTuple):
-    """pairs: of the whole text. tokens, characters: [sides, n] lengths of those that were looked at, with an end."""
+    """A sample of a text.
+
+    Attributes:
+        pairs: Number of pairs of the complete text.
+        tokens, characters: Lengths of the sampled pairs [sides, n], with the end of sentence.
+    """
 
     pairs: int
     tokens: np.ndarray
@@ -137,7 +144,7 @@ class _Sample(NamedTuple):
 
     @classmethod
     def of(cls, corpus: Corpus, source: Tokenizer | None, target: Tokenizer | None) -> _Sample | None:
-        """None without the vocabularies, without a sentence, and of texts that are no pair."""
+        """None without vocabularies or sentences, and for texts that are not parallel."""
         if source is None or target is None or not corpus.is_pair or not corpus.size("train"):
             return None
         size = corpus.size("train")
@@ -152,12 +159,12 @@ class _Sample(NamedTuple):
 
     @property
     def tokens_of_a_character(self) -> float:
-        """Of the longer side of a pair, which decides what a batch takes."""
+        """Of the longer side of a pair, which determines the size of a batch."""
         return float(self.tokens.max(axis=0).sum() / self.characters.max(axis=0).sum())
 
 
 def known_tokenizer(store: Store, step: Step, side: SideName) -> Tokenizer | None:
-    """The vocabulary that a step's model has on a side, where it is known already."""
+    """The vocabulary of a step's model on a side, if it is known already."""
     own = step.inputs.get(f"vocabulary/{side}") or step.inputs.get(side)
     if own is not None:
         return Tokenizer.load(store.path(own)) if store.find(own) is not None else None

@@ -1,4 +1,4 @@
-"""A Ray cluster for one run: the one at an address, or a local one that lives and dies with this process."""
+"""A Ray cluster for one run: the one at an address, or a local one that ends with this process."""
 
 from __future__ import annotations
 
@@ -49,14 +49,22 @@ def _to_standard_error(line: str) -> None:
 def cluster(
     runtime: Runtime, address: str | None = None, say: Callable[[str], None] = _to_standard_error
 ) -> Iterator[str]:
-    """Connect to `address` (or RAY_ADDRESS), or start a cluster here; leave it, or stop it, at the end.
+    """Connect to `address` (or RAY_ADDRESS), or start a local cluster; disconnect, or stop it, at the end.
 
-    What it yields is where the dashboard is, as host:port, if this process knows of one. `say` is told of what killed
-    runs left, and where Ray's logs are if this one fails.
+    If Ray is already initialised in this process, that cluster is used and left running. A local cluster listens on the
+    loopback address only and requires a token. Its processes end with this one, even if this one is killed. While the
+    cluster is up, SIGTERM raises Terminated in the main thread.
 
-    Where Ray is up in this process already, that cluster is used and left up. A local cluster listens on the loopback
-    address only and asks for a token. Its processes end with this one, even if that is killed. Raises OperationalError
-    when no cluster is to be had. While it is up, SIGTERM raises Terminated in the main thread.
+    Args:
+        runtime: Cores, dashboard, and how often steps are repeated.
+        address: Of a running cluster.
+        say: Receives lines about remains of killed runs, and where Ray's logs are if this run fails.
+
+    Yields:
+        The dashboard as host:port, or an empty string if there is none.
+
+    Raises:
+        OperationalError: If no cluster is available.
     """
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
@@ -79,10 +87,10 @@ def cluster(
 
 
 def _leave() -> None:
-    """Leave Ray, or end it, without a garbage collection meanwhile.
+    """Shut Ray down with the garbage collector disabled.
 
-    A thread of this process (that of tracking, say) which collected a cycle with a reference of Ray's in it, just when
-    Ray has closed its own side, would be ended by Ray, and the process with it: exit status 1 and not a word.
+    If another thread (such as tracking's) collected a cycle that holds a Ray reference just after Ray closed its own
+    side, Ray would end the process: exit status 1 without a message.
     """
     import ray
 
@@ -111,9 +119,9 @@ def _up(runtime: Runtime, address: str | None, folder: Path | None) -> str:
 
 @contextmanager
 def _terminated(before: Any) -> Iterator[None]:
-    """SIGTERM, while the block lasts, is an interrupt like that of a keyboard; then it is handled as `before`.
+    """Within the block SIGTERM acts like a keyboard interrupt; afterwards the handler `before` is restored.
 
-    Ray has set handlers of its own. They print a trace and abort the process while it clears up.
+    Ray's own handlers would print a trace and abort the process while it cleans up.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

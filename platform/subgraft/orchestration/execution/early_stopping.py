@@ -1,7 +1,7 @@
-"""A training that is ended early and kept: what it has come to is taken over by the step whose recipe says so.
+"""Stop a training early and keep its result: the step with `training.stop_after` continues from its checkpoints.
 
-A recipe with `training.stop_after` has a fingerprint and a work directory of its own. Up to that update it is the same
-training, bit for bit, as the one without, whose checkpoints it therefore may begin with.
+A recipe with `training.stop_after` has its own fingerprint and work directory. Up to that update it is bit for bit the
+same training as the one without, so it may start from that one's checkpoints.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NAMED = "step-"
 
 
 def full_training(step: Step) -> Step | None:
-    """The same training without an early end; None for what has none."""
+    """The same training without `stop_after`; None if the step has none."""
     recipe = step.recipe
     if not isinstance(recipe, TrainedRecipe) or recipe.training.stop_after is None:
         return None
@@ -48,13 +48,13 @@ def take_over(store: Store, step: Step) -> None:
 
 
 def reached(store: Store, steps: Iterable[Step]) -> int | None:
-    """How far the furthest of some trainings has come without its early end; None where none has a checkpoint."""
+    """The last update that any of the full trainings has a checkpoint of; None if none has."""
     wholes = [whole for step in made_by(TrainedRecipe, steps) if (whole := full_training(step)) is not None]
     return max((_number(found) for whole in wholes for found in _checkpoints(store.work(whole))), default=None)
 
 
 def _checkpoints(work: Path) -> list[Path]:
-    """One folder for each part of the step's training, and in it the last few."""
+    """All checkpoints; each part of the step's training has a folder with the last few."""
     return sorted((work / CHECKPOINTS).glob(f"*/{_NAMED}*"))
 
 

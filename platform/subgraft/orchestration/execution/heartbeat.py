@@ -1,7 +1,7 @@
-"""Signs of life: a process that is at a step touches a file every few seconds, and who waits for the step looks at it.
+"""Heartbeat files: a process that runs a step touches a file every few seconds, and the waiting process checks it.
 
-A process that is stopped, or hangs for good, would otherwise hold up its worker group until a collective times out, and
-a step by itself for ever. Clocks decide nothing here: what counts is whether a file changes while somebody looks.
+A process that is stopped or hangs would otherwise block its worker group until a collective times out, and a single
+step forever. No clocks are compared: only whether the file changes between two checks counts.
 """
 
 from __future__ import annotations
@@ -31,7 +31,13 @@ ENDING_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process at a step. what: its part in it; node: Ray's id of its node; born: when it began, as it says."""
+    """A process that runs a step.
+
+    Attributes:
+        what: Its role in the step.
+        node: Ray's id of its node.
+        born: When it started, by its own clock.
+    """
 
     what: str
     host: str
@@ -42,7 +48,7 @@ class Process:
 
 @contextlib.contextmanager
 def heartbeats(work: Path, what: str) -> Iterator[None]:
-    """Signs in a step's work directory while the block lasts, where this process is one of Ray's."""
+    """Touch a heartbeat file in a step's work directory during the block, if this is a Ray process."""
     process = _this(what)
     if process is None:
         yield
@@ -77,7 +83,11 @@ def _beat(path: Path, over: threading.Event) -> None:
 
 
 class Watch:
-    """Looks after the processes of steps. seconds: how long one may give no sign."""
+    """Kills the processes of steps that hang.
+
+    Args:
+        seconds: How long a process may go without a heartbeat.
+    """
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
@@ -85,7 +95,7 @@ class Watch:
         self._looked: dict[Path, float] = {}
 
     def end_hanging(self, work: Path) -> list[str]:
-        """End whoever is at the step of a work directory and hangs; a line for each. At once, unless one is silent."""
+        """Kill the hanging processes of a step's work directory; a line for each. Returns at once if none is silent."""
         now = time.monotonic()
         since = min(now - self._looked.get(work, now), 2 * LOOK_SECONDS)
         if work in self._looked and since < LOOK_SECONDS:
@@ -108,7 +118,7 @@ class Watch:
 
 
 def _end(path: Path, seconds: float) -> str:
-    """End a silent process that does not compute; what is told of it, or nothing where it was no such process."""
+    """Kill a silent process that does not compute; a message about it, or an empty string if it was not killed."""
     try:
         process = json_io.build(Process, json_io.parse(path.read_bytes()))
     except (OSError, ValueError):
@@ -125,7 +135,7 @@ def _end(path: Path, seconds: float) -> str:
 
 
 def _asked_of_its_node(process: Process) -> bool | None:
-    """Whether it was ended; False where it computes, None where it is not there, or not of this cluster."""
+    """True if it was killed, False if it computes, None if it does not exist or is not of this cluster."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 

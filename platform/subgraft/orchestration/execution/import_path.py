@@ -1,4 +1,4 @@
-"""What a run's workers import: installed code, and nothing from the folder that a command is given in."""
+"""The import path of a run's workers: installed code only, nothing from the current directory."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from ray.job_config import JobConfig
 
 
 class InstalledCode(JobConfig):
-    """A job of Ray's without the folders that Ray puts before all others on its workers' path.
+    """A Ray job without the driver's current and script directories, which Ray puts first on its workers' path.
 
-    Those are the driver's current directory, and that of its script. A configuration and its text may come from
-    anybody: a `torch.py` among them must not run.
+    A configuration and its text may come from anyone: a `torch.py` next to them must not be executed.
     """
 
     def _get_proto_job_config(self) -> Any:

@@ -1,4 +1,4 @@
-"""A Ray for one run on this machine: on its loopback address only, with a token, below a folder of this user's."""
+"""A Ray for one run on this machine: on the loopback address only, with a token, in a private folder of this user."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ LOOPBACK = "127.0.0.1"
 
 
 def start(folder: Path, *, dashboard: bool = False, cpus: int | None = None) -> str:
-    """Start it and connect to it; where the dashboard is, as host:port, or nothing. It ends by `ray.shutdown`.
+    """Start Ray and connect to it; returns the dashboard as host:port, or an empty string. `ray.shutdown` stops it.
 
-    folder: of this user alone (`ray_folder`). cpus: how many steps are given; all there are if None.
+    `folder` must be private to this user (`ray_folder`); `cpus` are the cores that steps share, all if None.
 
-    Raises UserError where the dashboard's token is open to others, whatever Ray raises where it does not come up.
+    Raises UserError if others can read the dashboard's token, and whatever Ray raises if it does not start.
     """
     import ray
     from ray._private import ray_constants
@@ -56,13 +56,13 @@ def start(folder: Path, *, dashboard: bool = False, cpus: int | None = None) -> 
 
 
 def local_folder() -> Path | None:
-    """In a process of a local Ray its folder, which all of its processes share; None elsewhere."""
+    """The folder that all processes of a local Ray share; None outside of one."""
     named = os.environ.get(FOLDER)
     return Path(named) if named else None
 
 
 def _only_here(folder: Path) -> dict[str, str]:
-    """What all processes of this Ray inherit, and nothing that is started later."""
+    """Environment variables for the processes of this Ray, and for nothing that is started later."""
     loopback = next((name for _, name in socket.if_nameindex() if name.startswith("lo")), "lo")
     return {
         FOLDER: str(folder),
@@ -98,9 +98,9 @@ OTHERS, WRITABLE = 0o077, 0o022
 
 
 def ensure_private_token() -> str:
-    """The token, made where there is none; nobody else can read, or replace, the one there is.
+    """The token, created if absent. RAY_AUTH_TOKEN, where set, takes precedence over the file.
 
-    Raises UserError with the command that mends it. RAY_AUTH_TOKEN, where it is set, is Ray's token; then no file is.
+    Raises UserError, with the command that fixes it, if others can read or replace the file.
     """
     if given := os.environ.get("RAY_AUTH_TOKEN"):
         return given

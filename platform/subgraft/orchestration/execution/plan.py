@@ -1,4 +1,4 @@
-"""What a run would do: for each step cached, to run, or stale, and in what its recipe differs from the stored one."""
+"""What a run would do: each step is cached, to run, or stale, with the recipe's differences from the stored one."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ MOST_DIFFERENCES = 4
 
 
 class State(Enum):
-    """What happens to a step.
+    """The state of a step in a plan.
 
-    stale: to run, and the store holds the result of a slightly different recipe. unneeded: absent, and not missed.
+    STALE: to run, and the store holds the result of a slightly different recipe. UNNEEDED: absent, and no step to run
+    reads it.
     """
 
     CACHED = "cached"
@@ -35,7 +36,13 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A step and what is to happen to it. differences: field -> (stored, wanted); resumes: it was begun before."""
+    """A step with its state.
+
+    Attributes:
+        record: Of a cached step.
+        differences: Of a stale step: field to (stored, wanted).
+        resumes: Whether an earlier attempt left a work directory.
+    """
 
     step: Step
     state: State
@@ -46,7 +53,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Entries, inputs before what needs them."""
+    """Entries in the order of execution: inputs first."""
 
     entries: tuple[Entry, ...]
 
@@ -57,12 +64,12 @@ class Plan:
 
     @property
     def cached(self) -> Mapping[str, Record]:
-        """Records of what is there, by fingerprint."""
+        """Records of cached steps, by fingerprint."""
         return {entry.step.fingerprint: entry.record for entry in self.entries if entry.record is not None}
 
 
 def make_plan(store: Store, targets: Sequence[Step]) -> Plan:
-    """Look up targets and all they need. A missing input of a cached step is not missed."""
+    """Look up the targets and their inputs. The inputs of a cached step may be absent."""
     steps = in_order(targets)
     records = {step.fingerprint: store.find(step) for step in steps}
     needed = {target.fingerprint for target in targets}
@@ -99,7 +106,7 @@ def _differences(step: Step, record: Record) -> dict[str, tuple[Json, Json]]:
 
 
 def table(plan: Plan) -> Table:
-    """The plan as people read it."""
+    """The plan as a table for the terminal."""
     from subgraft.base.terminal import Sheet
 
     shown = Sheet(box=None, pad_edge=False)

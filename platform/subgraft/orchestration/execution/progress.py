@@ -1,4 +1,4 @@
-"""How a run looks: live bars on a terminal, an occasional line anywhere else. Both go to standard error."""
+"""The display of a run: live bars on a terminal, occasional lines elsewhere. Both go to standard error."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STEPS = "steps"  # as the training loop counts them
 
 
 class Display(Observer, Protocol):
-    """An observer that people look at."""
+    """An observer that shows a run to its user."""
 
     def say(self, line: str) -> None:
         """Show one line, above anything that moves."""
@@ -34,7 +34,7 @@ class Display(Observer, Protocol):
 
 
 class PlainDisplay:
-    """Lines for logs: a step's beginning and end, and in between one every `seconds`, with the time left."""
+    """Lines for logs: a step's start and end, and in between one every `seconds`, with the time left."""
 
     def __init__(self, write: Callable[[str], None], seconds: float = LINE_SECONDS) -> None:
         self._write = write
@@ -142,13 +142,13 @@ class RichDisplay:
 
 
 class Pace:
-    """How fast something goes, measured from its first report of one kind of work: a resumed run is not flattered."""
+    """The speed of a kind of work since its first report in this run, so that resumed work does not count."""
 
     def __init__(self) -> None:
         self._first: Progress | None = None
 
     def update(self, event: Progress) -> None:
-        """Take in a report."""
+        """Add a report."""
         if self._first is None or self._first.what != event.what or event.done < self._first.done:
             self._first = event
 
@@ -161,7 +161,7 @@ class Pace:
 
 
 def counted(event: Progress) -> str:
-    """As `120/4,000 sentences` or `step 120 of 4,000, loss 5.012`; without the total where there is none."""
+    """As `120/4,000 sentences` or `step 120 of 4,000, loss 5.012`; without the total if unknown."""
     if not event.done and not event.total:
         return event.what
     if event.what == STEPS:
@@ -172,7 +172,7 @@ def counted(event: Progress) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds as people say them: 8 s, 3 min 5 s, 2 h 10 min."""
+    """Seconds in words: 8 s, 3 min 5 s, 2 h 10 min."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"

@@ -1,7 +1,7 @@
-"""Where the Ray of a local run keeps its sockets and logs: a folder that only this user can enter.
+"""A private folder for the sockets and logs of a local run's Ray.
 
-Ray itself makes `ray` in the shared temporary folder, and all of its folders writable by everybody: another user of the
-machine could write into a run's logs and put a socket of theirs in the place of the run's.
+Ray itself would create a world-writable `ray` in the shared temporary folder: another user of the machine could write
+into a run's logs and replace its sockets.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ NO_ROOM = "Make room there, or set RAY_TMPDIR to another folder with a short pat
 
 @contextmanager
 def ray_folder(say: Callable[[str], None]) -> Iterator[Path]:
-    """A new folder for one Ray, removed at the end. After a failure that is no user's mistake it is kept, and told.
+    """A new folder for one Ray, removed at the end; after an internal failure it is retained, with a line to `say`.
 
-    Runs that were killed are cleared up after first, and `say` is told of processes of theirs that are still there.
-    Raises OperationalError where no temporary folder will do.
+    Folders of killed runs are removed first, and `say` receives a line about their processes that are still running.
+    Raises OperationalError if no temporary folder is suitable.
     """
     parent = _parent()
     _clear_up(parent, say)
@@ -60,7 +60,7 @@ def ray_folder(say: Callable[[str], None]) -> Iterator[Path]:
 
 
 def _parent() -> Path:
-    """RAY_TMPDIR or the system's temporary folder, where the paths of Ray's sockets fit into a socket's address."""
+    """RAY_TMPDIR or the system's temporary folder, whichever is short enough for the paths of Ray's sockets."""
     candidates = [os.environ.get("RAY_TMPDIR", ""), tempfile.gettempdir(), "/tmp"]
     for place in (Path(named) for named in candidates if named):
         longest = place / f"{PREFIX}12345678" / RAY / LONGEST_SOCKET
@@ -73,12 +73,12 @@ def _parent() -> Path:
 
 
 def is_full(folder: Path) -> bool:
-    """Whether Ray cannot have come up for want of room."""
+    """Whether a full disk explains that Ray did not start."""
     return shutil.disk_usage(folder).free < LEAST_BYTES
 
 
 def _remove(folder: Path) -> None:
-    """Remove it when nobody is there any more: a worker that was just starting would make its parts anew."""
+    """Remove the folder once no process uses it: a worker that is just starting would create its files again."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while (left := users_of(folder / RAY)) and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -89,7 +89,7 @@ def _remove(folder: Path) -> None:
 
 
 def _clear_up(parent: Path, say: Callable[[str], None]) -> None:
-    """Remove what killed runs left, unless a process of theirs is still there, and what failed runs left long ago."""
+    """Remove folders of killed runs without living processes, and old folders of failed runs."""
     for folder in sorted(parent.glob(f"{PREFIX}*")):
         try:
             about = folder.lstat()
@@ -116,9 +116,9 @@ def _clear_up(parent: Path, say: Callable[[str], None]) -> None:
 
 
 def users_of(folder: Path) -> dict[int, bool]:
-    """Other processes of this user that are at a folder of Ray's, and whether they are known to have come with it.
+    """Other processes of this user that use a Ray folder, and whether that Ray is known to have started them.
 
-    Ray's agents overwrite the environment that would tell, but have files open below the folder, as its readers have.
+    Ray's agents overwrite their environment, but have files open in the folder, as its readers have.
     """
     import psutil  # Ray brings it
 

@@ -1,7 +1,7 @@
 """How the workers of a training find each other.
 
-PyTorch's way is a store on a TCP port of the first worker. It listens on every address of the machine, and whoever
-reaches it can change what the workers agree on. On one machine a file does as well.
+PyTorch's default is a store on a TCP port of the first worker. It listens on every address of the machine, and anyone
+who reaches it can change the group's state. On one machine a file serves as well.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class FileTorchConfig(TorchConfig):
 
 
 class _FileBackend(_TorchBackend):
-    """Ray's own, but for how it begins; backend_config is a FileTorchConfig."""
+    """Ray's backend with another initialisation; backend_config is a FileTorchConfig."""
 
     def on_start(self, worker_group: Any, backend_config: Any) -> None:
         meeting = Path(tempfile.mkdtemp(prefix="meeting-", dir=backend_config.folder)) / "store"

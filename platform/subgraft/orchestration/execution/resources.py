@@ -1,4 +1,4 @@
-"""What a step asks of a cluster, and whether the cluster has it."""
+"""The resources that a step needs, and whether a cluster has them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ HELPS = "runtime.workers, runtime.cpus_per_step or runtime.gpus_per_worker"
 
 
 def machines() -> list[Mapping[str, float]]:
-    """Ray's resources, CPU and GPU among them, of each machine that is up."""
+    """Ray's resources (CPU, GPU, ...) of each running machine."""
     import ray
 
     nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]
@@ -21,7 +21,7 @@ def machines() -> list[Mapping[str, float]]:
 
 
 def gpus_here() -> int:
-    """The GPUs of this machine that a Ray started by this process would give away; Ray itself is not started."""
+    """The GPUs of this machine that a Ray started by this process would offer; Ray itself is not started."""
     from ray._private.accelerators import get_accelerator_manager_for_resource
 
     manager = get_accelerator_manager_for_resource("GPU")
@@ -33,7 +33,7 @@ def gpus_here() -> int:
 
 
 def gpus_lacking(runtime: Runtime) -> str:
-    """One line where a training asks for more GPUs than this machine has; empty where it has them."""
+    """One line if a training asks for more GPUs than this machine has, else an empty string."""
     wanted = runtime.workers * runtime.gpus_per_worker
     if not wanted or (there := gpus_here()) >= wanted:
         return ""
@@ -41,16 +41,18 @@ def gpus_lacking(runtime: Runtime) -> str:
 
 
 def require_gpus(runtime: Runtime) -> None:
-    """Raises UserError where this machine has fewer GPUs than a training asks for."""
+    """Raises UserError if this machine has fewer GPUs than a training asks for."""
     if told := gpus_lacking(runtime):
         hint = "Say runtime.gpus_per_worker=0 to train on the CPU, or --address for a cluster that has them."
         raise UserError(told, where="runtime.gpus_per_worker", hint=hint)
 
 
 def check_fits(jobs: Sequence[Job], available: Mapping[str, float]) -> None:
-    """UserError for jobs that this cluster could never start, which would wait for ever.
+    """Raises UserError for a job that this cluster could never start.
 
-    available: Ray's resources of the whole cluster, CPU and GPU.
+    Args:
+        jobs: The jobs of a run.
+        available: Ray's resources of the whole cluster, CPU and GPU.
     """
     for job in jobs:
         workers = job.runtime.workers if job.distributed else 1
@@ -66,19 +68,19 @@ def check_fits(jobs: Sequence[Job], available: Mapping[str, float]) -> None:
 
 
 def capped(job: Job, there: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Resources of a task; never more cores than the largest machine has, or it would wait for ever."""
+    """Resources of a task: at most the cores of the largest machine, or it would wait forever."""
     most = max((machine.get("CPU", 0) for machine in there), default=0)
     return {"num_cpus": min(job.cpus, most) if most else job.cpus, "num_gpus": job.gpus}
 
 
 def groups_at_once(job: Job, available: Mapping[str, float]) -> int:
-    """How many worker groups such as the job's a machine can have at a time, one at least."""
+    """How many worker groups like the job's fit at a time, at least one."""
     wanted = {"CPU": job.runtime.workers * job.cpus, "GPU": job.runtime.workers * job.gpus}
     return max(1, min(int(available.get(name, 0) // amount) for name, amount in wanted.items() if amount))
 
 
 def lacking(job: Job, there: Sequence[Mapping[str, float]]) -> str:
-    """One line where no machine that is up could ever start one worker of the job; empty where one could."""
+    """One line if no running machine could start a worker of the job, else an empty string."""
     task = capped(job, there)
     wanted = {"CPU": job.cpus if job.distributed else task["num_cpus"], "GPU": job.gpus}
     if any(all(machine.get(name, 0) >= amount for name, amount in wanted.items()) for machine in there):

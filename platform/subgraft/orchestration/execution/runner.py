@@ -1,4 +1,4 @@
-"""Executes a plan on Ray: every step whose inputs are there at once, as far as the machine's cores and GPUs go."""
+"""Executes a plan on Ray: every step whose inputs exist runs at once, as far as cores and GPUs allow."""
 
 from __future__ import annotations
 
@@ -44,12 +44,25 @@ def run(
     address: str | None = None,
     provenance: Provenance | None = None,
 ) -> dict[str, Record]:
-    """Make the targets and whatever they need; records of all steps there are now, by fingerprint.
+    """Make the targets and their inputs.
 
-    provenance: of the process that asked for it, where that is not this one.
+    When everything is cached, Ray is not started. After a failure the running steps finish, nothing new starts, and
+    the first failure is raised.
 
-    When everything is cached, Ray is not started. After a failure the steps that run at that time are let finish,
-    nothing new starts, and the first failure is raised: a stage's UserError as it is, or an OperationalError.
+    Args:
+        store: Where artifacts are found and published.
+        targets: The steps to make.
+        runtime: Workers, cores and GPUs.
+        observers: Called as steps are cached, start, progress, finish or fail.
+        address: Of a Ray cluster; None starts a local one unless RAY_ADDRESS is set.
+        provenance: Of the process that asked for the run, if not this one.
+
+    Returns:
+        The records of all steps that exist now, by fingerprint.
+
+    Raises:
+        UserError: As a stage raised it, or for resources that cannot be had.
+        OperationalError: For any other failure.
     """
     plan = _announced(store, targets, observers)
     records = dict(plan.cached)
@@ -83,7 +96,7 @@ def _announced(store: Store, targets: Sequence[Step], observers: Sequence[Observ
 
 
 def job_for(step: Step, store: Store, runtime: Runtime, provenance: Provenance) -> Job:
-    """What a step gets: runtime's cores, its GPUs if the stage can use them, its workers if it can be distributed."""
+    """A step with its resources: cores, GPUs if the stage uses them, workers if it can be distributed."""
     own = {"pretrain": runtime.pretrain_cpus, "evaluate": runtime.evaluate_cpus}
     cpus = min(own.get(step.stage.name) or runtime.cpus_per_step, runtime.cpus or MOST_CORES)
     distributed = step.stage.distributed and (runtime.workers > 1 or runtime.zero_stage is not None)
@@ -92,12 +105,12 @@ def job_for(step: Step, store: Store, runtime: Runtime, provenance: Provenance) 
 
 
 def is_local(address: str | None) -> bool:
-    """Whether a run that is given this address has a Ray of its own, on this machine."""
+    """Whether a run with this address starts its own Ray on this machine."""
     return address is None and "RAY_ADDRESS" not in os.environ
 
 
 def require_devices(plan: Plan, store: Store, runtime: Runtime, address: str | None) -> None:
-    """Raises UserError, before Ray is started here, for GPUs that are not here. A Ray that is up says what it has."""
+    """Raises UserError for missing GPUs before a local Ray is started; a running Ray reports its own resources."""
     ray = sys.modules.get("ray")
     if not is_local(address) or (ray is not None and ray.is_initialized()):
         return
@@ -272,7 +285,7 @@ class _Drive:
 
 
 def _hung(running: _Running) -> OperationalError:
-    """Why a step failed, where one of its processes hung and was ended."""
+    """The error of a step whose process hung and was killed."""
     hint = (
         "Run the same command again: it carries on from the last checkpoint. runtime.max_failures is how often that is "
         "done by itself, runtime.heartbeat_timeout how long to wait."
@@ -281,7 +294,7 @@ def _hung(running: _Running) -> OperationalError:
 
 
 def _unwrapped(error: Exception, step: Step) -> SubgraftError:
-    """The stage's own error out of Ray's wrapping, or an OperationalError that says how the task died."""
+    """The stage's own error without Ray's wrapper, or an OperationalError that says how the task died."""
     cause = getattr(error, "cause", None)
     for candidate in (cause, error):  # Ray's wrapping is of the class of what it wraps, too
         if isinstance(candidate, SubgraftError):

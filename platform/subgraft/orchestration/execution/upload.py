@@ -1,4 +1,4 @@
-"""What `ray job submit` would send to a cluster: packed here as Ray packs it, to know its size before."""
+"""The package that `ray job submit` would upload, built as Ray builds it to check its size first."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LARGEST_BYTES = 10_000_000  # every node that runs a part of the job unpacks it;
 
 @dataclass(frozen=True)
 class Upload:
-    """The package of a job. largest: its largest files with their packed bytes, the largest first."""
+    """The package of a job; `largest` has its largest files with their packed bytes, largest first."""
 
     bytes: int
     files: int
@@ -26,7 +26,7 @@ class Upload:
 
 
 def pack_working_directory(runtime_env: Path) -> Upload:
-    """The working directory that a runtime environment file names, packed. Raises UserError for a file without one."""
+    """Pack the working directory of a runtime environment file. Raises UserError for a file without one."""
     from ray._private.ray_constants import get_runtime_env_default_excludes
     from ray._private.runtime_env.packaging import create_package
 
@@ -58,7 +58,7 @@ def require_small(upload: Upload, runtime_env: Path) -> None:
 
 
 def _read(runtime_env: Path) -> tuple[Path, list[str]]:
-    """The working directory, which Ray looks up where it is called, and what is left out of it."""
+    """The working directory, relative to the current one as in Ray, and its excluded patterns."""
     try:
         described = YAML(typ="safe").load(runtime_env.read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""One step, where it is executed: inside a Ray task, alone or over the workers of a Ray Train group."""
+"""Execution of one step inside a Ray task, alone or on the workers of a Ray Train group."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A step to execute. cpus and gpus are per worker, of which there are runtime.workers if `distributed`."""
+    """A step to execute; cpus and gpus are per worker (runtime.workers of them if `distributed`, else one)."""
 
     step: Step
     home: Path
@@ -48,10 +48,16 @@ class Job:
 
 
 def perform(job: Job) -> Record:
-    """Execute and publish a step whose inputs the caller has verified; the record of what is published.
+    """Execute and publish a step whose inputs the caller has verified.
 
-    Where another process is at the same step already, wait for it: its artifact is used, or its checkpoint if it died.
-    Raises a stage's own SubgraftError as it is, anything else as an OperationalError that names a traceback file.
+    If another process already makes the same step, wait for it and use its artifact, or its checkpoint if it died.
+
+    Returns:
+        The record of the published artifact.
+
+    Raises:
+        SubgraftError: As the stage raised it.
+        OperationalError: For any other exception; it names a traceback file.
     """
     work = Store(job.home).work(job.step)
     with space_needed(job.home):
@@ -151,7 +157,7 @@ def _on_worker(config: Mapping[str, Any]) -> Mapping[str, Json]:
 
 
 def _first_cause(failure: Any) -> Exception:
-    """What the first failing worker raised; one of our own errors comes before anything else."""
+    """The error of the first failing worker; errors of our own come first."""
     causes = [getattr(error, "cause", None) or error for _, error in sorted(failure.worker_failures.items())]
     ours = [cause for cause in causes if isinstance(cause, SubgraftError)]
     return (ours or causes or [failure])[0]

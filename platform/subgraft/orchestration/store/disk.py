@@ -1,4 +1,4 @@
-"""Telling a full disk from other failures."""
+"""Recognise a full disk among other failures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ROOM = 16 << 20
 
 @contextmanager
 def space_needed(directory: Path) -> Iterator[None]:
-    """Turns a full disk, however it is reported below, into an OperationalError that names `directory`."""
+    """Turns any report of a full disk into an OperationalError that names `directory`."""
     try:
         yield
     except Exception as error:

@@ -1,6 +1,6 @@
-"""What a running stage reports, as JSON lines in its work directory. Who displays or records them reads the file.
+"""Events of a running stage, as JSON lines in its work directory; the display and the tracking read the file.
 
-So a slow terminal or an unreachable tracking server never holds up a training, and a killed driver loses nothing.
+So a slow terminal or an unreachable tracking server never delays a training, and a killed driver loses nothing.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ PROGRESS_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """An attempt at the step began; time in seconds since the epoch."""
+    """An attempt at the step started; time in seconds since the epoch."""
 
     time: float
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """`done` of `total` `what` are finished; total 0 means unknown.  now: how it goes, as a training's losses."""
+    """`done` of `total` `what` are finished; total 0 means unknown. `now` is the current state, such as losses."""
 
     done: int
     total: int
@@ -48,7 +48,7 @@ class Metrics:
 
 @dataclass(frozen=True, slots=True)
 class Warned:
-    """Something was damaged or lost, and the step goes on without it: one line for people."""
+    """Something was damaged or lost, and the step continues without it: one line for the user."""
 
     line: str
     time: float
@@ -70,12 +70,12 @@ class EventLog:
         self._path = path
 
     def append(self, kind: str, **fields: Any) -> None:
-        """kind: a key of KINDS, with that class's fields but time."""
+        """Append an event: `kind` is a key of KINDS, `fields` are those of its class without `time`."""
         json_io.append(self._path, {"kind": kind, **fields, "time": round(time.time(), 3)})
 
 
 class EventTail:
-    """Reads what was appended to a file since the last look; the file may not exist yet."""
+    """Reads the events appended to a file since the last read; the file may not exist yet."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -94,7 +94,7 @@ class EventTail:
 
 @dataclass
 class StageContext:
-    """The Context of a running stage; only rank 0 reports, and any of them warns."""
+    """The Context of a running stage: rank 0 reports progress and metrics, every rank warns."""
 
     work: Path
     runtime: Runtime
@@ -105,7 +105,7 @@ class StageContext:
     _last: tuple[str, float] = ("", 0.0)
 
     def progress(self, done: int, total: int, what: str, now: str = "") -> None:
-        """At most two lines a second, and the last one always."""
+        """Append at most two events a second, and always the last one."""
         moment = time.monotonic()
         if done < total and self._last[0] == what and moment - self._last[1] < PROGRESS_SECONDS:
             return
@@ -114,12 +114,12 @@ class StageContext:
             self.log.append("progress", done=int(done), total=int(total), what=what, **({"now": now} if now else {}))
 
     def metrics(self, step: int, values: Mapping[str, float]) -> None:
-        """One line."""
+        """Append measured values."""
         if self.rank == 0:
             self.log.append("metrics", step=int(step), values={name: float(value) for name, value in values.items()})
 
     def warn(self, line: str) -> None:
-        """One line."""
+        """Append a warning."""
         self.log.append("warned", line=redacted(line))
 
 

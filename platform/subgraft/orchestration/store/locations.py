@@ -1,4 +1,4 @@
-"""Where a store is looked for, and what is told of one that is empty: it may be another directory's that was meant."""
+"""Find the store that an empty one may have been mistaken for."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def other_store(home: Path, beside: Iterable[Path] = ()) -> Path | None:
 
 
 def other_store_hint() -> str:
-    """A sentence that names another store than this place's, where there is one near."""
+    """A sentence that names another store near the working directory, or an empty string."""
     other = other_store(default_home())
     return f" There is a store in {other}." if other else ""
 
 
 def holds_artifacts(home: Path) -> bool:
-    """Whether any stage has published anything there."""
+    """Whether any stage has published an artifact there."""
     try:
         return any(stage.name[0] != "." and any(stage.iterdir()) for stage in (home / "store").iterdir())
     except OSError:

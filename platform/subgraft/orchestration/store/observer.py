@@ -1,4 +1,4 @@
-"""Who wants to know how a run goes: the display and the tracking."""
+"""Observers of a run: the display, the tracking, a search. The runner calls them; Ray and MLflow are not known here."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from subgraft.orchestration.store.step import Step
 
 
 class Observer(Protocol):
-    """Called by the runner, in its own thread; calls return at once and do not raise."""
+    """Called by the runner in its own thread; calls return at once and do not raise."""
 
     def cached(self, step: Step, record: Record) -> None:
-        """The step's artifact was there already."""
+        """The step's artifact is in the store already."""
 
     def started(self, step: Step) -> None:
         """The step is running now (not: was handed to the scheduler)."""
@@ -22,10 +22,10 @@ class Observer(Protocol):
         """The stage reported progress."""
 
     def metrics(self, step: Step, event: Metrics) -> None:
-        """The stage reported values; after a kill, also those of the attempt before."""
+        """The stage reported values; after a kill, also those of the previous attempt."""
 
     def warned(self, step: Step, event: Warned) -> None:
-        """The stage goes on without something that was damaged."""
+        """The stage continues without something that was damaged."""
 
     def finished(self, step: Step, record: Record) -> None:
         """The step's artifact is published."""

@@ -1,4 +1,4 @@
-"""How a result that a user asked for appears: whole, in a place of its own, or not at all."""
+"""Outputs of commands appear atomically: complete under their final name, or not at all."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def new_file(out: Path) -> Iterator[Path]:
 
 
 def require_empty_directory(out: Path) -> None:
-    """Raises UserError where `out` exists and is not an empty directory: before long work, rather than after it."""
+    """Raises UserError if `out` exists and is not an empty directory: before long work rather than after it."""
     if require_path(out).exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError("exists and is not an empty directory", where=str(out), hint="Give another --out.")
 
 
 def require_absent(out: Path, option: str = "--out") -> None:
-    """Raises UserError where there is something: before long work, rather than after it. option: that names it."""
+    """Raises UserError if `out` exists: before long work rather than after it. `option` is named in the hint."""
     if require_path(out).exists():
         raise UserError("exists already", where=str(out), hint=f"Give another {option}.")
 

@@ -1,4 +1,4 @@
-"""Under what an artifact was made. Nothing here identifies it; everything here helps to explain it."""
+"""The circumstances an artifact was made under: no part of its identity, but of its explanation."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ LIBRARIES = ("subgraft", "torch", "transformers", "tokenizers", "sentencepiece",
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """The command line, the checkout's commit (with `+` if changed; None for an installed copy), versions, device.
+    """The command line (without secrets), commit, versions and device.
 
-    argv: without the secrets in it.
+    The commit is the checkout's, with `+` if it has changes; None for an installed copy.
     """
 
     argv: tuple[str, ...] = ()

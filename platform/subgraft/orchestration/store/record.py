@@ -1,4 +1,4 @@
-"""The record of an artifact: what it is, what it was made from and with, and the digest of every file in it."""
+"""The record of an artifact: its identity, inputs, provenance, and the digest of each of its files."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ class Record:
     provenance: Provenance
 
     def to_json(self) -> str:
-        """Readable text that ends with the digest of the rest, so that a damaged record is known as such."""
+        """JSON text that ends with the digest of the rest, so that damage is detected."""
         content = asdict(self)
         content["record_sha256"] = sha256_of(content)
         return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> Record:
-        """Raises ValueError (with what is wrong) for a truncated, damaged or foreign record."""
+        """Parse a record. Raises ValueError, with the reason, for a truncated, damaged or foreign one."""
         try:
             content = json_io.parse_object(text)
             declared = content.pop("record_sha256")
@@ -68,10 +68,19 @@ class Record:
 
 
 def verified(directory: Path, *, alone: bool = True, digest: Callable[[Path], str] = file_digest) -> Record:
-    """The record of an artifact of which every file is as recorded.
+    """Verify an artifact against its record.
 
-    alone: whether nothing else may lie there.  digest: of a file's bytes, as it is or as it was noted.
-    Raises FileNotFoundError, or ValueError with what is not as recorded.
+    Args:
+        directory: The artifact.
+        alone: Whether files that the record does not list are an error.
+        digest: Of a file: computed, or from a cache.
+
+    Returns:
+        The record.
+
+    Raises:
+        FileNotFoundError: If there is no record.
+        ValueError: With the path that differs from the record.
     """
     record = Record.from_json((directory / RECORD).read_text(encoding="utf-8"))
     found = {entry.path: entry for entry in file_entries(directory, digest)}
@@ -83,7 +92,7 @@ def verified(directory: Path, *, alone: bool = True, digest: Callable[[Path], st
 
 
 def file_entries(directory: Path, digest: Callable[[Path], str] = file_digest) -> tuple[FileEntry, ...]:
-    """Every regular file below `directory` but its record, sorted by path, hashed on a few threads.
+    """Every regular file below `directory` except its record, sorted by path, hashed on a few threads.
 
     Raises ValueError for anything that is neither file nor directory (a link's target could change unseen).
     """

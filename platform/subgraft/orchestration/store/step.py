@@ -1,4 +1,4 @@
-"""A step of an experiment: a stage with a recipe and the steps it reads. It is inert; running is the runner's part."""
+"""A step of an experiment: a stage with a recipe and the steps it reads. The runner executes it."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ TEST_SET = "test_set"
 
 @dataclass(frozen=True, eq=False)
 class Step(Generic[R]):
-    """One thing to make.
+    """One artifact to make.
 
-    name and labels are shown to people (labels become tracking tags: system, seed, ...) and are not in the fingerprint.
+    Name and labels are for display (labels become tracking tags: system, seed, ...) and not part of the fingerprint.
     """
 
     stage: Stage[R]
@@ -50,7 +50,7 @@ class Step(Generic[R]):
         )
 
     def input(self, role: str, recipe: type[A]) -> Step[A]:
-        """What it reads in a role. Raises TypeError where that is made by another recipe."""
+        """The input of a role. Raises TypeError if another kind of recipe makes it."""
         found = self.inputs[role]
         if not isinstance(found.recipe, recipe):
             raise TypeError(f"{self.name}: its {role} is made by a {type(found.recipe).__name__}")
@@ -58,12 +58,12 @@ class Step(Generic[R]):
 
 
 def made_by(recipe: type[A], steps: Iterable[Step]) -> list[Step[A]]:
-    """Those steps that such a recipe asks for, in order."""
+    """The steps with a recipe of this class, in order."""
     return [cast("Step[A]", step) for step in steps if isinstance(step.recipe, recipe)]
 
 
 def canonical_json(value: Json) -> str:
-    """JSON with sorted keys and no white space: equal values give equal text. ValueError for NaN and infinities."""
+    """JSON with sorted keys and no white space, equal for equal values. Raises ValueError for NaN and infinity."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
 
 
@@ -73,7 +73,7 @@ def sha256_of(value: Json) -> str:
 
 
 def flatten(value: Json, prefix: str = "") -> dict[str, Json]:
-    """Nested mappings as one, with dotted keys; lists stay values. An empty mapping is a value too."""
+    """Nested mappings as one mapping with dotted keys; lists and empty mappings stay values."""
     if not isinstance(value, Mapping) or (prefix and not value):
         return {prefix: value}
     flat: dict[str, Json] = {}
@@ -83,7 +83,7 @@ def flatten(value: Json, prefix: str = "") -> dict[str, Json]:
 
 
 def in_order(targets: Iterable[Step]) -> list[Step]:
-    """Targets and all they need, inputs first, each fingerprint once, in a fixed order."""
+    """The targets and their inputs, inputs first, each fingerprint once, in a fixed order."""
     ordered: dict[str, Step] = {}
 
     def visit(step: Step) -> None:

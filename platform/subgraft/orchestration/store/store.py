@@ -1,16 +1,16 @@
-"""Artifacts, each made once: written beside, recorded last, published by one rename, verified before they are read.
+"""Artifacts, each made once: written to a partial directory, recorded, published by one rename, verified before use.
 
     <home>/store/<stage>/<fingerprint>/      an artifact: the stage's files and record.json
     <home>/store/.partial/<name>/            one being written
-    <home>/store/.partial/<name>.writer      claimed by its process before anything of that name is made
-    <home>/work/<fingerprint>/               what a step keeps between attempts; survives kills
-    <home>/encoded/                          text as token ids, for whoever reads it (data/text/encoded.py)
-    <home>/measured/                         what machines were measured to do faster (stages/auto_precision.py)
-    <home>/digests/                          of large files that were verified, and have not changed since
-    <home>/quarantine/                       what did not verify
+    <home>/store/.partial/<name>.writer      the lock of its process, taken before it is created
+    <home>/work/<fingerprint>/               state of a step between attempts; survives kills
+    <home>/encoded/                          text as token ids, shared by all steps (data/text/encoded.py)
+    <home>/measured/                         measured speeds of machines (stages/auto_precision.py)
+    <home>/digests/                          digests of large files that have not changed since
+    <home>/quarantine/                       artifacts that did not verify
 
-Of any number of concurrent writers exactly one wins, by rename(2) and without locks. The home must be one POSIX file
-system.
+Of any number of concurrent writers exactly one wins, by rename(2) and without locks. The home must be on one POSIX
+file system.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ RAY_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # Ray sets this variable, of that name,
 def default_home() -> Path:
     """SUBGRAFT_HOME, or .subgraft in the working directory; absolute.
 
-    Raises UserError in a Ray job that would have it in its copy of the working directory, which is not kept.
+    Raises UserError in a Ray job whose store would be in its temporary copy of the working directory.
     """
     home = Path(os.environ.get("SUBGRAFT_HOME") or ".subgraft")
     if RAY_JOB in os.environ and not home.is_absolute():
@@ -60,7 +60,7 @@ def default_home() -> Path:
 
 
 class Store:
-    """The artifacts under a home directory. `say` gets a line for anything put into quarantine."""
+    """The artifacts under a home directory. `say` receives a line for every artifact moved to quarantine."""
 
     def __init__(self, home: Path, say: Callable[[str], None] | None = None) -> None:
         self.home = home.absolute()
@@ -69,29 +69,29 @@ class Store:
         self._verified: dict[str, tuple[object, Record]] = {}
 
     def path(self, step: Step) -> Path:
-        """Where the step's artifact is, or would be."""
+        """The path of the step's artifact, whether it exists or not."""
         return self.home / "store" / step.stage.name / step.fingerprint
 
     def work(self, step: Step) -> Path:
-        """The step's work directory; not made here."""
+        """The step's work directory; not created here."""
         return self.home / "work" / step.fingerprint
 
     @property
     def encoded(self) -> Path:
-        """Where encoded text is kept; not made here."""
+        """The cache of encoded text; not created here."""
         return self.home / "encoded"
 
     @property
     def measured(self) -> Path:
-        """Where it is kept what was measured of machines; not made here."""
+        """The cache of speed measurements; not created here."""
         return self.home / "measured"
 
     def find(self, step: Step) -> Record | None:
         """The record of a step's artifact, every file verified by size and SHA-256, or None.
 
-        An artifact that does not verify is moved to quarantine and counts as absent. One process hashes an artifact
-        once, and again if any file's size, times or inode have changed since; of large files that others have hashed
-        it takes the digest that they noted (see `noted_digests`).
+        An artifact that does not verify is moved to quarantine and counts as absent. A process hashes an artifact
+        once, and again if any file's size, times or inode have changed; digests of large files that other processes
+        have hashed are cached (base/digest_cache.py).
         """
         directory = self.path(step)
         try:
@@ -121,11 +121,11 @@ class Store:
         return record
 
     def forget_digests(self) -> None:
-        """Let everybody hash every file again before it is used."""
+        """Clear the digest cache: every file is hashed again before use."""
         self._digests.forget()
 
     def artifact(self, step: Step) -> Path:
-        """The verified directory of a step's artifact. Raises OperationalError where there is none."""
+        """The verified directory of a step's artifact. Raises OperationalError if it does not exist."""
         if self.find(step) is None:
             raise OperationalError(f"{step.name} has not been made yet", where=str(self.path(step)))
         return self.path(step)
@@ -144,10 +144,13 @@ class Store:
         write: Callable[[Path], Mapping[str, Json]],
         provenance: Provenance | None = None,
     ) -> Record:
-        """Let `write` fill a new directory, record it, and publish it; the record of the artifact that won.
+        """Fill a new directory with `write`, record it and publish it.
 
-        Raises OperationalError when the disk is full; whatever `write` raises passes through. In both cases nothing
-        is published and the new directory is gone.
+        Returns:
+            The record of the published artifact, which another process may have published first.
+
+        Raises:
+            OperationalError: If the disk is full. Exceptions of `write` pass through; nothing is published then.
         """
         with space_needed(self.home), self._partial(step) as out:
             started = time.monotonic()
@@ -158,7 +161,7 @@ class Store:
             return self._rename(step, out, record)
 
     def sweep(self) -> None:
-        """Remove what dead processes left half-written."""
+        """Remove the partial directories of dead processes."""
         for partial in {path.with_suffix("") for path in (self.home / "store" / ".partial").glob("*")}:
             claim = Lock.take(partial.with_suffix(WRITER))
             if claim is not None:
@@ -238,7 +241,7 @@ class Store:
 
 
 def _state(directory: Path) -> tuple[tuple[str, int, int, int, int], ...]:
-    """Name, size, times and inode of everything in a directory. Raises FileNotFoundError if absent."""
+    """Name, size, times and inode of every path in a directory. Raises FileNotFoundError if absent."""
     paths = [directory, *sorted(directory.rglob("*"))]
     stats = [(str(path), path.stat()) for path in paths]
     return tuple((name, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino) for name, stat in stats)

@@ -1,4 +1,4 @@
-"""What a user gave: a model wherever it is, and artifacts of the store, which say whether they are whole."""
+"""Models and artifacts that a user names, verified before use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from subgraft.base.files import require_path
 
 
 def local_model(model: str) -> str:
-    """The model as it was given; of a registered one the verified directory, fetched where it is remote."""
+    """The local path or hub id of a model; a registered one is verified, and fetched if it is remote."""
     if not model.startswith("models:/"):
         require_sound(Path(model))
         return model  # as it was given: `./absent` is no hub id, and `absent` may be one

@@ -1,4 +1,4 @@
-"""Runs side by side: the figures of one kind of stage, a line for each system, seed and run."""
+"""Compare runs: the figures of one kind of stage, a line for each system, seed and run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SINGLE = (
 
 @dataclass(frozen=True, slots=True)
 class ComparedSystem:
-    """One stage of one run: its system and seed labels (or its name, where it has none) and its figures."""
+    """One stage of one run: its system (or name) and seed, and its figures."""
 
     run: str
     system: str
@@ -38,7 +38,7 @@ class ComparedSystem:
 
 
 def compare(server: Server, runs: Sequence[str], stage: str = "evaluate") -> list[ComparedSystem]:
-    """The finished stages of that kind in the runs given by name or id, in the order given.
+    """The finished stages of a kind in runs, which are named or identified by id; in the order of `runs`.
 
     A system's evaluation on the upstream test set is distinguished from the one on the task's: `patt (upstream)`.
 
@@ -56,7 +56,7 @@ def compare(server: Server, runs: Sequence[str], stage: str = "evaluate") -> lis
 
 
 def _shown(run: TrackedRun, stage: str) -> Iterator[tuple[str, dict[str, float]]]:
-    """What a system's run shows of the stage."""
+    """The figures of a stage in a system's run."""
     for part, test_set in PARTS.get(stage, {}).items():
         beginning = f"{part}/"
         figures = {
@@ -67,7 +67,7 @@ def _shown(run: TrackedRun, stage: str) -> Iterator[tuple[str, dict[str, float]]
 
 
 def _alone(run: TrackedRun, stage: str) -> Iterator[tuple[str, dict[str, float]]]:
-    """A stage that has a run of its own, as all had in earlier versions."""
+    """The figures of a stage that has its own run."""
     if run.tags.get("stage") == stage and run.metrics:
         system = system_of(run.tags)
         yield run.name if system is None else _name(system, run.tags.get(TEST_SET)), dict(run.metrics)
@@ -83,7 +83,7 @@ def figure_names(systems: Sequence[ComparedSystem]) -> list[str]:
 
 
 def write_csv(systems: Sequence[ComparedSystem], file: TextIO) -> None:
-    """The systems as comma-separated values (RFC 4180), figures in full; one that a system lacks is empty."""
+    """The systems as comma-separated values (RFC 4180), with full precision; missing figures are empty."""
     names = figure_names(systems)
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(("run", "system", "seed", "cached", *names))
@@ -93,7 +93,7 @@ def write_csv(systems: Sequence[ComparedSystem], file: TextIO) -> None:
 
 
 def table(systems: Sequence[ComparedSystem]) -> Table:
-    """The systems as people read them, and what they do not show; a figure that a system lacks is blank."""
+    """The systems as a table for the terminal, with a caption on what it does not show; missing figures are blank."""
     from subgraft.base.terminal import Sheet
 
     figures = figure_names(systems)

@@ -1,7 +1,7 @@
-"""The SQLite file of runs: made whole or not at all, and looked at before MLflow opens it.
+"""The SQLite file of runs: created atomically, and checked before MLflow opens it.
 
-MLflow makes its tables in whatever file it is given: in one that was emptied, where it begins the record of runs anew
-without a word, and in the database of another program.
+MLflow creates its tables in any file: also in one that was emptied, where it silently starts a new record of runs, and
+in another program's database.
 """
 
 from __future__ import annotations
@@ -24,10 +24,15 @@ RESTORE = "Put a copy of it back, or move it away: a new one is made then, and a
 
 
 def make_or_check(database: Path, locked_seconds: float = LOCKED_SECONDS) -> None:
-    """The file with MLflow's tables, made where it is absent. The caller sees to it that nobody else does this.
+    """Check the file with MLflow's tables, or create it. The caller makes sure that no other process does this.
 
-    locked_seconds: how long to wait while another process has it locked. Raises OperationalError where the file is
-    empty, damaged or stays locked, UserError where it is no database of MLflow.
+    Args:
+        database: The file.
+        locked_seconds: How long to wait while another process has it locked.
+
+    Raises:
+        OperationalError: If the file is empty, damaged or stays locked.
+        UserError: If it is not an MLflow database.
     """
     if not database.exists():
         _make(database)
@@ -52,7 +57,7 @@ def make_or_check(database: Path, locked_seconds: float = LOCKED_SECONDS) -> Non
 
 
 def _tables(database: Path, locked_seconds: float) -> set[str]:
-    """The names of its tables. Raises sqlite3.Error unless every page of it can be read."""
+    """The names of its tables. Raises sqlite3.Error unless all its pages can be read."""
     # Read and write, because what a kill has left half-written is taken back when it is opened.
     address = f"file:{quote(str(database))}?mode=rw"
     with contextlib.closing(sqlite3.connect(address, uri=True, timeout=locked_seconds)) as opened:
@@ -63,7 +68,7 @@ def _tables(database: Path, locked_seconds: float) -> set[str]:
 
 
 def _make(database: Path) -> None:
-    """Whole or not at all, as MLflow never mends half-made tables."""
+    """Create the file atomically, because MLflow never repairs incomplete tables."""
     from mlflow import MlflowClient
 
     for left in database.parent.glob(f"{MAKING}*"):  # by a killed process
@@ -89,9 +94,9 @@ _PLACES = (
 
 
 def settle(database: Path, artifacts: Path) -> None:
-    """Make the places in a home's own database those below `artifacts`, the folder beside it, all at once.
+    """Rewrite the paths of a home's own database to lie below `artifacts`, the folder next to it, in one transaction.
 
-    A database that is not as MLflow makes it, or that cannot be written, is left to whoever opens it next.
+    A database with other tables, or that cannot be written, is left unchanged.
     """
     try:
         with closing(sqlite3.connect(database, timeout=30)) as connection, connection:
@@ -107,7 +112,7 @@ def settle(database: Path, artifacts: Path) -> None:
 
 
 def _elsewhere(connection: sqlite3.Connection, artifacts: Path) -> list[str]:
-    """The places of other homes' folders of artifacts that experiments have."""
+    """Artifact locations of experiments that belong to other homes."""
     found = connection.execute("SELECT DISTINCT artifact_location FROM experiments").fetchall()
     ending = f"/{artifacts.name}"
     return [
@@ -122,7 +127,7 @@ def _elsewhere(connection: sqlite3.Connection, artifacts: Path) -> list[str]:
 
 
 def _is_same(one: Path, other: Path) -> bool:
-    """Whether both are one folder, by a link or another mount: then both ways to it are right."""
+    """Whether both paths are one folder, by a link or another mount: then both are right."""
     try:
         return one.samefile(other)
     except OSError:

@@ -1,4 +1,4 @@
-"""Delivers an outbox to the tracking server from a thread of its own, so that nobody waits for a server."""
+"""Delivers an outbox to the tracking server from its own thread, so that no run waits for a server."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PATIENCE_SECONDS = 1800.0
 
 
 class Delivery:
-    """Connects, delivers what dead processes left behind, then what this one appends, until `finish`."""
+    """Connects, delivers the outboxes of dead processes, then this process's operations, until `finish`."""
 
     def __init__(
         self,
@@ -60,9 +60,9 @@ class Delivery:
         self._thread.start()
 
     def finish(self) -> bool:
-        """Wait until all is delivered, or until one more attempt has failed; whether all is delivered.
+        """Wait until everything is delivered, or one more attempt has failed; returns whether everything is delivered.
 
-        Waits no longer than its patience for any one operation: what is left, is left to the next run.
+        Waits at most `patience` for any one operation; the next run delivers the rest.
         """
         self._moved = time.monotonic()
         self._closing.set()
@@ -86,7 +86,7 @@ class Delivery:
             self._wake.clear()
 
     def _attempt(self) -> bool:
-        """Deliver what there is; False, and one line for the first time, when the server cannot take it."""
+        """Deliver all pending operations; False, with one line the first time, if the server is not available."""
         try:
             if self._server is None:
                 server = Server(self._home, self._uri)
@@ -105,7 +105,7 @@ class Delivery:
         return True
 
     def _deliver(self, outbox: Outbox, server: Server, again: bool) -> Delivered:
-        """again: the first operation may have been carried out before."""
+        """Deliver an outbox; with `again` the first operation may have been executed before."""
         delivered = outbox.delivered()
         for operation, offset in merge_metrics(outbox.read(delivered.offset), delivered.offset):
             try:
@@ -171,9 +171,9 @@ def _reason(error: Exception) -> str:
 
 
 def merge_metrics(operations: Sequence[tuple[Operation, int]], begin: int) -> Iterator[tuple[Operation, int]]:
-    """Operations with neighbouring LogMetrics made one for each run, and the offset that is reached by each.
+    """Merge neighbouring LogMetrics into one per run; each operation comes with the offset it reaches.
 
-    begin: the offset before all. It is not left before the last of such neighbours: points may well be sent twice.
+    The offset stays at `begin` until the last of the merged operations, so points may be sent twice.
     """
     points: dict[str, list[tuple[str, float, int, int]]] = {}
     reached = begin

@@ -1,4 +1,4 @@
-"""The server of what was recorded here, where anything was."""
+"""The tracking server of this store, for commands that read recorded runs."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from subgraft.orchestration.tracking.server import Server, tracking_uri
 
 @contextmanager
 def recording_server() -> Iterator[Server]:
-    """The server of the runs of this place.
+    """The server that the runs of this store are recorded on.
 
-    Raises UserError where nothing has been recorded yet, OperationalError where the server does not answer.
+    Raises UserError if nothing has been recorded yet, OperationalError if the server does not answer.
     """
     require_recorded()
     server = Server(default_home())
@@ -24,7 +24,7 @@ def recording_server() -> Iterator[Server]:
 
 
 def require_recorded() -> None:
-    """Raises UserError where nothing has been recorded here."""
+    """Raises UserError if nothing has been recorded in this store."""
     database = default_home() / "mlflow.db"
     if tracking_uri(default_home()) == f"sqlite:///{database}" and not database.is_file():
         hint = f"Run an experiment first, or set SUBGRAFT_HOME to where one was run.{other_store_hint()}"

@@ -38,7 +38,7 @@ ABSENT = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE", "BAD_REQUEST")
 
 @dataclass(frozen=True, slots=True)
 class RegisteredVersion:
-    """A version as the registry has it. run_id: the run whose artifacts it is; created: when it was registered."""
+    """A registered version; `run_id` is the run that holds its files, `created` the time of its registration."""
 
     model: str
     number: int
@@ -70,7 +70,7 @@ class Registry:
     def version(self, uri: str) -> RegisteredVersion:
         """The version of models:/NAME@ALIAS, models:/NAME/VERSION or, for its champion, models:/NAME.
 
-        `models:/` may be left out. Raises UserError, with the models that there are, where there is no such version.
+        `models:/` may be omitted. Raises UserError, with the existing models, if there is no such version.
         """
         name, _, alias = uri.removeprefix(SCHEME).partition("@")
         number = ""
@@ -93,9 +93,9 @@ class Registry:
         return next((_version(one, {}) for one in listed if one.tags.get(DIGEST) == digest), None)
 
     def resolve(self, uri: str) -> Path:
-        """The local directory of a version, fetched where it is remote, and verified.
+        """The local directory of a version, fetched if it is remote, and verified.
 
-        Raises UserError when there is no such model, OperationalError when its files are not those registered.
+        Raises UserError if there is no such model, OperationalError if its files are not those registered.
         """
         version = self.version(uri)
         source = self._client.get_model_version_download_uri(version.model, str(version.number))
@@ -106,7 +106,7 @@ class Registry:
     def pull(self, uri: str, out: Path) -> RegisteredVersion:
         """Copy a version's files into an empty directory, and verify the copy.
 
-        Raises UserError where it has weights in another form than safetensors, and as `resolve` does.
+        Raises UserError if it has weights in a format other than safetensors, and as `resolve` does.
         """
         version = self.version(uri)
         directory = self.resolve(version.uri)
@@ -119,7 +119,7 @@ class Registry:
         return version
 
     def evaluation(self, version: RegisteredVersion) -> Path | None:
-        """The verified texts of a version's evaluation; None where it was registered without."""
+        """The verified texts of a version's evaluation; None if it was registered without."""
         if TEXTS_DIGEST not in version.tags:
             return None
         source = f"{self._client.get_run(version.run_id).info.artifact_uri}/evaluation"
@@ -134,13 +134,13 @@ class Registry:
             self._client.set_model_version_tag(version.model, str(version.number), name, value)
 
     def point(self, alias: str, version: RegisteredVersion) -> None:
-        """Make an alias that of this version."""
+        """Point an alias to this version."""
         self._client.set_registered_model_alias(version.model, alias, str(version.number))
 
     def register(self, run_id: str, operation: RegisterModel) -> None:
-        """Make a version of a directory, unless there is one with its files, and set aliases.
+        """Register a directory as a version, unless one with the same files exists, and set aliases.
 
-        A version that was registered without a card or texts is given them.
+        Card and texts are added to a version that was registered without them.
         """
         held = self._aliases(operation.model)
         version = self.with_digest(operation.model, operation.digest)
@@ -162,9 +162,9 @@ class Registry:
                 self.point(alias, self._first(operation.model))
 
     def _link(self, run_id: str, version: RegisteredVersion) -> None:
-        """Show a version with the model that its run has trained.
+        """Link a version to the logged model of its run.
 
-        A server takes a model's id with a new version only where its files are that model's own; they are the run's.
+        A server accepts a model's id with a new version only if the model owns the files; here the run owns them.
         """
         trained = self._server.model_of(run_id)
         if trained is not None:
@@ -172,7 +172,7 @@ class Registry:
             self._client.set_logged_model_tags(trained, {REGISTERED: named})
 
     def _aliases(self, model: str) -> Mapping[str, str]:
-        """Those of a model, which is made where there is none of this name."""
+        """The aliases of a model, which is created if it does not exist."""
         try:
             self._client.create_registered_model(model)
         except Exception as error:
@@ -187,7 +187,7 @@ class Registry:
         return min((_version(one, {}) for one in listed), key=lambda one: one.number)
 
     def _attach(self, run_id: str, operation: RegisterModel) -> dict[str, str]:
-        """Put card and texts beside the model; the tags with their digests."""
+        """Add card and texts to the run's artifacts; returns the tags with their digests."""
         tags = {}
         with tempfile.TemporaryDirectory() as folder:
             if operation.card:
@@ -204,12 +204,12 @@ class Registry:
         return tags
 
     def _cache(self, version: RegisteredVersion) -> Path:
-        """Where copies of a remote version's files lie; another server's version of this name has another run."""
+        """The folder for copies of a remote version; the run id tells equal names of different servers apart."""
         return self._server.home / "registry" / version.model / f"{version.number}-{version.run_id[:12]}"
 
 
 def verify(directory: Path, version: RegisteredVersion) -> None:
-    """Raises OperationalError unless a directory holds exactly the files, and the card, that were registered."""
+    """Raises OperationalError unless a directory holds exactly the registered files and card."""
     entries = _entries(directory)
     card = next((entry.sha256 for entry in entries if entry.path == CARD), None)
     declared = version.tags.get(DIGEST)
@@ -220,7 +220,7 @@ def verify(directory: Path, version: RegisteredVersion) -> None:
 
 
 def _entries(directory: Path) -> tuple[FileEntry, ...]:
-    """What lies in a directory of artifacts; nothing where there is none, or where it holds a link."""
+    """The files of a directory of artifacts; none if it is absent or contains a link."""
     try:
         return file_entries(directory)
     except (FileNotFoundError, ValueError):
@@ -240,7 +240,7 @@ def _version(found: Any, aliases: Mapping[str, str]) -> RegisteredVersion:
 
 
 def _pages(search: Any, *arguments: str) -> Iterable[Any]:
-    """All that a search of MLflow's finds, page by page."""
+    """All results of an MLflow search, page by page."""
     token: str | None = None
     while token != "":
         page = search(*arguments, page_token=token)

@@ -1,10 +1,10 @@
-"""What is to be recorded of a run, as a file: written at once, delivered when the tracking server can take it.
+"""Operations for the tracking server, in a file: written at once, delivered when the server is available.
 
     <home>/tracking/<name>.jsonl     operations, one JSON line each, in order
     <home>/tracking/<name>.sent      how far they have been delivered, and the server's id of each run
-    <home>/tracking/<name>.claim     held by the living process whose outbox it is
+    <home>/tracking/<name>.claim     the lock of the living process that owns the outbox
 
-So a server that is down or slow holds nothing up, and what a killed process left is delivered by the next one.
+So a server that is down or slow delays nothing, and the next process delivers the outbox of a killed one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from subgraft.base.redaction import redacted_values
 
 @dataclass(frozen=True, slots=True)
 class StartRun:
-    """run and parent are this outbox's own names; time in milliseconds since the epoch, as everywhere here."""
+    """Start a run; `run` and `parent` are this outbox's names, times are in milliseconds since the epoch."""
 
     run: str
     parent: str | None
@@ -55,7 +55,7 @@ class SetTags:
 
 @dataclass(frozen=True, slots=True)
 class LogArtifacts:
-    """Files of a directory, to be copied to the run's artifacts, into a folder there where one is named."""
+    """Copy files of a directory to the run's artifacts, optionally into a folder there."""
 
     run: str
     directory: str
@@ -65,7 +65,7 @@ class LogArtifacts:
 
 @dataclass(frozen=True, slots=True)
 class LogDatasets:
-    """What a run reads, as `datasets.described` says it of each."""
+    """The datasets that a run reads, as `payloads.described` describes them."""
 
     run: str
     datasets: Sequence[Mapping[str, str]]
@@ -73,9 +73,9 @@ class LogDatasets:
 
 @dataclass(frozen=True, slots=True)
 class LogModel:
-    """The model that a run trained, where it lies, with its scores (as points of a curve) on one of the run's datasets.
+    """The model that a run trained, with its scores (as points of a curve) on one of the run's datasets.
 
-    dataset: its name and digest; None where its scores are of none.
+    `dataset` is the dataset's name and digest; None if there are no scores.
     """
 
     run: str
@@ -87,16 +87,16 @@ class LogModel:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """An artifact, by its fingerprint, that is relied on: nothing is sent, and no garbage collection takes it."""
+    """The run needs an artifact (by fingerprint): nothing is sent, and no garbage collection removes it."""
 
     run: str
 
 
 @dataclass(frozen=True, slots=True)
 class RegisterModel:
-    """A directory that becomes a version of a registered model, unless a version with this digest is there already.
+    """Register a directory as a version of a model, unless a version with this digest exists.
 
-    card: its model card.  evaluation: the directory of its evaluation, of which the texts travel with the version.
+    `card` is the model card's text; `evaluation` the directory of its evaluation, whose texts are copied.
     """
 
     run: str
@@ -139,7 +139,7 @@ class Delivered:
 
 
 class Outbox:
-    """One process's operations. Appending is safe from several threads; delivering is one thread's part."""
+    """One process's operations. Several threads may append; one thread delivers."""
 
     def __init__(self, path: Path, claim: Lock) -> None:
         self.path = path
@@ -148,7 +148,7 @@ class Outbox:
 
     @classmethod
     def create(cls, folder: Path) -> Outbox:
-        """A new one, claimed by this process."""
+        """A new outbox, locked by this process."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(4)}.jsonl"
         claim = Lock.take(path.with_suffix(".claim"))
@@ -159,7 +159,7 @@ class Outbox:
 
     @classmethod
     def left_behind(cls, folder: Path) -> Iterator[Outbox]:
-        """The outboxes of processes that are gone, oldest first, claimed one at a time."""
+        """The outboxes of dead processes, oldest first, locked one at a time."""
         for path in sorted(folder.glob("*.jsonl")):
             claim = Lock.take(path.with_suffix(".claim"))
             if claim is not None:
@@ -169,19 +169,19 @@ class Outbox:
                     claim.release()
 
     def append(self, operation: Operation) -> None:
-        """Add an operation at the end, without the secrets in what it tells."""
+        """Append an operation, with secrets redacted."""
         fields = asdict(operation)
         told = {name: redacted_values(value) for name, value in fields.items() if name in TOLD}
         with self._appending:
             json_io.append(self.path, {"kind": type(operation).__name__, **fields, **told})
 
     def read(self, offset: int) -> list[tuple[Operation, int]]:
-        """The whole lines after a byte offset, each with the offset behind it; a torn or foreign line is skipped."""
+        """Operations after a byte offset, each with the offset behind it; incomplete or foreign lines are skipped."""
         found = ((_operation(fields), end) for fields, end in json_io.read_log(self.path, offset))
         return [(operation, end) for operation, end in found if operation is not None]
 
     def delivered(self) -> Delivered:
-        """As last noted."""
+        """The last saved state of delivery."""
         try:
             sent = self.path.with_suffix(".sent").read_text(encoding="utf-8")
             noted = json_io.build(Delivered, json_io.parse(sent))
@@ -190,20 +190,20 @@ class Outbox:
             return Delivered()
 
     def note(self, delivered: Delivered) -> None:
-        """Remember how far delivery has come. After a kill in between, the last operation is delivered twice."""
+        """Save the state of delivery. After a kill before this, the last operation is delivered twice."""
         sent = self.path.with_suffix(".sent")
         beside = sent.with_name(f"{sent.name}.{os.getpid()}")
         beside.write_text(json.dumps(asdict(delivered)), encoding="utf-8")
         beside.replace(sent)
 
     def remove(self) -> None:
-        """All of it was delivered."""
+        """Remove the outbox after everything was delivered."""
         self.path.unlink(missing_ok=True)
         self.path.with_suffix(".sent").unlink(missing_ok=True)
         self._claim.release()
 
     def keep(self) -> None:
-        """Leave it to a later process."""
+        """Leave the outbox to a later process."""
         self._claim.release()
 
 

@@ -1,8 +1,8 @@
-"""MLflow's page of the runs under a home, on this machine, for whoever has its password.
+"""MLflow's page of the runs under a home, on this machine, protected by a password.
 
-The page runs in this very process, which therefore leaves no server behind, however it ends. Its artifacts are those of
-the home; it takes in no others. A browser is asked for the password by HTTP's own Basic scheme (RFC 7617), and gives it
-to this address and port alone: a cookie would go to every port of the machine, one of which may be another user's.
+The page is served by this process, so no server outlives it. It shows the artifacts of the home and accepts no others.
+The browser sends the password by HTTP's Basic scheme (RFC 7617), to this address and port only: a cookie would be sent
+to every port of the machine, one of which may be another user's.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 
 
 class PasswordGate:
-    """Lets through to an ASGI application what has the password and comes from no other site's page."""
+    """Passes requests to an ASGI application if they carry the password and come from no other site's page."""
 
     def __init__(self, app: ASGIApp, password: str) -> None:
         self._app = app
@@ -73,10 +73,10 @@ async def _answer(send: Send, status: int, text: str) -> None:
 
 
 def serve(home: Path, port: int, say: Callable[[str], None], uri: str | None = None) -> None:
-    """Show MLflow's page of the runs under `home` on this machine's `port`, until interrupted.
+    """Serve MLflow's page of the runs under `home` on this machine's `port`, until interrupted.
 
-    Raises UserError where runs are recorded on a server, which has a page of its own, or where others could read the
-    password; OperationalError where the port is taken, or the database is damaged.
+    Raises UserError if runs are recorded on a server, which has its own page, or if others could read the password;
+    OperationalError if the port is taken or the database is damaged.
     """
     where = tracking_uri(home, uri)
     if not where.startswith(SQLITE):
@@ -95,8 +95,7 @@ def serve(home: Path, port: int, say: Callable[[str], None], uri: str | None = N
 def _on_the_runs(server: Server) -> str:
     """The page's address for the runs of the newest experiment.
 
-    MLflow opens on what it has for language models that answer, unless the address or the browser's memory of it says
-    that models are trained.
+    MLflow opens its view for LLM applications unless the address, or the browser's memory, selects model training.
     """
     with server.answering(), server.alone():
         server.settle_kinds()
@@ -105,7 +104,7 @@ def _on_the_runs(server: Server) -> str:
 
 
 def password_in(file: Path) -> str:
-    """What the file holds; a new password where there is no file. Raises UserError where others could read it."""
+    """The password in a file, which is created if absent. Raises UserError if others could read it."""
     if not file.exists():
         make_private(file, f"{secrets.token_urlsafe(24)}\n")
     with file.open(encoding="ascii") as held:
@@ -129,7 +128,7 @@ def _listening(port: int) -> Iterator[socket.socket]:
 
 
 def _mlflow(server: Server) -> ASGIApp:
-    """MLflow's application on the database and the artifacts of a home, which takes in no artifacts of others."""
+    """MLflow's application on the database and artifacts of a home; artifacts elsewhere are refused."""
     os.environ.update(ENVIRONMENT)
     import uvicorn  # noqa: F401  MLflow reads off this that it is served
     from mlflow.server import handlers

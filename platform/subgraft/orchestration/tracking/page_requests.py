@@ -1,7 +1,7 @@
-"""What MLflow's page of the runs may be asked for: to show everything recorded, and to change runs and models.
+"""The requests that MLflow's page accepts: to read everything recorded, and to change runs and models.
 
-MLflow's server does much more, and more with each version: it takes in files, starts jobs, calls other servers. So what
-may change anything is listed here, and all else is closed.
+MLflow's server does more with each version: it accepts files, starts jobs, calls other servers. So requests that may
+change something are allowed only if they are listed here.
 """
 
 from __future__ import annotations
@@ -24,17 +24,14 @@ _CLOSED = re.compile(r"/(?:ajax-)?api/(?:3\.0/mlflow/assistant|2\.0/mlflow/gatew
 
 
 def is_open(method: str, path: str) -> bool:
-    """Whether a request is for the page: it reads, or changes what is recorded of runs and models."""
+    """Whether a request is allowed: it reads, or changes records of runs and models."""
     if method in ("GET", "HEAD", "OPTIONS"):
         return not _CLOSED.match(path)
     return bool(_OPEN.fullmatch(path))
 
 
 def keep_artifacts_together(store: Any) -> None:
-    """Make MLflow's store refuse experiments whose artifacts would be anywhere but under its own root.
-
-    From another folder the page would show its files.
-    """
+    """Make MLflow's store refuse experiments with artifacts outside its own root, whose files the page would show."""
     from mlflow.exceptions import MlflowException
     from mlflow.protos.databricks_pb2 import PERMISSION_DENIED
 

@@ -1,4 +1,4 @@
-"""What MLflow is told of a step that is done: numbers, texts, small files, and the curve of a training."""
+"""The payload sent to MLflow for a finished step: numbers, texts, small files, and a training's curve."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class StepPayload:
 
 
 def scores_in(record: Record) -> dict[str, float]:
-    """What a model is judged by among the numbers of its evaluation: all that have a signature, or else all."""
+    """The scores among the numbers of an evaluation: those with a signature, or all if none has one."""
     numbers, signed = StepPayload.of(record).numbers, record.summary.get("signatures")
     if not isinstance(signed, dict):
         return {name: value for name, value in numbers.items() if name != "seconds"}
@@ -50,10 +50,9 @@ def scores_in(record: Record) -> dict[str, float]:
 
 
 def curve_of(store: Store, step: Step, now: int) -> Iterator[Point]:
-    """The curve of a training that was there already.
+    """The curve of a cached training: its events if the work directory exists, else the dev scores of the artifact.
 
-    As it was reported, where its work directory is still there; else its dev scores, as the artifact has them.
-    now: the time of points of which none is known, in milliseconds.
+    `now` is the time, in milliseconds, of points without one.
     """
     seen: set[tuple[str, int]] = set()
     for event in EventTail(store.work(step) / EVENTS).read():
@@ -80,7 +79,7 @@ def _dev_scores(file: Path, now: int) -> Iterator[Point]:
 
 
 def in_names(text: str) -> str:
-    """The text as part of a metric's name, in which MLflow takes few characters."""
+    """The text as part of a metric's name, without the characters that MLflow refuses."""
     return _NOT_IN_NAMES.sub("_", text)
 
 
@@ -103,10 +102,7 @@ DIGEST_LENGTH = 32  # MLflow takes 36 characters at most
 
 
 def described(record: Record, directory: Path, contexts: Mapping[str, str]) -> list[Mapping[str, str]]:
-    """The splits of a corpus by their context in a run (`training`, `validation`, `test`), where it has them.
-
-    contexts: by the name of the split.
-    """
+    """The splits of a corpus as MLflow datasets; `contexts` has the context of each split (`training`, ...)."""
     sizes = record.summary.get("sizes")
     found = [split for split in contexts if isinstance(sizes, Mapping) and sizes.get(split)]
     return [

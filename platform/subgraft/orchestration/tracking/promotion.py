@@ -1,4 +1,4 @@
-"""A candidate takes a champion's place only where it is better by more than luck, on text that has chosen neither."""
+"""A candidate replaces the champion only if it is significantly better on text that selected neither."""
 
 from __future__ import annotations
 
@@ -28,14 +28,19 @@ MORE_THAN_LUCK = frozenset({Claim.SIGNIFICANT, Claim.OUTPUTS_DIFFER})
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """level: the two-sided p-value must be below it.  samples, seed: of the paired bootstrap."""
+    """The test that a candidate has to pass.
+
+    Attributes:
+        level: The two-sided p-value must be below it.
+        samples, seed: Of the paired bootstrap.
+    """
 
     level: float = 0.05
     samples: int = 1000
     seed: int = 1
 
     def __post_init__(self) -> None:
-        """Raises UserError where no difference, however large, could pass."""
+        """Raises UserError if no difference, however large, could pass."""
         if self.level * (self.samples + 1) <= 1:
             what = f"with {self.samples:,} samples no p-value is below {self.level:g}"
             raise UserError(what, where="--level", hint="Ask for more --samples, or a higher level.")
@@ -43,7 +48,7 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What came of it. comparison: candidate against champion in BLEU; None where there was nobody to compare with."""
+    """The result; `comparison` is candidate against champion in BLEU, None without a champion."""
 
     candidate: RegisteredVersion
     champion: RegisteredVersion | None
@@ -54,8 +59,8 @@ class Verdict:
 def promote(registry: Registry, model: str, requirement: Requirement) -> Verdict:
     """Compare a model's candidate with its champion on the test set, and move the alias if it is better.
 
-    The test is recorded as tags on the candidate's version either way; the alias moves last. Raises UserError where
-    there is no candidate, where something else than dev scores chose one of them, or where their tests differ.
+    The test is recorded as tags of the candidate's version either way; the alias moves last. Raises UserError if there
+    is no candidate, if one of them was not selected by dev scores, or if their tests differ.
     """
     candidate = registry.version(f"{model}@{CANDIDATE}")
     try:

@@ -1,7 +1,7 @@
-"""The tracking server: the only file that imports MLflow. Registry and delivery speak through it.
+"""The tracking server's client, which registry and delivery use.
 
-By default both are an SQLite file, <home>/mlflow.db, with artifacts under <home>/mlartifacts. Models are plain
-directories (safetensors and JSON): nothing in the registry is unpickled or loaded as pyfunc.
+By default runs and models are in an SQLite file, <home>/mlflow.db, with artifacts under <home>/mlartifacts. Models are
+plain directories (safetensors and JSON): nothing in the registry is unpickled or loaded as pyfunc.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ ENVIRONMENT = {
 
 @dataclass(frozen=True, slots=True)
 class TrackedRun:
-    """A run as the server has it; metrics are each curve's last value."""
+    """A recorded run; metrics are the last value of each curve."""
 
     id: str
     name: str
@@ -56,14 +56,14 @@ class TrackedRun:
 
 
 def tracking_uri(home: Path, uri: str | None = None) -> str:
-    """The setting, or MLFLOW_TRACKING_URI, or the SQLite file under home."""
+    """`uri` if set, else MLFLOW_TRACKING_URI, else the SQLite file under home."""
     return uri or os.environ.get("MLFLOW_TRACKING_URI") or f"sqlite:///{home.absolute() / 'mlflow.db'}"
 
 
 class Server:
-    """A connection. Making it imports MLflow, and creates the SQLite file's tables where they are absent.
+    """A connection. Creating one imports MLflow, and creates the SQLite file if it is absent.
 
-    Raises OperationalError where a file or a server cannot be used, UserError where a file is another program's.
+    Raises OperationalError if the file or server cannot be used, UserError if the file is another program's.
     """
 
     def __init__(self, home: Path, uri: str | None = None) -> None:
@@ -85,12 +85,12 @@ class Server:
 
     @property
     def is_file(self) -> bool:
-        """Whether it is an SQLite file, and no server that looks after its database."""
+        """Whether it is an SQLite file rather than a server."""
         return self.uri.startswith(SQLITE)
 
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
-        """What is done inside, no other process does at that time, where they share an SQLite file."""
+        """Exclusive access within the block, among processes that share an SQLite file."""
         if not self.is_file:
             yield
             return
@@ -99,7 +99,7 @@ class Server:
 
     @contextlib.contextmanager
     def answering(self) -> Iterator[None]:
-        """What is asked inside must be answered: OperationalError where the server is away or broken."""
+        """Requests within the block must succeed: raises OperationalError if the server is down or broken."""
         from mlflow.exceptions import MlflowException
         from sqlalchemy.exc import SQLAlchemyError
 
@@ -116,7 +116,7 @@ class Server:
             raise OperationalError(f"the tracking server does not answer: {said}", where=self.uri, hint=hint) from error
 
     def find(self, run: str) -> TrackedRun:
-        """A parent run by id, or the newest one by name, over all experiments. Raises UserError with what there is."""
+        """A parent run by id, or the newest by name, in all experiments. Raises UserError with the existing runs."""
         experiments = [experiment.experiment_id for experiment in self.client.search_experiments()]
         named = self.client.search_runs(
             experiments, f"attributes.run_name = '{_quoted(run)}'", order_by=["attributes.start_time DESC"]
@@ -130,7 +130,7 @@ class Server:
         raise UserError(f"there is no run '{run}'", where=self.uri, hint=f"runs: {known}")
 
     def children(self, run: TrackedRun) -> Iterator[TrackedRun]:
-        """The stages of a run, in the order they were begun."""
+        """The stages of a run, in the order they were started."""
         experiments = [self.client.get_run(run.id).info.experiment_id]
         token: str | None = None
         while token != "":
@@ -144,19 +144,19 @@ class Server:
             token = page.token or ""
 
     def recent(self, count: int) -> list[TrackedRun]:
-        """The newest parent runs over all experiments, the newest first."""
+        """The newest parent runs of all experiments, newest first."""
         experiments = [experiment.experiment_id for experiment in self.client.search_experiments()]
         found = self.client.search_runs(experiments, order_by=["attributes.start_time DESC"])
         return [_tracked(run) for run in found if PARENT not in run.data.tags][:count]
 
     def newest_experiment(self) -> str | None:
-        """The id of the experiment that a run was begun in last; None where none was."""
+        """The id of the experiment of the newest run; None without runs."""
         experiments = [experiment.experiment_id for experiment in self.client.search_experiments()]
         found = self.client.search_runs(experiments, order_by=["attributes.start_time DESC"], max_results=1)
         return found[0].info.experiment_id if found else None
 
     def fetch(self, source: str, target: Path) -> Path:
-        """The directory of artifacts at a URI: where it is, if on this machine, else a copy made at `target`."""
+        """The directory of artifacts at a URI: itself if it is on this machine, else a copy at `target`."""
         from mlflow.artifacts import download_artifacts
 
         if urlparse(source).scheme in ("", "file"):
@@ -180,9 +180,9 @@ class Server:
         key: str = "",
         again: bool = False,
     ) -> str:
-        """Begin a run, below its parent if there is one; its id. time: in milliseconds, as in all that follows.
+        """Start a run, below its parent if there is one, and return its id. Times are in milliseconds.
 
-        key: what names this run among all. again: it may have been begun before, by a request without an answer.
+        `key` is unique to this run; with `again` an earlier, unanswered request may have started it already.
         """
         from mlflow.entities import Param
 
@@ -215,7 +215,7 @@ class Server:
         return self._experiments[name]
 
     def settle_kinds(self) -> None:
-        """Make MLflow's page open experiments that say nothing of themselves on their runs."""
+        """Set the kind of experiments without one, so that MLflow's page opens them on their runs."""
         for experiment in self.client.search_experiments():
             if KIND[0] not in experiment.tags:
                 self.client.set_experiment_tag(experiment.experiment_id, *KIND)
@@ -243,7 +243,7 @@ class Server:
             self.client.log_artifact(run_id, str(directory / name), None if within == "." else within)
 
     def log_datasets(self, run_id: str, datasets: Iterable[Mapping[str, str]]) -> None:
-        """What a run reads: `name`, `digest`, `source`, `schema`, `profile` and, as a tag, the `context` of each."""
+        """Log the datasets of a run: `name`, `digest`, `source`, `schema`, `profile` and, as a tag, `context`."""
         from mlflow.entities import Dataset, DatasetInput, InputTag
 
         inputs = []
@@ -261,9 +261,9 @@ class Server:
         scores: Iterable[tuple[str, float, int, int]],
         dataset: tuple[str, str] | None,
     ) -> None:
-        """A model that a run has trained, once however often this is done; its files stay where they are.
+        """Log the model that a run has trained (idempotent); its files are not copied.
 
-        scores: as points of curves.  dataset: name and digest of what they were measured on.
+        `scores` are points of curves; `dataset` is the name and digest of the data they were measured on.
         """
         from mlflow.entities import LoggedModelOutput, Metric
 
@@ -293,7 +293,7 @@ class Server:
 
 
 def is_refusal(error: Exception) -> bool:
-    """Whether the server answered and will never accept this (rather than being away, or broken, for a while)."""
+    """Whether the server will never accept this, rather than being unavailable for a while."""
     from mlflow.exceptions import MlflowException
     from sqlalchemy.exc import DataError, IntegrityError, SQLAlchemyError
 
@@ -307,7 +307,7 @@ def is_refusal(error: Exception) -> bool:
 
 
 def _answered(identity: str) -> str:
-    """An id that a server gave. Raises OperationalError where its answer had none: it is not whole."""
+    """An id from a server's answer. Raises OperationalError if the answer has none."""
     if not identity:
         raise OperationalError("the tracking server gave half an answer")
     return identity
@@ -318,7 +318,7 @@ def _source_of(run: Run) -> dict[str, str]:
 
 
 def _quoted(name: str) -> str:
-    """A name inside a filter's quotes; a quote of its own would end them."""
+    """A name for use inside a filter's quotes, without quotes of its own."""
     return name.replace("'", "")
 
 

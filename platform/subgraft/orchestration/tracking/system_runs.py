@@ -1,7 +1,7 @@
-"""One run for a system under one seed: its settings, the curve of its training and its test scores together.
+"""One MLflow run per system and seed: its settings, its training curve and its test scores together.
 
-So MLflow can plot BLEU against any setting. The steps that such a run shows have no runs of their own; a step that
-several systems share is shown by each of them.
+So MLflow can plot BLEU against any setting. The steps of such a run have no runs of their own; a step that several
+systems share appears in each of them.
 """
 
 from __future__ import annotations
@@ -34,10 +34,12 @@ READ = {"train": "training", "dev": "validation", "test": "test"}
 
 @dataclass(frozen=True, slots=True)
 class SystemRun:
-    """A system under one seed, as MLflow will show it.
+    """A system under one seed, as a run in MLflow.
 
-    params: its settings, nested.  parts: the steps that it shows, by the part they have in it, which stands before the
-    names of their figures: `test/BLEU`.  corpora: the steps of the text that it is trained and tested on.
+    Attributes:
+        params: Its settings, nested.
+        parts: Its steps by role; the role is the prefix of their figures: `test/BLEU`.
+        corpora: The steps of the corpora that it is trained and tested on.
     """
 
     system: str
@@ -52,7 +54,7 @@ class SystemRun:
 
     @property
     def key(self) -> str:
-        """Its name in the outbox, which no fingerprint is."""
+        """Its name in the outbox, different from any fingerprint."""
         return f"{SYSTEM}/{self.system}/{self.seed}"
 
     @property
@@ -63,7 +65,7 @@ class SystemRun:
 
 @dataclass
 class _State:
-    """What is known of a system's run by now. cached: the parts that were there already.  done: records by part."""
+    """The state of a system's run: `cached` are the parts found in the store, `done` the records by part."""
 
     begun: bool = False
     ended: bool = False
@@ -72,9 +74,13 @@ class _State:
 
 
 class SystemRuns:
-    """Hears of steps, and notes what the runs of systems show of them.
+    """Turns events of steps into operations of the systems' runs.
 
-    begin: begins a run, given its key, name, params and tags.  note: keeps an operation.
+    Args:
+        runs: The runs of the systems.
+        store: Where the steps' artifacts are.
+        begin: Starts a run: key, name, params and tags.
+        note: Appends an operation to the outbox.
     """
 
     def __init__(
@@ -95,15 +101,15 @@ class SystemRuns:
                 self._places[step.fingerprint].append((run, part))
 
     def show(self, step: Step) -> bool:
-        """Whether the step is shown by a system's run."""
+        """Whether the step belongs to a system's run."""
         return step.fingerprint in self._places
 
     def run_of(self, step: Step) -> str | None:
-        """The first run that shows the step."""
+        """The first run that the step belongs to."""
         return self._places[step.fingerprint][0][0].key if self.show(step) else None
 
     def cached(self, step: Step, record: Record) -> None:
-        """It was there already. Its figures are shown all the same, so that a run is whole; its tag `cached` tells."""
+        """A step found in the store: its figures are logged too, so that the run is complete, with the tag `cached`."""
         for run, part in self._begun(step):
             self._states[run.key].cached.add(part)
             if part == TRAINED and (points := list(curve_of(self._store, step, _now()))):
@@ -135,7 +141,7 @@ class SystemRuns:
             self._end(run, status)
 
     def close(self) -> None:
-        """End the runs whose other steps have not come about."""
+        """End the runs whose other steps were not made."""
         for run in self._runs:
             if self._states[run.key].begun:
                 self._end(run, "KILLED")
@@ -161,7 +167,7 @@ class SystemRuns:
             self._note(SetTags(parent, {"mlflow.note.content": f"{MEANS}\n\n{table(scores, 'system')}"}))
 
     def _begun(self, step: Step) -> list[tuple[SystemRun, str]]:
-        """Where the step is shown, in runs that have begun now and have not ended."""
+        """The step's runs and roles, after starting the runs; without those that have ended."""
         places = [place for place in self._places[step.fingerprint] if not self._states[place[0].key].ended]
         for run, _ in places:
             if not self._states[run.key].begun:

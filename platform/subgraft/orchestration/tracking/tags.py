@@ -1,4 +1,4 @@
-"""What tags of tracked runs and registered models say, whichever version wrote them."""
+"""The tags of tracked runs and registered models."""
 
 from __future__ import annotations
 
@@ -17,22 +17,19 @@ _PER_TAG = 300
 
 
 def system_of(tags: Mapping[str, str]) -> str | None:
-    """The system of an experiment that a run or a model belongs to; None where it belongs to none.
-
-    Earlier versions called a system a row, and what they recorded has the tag `row`.
-    """
+    """The system that a run or a model belongs to; None if it belongs to none."""
     return tags.get("system", tags.get("row"))
 
 
 def found_tags(fingerprints: list[str]) -> dict[str, str]:
-    """Tags that say which artifacts a run found in the store, in as few as their length allows."""
+    """Tags that list the artifacts a run found in the store, in as few tags as their length allows."""
     short = [one[:SHORT] for one in fingerprints]
     parts = [short[start : start + _PER_TAG] for start in range(0, len(short), _PER_TAG)]
     return {f"{FOUND}.{number}": " ".join(part) for number, part in enumerate(parts, 1)}
 
 
 def fingerprints_in(tags: Mapping[str, str]) -> Iterator[str]:
-    """The first digits of the fingerprints of all artifacts that a run names as made, shown or found."""
+    """The abbreviated fingerprints of all artifacts that a run made or found."""
     for name, value in tags.items():
         head, _, _ = name.partition(".")
         if head in (FINGERPRINT, FOUND):
@@ -43,9 +40,9 @@ def fingerprints_in(tags: Mapping[str, str]) -> Iterator[str]:
 
 
 def source_tags(provenance: Provenance) -> Mapping[str, str]:
-    """Tags of every run; what is not known of a commit is left out.
+    """Tags of every run; those of an unknown commit are omitted.
 
-    A commit is of the checkout that the package lies in, and `mlflow.source.git.dirty` says whether it was changed.
+    The commit is that of the checkout with the package; `mlflow.source.git.dirty` says whether it had changes.
     """
     commit = provenance.git_commit or ""
     tags = {

@@ -1,7 +1,7 @@
-"""A run as the tracking server will show it: one for the invocation, and below it one for each system and seed.
+"""Runs on the tracking server: one for the invocation, and below it one for each system and seed.
 
-What no system's run shows, such as a pretraining that all share, has a run of its own where it was made. What was
-there already adds none.
+A step outside the systems' runs, such as a pretraining that all share, gets its own run when it is made; cached steps
+get none.
 """
 
 from __future__ import annotations
@@ -40,12 +40,21 @@ IDENTITY = ("stage", FINGERPRINT, "git_commit")
 
 
 class Tracker:
-    """An observer that notes everything in an outbox, which a thread delivers; no call here waits for the server.
+    """An observer that writes everything to an outbox, which a thread delivers; no call here waits for the server.
 
-    A step's own run has its flattened recipe as params, its labels and identity as tags, the stage's metrics over its
-    steps and then the numbers of its summary; a summary's texts become tags, and its list `artifacts` names small files
-    to keep. systems: the runs that show steps together (`system_runs`).  report: the step whose files the invocation's
-    own run keeps.
+    A step's own run has its flattened recipe as params, its labels and identity as tags, and the stage's metrics and
+    the numbers of its summary as metrics; texts of the summary become tags, and its list `artifacts` names small files
+    to upload.
+
+    Args:
+        store: Where the steps' artifacts are.
+        experiment: The experiment's name in MLflow.
+        say: Receives lines for the user.
+        name: Of the invocation's run.
+        uri: Of the tracking server.
+        params, tags: Of the invocation's run.
+        systems: The runs of systems (`system_runs`).
+        report: The step whose files the invocation's run gets.
     """
 
     def __init__(
@@ -142,11 +151,11 @@ class Tracker:
             self._note(EndRun(run, status, _now()))
 
     def begin(self, run: str, params: Mapping[str, Any], tags: Mapping[str, str]) -> None:
-        """Begin a child that is no stage, under a name of its own; `measure` and `end` belong to it."""
+        """Start a child run that is not a stage; use `measure` and `end` on it."""
         self._start(run, PARENT, run, params, tags)
 
     def measure(self, run: str, values: Mapping[str, float], step: int = 0) -> None:
-        """Points of its curves."""
+        """Log points of its curves."""
         self._note(LogMetrics(run, [(name, float(value), _now(), step) for name, value in values.items()]))
 
     def end(self, run: str, status: str, tags: Mapping[str, str]) -> None:
@@ -155,7 +164,7 @@ class Tracker:
         self._note(EndRun(run, status, _now()))
 
     def nest(self, step: Step, run: str) -> None:
-        """Show a stage below a child that was begun, unless it is shown already."""
+        """Put a stage's run below a child run, unless it has a parent already."""
         self._above.setdefault(step.fingerprint, run)
 
     def register(
@@ -168,10 +177,10 @@ class Tracker:
         card: str = "",
         evaluation: Step | None = None,
     ) -> None:
-        """Make a step's artifact a version of a registered model (the same content only once), and set aliases.
+        """Register a step's artifact as a version of a model (the same content only once), and set aliases.
 
-        The step must have been observed in this run. The model is a plain directory; nothing in it is executed. Its
-        card and the texts of its evaluation travel with it, where they are given.
+        The step must have been observed in this run. The model is a plain directory; nothing in it is executed. Card
+        and the evaluation's texts are copied with it, if any.
         """
         record = self._store.find(step)
         if record is None:
@@ -186,7 +195,7 @@ class Tracker:
         self._note(RegisterModel(run, model, directory, record.digest, list(aliases), described, card, texts))
 
     def close(self, status: str = "FINISHED") -> bool:
-        """End the parent run (FINISHED, FAILED, KILLED) and deliver; False, and one line, if some is left to later."""
+        """End the parent run (FINISHED, FAILED, KILLED) and deliver; False, with one line, if some remains."""
         self._systems.close()
         self._systems.tell_above(PARENT)
         if self._found or self._made:
@@ -208,7 +217,7 @@ class Tracker:
                 self._say(f"tracking: part of the record is lost ({self._outbox.path}: {error.strerror})")
 
     def _run_of(self, step: Step) -> str:
-        """The run that shows a step which no system's does."""
+        """The run of a step outside the systems' runs."""
         return PARENT if step.fingerprint == self._report else step.fingerprint
 
     def _begin(self, step: Step) -> None:

@@ -1,1 +1,1 @@
-"""What each stage is asked for: its recipe, which is its identity. Nothing here imports what a stage runs on."""
+"""Recipes: the settings of each stage, which determine its fingerprint. They import none of the stages' libraries."""

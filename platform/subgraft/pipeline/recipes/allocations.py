@@ -11,9 +11,11 @@ from subgraft.pipeline.recipes.recipe import Recipe
 
 
 class CurveRecipe(Recipe):
-    """Of the training text of the input `corpus`.
+    """A curve over vocabulary sizes of the training text of the input `corpus`.
 
-    sizes: at which ALP is measured, rising.  exact: unigram is trained anew at each.
+    Attributes:
+        sizes: The rising sizes at which ALP is measured.
+        exact: Whether unigram is trained again at each size.
     """
 
     kind: Literal["unigram", "bpe"]
@@ -22,9 +24,11 @@ class CurveRecipe(Recipe):
 
 
 class AllocationRecipe(Recipe):
-    """The curve of each language is an input, named after the language.
+    """An allocation; the curve of each language is an input, named after the language.
 
-    total: of everything in the vocabulary.  codes: special tokens of the languages.
+    Attributes:
+        total: Size of the vocabulary, with special tokens.
+        codes: Special tokens of the languages.
     """
 
     total: int
@@ -36,9 +40,11 @@ class AllocationRecipe(Recipe):
 
 
 class JointVocabularyRecipe(Recipe):
-    """The corpus of each language is an input, named after the language.
+    """A vocabulary learnt on several languages; the corpus of each is an input, named after the language.
 
-    lines: the most that it is learnt on.  size: of everything, or the largest below it that the text can give.
+    Attributes:
+        lines: The largest number of lines to learn from.
+        size: Size of the vocabulary, or the largest below it that the text supports.
     """
 
     kind: Literal["unigram", "bpe"]
@@ -51,10 +57,13 @@ class JointVocabularyRecipe(Recipe):
 
 
 class CapacityRecipe(Recipe):
-    """What a vocabulary has for each language: an input `vocabulary`, or a user's own, by its digest.
+    """A vocabulary's capacity for each language, whose corpus is an input named after the language.
 
-    digest: of a vocabulary that no step made, left out of the fingerprint where one did; place: where that lies.
-    The corpus of each language is an input, named after the language.
+    The vocabulary is the input `vocabulary`, or a user's own one.
+
+    Attributes:
+        digest: Of a user's vocabulary; not in the fingerprint if a step makes the vocabulary.
+        place: The path of a user's vocabulary.
     """
 
     digest: str | None = Field(default=None, exclude_if=lambda given: given is None)
@@ -62,9 +71,10 @@ class CapacityRecipe(Recipe):
 
 
 class AllocationReportRecipe(Recipe):
-    """Inputs: `curve/LANGUAGE`, `allocation/TOTAL`, and what was measured: `capacity/VOCABULARY`.
+    """The report of an allocation; inputs are `curve/LANGUAGE`, `allocation/TOTAL` and `capacity/VOCABULARY`.
 
-    compared: of each total the names of the vocabularies that are compared, the allocated one first.
+    Attributes:
+        compared: For each total, the names of the compared vocabularies, the allocated one first.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Recipes of the stages that make corpora: read, copied, reversed and back-translated ones."""
+"""Recipes of the stages that make corpora: imported, copied, reversed and back-translated ones."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from subgraft.pipeline.recipes.recipe import Recipe
 
 
 class CorpusRecipe(Recipe):
-    """identity: digests or parameters of the source, which is what the corpus is; where it lies does not count.
+    """A corpus from a source of text. Settings that are None are not in the fingerprint.
 
-    languages: those of a task, whose texts become source and target.  texts: the language of each text by its field,
-    where a corpus is of all that its source names instead. Only the one that is given is in the fingerprint.
-    questions: how pairs are made of questions; left out of the fingerprint where the source holds none.
+    Attributes:
+        identity: Digests or parameters of the source, which identify the corpus; its path does not.
+        languages: Of a task, whose texts become source and target.
+        texts: The language of each text by its field, for a corpus of all texts of its source.
+        questions: How pairs are made of questions, if the source holds any.
+        source, base: The source, and the folder of relative paths.
     """
 
     identity: dict[str, Any]
@@ -31,16 +34,18 @@ class CorpusRecipe(Recipe):
 
     @property
     def codes(self) -> str:
-        """The languages, for people."""
+        """The languages in words."""
         pair = self.languages
         return f"{pair.source}-{pair.target}" if pair is not None else ", ".join((self.texts or {}).values())
 
 
 class TextRecipe(Recipe):
-    """identities: of each side's sources, in order: digests or parameters, as those of a corpus.
+    """Monolingual text of the task's domain. Segments of the input `corpus`, the task's pairs, are removed from it.
 
-    languages: of the task.  questions: how pairs are made of questions, where a source holds some.  The step's input
-    `corpus` is the task's pairs, whose segments are left out.
+    Attributes:
+        identities: Of each side's sources, in order: digests or parameters, as those of a corpus.
+        languages: Of the task.
+        questions: How pairs are made of questions, if a source holds any.
     """
 
     identities: dict[TextSide, tuple[dict[str, Any], ...]]
@@ -52,12 +57,17 @@ class TextRecipe(Recipe):
 
     @property
     def sides(self) -> tuple[TextSide, ...]:
-        """Those that there is text of."""
+        """The sides with text."""
         return tuple(self.identities)
 
 
 class CopiedRecipe(Recipe):
-    """languages: of the task that the pairs are for.  seed: of the words that copies lack."""
+    """Pairs of a text with copies of itself.
+
+    Attributes:
+        languages: Of the task that the pairs are for.
+        seed: Of the words that are dropped from copies.
+    """
 
     languages: Languages
     copied: CopiedTextSettings
@@ -65,17 +75,21 @@ class CopiedRecipe(Recipe):
 
 
 class ReversedRecipe(Recipe):
-    """languages: of the pairs as they are, before their sides are exchanged."""
+    """A corpus with its sides exchanged; `languages` are those before the exchange."""
 
     languages: Languages
 
 
 class BackTranslatedRecipe(Recipe):
-    """languages: of the task that the pairs are for; the input `model` translates the other way.  beam: hypotheses of
-    its search; None where tokens are drawn, by `seed`.  max_length_ratio: bytes of a translation for each of the text.
-    tag: whether sources begin with the tag.
+    """Back-translated pairs: the input `model` translates the input `text` into the task's source language.
 
-    model: what it is called; batch_size: sentences that are searched at once. Neither decides the result.
+    Attributes:
+        languages: Of the task that the pairs are for.
+        beam: Hypotheses of the search; None samples tokens with `seed`.
+        max_length_ratio: Bytes of a translation per byte of the text.
+        tag: Whether sources start with the tag of back-translations.
+        model: The model's name; not in the fingerprint.
+        batch_size: Sentences that are searched at once; not in the fingerprint.
     """
 
     languages: Languages

@@ -25,7 +25,7 @@ _ROWS = {"att": 1, "patt": 6}
 
 
 class GeneratorRecipe(TrainedRecipe):
-    """objectives: those that the model was pretrained on."""
+    """The training of an ATT or PATT generator; `objectives` are those of the model's pretraining."""
 
     frozen_model: ClassVar[bool] = True
 
@@ -46,7 +46,7 @@ class GeneratorRecipe(TrainedRecipe):
 
 
 class NetworkRecipe(TrainedRecipe):
-    """objectives: those that the model was pretrained on. No task is part of it: one network serves them all."""
+    """The training of a network over pieces, which is independent of the task; `objectives` as in pretraining."""
 
     frozen_model: ClassVar[bool] = True
 
@@ -61,7 +61,7 @@ class NetworkRecipe(TrainedRecipe):
         return self.objectives
 
     def extra_parameters(self, sizes: KnownSizes) -> ExtraParameters:
-        """Its layers, each 8 w² weights (attention 4 w², feed-forward 4 w²), and what reads and writes rows."""
+        """Its layers, each 8 w² weights (attention 4 w², feed-forward 4 w²), and the projections of rows in and out."""
         width = self.network.width
         weights = self.network.layers * 8 * width**2 + (2 if sizes.tied else 3) * width * sizes.width
         return ExtraParameters(held=weights, trained=weights)
@@ -72,7 +72,7 @@ NETWORK_FILES = ("generator.json", "network.safetensors")
 
 
 class ImportedNetworkRecipe(Recipe):
-    """digest: of the network's files; where they lie does not count.  sides: for which there must be one."""
+    """A trained network of the user; `digest` identifies its files, and it must have a generator for all `sides`."""
 
     digest: str
     sides: tuple[SideName, ...]
@@ -80,7 +80,7 @@ class ImportedNetworkRecipe(Recipe):
 
 
 class TokenDistillationRecipe(TrainedRecipe):
-    """With an input `text`, the encoder reads its source too; with an input `synthetic`, the decoder these pairs."""
+    """Token Distillation. The encoder also reads the source of an input `text`, the decoder pairs of `synthetic`."""
 
     frozen_model: ClassVar[bool] = True
     new_tokens_only: ClassVar[bool] = True
@@ -90,15 +90,19 @@ class TokenDistillationRecipe(TrainedRecipe):
     distillation: TokenDistillationSettings
 
     def extra_parameters(self, sizes: KnownSizes) -> ExtraParameters:
-        """As if all tokens were new, which is known only when vocabularies are compared; sides are learnt in turn."""
+        """An upper bound: as if all tokens were new. Sides are learnt one after the other."""
         rows = max(map(sizes.vocabulary, self.sides)) * sizes.width
         return ExtraParameters(held=rows, trained=rows)
 
 
 class LikelihoodMatchingRecipe(TrainedRecipe):
-    """starts_from: whose rows training begins with.  max_similar: of avg.
+    """Likelihood matching.
 
-    With an input `synthetic`, it reads these pairs too.
+    It also reads the pairs of an input `synthetic`.
+
+    Attributes:
+        starts_from: The initialiser of the rows that training starts with.
+        max_similar: Of `avg`.
     """
 
     frozen_model: ClassVar[bool] = True
@@ -110,18 +114,16 @@ class LikelihoodMatchingRecipe(TrainedRecipe):
     matching: LikelihoodMatchingSettings
 
     def extra_parameters(self, sizes: KnownSizes) -> ExtraParameters:
-        """The student's tables stand beside the model's; what is added to them is trained, a bias with it.
+        """The student has embeddings of its own; their differences are trained, with a bias.
 
-        As if all tokens were new, which is known only when vocabularies are compared.
+        An upper bound: as if all tokens were new.
         """
         added = sizes.vocabulary("decoder") * (sizes.width * (1 if sizes.tied else 2) + 1)
         return ExtraParameters(held=2 * added, trained=added)
 
 
 class VocadtRecipe(TrainedRecipe):
-    """pairs: the adapters are trained on only this many of the training pairs, as the finetuning is, beside all of the
-    input `synthetic`, where that is given: pairs that were made of text.
-    """
+    """VocADT; the adapters are trained on `pairs` of the task (all if None) and all pairs of an input `synthetic`."""
 
     frozen_model: ClassVar[bool] = True
 
@@ -130,9 +132,8 @@ class VocadtRecipe(TrainedRecipe):
     pairs: int | None = Field(default=None, exclude_if=lambda given: given is None)
 
     def extra_parameters(self, sizes: KnownSizes) -> ExtraParameters:
-        """The old tables and the new ones stand beside the model's; a weight for each pair of a new and an old token is
-        trained, twice where a projection is no input table. As if all tokens were new, which is known only when
-        vocabularies are compared.
+        """Old and new embeddings are held in addition to the model's; a weight is trained for each pair of a new and an
+        old token, twice with an untied output projection. An upper bound: as if all tokens were new.
         """
         old, held, trained = sizes.tables("model"), 0, 0
         for side in self.sides:

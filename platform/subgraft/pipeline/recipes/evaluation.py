@@ -15,11 +15,14 @@ from subgraft.pipeline.recipes.recipe import Recipe
 
 
 class EvaluateRecipe(Recipe):
-    """speed: whether generation is timed.  split: what is translated, its first `test_sentences`.
+    """An evaluation of a model on a corpus. Settings at their defaults are not in the fingerprint.
 
-    Both are left out of the fingerprint at their defaults.  objective: how the text was learnt; left out where it is
-    pairs.  packages: the package and version of each metric that is not our own; left out where there is none.
-    ranking: of a model's sources; left out where it has none.
+    Attributes:
+        speed: Whether generation is timed.
+        split: The split whose first `test_sentences` are translated.
+        objective: The objective of the finetuning.
+        packages: Package and version of each metric of a plugin.
+        ranking: Of the sources of a model that writes for a source.
     """
 
     languages: Languages
@@ -34,9 +37,12 @@ class EvaluateRecipe(Recipe):
 
 
 class IntrinsicRecipe(Recipe):
-    """package: with its version, which offers a method that is not our own; left out of the fingerprint elsewhere.
+    """The quality of an initialiser on tokens whose rows are known.
 
-    seed: of the random initialisers, as a transfer has it; the sample has its own."""
+    Attributes:
+        seed: Of random initialisers, as in a transfer; the sample has its own.
+        package: Package and version of a plugin's method; not in the fingerprint otherwise.
+    """
 
     method: str
     sides: tuple[SideName, ...]
@@ -47,18 +53,20 @@ class IntrinsicRecipe(Recipe):
 
 
 class LikelihoodRecipe(Recipe):
-    """test_sentences: the first ones of the test set; all where it is None."""
+    """Bits of the first `test_sentences` test references, of all if None."""
 
     languages: Languages
     test_sentences: int | None = None
 
 
 class Design(Settings):
-    """Where a system stands in a sweep: what it shares with others, and how long its generator was trained.
+    """The place of a system in a sweep: what it shares with others, and how long its generator was trained.
 
-    family: what the system shares with others of a sweep, in words.  variant: that without the initialiser.
-    generator_steps: 0 for `avg`, which is what every generator begins as; None without a generator.  select: what its
-    finetuning chose its weights by; dev BLEU where it is not given.
+    Attributes:
+        family: The settings that the system shares with others of a sweep, in words.
+        variant: The same without the initialiser.
+        generator_steps: 0 for `avg`, the initial state of every generator; None without a generator.
+        select: The score that selected the finetuning's weights; dev BLEU if None.
     """
 
     family: str
@@ -68,12 +76,14 @@ class Design(Settings):
 
 
 class SystemInputs(Settings):
-    """Of one system under one seed: what it was made by and measured by, as keys of the report's inputs.
+    """The steps that made and measured one system under one seed, as keys of the report's inputs.
 
-    pretrained: the model it begins with, where that was pretrained.  distilled: a training of its new rows.
-    embedding_warmup: a training of new embeddings before the finetuning.  made_text: what was translated, or trained
-    for that, to make text that the system reads. Both are left out of the fingerprint where there is none.
-    upstream_before, upstream_after: the upstream test set, translated before and after finetuning.
+    Attributes:
+        pretrained: The model it starts from, if that was pretrained.
+        distilled: A training of its new rows.
+        embedding_warmup: A training of new embeddings before the finetuning.
+        made_text: Translations, and trainings for them, that made synthetic data which the system reads.
+        upstream_before, upstream_after: The upstream test set, translated before and after finetuning.
     """
 
     finetune: str
@@ -92,14 +102,14 @@ class SystemInputs(Settings):
 
     @property
     def new_rows(self) -> tuple[str, ...]:
-        """What new rows were made with: a generator, static embeddings, or trainings of their own."""
+        """The steps that made new rows: a generator, static embeddings, or trainings of the rows."""
         return tuple(
             key for key in (self.generator, *self.static.values(), self.distilled, self.embedding_warmup) if key
         )
 
     @property
     def own(self) -> tuple[str, ...]:
-        """What no other system or seed has part in."""
+        """The steps that no other system or seed shares."""
         return tuple(key for key in (self.finetune, self.evaluate, self.upstream_after, self.likelihood) if key)
 
 
@@ -113,12 +123,18 @@ class ReportedSystem(Settings):
 
 
 class ReportRecipe(Recipe):
-    """systems: in the order in which they are shown.  baseline: the one that the others are compared with.
+    """The report of an experiment.
 
-    upstream, downstream: names of the corpora; upstream is None beside a checkpoint whose text nothing reads.  select:
-    what finetunings choose their weights by.  settings: all that was set, to be shown.  objective: how the task's text
-    was learnt, left out of the fingerprint where it is pairs. The step's further inputs are `upstream_corpus` where it
-    is named, `downstream_corpus`, `model`, `vocabulary` and `gap`.
+    Besides the systems' steps, inputs are `downstream_corpus`, `model`, `vocabulary`, `gap`, and `upstream_corpus` if
+    there is one.
+
+    Attributes:
+        upstream, downstream: Names of the corpora; upstream is None for a checkpoint whose corpus no step reads.
+        systems: In the order in which they are shown.
+        baseline: The system that the others are compared with.
+        select: The score that selects weights.
+        settings: All settings of the experiment, to be shown.
+        objective: Of the finetuning; not in the fingerprint at its default.
     """
 
     name: str

@@ -18,7 +18,7 @@ from subgraft.pipeline.recipes.recipe import (
 
 
 class CheckpointRecipe(Recipe):
-    """digest: of the checkpoint's files, or ID@COMMIT of one on the hub; where a directory lies does not count."""
+    """A checkpoint; `digest` is that of its files, or ID@COMMIT on the hub. A directory's path does not count."""
 
     digest: str
     model: str = Field(exclude=True)
@@ -38,7 +38,7 @@ class BuildRecipe(Recipe):
 
 
 class AssembleRecipe(Recipe):
-    """seed: of the weights that are new, the decoder's attention to the encoder."""
+    """An encoder-decoder from an encoder; `seed` is that of the decoder's new attention to the encoder."""
 
     seed: int
 
@@ -48,11 +48,15 @@ class AssembleRecipe(Recipe):
 
 
 class ConditionRecipe(Recipe):
-    """seed: of the weights that are new.  source: what is read of the input `corpus`, whose classes are known by it.
+    """A language model that is given a source. Settings at their defaults are not in the fingerprint.
 
-    It is left out of the fingerprint where it is a class. A text is read in the vocabulary that is the input `encoder`,
-    or by the encoder of the model that is the input `reader`, and in its vocabulary; without either in the model's own.
-    copying: left out where nothing is copied.  language: of the text, where the model that reads it marks languages.
+    A source text is read in the vocabulary of the input `encoder`, or by the encoder and in the vocabulary of the model
+    `reader`; without either in the model's own vocabulary.
+
+    Attributes:
+        seed: Of the new weights.
+        source: The kind of source that the input `corpus` has.
+        language: Of the source text, if the model that reads it marks languages.
     """
 
     variant: VariantName
@@ -68,12 +72,12 @@ class ConditionRecipe(Recipe):
 
 
 class TransferRecipe(Recipe):
-    """package: with its version, which offers a method that is not our own; left out of the fingerprint elsewhere.
+    """A transfer of a model to new vocabularies. Settings at their defaults are not in the fingerprint.
 
-    seed: of the random initialisers; the others are given 0, so that all seeds share one transfer.
-
-    copy_shared_tokens, keep_matrices: left out of the fingerprint at their defaults.  keep_matrices:
-    whether what rows were mixed from is kept beside the model, for a finetuning in which they stay attached.
+    Attributes:
+        seed: Of random initialisers; 0 for the others, so that all seeds share one transfer.
+        package: Package and version of a plugin's method.
+        keep_matrices: Whether to save the mixing matrices, for a finetuning with tie_to_sources.
     """
 
     method: str

@@ -1,4 +1,4 @@
-"""What every recipe answers of its step, before anything runs: what the step makes of a model."""
+"""The base of all recipes, and the change to a model that a recipe announces before its step runs."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ class FromCheckpoint:
 
 @dataclass(frozen=True)
 class FromSettings:
-    """A model of these settings, with the vocabularies that are the step's inputs `encoder` and `decoder`."""
+    """A model of these settings, with the vocabularies of the inputs `encoder` and `decoder`."""
 
     settings: ModelSettings
 
 
 @dataclass(frozen=True)
 class OnBothSides:
-    """The encoder-decoder whose two sides are the encoder that is the step's input `model`."""
+    """The encoder-decoder with the input `model`, an encoder, on both sides."""
 
 
 @dataclass(frozen=True)
 class WithVocabularies:
-    """The input `model` with other vocabularies on these sides: the step's inputs `vocabulary/SIDE`."""
+    """The input `model` with the inputs `vocabulary/SIDE` on these sides."""
 
     sides: tuple[SideName, ...]
 
 
 @dataclass(frozen=True)
 class WithSource:
-    """The language model that is the step's input `model`, with a source such as its input `corpus` has.
+    """The input `model`, a language model, with a source as in the input `corpus`.
 
-    A text is read in the vocabulary that is its input `encoder`, or by the model that is its input `reader`.
+    A source text is read in the vocabulary of the input `encoder`, or by the input model `reader`.
     """
 
     variant: VariantName
@@ -58,9 +58,9 @@ ModelChange: TypeAlias = FromCheckpoint | FromSettings | OnBothSides | WithVocab
 
 
 class Recipe(Settings):
-    """Base of every stage's recipe. What is not a field is not in the fingerprint."""
+    """Base of every stage's recipe. Only fields are part of the fingerprint."""
 
     @property
     def model_change(self) -> ModelChange:
-        """The shape of the model that the step makes, where it makes one."""
+        """The shape of the model that the step makes, if it makes one."""
         return Unchanged()

@@ -1,4 +1,4 @@
-"""Recipes of pretraining and finetuning, and what an estimate asks of every training."""
+"""Recipes of pretraining and finetuning, and the interface of trainings for estimates."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ from subgraft.pipeline.recipes.recipe import FromSettings, ModelChange, Recipe, 
 
 
 class KnownSizes(Protocol):
-    """Sizes of what a training step is given, as far as they are known before it runs."""
+    """Sizes of a training step's inputs, as far as they are known before it runs."""
 
     @property
     def width(self) -> int:
-        """Of the model's embeddings."""
+        """Width of the model's embeddings."""
 
     @property
     def tied(self) -> bool:
-        """Whether the model's output projection is its decoder's table."""
+        """Whether the model's output projection is its decoder's embeddings."""
 
     def vocabulary(self, side: SideName) -> int:
         """Tokens of the input `vocabulary/SIDE`."""
 
     def tables(self, role: str) -> Mapping[SideName, int]:
-        """Rows of each side's table of the model that is the input `role`."""
+        """Rows of each side's embeddings of the input model `role`."""
 
     def adapters(self, rank: int) -> int:
-        """Numbers in the adapters of a rank beside all projections of the model."""
+        """Parameters of adapters of a rank for all projections of the model."""
 
     def new_rows(self, sides: Collection[SideName], copy_shared_tokens: bool) -> ExtraParameters:
-        """Numbers in the tables and biases of some sides, and in those rows of them that the input `upstream` lacks.
+        """Parameters in the embeddings and biases of some sides, and in their rows that the input `upstream` lacks.
 
-        All rows count as new where one of the vocabularies is not known yet: then the counts are upper bounds.
+        All rows count as new if one of the vocabularies is not known yet: then the counts are upper bounds.
         """
 
 
 class ExtraParameters(NamedTuple):
-    """Parameters that a training has beside its model's: how many are in memory, and how many of these are trained.
+    """Parameters of a training in addition to its model's: how many are held in memory, and how many are trained.
 
-    exact: whether that is how many they are, and not how many they may be at most.
+    If not `exact`, the counts are upper bounds.
     """
 
     held: int = 0
@@ -55,17 +55,19 @@ class ExtraParameters(NamedTuple):
 
 
 class EpochsOver(NamedTuple):
-    """What the epochs of a training are over: the input of this role, which has this share of each batch's size."""
+    """The input that epochs count, by role, and its share of each batch."""
 
     role: str = "corpus"
     share: float = 1.0
 
 
 class TrainedRecipe(Recipe):
-    """Base of the recipes of trainings: by `training` and `seed`, on the text of the step's input `corpus`.
+    """Base of the recipes of trainings on the input `corpus`.
 
-    frozen_model: whether the model itself is not trained.  new_tokens_only: whether only text is read that has tokens
-    new to the model, so that nobody knows how much that is before the vocabularies are compared.
+    Attributes:
+        frozen_model: Whether the model itself is frozen.
+        new_tokens_only: Whether only text with tokens new to the model is read, so that its amount is unknown before
+            the vocabularies are compared.
     """
 
     frozen_model: ClassVar[bool] = False
@@ -76,34 +78,37 @@ class TrainedRecipe(Recipe):
 
     @property
     def trained_on(self) -> tuple[TaskObjectiveSettings, ...]:
-        """What decides which text is an example: of a task, the pairs of its corpus."""
+        """The objectives that make examples of the corpus: by default, translation of its pairs."""
         return (TranslationSettings(),)
 
     @property
     def trains_model(self) -> bool:
-        """Whether any of the model's own parameters are trained, and not only what lies beside it."""
+        """Whether any of the model's own parameters are trained, rather than only extra parameters."""
         return not self.frozen_model
 
     @property
     def epochs_over(self) -> EpochsOver:
-        """What its steps are counted by, where they follow from epochs."""
+        """The input that its epochs count."""
         return EpochsOver()
 
     @property
     def frozen_tables(self) -> tuple[SideName, ...]:
-        """Sides of a model that is trained whose tables are not."""
+        """Sides whose embeddings are frozen while the rest of the model is trained."""
         return ()
 
     def extra_parameters(self, sizes: KnownSizes) -> ExtraParameters:
-        """What is held and trained beside the model, counted in parameters."""
+        """Parameters that are held and trained in addition to the model's."""
         del sizes
         return ExtraParameters()
 
 
 class PretrainRecipe(TrainedRecipe):
-    """model: what is built and pretrained; None where an input `model` is pretrained further.  sampling: how
-    segmentations are sampled.  language_exponent: α of p^α, by which languages are drawn. Each is left out of the
-    fingerprint where there is none.
+    """A pretraining. Settings that are None are not in the fingerprint.
+
+    Attributes:
+        model: The model to build; None continues the pretraining of the input `model`.
+        sampling: How segmentations are sampled.
+        language_exponent: α of p^α, by which languages are sampled.
     """
 
     objectives: tuple[ObjectiveSettings, ...]
@@ -123,27 +128,31 @@ class PretrainRecipe(TrainedRecipe):
 
 
 class FirstPhase(Settings):
-    """share: of all steps, those that train the tables of `sides` alone."""
+    """The first `share` of all steps, which trains only the embeddings of `sides`."""
 
     share: Annotated[float, Field(gt=0, lt=1)]
     sides: tuple[SideName, ...]
 
 
 class NewRows(Settings):
-    """New rows are in the tables of `sides`.  copy_shared_tokens: whether tokens that upstream has kept their rows."""
+    """The sides with new rows; with `copy_shared_tokens` tokens of the upstream vocabulary have their old rows."""
 
     sides: tuple[SideName, ...]
     copy_shared_tokens: bool = Field(default=True, exclude_if=bool)
 
 
 class FinetuneRecipe(TrainedRecipe):
-    """first_phase: in which new tables alone are trained.  tie_to_sources: the sides whose tables stay tied to those of
-    the model `upstream`.  fast_tables: the sides whose tables `training.embedding_learning_rate` is for, or which
-    `train: body` leaves as they are.  new_rows: where those are that `training.rare_tokens` is for, or that are trained
-    alone; `upstream` tells what is new.  objective: how the task's text is learnt.  text_objective: how the text beside
-    that is learnt, which is the input `synthetic` where it was made into pairs, or else `text`.  drift: whether the
-    curve tells how far the language model has moved from how it begins.  All are left out of the fingerprint where
-    there is none, or the task's text is pairs.
+    """A finetuning on a task. Settings at their defaults are not in the fingerprint.
+
+    Attributes:
+        group: The section of its settings in a configuration.
+        first_phase: In which only new embeddings are trained.
+        tie_to_sources: Sides whose embeddings stay tied to those of the input `upstream`.
+        fast_tables: Sides whose embeddings have `training.embedding_learning_rate`, or are frozen by `train: body`.
+        new_rows: Rows for `training.rare_tokens`, or that alone are trained; new is what the input `upstream` lacks.
+        objective: Of the task's corpus.
+        text_objective: Of the input `synthetic` (pairs) or else `text`.
+        drift: Whether the curve reports how far the language model has moved from its initial weights.
     """
 
     # What its settings are called in a configuration.
@@ -175,7 +184,7 @@ class FinetuneRecipe(TrainedRecipe):
 
     @property
     def text_role(self) -> str:
-        """The input that the text beside the task's is."""
+        """The role of the input with text in addition to the task's corpus."""
         made = self.text_objective is not None and self.text_objective.needs_pairs
         return "synthetic" if made else "text"
 
@@ -188,9 +197,9 @@ class FinetuneRecipe(TrainedRecipe):
         return self.training.train in ("all", "body")
 
     def extra_parameters(self, sizes: KnownSizes) -> ExtraParameters:
-        """Old tables are trained beside the rests of the new ones, which are as large as the tables they stand for.
+        """Tied embeddings train the old ones and residuals of the new ones, which are as large as the new ones.
 
-        New rows that are trained alone are put into a copy of their tables.
+        New rows that are trained alone are held in a copy of their embeddings.
         """
         if self.training.train == "new-rows" and self.new_rows is not None:
             return sizes.new_rows(self.new_rows.sides, self.new_rows.copy_shared_tokens)
@@ -204,6 +213,6 @@ class FinetuneRecipe(TrainedRecipe):
 
 
 class EmbeddingWarmupRecipe(FinetuneRecipe):
-    """A finetuning of new rows alone, on nothing but the domain's text."""
+    """A finetuning of new rows alone, on text of the domain only."""
 
     group: ClassVar[str] = "embedding_warmup_training"

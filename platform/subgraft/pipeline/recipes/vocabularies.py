@@ -14,11 +14,16 @@ from subgraft.pipeline.recipes.recipe import Recipe
 
 
 class VocabularyRecipe(Recipe):
-    """side: of the corpus, or both for a vocabulary that sides share, which then has a mask token and language codes.
+    """A vocabulary learnt on the input `corpus`. Settings at their defaults are not in the fingerprint.
 
-    With an input `model`, that model's special tokens and language codes are taken over. With an input `second`, the
-    vocabulary is learnt on the text of two corpora, weighed so; `weighing` is left out of the fingerprint elsewhere.
-    marks: text that the vocabulary must be able to spell, as it will read it; left out likewise where there is none.
+    With an input `model`, that model's special tokens and language codes are copied. With an input `second`, the
+    vocabulary is learnt on two corpora.
+
+    Attributes:
+        side: Of the corpus, or both for a shared vocabulary.
+        languages: Language codes to add.
+        weighing: Of the two corpora.
+        marks: Text that the vocabulary must be able to spell.
     """
 
     side: Literal["source", "target", "both"]
@@ -31,9 +36,11 @@ class VocabularyRecipe(Recipe):
 class AdaptedVocabularyRecipe(Recipe):
     """An upstream vocabulary with a task's subwords added, or without those that the task does not use.
 
-    The vocabulary is the input `vocabulary`, or that of the input `model` on `model_side`.  side: of the corpus, or
-    both for a vocabulary that sides share.  added: how many subwords are added; None where it is trimmed.  min_count:
-    what the text has fewer times is not added, or does not stay.
+    Attributes:
+        side: Of the corpus, or both for a shared vocabulary.
+        model_side: The side of the input `model` whose vocabulary it is, if there is no input `vocabulary`.
+        added: Number of subwords to add; None trims the vocabulary.
+        min_count: Subwords that the text has fewer times are not added, or are removed.
     """
 
     side: Literal["source", "target", "both"]
@@ -43,20 +50,20 @@ class AdaptedVocabularyRecipe(Recipe):
 
 
 class ImportedVocabularyRecipe(Recipe):
-    """digest: of the vocabulary; where it lies does not count."""
+    """A vocabulary of the user, identified by its digest; its path does not count."""
 
     digest: str
     place: Path = Field(exclude=True)
 
 
 class GapRecipe(Recipe):
-    """words: how many of the most over-segmented words to show."""
+    """The subword gap of two vocabularies; `words` of the most over-segmented words are shown."""
 
     words: int = 20
 
 
 class StaticEmbeddingsRecipe(Recipe):
-    """side: of the corpus, the one whose vocabulary it is."""
+    """Static embeddings of a vocabulary, trained on this side of the corpus."""
 
     side: Literal["source", "target"]
     algorithm: StaticAlgorithm

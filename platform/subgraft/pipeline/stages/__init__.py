@@ -1,7 +1,7 @@
 """The stages of an experiment: one file per stage, which reads artifacts, calls one wing, and writes one artifact.
 
-The table below is every stage there is. What a stage runs on is imported when it runs. Raise a revision by hand when a
-stage's result changes for the same recipe.
+`STAGES` lists all stages; each imports its libraries only when it runs. Increase a stage's revision when its result
+changes for the same recipe.
 """
 
 from __future__ import annotations

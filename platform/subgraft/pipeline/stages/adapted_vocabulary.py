@@ -41,7 +41,7 @@ def run(recipe: AdaptedVocabularyRecipe, inputs: Mapping[str, Path], out: Path, 
 
 
 def _of_model(tokenizers: Mapping[SideName, Tokenizer], side: SideName, shared: bool) -> Tokenizer:
-    """Raises UserError where sides are to share one vocabulary and have two."""
+    """Raises UserError if the sides should share one vocabulary and have two."""
     if shared and len({tokenizer.fingerprint for tokenizer in tokenizers.values()}) > 1:
         raise UserError(
             "this model's sides have a vocabulary each, so there is none of both to extend or trim",

@@ -1,4 +1,4 @@
-"""Files that stages leave for the report. Here, so that a report imports nothing of what made them."""
+"""Names of files that stages write for the report, which can so be made without importing those stages."""
 
 # Of an evaluation: sentence statistics by metric, see `metrics.sentence_statistics`; and under SPELLED
 # [n], whether neither source nor reference has an unknown token in the model's vocabularies. Of text that is continued,

@@ -1,4 +1,4 @@
-"""Masked language model → encoder-decoder that begins with its weights on both sides."""
+"""Masked language model → encoder-decoder initialised with its weights on both sides."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def run(recipe: AssembleRecipe, inputs: Mapping[str, Path], out: Path, context: 
 
 
 def assembled(model: Path | str, seed: int) -> Bundle:
-    """The encoder-decoder of a directory or hub id. Raises UserError for a model that generates as it is."""
+    """The encoder-decoder of a directory or hub id. Raises UserError for a model that already generates text."""
     bundle = Bundle.load(model)
     family = family_of(bundle.model)
     if family.generates:

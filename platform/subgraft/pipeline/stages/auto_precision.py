@@ -1,5 +1,4 @@
-"""What `precision: auto` comes to: measured once, and then the same for all workers, all steps of a home, and all
-attempts of a step."""
+"""The choice of `precision: auto`: measured once, then the same for all workers, steps of a home and attempts."""
 
 from __future__ import annotations
 
@@ -29,8 +28,10 @@ _NAMES: tuple[NamedPrecision, ...] = ("fp32", "bf16")
 
 
 def with_named_precision(recipe: R, model: PreTrainedModel, context: Context) -> R:
-    """The recipe as it is carried out: `auto` is replaced by what this step began with, or what its machine is faster
-    in. Rank 0 decides. Nothing that has a fingerprint changes. bf16 stays, with a warning where it is slow."""
+    """The recipe with `auto` replaced by the precision this step began with, or the faster one on this machine.
+
+    Rank 0 decides; no fingerprint changes. bf16 is retained, with a warning if it is slow.
+    """
     if recipe.training.precision == "bf16":
         _warn_where_slow(model, context)
     if recipe.training.precision != "auto":
@@ -47,7 +48,7 @@ def with_named_precision(recipe: R, model: PreTrainedModel, context: Context) ->
 
 
 def describe_precision(context: Context) -> Mapping[str, Json] | None:
-    """What a record says of it; None for a step whose precision was given."""
+    """The precision for a step's record; None if the recipe named it."""
     found = _kept(context.work / PRECISION)
     if found is None:
         return None
@@ -56,7 +57,7 @@ def describe_precision(context: Context) -> Mapping[str, Json] | None:
 
 
 def _warn_where_slow(model: PreTrainedModel, context: Context) -> None:
-    """Once in a home for each shape of a model: how much longer bf16 takes than fp32 on this processor."""
+    """Warn, once per home and model shape, that bf16 is slower than fp32 on this processor."""
     if torch.cuda.is_available() or rank_and_world()[0]:
         return
     device = torch.device("cpu")

@@ -1,4 +1,4 @@
-"""Vocabularies → Model with random weights: what a system without pretraining begins with."""
+"""Vocabularies → Model with random weights: the start of a system without pretraining."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def run(recipe: BuildRecipe, inputs: Mapping[str, Path], out: Path, context: Con
 
 
 def build(model: ModelSettings, encoder: Path, decoder: Path, seed: int) -> Bundle:
-    """A model over the vocabularies in two directories; over the decoder's alone where its family has one."""
+    """A model over the vocabularies in two directories, or over the decoder's if its family has only one."""
     target = Tokenizer.load(decoder)
     source = target if model.one_vocabulary or encoder == decoder else Tokenizer.load(encoder)
     return Bundle(family_named(model.family).build(model, source, target, seed), source, target)

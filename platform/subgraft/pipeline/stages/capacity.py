@@ -1,4 +1,4 @@
-"""Vocabulary and corpora of many languages → what it has for each, on training and held-out text."""
+"""Vocabulary and corpora of many languages → its capacity for each, on training and held-out text."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def run(recipe: CapacityRecipe, inputs: Mapping[str, Path], out: Path, context: 
 
 
 def read(directory: Path) -> tuple[int, dict[str, dict[str, Capacity]]]:
-    """The size of the vocabulary, and what it has for each language, by split."""
+    """The size of the vocabulary, and its capacity for each language, by split."""
     record = json_io.parse_object((directory / RECORD).read_bytes())
     return record["size"], {
         language: {split: Capacity.from_json(each) for split, each in splits.items()}

@@ -1,4 +1,4 @@
-"""A model of the user's own → PretrainedModel: a checkpoint brought into the store, in our layout."""
+"""A user's model → PretrainedModel: a checkpoint imported into the store, in our layout."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Language model and Corpus → language model whose source is such as the corpus has; what is new is drawn by a seed."""
+"""Language model and Corpus → language model with a source as in the corpus; new weights are initialised by a seed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 
 def run(recipe: ConditionRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
-    """Raises UserError where a source that stands before the target leaves it no position."""
+    """Raises UserError if a source before the target leaves no position for it."""
     del context
     bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"])
     reader = Bundle.load(inputs["reader"]) if "reader" in inputs else None
@@ -42,7 +42,7 @@ def run(recipe: ConditionRecipe, inputs: Mapping[str, Path], out: Path, context:
 
 
 def _read_by(reader: Bundle, recipe: ConditionRecipe) -> PretrainedTextSourceSettings:
-    """Around a source stands what the reader puts around a sentence of its language."""
+    """The source is surrounded by the special tokens that the reader uses for its language."""
     encoder, config = encoder_of(reader.model), reader.model.config.to_dict()
     parameters = Parameters(encoder.num_parameters(), encoder.num_parameters(only_trainable=True))
     languages = None if recipe.language is None else Languages(source=recipe.language, target=recipe.language)

@@ -1,4 +1,4 @@
-"""What a stage is given besides its recipe and inputs, and what it gives back."""
+"""The interface between a running stage and its surroundings: work directory, caches, progress, metrics, warnings."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ Json: TypeAlias = "bool | int | float | str | Sequence[Json] | Mapping[str, Json
 
 
 class Context(Protocol):
-    """The world around a running stage. Under several workers only rank 0's progress and metrics are kept."""
+    """The surroundings of a running stage. Of several workers, only rank 0 reports progress and metrics."""
 
     @property
     def work(self) -> Path:
-        """A directory of this step alone that survives kills: its checkpoints."""
+        """A directory for this step that survives kills: its checkpoints."""
 
     @property
     def cache(self) -> Path | None:
-        """Where encoded text is kept, for all steps and workers of a home; None: nowhere."""
+        """The cache of encoded text, shared by all steps and workers of a home; None disables it."""
 
     @property
     def measured(self) -> Path | None:
-        """Where it is kept what was measured of machines, for all steps of a home; None: nowhere."""
+        """The cache of speed measurements, shared by all steps of a home; None disables it."""
 
     @property
     def runtime(self) -> Runtime:
-        """Workers, GPUs, ZeRO stage: how the step runs, never what it makes."""
+        """Workers, GPUs, ZeRO stage: how the step runs, never its result."""
 
     def progress(self, done: int, total: int, what: str, now: str = "") -> None:
-        """Say that `done` of `total` `what` (steps, sentences, ...) are finished; total 0 means unknown.
+        """Report that `done` of `total` `what` (steps, sentences, ...) are finished; total 0 means unknown.
 
-        now: how it goes, as a training's losses.
+        `now` describes the current state, such as a training's losses.
         """
 
     def metrics(self, step: int, values: Mapping[str, float]) -> None:
         """Record measured values at a training step."""
 
     def warn(self, line: str) -> None:
-        """Report, in one line, something damaged that the stage can do without."""
+        """Report, in one line, something damaged that the stage can continue without."""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def measure(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
-    """Raises UserError where the model can take no test line whole."""
+    """Raises UserError if no test line fits into the model."""
     bundle, corpus, settings = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"]), recipe.evaluation
     lines = list(corpus.lines(recipe.split, corpus.text_of("decoder")))[: settings.test_sentences]
     bundle.model.to(device())  # type: ignore[arg-type]
@@ -99,7 +99,7 @@ def continuer(
 
 
 def searcher(bundle: Bundle, languages: Languages | None, settings: MeasurementSettings) -> Continuer:
-    """The same by the engine that the settings name."""
+    """A continuer with the configured engine."""
     if settings.engine == "transformers":
         return continuer(bundle, languages, settings)
     bundle.model.to(device())  # type: ignore[arg-type]

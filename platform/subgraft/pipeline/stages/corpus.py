@@ -1,4 +1,4 @@
-"""Source of text → Corpus: fetched, cleaned, counted and frozen."""
+"""Source of text → Corpus: downloaded, cleaned and counted."""
 
 from __future__ import annotations
 

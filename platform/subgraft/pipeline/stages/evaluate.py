@@ -1,6 +1,6 @@
 """FinetunedModel and Corpus → Evaluation: translations of the test set, their scores, calibration, speed and size.
 
-A search measures its trials by the same stage, on the dev set.
+A search measures its trials with the same stage, on the dev set.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _translations(
     settings: MeasurementSettings,
     context: Context,
 ) -> tuple[list[str], Calibration | None]:
-    """Translations and, where it is wanted and anything was generated, how well they were calibrated."""
+    """Translations and, if configured and anything was generated, their calibration."""
     if not settings.calibration:
         return translate(sources, settings.batch_size, context.progress), None
     outputs = translate.with_probabilities(sources, settings.batch_size, context.progress)
@@ -101,7 +101,7 @@ def _translations(
 
 
 class _Texts(NamedTuple):
-    """What is scored."""
+    """The texts to score."""
 
     sources: Sequence[str]
     hypotheses: Sequence[str]
@@ -110,9 +110,9 @@ class _Texts(NamedTuple):
 
 
 def _scores(texts: _Texts, further: Sequence[str], spelled: NDArray[np.bool_], out: Path) -> dict[str, Score]:
-    """Scores by every metric; the statistics they come from are kept, so that resampling need not extract them anew.
+    """Scores by every metric; their sentence statistics are saved for resampling.
 
-    further: names of metrics beside those, some of which other packages offer.
+    `further` are names of additional metrics, some of them from plugins.
     """
     _, hypotheses, references, language = texts
     asked = (*METRICS, *(metric for metric in FURTHER_METRICS if metric in further))
@@ -141,7 +141,7 @@ def translator(
 
 
 def searcher(bundle: Bundle, languages: Languages | None, settings: MeasurementSettings) -> Translator:
-    """The same by the engine that the settings name."""
+    """A translator with the configured engine."""
     if settings.engine == "transformers":
         return translator(bundle, languages, settings)
     bundle.model.to(device())  # type: ignore[arg-type]

@@ -79,7 +79,7 @@ def run(recipe: FinetuneRecipe, inputs: Mapping[str, Path], out: Path, context: 
 
 
 def _rare_rows(recipe: FinetuneRecipe, bundle: Bundle, inputs: Mapping[str, Path], text: TaskText) -> RareRows | None:
-    """Which rows are held back, where some are."""
+    """The rare rows that are trained with restraint, if configured."""
     settings, rows = recipe.training.rare_tokens, recipe.new_rows
     if settings is None or rows is None:
         return None
@@ -89,7 +89,7 @@ def _rare_rows(recipe: FinetuneRecipe, bundle: Bundle, inputs: Mapping[str, Path
 def new_tokens_of(
     own: Mapping[SideName, Tokenizer], upstream: Mapping[SideName, Tokenizer], rows: NewRows
 ) -> dict[SideName, np.ndarray]:
-    """Of each side that new rows are on, the ids of tokens that the model has no row of from upstream."""
+    """For each side with new rows, the ids of tokens whose rows are not copied from the upstream model."""
     return {side: new_tokens(upstream[side], own[side], rows.copy_shared_tokens) for side in rows.sides}
 
 
@@ -101,7 +101,7 @@ class _Finetuning:
     rare: RareRows | None
 
     def row_updates(self, bundle: Bundle) -> list[RowUpdates]:
-        """How rare rows are trained; to be asked while they are as they begin."""
+        """How rare rows are trained; call this before training changes them."""
         return self.rare.updates(bundle.model) if self.rare else []
 
     def train(
@@ -133,7 +133,7 @@ class _Finetuning:
         return outcome
 
     def train_new_rows(self, bundle: Bundle, tokens: Mapping[SideName, np.ndarray]) -> Outcome:
-        """The rows of some tokens of each side, and nothing else; in the end the model has them in its tables."""
+        """Train only the rows of some tokens of each side; at the end they are written to the model's embeddings."""
         settings, scores = self.recipe.training, self.data.dev_scores(bundle)
         loss = NewRowsOnly(self.data.loss(bundle), tokens)
 
@@ -147,14 +147,14 @@ class _Finetuning:
         return outcome
 
     def train_adapters(self, bundle: Bundle, settings: AdapterSettings) -> Outcome:
-        """Adapters alone; in the end they are part of the weights that they stood beside."""
+        """Train only adapters; at the end they are merged into the weights."""
         adapters = Adapters(bundle.model, settings, self.recipe.seed)
         outcome = self.train(bundle, self.recipe.training, [])
         adapters.merge()
         return outcome
 
     def train_in_phases(self, frozen: Bundle, bundle: Bundle, phase: FirstPhase) -> Outcome:
-        """First the tables, in a copy of the model: an engine arranges its model for what it trains."""
+        """Train first the embeddings, in a copy of the model, because an engine prepares a model for what it trains."""
         settings, rest = split_training(self.recipe.training, self.data, self.recipe.seed, phase.share)
         rows_of_first, rows_of_rest = self.row_updates(frozen), self.row_updates(bundle)
         train_tables_alone(frozen, phase.sides)

@@ -1,4 +1,4 @@
-"""PretrainedModel and its corpus → Generator: trained on simulated unseen tokens, all else frozen."""
+"""PretrainedModel and its corpus → Generator: trained on simulated new tokens, all else frozen."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def run(recipe: GeneratorRecipe, inputs: Mapping[str, Path], out: Path, context:
 
 
 def _targets(recipe: GeneratorRecipe, inputs: Mapping[str, Path]) -> dict[SideName, Tokenizer]:
-    """The task's vocabularies, where tokens like its new ones are simulated."""
+    """The task's vocabularies, if tokens similar to its new ones are simulated."""
     if recipe.generator.resegmentation.match is None:
         return {}
     return {name: Tokenizer.load(inputs[f"vocabulary/{name}"]) for name in recipe.sides}

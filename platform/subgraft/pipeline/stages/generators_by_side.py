@@ -1,4 +1,4 @@
-"""What the trainings of generators share: one for each side's table, on the objectives that the model learnt."""
+"""The shared training of generators: one for each side's embeddings, on the objectives of pretraining."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Views = Mapping[str, GeneratorView[Any]]
 
 @dataclass(frozen=True)
 class Trained(Generic[G]):
-    """By side: generators, what they were trained on, and what the record says of their trainings."""
+    """By side: generators, their origins, and the summaries of their trainings."""
 
     generators: dict[SideName, G]
     origins: dict[SideName, GeneratorOrigin]
@@ -49,9 +49,9 @@ def train_by_side(
     begin: Callable[[SideName, SideName], G],
     training: Callable[[G, SideName, Views], tuple[GeneratorLoss | MixedLoss, Data]],
 ) -> Trained[G]:
-    """Train a generator for each side; a model with one table for both gets one, whichever side it is asked for.
+    """Train a generator for each side; a model with shared embeddings gets one for both.
 
-    begin: makes one, for a side and the side whose table that is.  training: its loss and batches.
+    `begin` initialises one, for a side and the side whose embeddings it uses; `training` makes its loss and batches.
     """
     recipe = with_named_precision(recipe, bundle.model, context)
     request = Request(bundle, corpus, recipe.languages, recipe.training, recipe.seed)

@@ -1,4 +1,4 @@
-"""A network of the user's own → Generator: one that was trained before, brought into the store."""
+"""A user's trained network → Generator: imported into the store."""
 
 from __future__ import annotations
 

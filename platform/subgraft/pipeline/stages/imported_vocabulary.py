@@ -1,4 +1,4 @@
-"""A vocabulary of the user's own → Vocabulary: brought into the store as it is."""
+"""A user's vocabulary → Vocabulary: imported into the store unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PretrainedModel and Vocabulary → IntrinsicQuality: what an initialiser makes of tokens whose rows are known."""
+"""PretrainedModel and Vocabulary → IntrinsicQuality: an initialiser's rows for tokens whose rows are known."""
 
 from __future__ import annotations
 

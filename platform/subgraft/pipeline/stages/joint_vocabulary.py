@@ -1,4 +1,4 @@
-"""Corpora of many languages → Vocabulary: one that is learnt on all of them together, drawn by their shares."""
+"""Corpora of many languages → Vocabulary: learnt on all of them, sampled by their shares."""
 
 from __future__ import annotations
 

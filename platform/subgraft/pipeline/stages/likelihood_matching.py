@@ -50,7 +50,7 @@ def run(recipe: LikelihoodMatchingRecipe, inputs: Mapping[str, Path], out: Path,
 def _text(
     recipe: LikelihoodMatchingRecipe, bundle: Bundle, corpus: Corpus, context: Context
 ) -> tuple[dict[Split, Pairs], dict[str, Json]]:
-    """Pairs to train on and held-out ones, and what it cost to have them. References are not read where not asked."""
+    """Pairs to train on and held-out ones, and the cost of making them. References are read only if configured."""
     text: dict[Split, Pairs] = {}
     cost = {"translation_seconds": 0.0, "translated": 0, "cut_translations": 0}
     for split in ("train", "dev"):
@@ -88,7 +88,7 @@ def _fitted(
     out: Path,
     context: Context,
 ) -> dict[str, Json]:
-    """Train, keep the curve, and tell its ends."""
+    """Train and write the curve; the summary has its first and last value."""
     settings, group = recipe.training, "likelihood_matching_training"
     evaluate = held_out_mean(module, held_out, settings, "divergence") if len(held_out) else None
     outcome = fit(

@@ -1,4 +1,4 @@
-"""Sources of text in one language and Corpus → Corpus: text of the task's domain beside its pairs, side by side."""
+"""Monolingual sources and Corpus → Corpus: text of the task's domain in addition to its pairs, by side."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def run(recipe: TextRecipe, inputs: Mapping[str, Path], out: Path, context: Cont
 
 
 def _check_language(side: TextSide, corpus: Corpus, pairs: Corpus, context: Context) -> None:
-    """Raises UserError for text that is like the other side of the pairs, and warns of one that is like neither."""
+    """Raises UserError for text in the language of the other side, and warns of text that resembles neither."""
     own = pairs.field(side).language
     others = [field for field in pairs.fields if field.name == _OTHER[side] and field.language != own]
     other = _sample(pairs, _OTHER[side]) if others else None

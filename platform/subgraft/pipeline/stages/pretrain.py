@@ -62,16 +62,16 @@ def run(recipe: PretrainRecipe, inputs: Mapping[str, Path], out: Path, context: 
 
 
 def _begun(recipe: PretrainRecipe, inputs: Mapping[str, Path]) -> Bundle:
-    """The model before its first step: built, or the one that is pretrained further."""
+    """The model before its first step: built, or loaded to continue its pretraining."""
     if recipe.model is None:
         return Bundle.load(inputs["model"])
     return build(recipe.model, inputs["encoder"], inputs["decoder"], recipe.seed)
 
 
 def _dev_losses(recipe: PretrainRecipe, request: Request) -> Callable[[], dict[str, float]] | None:
-    """Of each objective, its loss per token of dev text under the whole vocabulary, where the corpus has such text.
+    """Each objective's loss per token of dev text over the complete vocabulary, if the corpus has dev text.
 
-    Where targets are sampled, the losses of training tell too little: they are of candidates.
+    With sampled targets, training losses are not comparable: they are over candidates only.
     """
     if "dev" not in request.corpus.splits:
         return None

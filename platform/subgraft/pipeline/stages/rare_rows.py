@@ -1,4 +1,4 @@
-"""Which rows of a transferred model are new and rarely met in the task's training text, and how they are trained."""
+"""New rows of a transferred model that are rare in the task's training text, and how they are trained."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def _itself(table: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class RareRows:
-    """What is known of each side's vocabulary: subwords with new rows, ids [n], and the text's count of each token [V].
+    """Each side's subwords with new rows, ids [n], and the count of each token in the text [V].
 
-    A token is counted in the text of its side; where both sides share a table, in both texts.
+    A token is counted in the text of its side; with shared embeddings in both texts.
     """
 
     settings: RareTokenSettings
@@ -48,19 +48,19 @@ class RareRows:
         own: Tokenizers,
         texts: Mapping[SideName, Iterable[str]],
     ) -> RareRows:
-        """upstream, own: the vocabularies before the transfer and after it.  texts: the training text."""
+        """Find them by the vocabularies before (`upstream`) and after (`own`) the transfer, and the training text."""
         new = {side: _new_subwords(upstream[side], own[side], rows.copy_shared_tokens) for side in rows.sides}
         return cls(settings, new, {side: count_tokens(own[side], texts[side]) for side in rows.sides})
 
     @property
     def sizes(self) -> dict[str, int]:
-        """How many new subwords of each side's vocabulary are rare in its text."""
+        """The number of new subwords of each side that are rare in its text."""
         return {side: int((self.counts[side][new] < self.settings.below).sum()) for side, new in self.new.items()}
 
     def updates(self, model: PreTrainedModel, place_of: PlaceOf = _itself) -> list[RowUpdates]:
-        """How the rare rows of each of the model's tables are trained, drawn towards what they are now.
+        """The updates of rare rows of each embedding matrix, regularised towards their current values.
 
-        place_of: the parameter that is trained in a table's place, and where in it the rows of tokens are.
+        `place_of` maps an embedding matrix and tokens to the trained parameter and its rows.
         """
         tables: dict[int, Tensor] = {}
         sides: dict[int, set[SideName]] = {}
@@ -81,7 +81,7 @@ class RareRows:
 
 
 def count_tokens(tokenizer: Tokenizer, texts: Iterable[str]) -> np.ndarray:
-    """How often the texts have each token, int64 [V]."""
+    """The count of each token in the texts, int64 [V]."""
     counted = Counter(chain.from_iterable(tokenizer.encode_batch(list(texts))))
     return np.array([counted[token] for token in range(len(tokenizer))], dtype=np.int64)
 

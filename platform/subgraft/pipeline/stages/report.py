@@ -1,4 +1,4 @@
-"""Evaluations and all that led to them → Report: HTML and Markdown, with the numbers beside them as JSON."""
+"""Evaluations and their inputs → Report: HTML and Markdown, with the numbers as JSON."""
 
 from __future__ import annotations
 
@@ -51,17 +51,17 @@ def run(recipe: ReportRecipe, inputs: Mapping[str, Path], out: Path, context: Co
 
 
 def collect(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> ReportData:
-    """Everything the report is made of, from the step's inputs."""
+    """The data of the report, from the step's inputs."""
     return _collect(recipe, inputs, system_result, "sources.txt")
 
 
 def _collect_continued(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> ReportData:
-    """The same of models that continue text; the sources are prompts, fewer than the references."""
+    """The same for models that continue text; the sources are prompts, fewer than the references."""
     return _collect(recipe, inputs, continued_result, "prompts.txt")
 
 
 def _collect_written(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> ReportData:
-    """The same of models that write for a source, which the prompts are."""
+    """The same for models that write for a source; the prompts are the sources."""
     assert recipe.objective.source is not None
     return replace(_collect_continued(recipe, inputs), prompts=_PROMPTS[recipe.objective.source])
 
@@ -173,7 +173,7 @@ def _model_in_words(directory: Path) -> str:
 
 
 def _commands(name: str, pair: str, systems: Sequence[SystemResult]) -> tuple[Command, ...]:
-    """There is no model to generate with where no finetuning made one."""
+    """Commands for the reader; without one for generation if no finetuning improved a model."""
     model = f"models:/{name}-{pair}@champion"
     generate = f'echo "…" | subgraft generate --model {model} --languages {pair}'
     found = (
@@ -194,7 +194,7 @@ _PROMPTS: Mapping[SourceName, str] = {
 
 @dataclass(frozen=True)
 class _Form:
-    """How models are reported on that learnt the task's text in one way."""
+    """The report's form for one kind of objective."""
 
     collect: Callable[[ReportRecipe, Mapping[str, Path]], ReportData]
     write: Callable[[ReportData, Path], None]

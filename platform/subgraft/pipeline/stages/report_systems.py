@@ -28,7 +28,7 @@ _BILLED = ("training_seconds", "translation_seconds")
 
 
 def system_result(system: ReportedSystem, inputs: Mapping[str, Path]) -> SystemResult:
-    """inputs: of the report, by the keys that the system names."""
+    """Read the result of a system; `inputs` are the report's, by the keys that the system names."""
     keys, evaluated = system.inputs, inputs[system.inputs.evaluate]
     evaluation, statistics = _evaluation(evaluated), load_file(evaluated / STATISTICS)
     return SystemResult(
@@ -45,7 +45,7 @@ def system_result(system: ReportedSystem, inputs: Mapping[str, Path]) -> SystemR
 
 
 def continued_result(system: ReportedSystem, inputs: Mapping[str, Path]) -> SystemResult:
-    """The same of a model that continues text, or writes for a source."""
+    """The same for a model that continues text, or writes for a source."""
     evaluated = inputs[system.inputs.evaluate]
     evaluation, statistics = _evaluation(evaluated), load_file(evaluated / STATISTICS)
     scores = {name: Score(**score) for name, score in evaluation.get("scores", {}).items()}
@@ -91,7 +91,7 @@ def _of_any_task(system: ReportedSystem, inputs: Mapping[str, Path], evaluation:
 
 
 def _trained(finetuned: Path) -> dict[str, Any]:
-    """What a finetuning's record tells of its size."""
+    """Trained parameters and peak memory, from a finetuning's record."""
     summary = read_record(finetuned)["summary"]
     return {name: summary.get(name) for name in ("trained_parameters", "peak_memory")}
 
@@ -170,7 +170,7 @@ def _curve(path: Path) -> tuple[CurvePoint, ...]:
 
 
 def _billed(directory: Path) -> float:
-    """Seconds that a step took. After an interruption, the record has the last attempt and the summary all training."""
+    """Seconds of a step. After an interruption, the record has only the last attempt, but the summary all training."""
     record = read_record(directory)
     trained = (value for key, value in flattened(record["summary"]).items() if key.endswith(_BILLED))
     return max(float(record["seconds"]), float(sum(trained)))

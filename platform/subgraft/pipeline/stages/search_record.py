@@ -1,4 +1,4 @@
-"""What an evaluation records of a search: outputs that did not end of themselves, and sentences per second."""
+"""The part of an evaluation's record about its search: outputs cut at their limit, and sentences per second."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from subgraft.pipeline.stages.context import Json
 
 
 def warm_up(write: Translator | Continuer, texts: Sequence[str], settings: MeasurementSettings) -> None:
-    """What comes before a pass that is timed."""
+    """Warm up before a timed pass."""
     if settings.speed_measured == "in-translation":
         write(texts[:1])
 
 
 def outputs_recorded(write: Translator | Continuer) -> dict[str, Json]:
-    """Of the last call: outputs that were cut; and how many sentences CTranslate2 left to transformers."""
+    """Outputs of the last call that were cut, and how many sentences CTranslate2 left to transformers."""
     again = {"searched_again": write.again} if isinstance(write, FastTranslator | FastContinuer) else {}
     return {"cut_outputs": write.cut, **again}
 
 
 def search_speed(write: Translator | Continuer, texts: Sequence[str], settings: MeasurementSettings) -> Speed:
-    """The speed of the last call, which was for all of the texts; or of further calls, for the first of them.
+    """The speed of the last call, which was for all texts, or of further calls for the first texts.
 
-    What CTranslate2 leaves to transformers is done for the outputs alone, and is not in its speed.
+    Sentences that CTranslate2 leaves to transformers do not count in its speed.
     """
     if settings.speed_measured == "in-translation":
         return speed_of_pass(len(texts), write.seconds, settings.batch_size)

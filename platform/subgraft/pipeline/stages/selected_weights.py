@@ -1,4 +1,4 @@
-"""Which weights a finetuning kept, as the curve beside them tells."""
+"""The weights that a finetuning selected, from its curve."""
 
 from __future__ import annotations
 
@@ -17,10 +17,15 @@ SCORES = {"bleu": "BLEU", "chrf": "chrF", "bits_per_character": "bits per charac
 
 @dataclass(frozen=True)
 class SelectedWeights:
-    """Which weights a finetuning kept: the first of equally good ones; step 0 is those it began with.
+    """The weights that a finetuning selected: the first of equally good ones.
 
-    score: what systems are compared by on dev: the score that chose the weights, or BLEU where none did; bits per
-    character for a model that has no source.  value: its value.  bleu: None without a source.  bits: per character.
+    Attributes:
+        step: Of the weights; 0 is before any training.
+        score: Systems are compared on dev by it: the score that selected the weights, else BLEU, or bits per
+            character without a source.
+        value: Of the score.
+        bleu: On dev; None without a source.
+        bits: Per character of dev.
     """
 
     step: int
@@ -31,15 +36,12 @@ class SelectedWeights:
 
     @property
     def worth(self) -> float:
-        """The higher, the better."""
+        """The value with a sign so that higher is better."""
         return -self.value if self.score == SCORES["bits_per_character"] else self.value
 
 
 def selected_weights(finetuned: Path, select: SelectName | None = None) -> SelectedWeights:
-    """The step and dev scores of a finetuned model's weights, from the curve beside them.
-
-    select: what the finetuning went by; dev BLEU where it is not given.
-    """
+    """The step and dev scores of a finetuned model's weights; `select` is the finetuning's score, dev BLEU if None."""
     curve = json.loads((finetuned / CURVE).read_text())
     if not curve:
         raise OperationalError("a finetuning without dev scores", where=str(finetuned))

@@ -1,4 +1,4 @@
-"""A model's own translations of many lines, for a stage that is to do without a person's."""
+"""A model's translations of many lines, for stages that use them in place of references."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ DRAWN_AT_ONCE = 64
 
 @dataclass(frozen=True)
 class Translations:
-    """texts: in the order of their sources.  cut: how many did not end of themselves.  seconds: of all workers."""
+    """Translations in the order of their sources, how many were cut at their limit, and the seconds of all workers."""
 
     texts: list[str]
     cut: int
@@ -48,11 +48,20 @@ def self_translations(
     batch_size: int = 32,
     seed: int | None = None,
 ) -> Translations:
-    """The model's translations, a chunk at a time; chunks in the step's work directory are not made again.
+    """Translate in chunks; chunks in the step's work directory are not made again.
 
-    Several workers share the chunks, which are the same ones however many there are. part: names these files.
-    beam: hypotheses of the search; None: tokens are drawn, each chunk's by a seed that follows from `seed`.
-    batch_size: sentences that are searched at once.
+    Several workers divide the chunks, which do not depend on the number of workers.
+
+    Args:
+        bundle: The model.
+        sources: Lines to translate.
+        languages: From source to target.
+        beam: Hypotheses of the search; None samples tokens, each chunk with a seed derived from `seed`.
+        context: Of the step.
+        part: Names the files of the chunks.
+        max_length_ratio: Bytes of a translation per byte of its source.
+        batch_size: Sentences that are searched at once.
+        seed: Of sampling.
     """
     folder = context.work / "translations" / part
     folder.mkdir(parents=True, exist_ok=True)
@@ -105,7 +114,7 @@ def _translated(translate: Translator, sources: Sequence[str], batch_size: int) 
 
 
 def _keep(chunk: Translations, file: Path) -> None:
-    """Written beside and renamed: what has the name is whole."""
+    """Write to a partial file and rename it, so that existing files are complete."""
     beside = file.with_suffix(".partial")
     beside.write_text(json.dumps(asdict(chunk), ensure_ascii=False), encoding="utf-8")
     sync(beside)

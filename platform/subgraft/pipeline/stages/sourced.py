@@ -1,6 +1,6 @@
-"""FinetunedModel and Corpus → Evaluation of a model that writes for a source: bits per character, and what it writes.
+"""FinetunedModel and Corpus → Evaluation of a model that writes for a source: bits per character, and its outputs.
 
-A source is a class, a text or rows of features; a model that has none is measured on the same texts.
+A source is a class, a text or rows of features; a model without a source is measured on the same texts.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Written:
-    """Texts and what they were written for.  cut: how many came to their limit."""
+    """Generated texts with their prompts; `cut` of them reached their limit."""
 
     prompts: Sequence[str]
     texts: Sequence[str]
@@ -58,7 +58,7 @@ class _Written:
 
 
 def measure(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
-    """Raises UserError where the model can take no test line whole."""
+    """Raises UserError if no test line fits into the model."""
     bundle, corpus, settings = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"]), recipe.evaluation
     bundle.model.to(device())  # type: ignore[arg-type]
     objective = cast("AnyConditionedSettings", recipe.objective)  # whose kinds this function is for
@@ -100,7 +100,7 @@ def _written(bundle: Bundle, given: Sourced, recipe: EvaluateRecipe, context: Co
 
 
 def _described(bundle: Bundle, lines: Sequence[str], recipe: EvaluateRecipe) -> dict[str, Json]:
-    """The model and its texts' tokens, beside what they are worth."""
+    """Figures of the model and of its texts' tokens, other than scores."""
     length, draw = measure_length(bundle, lines), recipe.evaluation.draw
     return {
         "tokens_per_sentence": length.tokens_per_sentence,

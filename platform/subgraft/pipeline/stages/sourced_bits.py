@@ -1,4 +1,4 @@
-"""Bits of texts given their own source, and given another one: how much a model makes of its source."""
+"""Bits of texts given their own source and another one: how much a model uses its source."""
 
 from __future__ import annotations
 
@@ -24,9 +24,11 @@ from subgraft.training.objectives.conditioned import sourced_nats
 
 @dataclass(frozen=True)
 class SourcedBits:
-    """own, other: bits of each line [n] given its own source and another one; no number where the model cannot take it.
+    """Bits of lines; a line that does not fit into the model has NaN bits and 0 characters.
 
-    characters: of each line [n], 0 where the model cannot take it.
+    Attributes:
+        own, other: Bits of each line [n] given its own source and another one.
+        characters: Of each line [n].
     """
 
     own: NDArray[np.float64]
@@ -35,7 +37,7 @@ class SourcedBits:
 
     @classmethod
     def of(cls, bundle: Bundle, texts: Texts, others: Sequence[np.ndarray], context: Context) -> SourcedBits:
-        """others: encoded, a source for each line that is not its own. Raises UserError where no line fits whole."""
+        """Measure them; `others` has another line's encoded source for each line. Raises UserError if no line fits."""
         lines = texts.lines
         own = _bits(bundle, lines, texts.sources, texts.separator, context)
         other = _bits(bundle, lines, others, texts.separator, context)
@@ -48,7 +50,7 @@ class SourcedBits:
         return ~np.isnan(self.own)
 
     def figures(self, source: str) -> dict[str, Json]:
-        """Means, and how many lines they leave out. source: what kind the sources are of."""
+        """Means, and the number of lines left out; `source` is the kind of the sources."""
         whole, characters = self._whole, self.characters.sum()
         return {
             "bits_per_character": float(self.own[whole].sum() / characters),
@@ -58,12 +60,12 @@ class SourcedBits:
         }
 
     def saved(self) -> Scored:
-        """What a line's own source spares."""
+        """The bits that a line's own source saves."""
         whole = self._whole
         return saved(self.own[whole], self.other[whole], self.characters[whole])
 
     def statistics(self) -> Mapping[str, NDArray[np.float64]]:
-        """What resampling needs, by name; 0 of lines that are left out."""
+        """Sentence statistics for resampling, by name; 0 for lines that are left out."""
         return {BITS: np.nan_to_num(self.own), CHARACTERS: self.characters}
 
 

@@ -1,6 +1,6 @@
 """Scores of a model that writes for a source: what it wrote, and whether it finds the source of a text among others.
 
-Each has what resampling texts needs, so that reports show them with intervals.
+Each has statistics for resampling, so that reports show intervals.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SHARES = (ADHERENCE, ACCURACY, RANKING, EXACT, "distinct-1", "distinct-2")
 
 @dataclass(frozen=True)
 class Scored:
-    """statistics: of each text [n, k], see `metrics.sentence_statistics`; None of a score of all together."""
+    """A score with statistics of each text [n, k] (`metrics.sentence_statistics`), None if it is of the corpus."""
 
     score: Score
     statistics: FloatArray | None = None
@@ -39,10 +39,7 @@ class Scored:
 
 @dataclass(frozen=True)
 class Texts:
-    """What is measured: n texts with their encoded sources.
-
-    keys: of the sources, equal where they are.  separator: the token between lines.
-    """
+    """n texts with their encoded sources; equal sources have equal `keys`, `separator` is the token between lines."""
 
     lines: Sequence[str]
     sources: Sequence[np.ndarray]
@@ -51,9 +48,9 @@ class Texts:
 
 
 def ranked(bundle: Bundle, texts: Texts, settings: RankingSettings, context: Context) -> list[Scored]:
-    """The share of texts that their own source makes likelier than others do; texts that do not fit are left out.
+    """The share of texts that are likelier given their own source than given others; texts that do not fit are omitted.
 
-    Nothing where the sources do not differ, or no text fits.
+    Empty if the sources do not differ, or no text fits.
     """
     if len(set(texts.keys)) < 2:
         return []
@@ -71,20 +68,17 @@ def ranked(bundle: Bundle, texts: Texts, settings: RankingSettings, context: Con
 
 
 def adherence(judge: TextClassifier, written: Sequence[str], labels: Sequence[str]) -> Scored:
-    """The share of texts that the classifier takes for their class."""
+    """The share of texts that the classifier assigns to their class."""
     return share(ADHERENCE, judge.right(written, labels), _classifier())
 
 
 def accuracy(judge: TextClassifier, lines: Sequence[str], labels: Sequence[str]) -> Scored:
-    """The same of text that people wrote, which says how far to trust the classifier."""
+    """The same for human text, which shows how reliable the classifier is."""
     return share(ACCURACY, judge.right(lines, labels), _classifier())
 
 
 def saved(own: NDArray[np.float64], others: NDArray[np.float64], characters: NDArray[np.float64]) -> Scored:
-    """How many bits per character fewer each text takes given its own source than given another one.
-
-    own, others: bits of each text [n]. Nothing where a model does not look at its source.
-    """
+    """The bits per character that the own source saves compared with another one; 0 if the model ignores its source."""
     statistics = np.stack([others - own, characters], axis=1)
     return Scored(Score(SAVED, float(statistics[:, 0].sum() / characters.sum()), "bits-per-character"), statistics)
 
@@ -96,7 +90,7 @@ def exact(written: Sequence[str], references: Sequence[str]) -> Scored:
 
 
 def overlap(written: Sequence[str], references: Sequence[str], language: str) -> list[Scored]:
-    """What the texts share with their references."""
+    """Overlap of the texts with their references."""
     found = []
     for metric in OVERLAP:
         statistics = sentence_statistics(metric, written, references, language)
@@ -105,7 +99,7 @@ def overlap(written: Sequence[str], references: Sequence[str], language: str) ->
 
 
 def variety(written: Sequence[str], language: str) -> list[Scored]:
-    """How varied the texts are together, by single words and pairs of them."""
+    """The diversity of the texts: distinct words and pairs of words."""
     tokenizer = "zh" if is_chinese(language) else "13a"
     return [
         Scored(Score(f"distinct-{n}", 100 * distinct(written, language, n), f"case:lc|tok:{tokenizer}|n:{n}"))
@@ -114,13 +108,13 @@ def variety(written: Sequence[str], language: str) -> list[Scored]:
 
 
 def share(name: str, hits: NDArray[np.float64], signature: str) -> Scored:
-    """In points, of one number in 0 to 1 for each text."""
+    """A score in points, from one number in 0 to 1 per text."""
     statistics = np.stack([100.0 * hits, np.ones(len(hits))], axis=1)
     return Scored(Score(name, float(100 * hits.mean()), f"{signature}|corpus:mean-of-texts"), statistics)
 
 
 def figures(scored: Sequence[Scored]) -> dict[str, Json]:
-    """As records and MLflow have them: shares in 0 to 1 by names of one word, other scores by their own."""
+    """Figures for records and MLflow: shares in 0 to 1, other scores in their own unit."""
     shares = {each.score.name: each.score.value / 100 for each in scored if each.score.name in _SHARES}
     others = {each.score.name: each.score.value for each in scored if each.score.name not in shares}
     return {
@@ -130,12 +124,12 @@ def figures(scored: Sequence[Scored]) -> dict[str, Json]:
 
 
 def recorded(scored: Sequence[Scored]) -> dict[str, Json]:
-    """As an evaluation holds them, by name."""
+    """Scores for an evaluation's file, by name."""
     return {each.score.name: asdict(each.score) for each in scored}
 
 
 def resampled(scored: Sequence[Scored]) -> Mapping[str, FloatArray]:
-    """The statistics of those that have them, by name."""
+    """Statistics of the scores that have them, by name."""
     return {each.score.name: each.statistics for each in scored if each.statistics is not None}
 
 

@@ -21,12 +21,15 @@ StageFunction: TypeAlias = "Callable[[Any, Mapping[str, Path], Path, Context], M
 
 @dataclass(frozen=True, slots=True)
 class Stage(Generic[R]):
-    """A stage as the pipeline knows it. Nothing that it runs on is imported before it runs.
+    """A stage of the pipeline. Its libraries are imported only when it runs.
 
-    revision: raised by hand when the function's result changes for the same recipe; it is part of the fingerprint.
-    run: (recipe, inputs, out, context) -> summary. It writes files into `out`, an existing empty directory.
-    distributed: the function may run on several Ray Train workers at once (it looks at torch.distributed itself).
-    accelerated: the function uses a GPU where the runtime has one.
+    Attributes:
+        name: Part of the fingerprint.
+        revision: Increased when the result changes for the same recipe; part of the fingerprint.
+        run: (recipe, inputs, out, context) -> summary. It writes files into `out`, an existing empty directory.
+        recipe: The class of its recipes.
+        distributed: Whether it may run on several Ray Train workers, using torch.distributed.
+        accelerated: Whether it uses a GPU if the runtime has one.
     """
 
     name: str

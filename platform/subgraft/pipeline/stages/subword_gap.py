@@ -21,7 +21,7 @@ SIDES: tuple[SideName, ...] = ("encoder", "decoder")
 
 
 def run(recipe: GapRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
-    """Inputs: `model`, `corpus`, the decoder's new `vocabulary`, and the encoder's (`encoder`) where it gets one."""
+    """Inputs: `model`, `corpus`, the decoder's new `vocabulary`, and the encoder's (`encoder`) if it has a new one."""
     del context
     corpus = Corpus.open(inputs["corpus"])
     upstream = load_tokenizers(inputs["model"])
@@ -43,7 +43,7 @@ def run(recipe: GapRecipe, inputs: Mapping[str, Path], out: Path, context: Conte
 
 
 def _spelled(role: str, side: SideName, split: str, tokenizer: Tokenizer, corpus: Corpus) -> dict[str, Json]:
-    """Counts of a split; of the test set also BLEU and chrF of decode(encode(text)) against the text itself."""
+    """Counts of a split; for the test set also BLEU and chrF of decode(encode(text)) against the text itself."""
     text_side = corpus.text_of(side)
     found: dict[str, Json] = {"role": role, "side": side, "split": split}
     found |= asdict(spelling(tokenizer, corpus.lines(split, text_side)))

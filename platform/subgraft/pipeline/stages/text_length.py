@@ -1,4 +1,4 @@
-"""How long text is in a vocabulary."""
+"""The length of text in a vocabulary's tokens."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from subgraft.modeling.bundle import Bundle
 
 @dataclass(frozen=True)
 class Length:
-    """Mean length of text in tokens, the end of sentence included, and of a token in characters, the end left out."""
+    """Mean tokens per sentence, with the end of sentence, and mean characters per token, without it."""
 
     tokens_per_sentence: float
     characters_per_token: float
 
 
 def measure_length(bundle: Bundle, references: Sequence[str]) -> Length:
-    """How long the references are in tokens of the decoder's vocabulary."""
+    """The length of the references in tokens of the decoder's vocabulary."""
     tokens = sum(map(len, bundle.decoder.encode_batch(references)))
     return Length(tokens / len(references) + 1, count_characters(references) / max(1, tokens))

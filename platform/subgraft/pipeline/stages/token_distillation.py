@@ -46,7 +46,7 @@ def _beside(side: SideName, inputs: Mapping[str, Path]) -> Pairs:
 
 @dataclass(frozen=True)
 class _Student:
-    """One side of the model, and the table of its new vocabulary before training."""
+    """One side of the model, and the embeddings of its new vocabulary before training."""
 
     side: Side
     source: Tokenizer
@@ -116,7 +116,7 @@ def _fitted(
     out: Path,
     context: Context,
 ) -> dict[str, Json]:
-    """Train, keep the curve, and tell its ends."""
+    """Train and write the curve; the summary has its first and last value."""
     weights, settings = {"distillation": 1.0}, recipe.training
     outcome = fit(
         module,

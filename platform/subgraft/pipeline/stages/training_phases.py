@@ -1,4 +1,4 @@
-"""Finetuning in two phases: first the new tables alone, then everything (Lewis et al. 2020, section 3.4)."""
+"""Finetuning in two phases: first only the new embeddings, then everything (Lewis et al. 2020, section 3.4)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from subgraft.training.schedule import Data, data_plan, steps_of
 def split_training(
     settings: FinetuneSettings, data: Data, seed: int, share: float
 ) -> tuple[FinetuneSettings, FinetuneSettings]:
-    """The two phases' settings: together they take as many steps as one training would, and at least one each."""
+    """The settings of the two phases: together as many steps as one training, and at least one each."""
     total = steps_of(data_plan(data, settings, seed), settings)
     first = min(max(1, round(share * total)), max(1, total - 1))
     return (
@@ -28,7 +28,7 @@ def split_training(
 
 
 def train_tables_alone(bundle: Bundle, sides: Iterable[SideName]) -> None:
-    """Freeze everything but the input and output tables of some sides, and biases of the output that are trained."""
+    """Freeze everything except the input and output embeddings of some sides, and trained output biases."""
     chosen = {id(table) for table in tables_of(bundle.model, sides).values()}
     for parameter in bundle.model.parameters():
         parameter.requires_grad_(id(parameter) in chosen)
@@ -43,7 +43,7 @@ def take_over_tables(trained: Bundle, bundle: Bundle, sides: tuple[SideName, ...
 
 
 def join_outcomes(first: Outcome, second: Outcome) -> Outcome:
-    """Two trainings as one. The second begins with the weights that the first ended with, so its first point goes."""
+    """Join two trainings. The second starts from the first's final weights, so its first point is dropped."""
     epochs = first.curve[-1].epoch if first.curve else 0.0
 
     def later(point: CurvePoint) -> CurvePoint:

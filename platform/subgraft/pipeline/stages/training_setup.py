@@ -1,4 +1,4 @@
-"""What the training stages share: engine, device, checkpoints, dev scores and the record of a curve."""
+"""The shared set-up of training stages: engine, device, checkpoints, dev scores and the record of a curve."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from subgraft.training.schedule import Data, batch_plan
 
 
 def device() -> torch.device:
-    """The GPU where there is one."""
+    """The GPU if there is one, else the CPU."""
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
@@ -62,11 +62,25 @@ def fit(
 ) -> Outcome:
     """Train `module` in this step's work directory, from its last checkpoint if there is one.
 
-    group: what the settings are called in a configuration.  select: the dev score that picks the best weights.  part:
-    names the checkpoints of one of several trainings of a step.  steps_before: what was trained before this, for the
-    record of a curve that goes on.  tables: what `embedding_learning_rate` is for.  row_updates: rows that follow the
-    optimizer in part.  preparation: of batches, before they are computed. Raises OperationalError where memory does not
-    suffice for the largest batch, and UserError where the engine cannot treat single rows.
+    Args:
+        module: Computes the losses.
+        weights: Of the losses.
+        data: The examples.
+        settings: Of the training.
+        context: Of the step.
+        group: The section of the settings in a configuration.
+        seed: Of the order of examples.
+        evaluate: Computes dev scores.
+        select: The dev score that selects the best weights.
+        part: Names the checkpoints of one of several trainings of a step.
+        steps_before: Steps of an earlier training whose curve this one continues.
+        tables: Parameters with `embedding_learning_rate`.
+        row_updates: Rows with updates of their own.
+        preparation: Look-ahead hook that rewrites batches.
+
+    Raises:
+        OperationalError: If memory does not suffice for the largest batch.
+        UserError: If the engine cannot update single rows.
     """
     if context.runtime.activation_checkpointing:
         recompute_activations(module.model)  # type: ignore[arg-type]
@@ -109,12 +123,12 @@ def fit(
 
 
 def trained_parameters(module: nn.Module) -> int:
-    """How many numbers of a module are trained; of parameters that lie in parts on several workers, all of them."""
+    """The number of trained parameters of a module, with all shards of parameters that are sharded over workers."""
     return sum(int(getattr(p, "ds_numel", p.numel())) for p in module.parameters() if p.requires_grad)
 
 
 def peak_memory() -> int:
-    """The most bytes that this process has held: of the GPU's memory where there is one, else of the machine's."""
+    """The peak memory of this process in bytes: of the GPU if there is one, else of the machine."""
     if device().type == "cuda":
         return torch.cuda.max_memory_allocated()
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -143,13 +157,13 @@ def _engine(
 
 
 def _width(module: nn.Module) -> int:
-    """Of the hidden states of a loss's model."""
+    """The width of the hidden states of a loss's model."""
     model: nn.Module = module.model  # type: ignore[assignment]
     return family_of(model).width(model.config.to_dict())  # type: ignore[union-attr,operator]
 
 
 def _dropout_by_step(module: nn.Module, settings: TrainingSettings) -> Callable[[int], None]:
-    """What sets the dropout of a loss's model before each update; nothing where the settings have it stay as it is."""
+    """A function that sets the dropout of a loss's model before each update, by the schedule if there is one."""
     if not isinstance(settings, ModelTrainingSettings) or not settings.dropout_schedule:
         return lambda step: None
 
@@ -167,7 +181,7 @@ def is_writer() -> bool:
 
 
 def write_curve(outcome: Outcome, out: Path, name: str = CURVE) -> dict[str, Json]:
-    """Keep a training's curve beside its weights; returns what the record says of it."""
+    """Write a training's curve next to its weights; returns its summary for the record."""
     if is_writer():
         (out / name).write_text(json.dumps([asdict(point) for point in outcome.curve], indent=1) + "\n")
     chosen: dict[str, Json] = {"precision": outcome.precision, "products": outcome.products}

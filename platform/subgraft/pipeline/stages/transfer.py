@@ -1,4 +1,4 @@
-"""PretrainedModel and Vocabulary → TransferredModel: new tables, everything else as it was."""
+"""PretrainedModel and Vocabulary → TransferredModel: new embeddings, everything else unchanged."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def method_of(
     inputs: Mapping[str, Path],
     copy_shared_tokens: bool = True,
 ) -> Method:
-    """A method with what it needs among a step's inputs."""
+    """A method with the inputs of a step that it needs."""
     static = {side: inputs[key] for side in sides if (key := f"static/{side}") in inputs}
     return Method(name, inputs.get("generator"), max_similar, seed, copy_shared_tokens, static, inputs.get("distilled"))
 
@@ -49,7 +49,7 @@ class Transferred(NamedTuple):
 
 
 def transferred(bundle: Bundle, target: Mapping[SideName, Tokenizer], method: Method) -> Transferred:
-    """Give sides of a model their target vocabularies. The given model is used up."""
+    """Give sides of a model their target vocabularies. The model's modules are reused: do not use it afterwards."""
     transplanted, reports, matrices = transplant(bundle.model, bundle.tokenizers, target, method)
     tokenizers = {**bundle.tokenizers, **target}
     made = Bundle(transplanted, tokenizers.get("encoder", tokenizers["decoder"]), tokenizers["decoder"])

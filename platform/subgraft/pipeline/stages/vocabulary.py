@@ -63,5 +63,5 @@ def _characters(lines: Iterator[str]) -> int:
 
 
 def _copies(sizes: Sequence[int]) -> list[int]:
-    """How often each text is taken, for all to be about as large as the largest."""
+    """How often to repeat each text, so that all are about as large as the largest."""
     return [max(1, round(max(sizes) / max(1, size))) for size in sizes]

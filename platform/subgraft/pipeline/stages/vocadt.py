@@ -43,7 +43,7 @@ def run(recipe: VocadtRecipe, inputs: Mapping[str, Path], out: Path, context: Co
 
 
 def _text(recipe: VocadtRecipe, corpus: Corpus, inputs: Mapping[str, Path]) -> Sequence[tuple[str, str]]:
-    """The pairs to train on; after the task's own those that were made of text beside them, where these are given."""
+    """The pairs to train on: those of the task, then synthetic ones if there are any."""
     pairs = corpus.text_pairs("train").evenly_spaced(recipe.pairs)
     return [*pairs, *Corpus.open(inputs["synthetic"]).pairs("train")] if "synthetic" in inputs else pairs
 
@@ -51,7 +51,7 @@ def _text(recipe: VocadtRecipe, corpus: Corpus, inputs: Mapping[str, Path]) -> S
 def _examples(
     recipe: VocadtRecipe, bundle: Bundle, target: Mapping[SideName, Tokenizer], pairs: Sequence[tuple[str, str]]
 ) -> Seq2SeqData:
-    """The pairs as a model with the new vocabularies reads them."""
+    """The pairs as examples for a model with the new vocabularies."""
     encoder, decoder = target.get("encoder", bundle.encoder), target.get("decoder", bundle.decoder)
     changed, training = replace(bundle, encoder=encoder, decoder=decoder), recipe.training
     form = changed.sequence_format(recipe.languages)
@@ -62,7 +62,7 @@ def _examples(
 def _fitted(
     module: VocadtLoss, text: Seq2SeqData, held_out: Seq2SeqData, recipe: VocadtRecipe, out: Path, context: Context
 ) -> dict[str, Json]:
-    """Train, and keep the weights that predict held-out pairs best; the curve's ends are told."""
+    """Train, and select the weights that predict held-out pairs best; the summary has the first and best loss."""
     evaluate, select = None, None
     if len(held_out.lengths):
         evaluate, select = held_out_mean(module, held_out, recipe.training, "loss"), Selection("loss", least=True)
@@ -82,7 +82,7 @@ def _fitted(
 
 
 def _save(module: VocadtLoss, name: SideName, target: Tokenizer, made_for: tuple[str, str], out: Path) -> None:
-    """The rows that the side's adapter is merged into; an encoder that shares its table has no others."""
+    """Save the rows that the side's adapter computes; an encoder with shared embeddings has no others."""
     adapter, others = module.adapter(name), {}
     rows = adapter.rows()
     if name == "decoder":

@@ -1,4 +1,4 @@
-"""ALP: how much a vocabulary has for a language (Zheng et al., EMNLP 2021, section 2.1)."""
+"""ALP, the vocabulary capacity of a language (Zheng et al., EMNLP 2021, section 2.1)."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ UNUSED = 0.5
 
 
 def average_log_probability(counts: NDArray[np.int64], sentences: int) -> float:
-    """ALP = (1/|D|) Σ_sentences Σ_pieces ln p(piece), in nats a sentence.
+    """ALP = (1/|D|) Σ_sentences Σ_pieces ln p(piece), in nats per sentence.
 
-    counts: how often the tokenised text has each piece.  p is their maximum likelihood unigram, n / N, so that the sums
-    over sentences and pieces are |D| ALP = Σ n ln n - N ln N. It grows towards 0 with the vocabulary; as a mean over
-    sentences it says nothing between languages or texts whose sentences differ in length.
+    p is the maximum likelihood unigram distribution n / N of the pieces' counts, so |D| ALP = Σ n ln n - N ln N. It
+    grows towards 0 with the vocabulary. As a mean over sentences it is not comparable between languages or texts whose
+    sentences differ in length.
     """
     used = counts[counts > 0].astype(np.float64)
     total = used.sum()
@@ -34,9 +34,13 @@ def average_log_probability(counts: NDArray[np.int64], sentences: int) -> float:
 class Capacity:
     """A text under one vocabulary.
 
-    words: as white space parts them.  unknown: tokens of what the vocabulary cannot spell; each hides characters, and
-    so raises ALP.  byte_tokens: tokens that spell a byte of what no piece has.  pieces: distinct ones that it uses.
-    alp: of this text, by its own unigram.
+    Attributes:
+        sentences, characters, tokens: Their counts.
+        words: Count of words, separated by white space.
+        unknown: Unknown tokens; each hides characters, and so raises ALP.
+        byte_tokens: Tokens of byte fallback.
+        pieces: Distinct pieces.
+        alp: ALP of this text, by its own unigram distribution.
     """
 
     sentences: int
@@ -65,10 +69,7 @@ class Capacity:
 
 
 def capacity(tokenizer: Tokenizer, lines: Iterable[str]) -> Capacity:
-    """What a vocabulary has for a text, of which blank lines do not count.
-
-    Raises UserError where there is no text.
-    """
+    """The capacity of a vocabulary on a text, without blank lines. Raises UserError for an empty text."""
     counts = np.zeros(len(tokenizer), dtype=np.int64)
     sentences = words = characters = 0
     for chunk in chunks(line for line in lines if line.strip()):
@@ -92,16 +93,16 @@ def capacity(tokenizer: Tokenizer, lines: Iterable[str]) -> Capacity:
 
 
 def piece_shares(tokenizer: Tokenizer, lines: Iterable[str]) -> dict[str, float]:
-    """Log probabilities of a vocabulary's ordinary pieces in a text that it cuts."""
+    """Log probabilities of a vocabulary's ordinary pieces in a text."""
     counts = sum((_counts(tokenizer, chunk) for chunk in chunks(lines)), np.zeros(len(tokenizer), dtype=np.int64))
     ids = [i for i in range(len(tokenizer)) if i not in tokenizer.special_ids and i not in tokenizer.byte_ids.values()]
     return log_shares([tokenizer.pieces[i] for i in ids], counts[ids])
 
 
 def log_shares(pieces: Sequence[str], counts: NDArray[np.int64]) -> dict[str, float]:
-    """Log probabilities of pieces by their counts, on the steps that SentencePiece and tokenizers add up alike.
+    """Log probabilities of pieces by their counts, rounded so that SentencePiece and tokenizers add them up alike.
 
-    A piece that only others are made of, and no text is cut into, counts as half a token.
+    An intermediate piece that does not occur in the text counts as half a token.
     """
     scores = np.log(np.maximum(counts, UNUSED) / counts.sum())
     steps = np.round(scores * SCORE_STEPS) / SCORE_STEPS

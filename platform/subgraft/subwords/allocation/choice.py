@@ -1,8 +1,8 @@
-"""Which size each language's vocabulary has, so that the union of all stays within a total (Zheng et al. 2021, 2.2).
+"""Choose each language's vocabulary size so that their union stays within a total (Zheng et al. 2021, section 2.2).
 
-Maximised is Σ_l weight_l ALP_l(size_l) with |∪_l V_l| ≤ total. Algorithm 1 of the paper takes the steepest step of
-1,000 pieces at a time, whatever languages share. Here steps are blocks of each curve's concave hull, and a step costs
-what the union really grows by.
+Maximises Σ_l weight_l ALP_l(size_l) with |∪_l V_l| ≤ total. Algorithm 1 of the paper takes the steepest step of 1,000
+pieces at a time and ignores shared pieces. Here steps are segments of each curve's concave hull, and the cost of a step
+is the actual growth of the union.
 """
 
 from __future__ import annotations
@@ -22,7 +22,11 @@ MOST_TRIED = 256
 
 
 class NoRoomError(UserError):
-    """needed: the fewest pieces that vocabularies of all languages have together."""
+    """The total is too small.
+
+    Attributes:
+        needed: The size of the smallest union of vocabularies of all languages.
+    """
 
     def __init__(self, what: str, needed: int) -> None:
         super().__init__(what, hint="Allow a larger total.")
@@ -31,9 +35,12 @@ class NoRoomError(UserError):
 
 @dataclass(frozen=True)
 class Candidate:
-    """A language with the vocabularies that it may get.
+    """The candidate vocabularies of a language.
 
-    sizes: rising.  values: what each is worth, weighed.  pieces: of each.
+    Attributes:
+        sizes: Their sizes, ascending.
+        values: The weighted value of each.
+        pieces: The pieces of each.
     """
 
     sizes: Sequence[int]
@@ -43,7 +50,14 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Choice:
-    """sizes: by language.  union: pieces of all together.  value: reached.  bound: no choice reaches more."""
+    """The chosen sizes.
+
+    Attributes:
+        sizes: By language.
+        union: The size of the union.
+        value: The value of the objective.
+        bound: An upper bound on the objective.
+    """
 
     sizes: Mapping[str, int]
     union: int
@@ -52,7 +66,7 @@ class Choice:
 
 
 def choose(candidates: Mapping[str, Candidate], total: int) -> Choice:
-    """Sizes whose union is at most `total` pieces. Raises UserError where no vocabularies have so few."""
+    """Sizes whose union has at most `total` pieces. Raises NoRoomError if the smallest union is larger."""
     problem = _Problem(candidates)
     steps = problem.greedy(total)
     sizes = {name: each.sizes[steps[name]] for name, each in candidates.items()}
@@ -66,7 +80,7 @@ class _Problem:
 
     @cached_property
     def ids(self) -> dict[str, list[NDArray[np.int64]]]:
-        """The pieces of each vocabulary of each language, as numbers that all languages share."""
+        """The pieces of each vocabulary of each language, as numbers shared by all languages."""
         numbers: dict[str, int] = {}
         return {
             name: [np.array([numbers.setdefault(piece, len(numbers)) for piece in one], dtype=np.int64) for one in all_]
@@ -75,7 +89,7 @@ class _Problem:
 
     @cached_property
     def count(self) -> int:
-        """Of all pieces that any vocabulary has."""
+        """The number of distinct pieces of all vocabularies."""
         return 1 + max(int(one.max()) for every in self.ids.values() for one in every)
 
     def union_of(self, steps: Mapping[str, int]) -> int:
@@ -86,7 +100,7 @@ class _Problem:
 
     @cached_property
     def certain(self) -> NDArray[np.bool_]:
-        """Pieces that some language has at every size: whatever is chosen, the union has them."""
+        """Pieces that some language has at every size, so they are in the union of any choice."""
         held = np.zeros(self.count, dtype=bool)
         for every in self.ids.values():
             times = np.bincount(np.concatenate(every), minlength=self.count)
@@ -95,9 +109,9 @@ class _Problem:
 
     @cached_property
     def costs(self) -> dict[str, list[float]]:
-        """Of each vocabulary at least what the union owes it: a piece that m languages may have costs each 1/m.
+        """A lower bound on each vocabulary's share of the union: a piece that m languages may have costs each 1/m.
 
-        Σ_l cost_l ≤ |union| - |certain| for whatever is chosen, as no piece of the union is paid more than once.
+        Σ_l cost_l ≤ |union| - |certain| for any choice, because no piece of the union is paid for more than once.
         """
         sharers = np.zeros(self.count)
         for every in self.ids.values():
@@ -110,9 +124,9 @@ class _Problem:
         return {name: concave_hull(self.costs[name], each.values) for name, each in self.candidates.items()}
 
     def bound(self, total: int) -> float:
-        """The best of a problem that allows more: costs as above, and any point on the hulls.
+        """The optimum of a relaxation: costs as above, and any point on the hulls.
 
-        That one is solved by taking segments of all hulls by falling slope, the last in part.
+        It is solved by taking segments of all hulls by descending slope, the last one partially.
         """
         left = total - int(self.certain.sum()) - sum(float(hull.costs[0]) for hull in self.hulls.values())
         best = sum(float(hull.values[0]) for hull in self.hulls.values())
@@ -127,7 +141,7 @@ class _Problem:
         return best
 
     def greedy(self, total: int) -> dict[str, int]:
-        """The step of each language that is chosen, as its place among the sizes."""
+        """The chosen step of each language, as an index into its sizes."""
         steps = {name: hull.points[0] for name, hull in self.hulls.items()}
         if self.union_of(steps) > total:
             steps = self.smallest()
@@ -161,7 +175,7 @@ class _Problem:
         return tried[0][0]
 
     def _best_move(self, steps: Mapping[str, int], held: NDArray[np.int64], room: int) -> tuple[str, int] | None:
-        """The step that gains most for each piece that the union grows by; of equals the first language's."""
+        """The step with the largest gain per additional piece of the union; ties go to the first language."""
         best: tuple[float, str, int] | None = None
         for name, step in steps.items():
             for further in self._further(name, step):
@@ -176,7 +190,7 @@ class _Problem:
         return best and best[1:]
 
     def _further(self, name: str, step: int) -> list[int]:
-        """Where a language may go next: to the next point of its hull, else, where there is no room, not so far."""
+        """A language's next steps: the next point of its hull, then, if that does not fit, smaller steps."""
         values, hull = self.candidates[name].values, self.hulls[name]
         costs = self.costs[name]
         beyond = [at for at in hull.points if costs[at] > costs[step] and values[at] > values[step]]
@@ -187,7 +201,7 @@ class _Problem:
         return [beyond[0], *sorted(inside, key=lambda at: -values[at])]
 
     def _growth(self, held: NDArray[np.int64], name: str, step: int, further: int) -> int:
-        """By how many pieces the union grows where a language goes from one of its vocabularies to another."""
+        """The growth of the union, in pieces, when a language changes from one vocabulary to another."""
         old, new = self.ids[name][step], self.ids[name][further]
         held[old] -= 1
         growth = int(np.count_nonzero(held[new] == 0)) - int(np.count_nonzero(held[old] == 0))
@@ -203,7 +217,12 @@ class _Problem:
 
 @dataclass(frozen=True)
 class Hull:
-    """points: indices of those on the hull, by rising cost.  costs, values: of these. The slopes between them fall."""
+    """A concave hull.
+
+    Attributes:
+        points: Indices of the points on the hull, by ascending cost.
+        costs, values: Costs and values of these points; the slopes between them decrease.
+    """
 
     points: tuple[int, ...]
     costs: NDArray[np.float64]
@@ -216,7 +235,7 @@ class Hull:
 
 
 def concave_hull(costs: Sequence[float], values: Sequence[float]) -> Hull:
-    """The hull of the points that no other beats, being at least as cheap and worth more."""
+    """The hull of the points that are not dominated by a point of at most the same cost and more value."""
     front: list[int] = []
     for at in sorted(range(len(costs)), key=lambda at: (costs[at], -values[at])):
         if not front or values[at] > values[front[-1]]:

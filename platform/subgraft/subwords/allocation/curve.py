@@ -1,4 +1,4 @@
-"""A language's ALP at every size of its vocabulary, up to the largest that its text can give."""
+"""A language's ALP as a function of its vocabulary size, up to the largest size that its text supports."""
 
 from __future__ import annotations
 
@@ -29,10 +29,16 @@ Progress = Callable[[int, int, str], None]
 
 @dataclass(frozen=True)
 class Curve:
-    """sizes: rising, of ordinary pieces; special tokens come on top.  alp, tokens: of the training text, at each.
+    """ALP by vocabulary size.
 
-    characters: the pieces that every size has.  limit: the largest vocabulary that the text can give; None where it may
-    be larger than was asked for.
+    Attributes:
+        kind: The algorithm.
+        way: How the vocabularies were computed.
+        sentences, words: Size of the training text.
+        characters: Number of single characters, which every vocabulary has.
+        limit: The largest vocabulary that the text supports; None if it may be larger than requested.
+        sizes: Numbers of ordinary pieces, ascending; special tokens are not counted.
+        alp, tokens: ALP and tokens of the training text at each size.
     """
 
     kind: CurveKind
@@ -48,10 +54,10 @@ class Curve:
 
 @dataclass(frozen=True)
 class MeasuredCurve:
-    """A curve with the vocabularies behind it: of each size, the pieces and their log probabilities.
+    """A curve and the vocabulary of each size: its pieces and their log probabilities.
 
-    Those of unigram are as SentencePiece estimates them, those of BPE the shares of the text's tokens; a piece that
-    only others are made of counts as half a token.
+    Unigram probabilities are SentencePiece's estimates. BPE probabilities are shares of the text's tokens, where an
+    intermediate piece that does not occur counts as half a token.
     """
 
     curve: Curve
@@ -66,7 +72,7 @@ class MeasuredCurve:
 
     @classmethod
     def open(cls, directory: Path) -> MeasuredCurve:
-        """Raises UserError where there is no curve."""
+        """Raises UserError if there is no curve."""
         try:
             record = json_io.parse_object((directory / RECORD).read_bytes())
             lists = {name: tuple(record[name]) for name in ("sizes", "alp", "tokens")}
@@ -84,11 +90,17 @@ def measure(
     exact: bool = False,
     progress: Progress | None = None,
 ) -> MeasuredCurve:
-    """The curve of a text at these sizes, as far as it supports them, and at its limit where that is below the last.
+    """The curve of a text at the supported sizes, and at the text's limit if that is below the last size.
 
-    open_lines: reads the text from its beginning.  sizes: rising, of ordinary pieces; those that have no room for the
-    text's characters are left out.  exact: trains unigram anew at each size; a curve of BPE is always exact.
-    Raises UserError where there is no text, or where it has more characters than the largest size.
+    Args:
+        open_lines: Opens the text from its beginning.
+        kind: The algorithm.
+        sizes: Numbers of ordinary pieces, ascending; sizes without room for the text's characters are skipped.
+        exact: Train unigram separately at each size; a BPE curve is always exact.
+        progress: Called with finished sizes, all sizes, and their name.
+
+    Raises:
+        UserError: The text is empty, or has more characters than the largest size.
     """
     if any(larger <= smaller for smaller, larger in pairwise(sizes)):
         raise UserError(f"sizes must rise, not {', '.join(map(str, sizes))}", where="sizes")
@@ -126,7 +138,7 @@ def _bpe(types: WordTypes, sizes: Sequence[int]) -> MeasuredCurve:
 
 
 def _grid(pieces: Collection[str], sizes: Sequence[int]) -> tuple[list[int], int, int | None]:
-    """The sizes below that of the largest model, the number of characters, and the limit, where it was reached."""
+    """The sizes below the largest model's, the number of characters, and the limit if it was reached."""
     characters = sum(len(piece) == 1 for piece in pieces)
     smaller = [size for size in sizes if characters < size < len(pieces)]
     return smaller, characters, len(pieces) if len(pieces) < sizes[-1] else None
@@ -161,9 +173,12 @@ def _curve(
 
 
 def descent(types: WordTypes, largest: bytes, sizes: Sequence[int]) -> Iterator[tuple[int, bytes]]:
-    """A model for each size, from the largest down.
+    """A model for each size, in descending order.
 
-    largest: the model of the largest size, which need not be among them.  sizes: rising, all below the largest's.
+    Args:
+        types: The text.
+        largest: The model to start from, larger than all sizes.
+        sizes: Numbers of pieces, ascending.
     """
     above = largest
     for size in reversed(sizes):
@@ -172,7 +187,7 @@ def descent(types: WordTypes, largest: bytes, sizes: Sequence[int]) -> Iterator[
 
 
 def retrained(open_lines: Callable[[], Iterator[str]], sizes: Sequence[int]) -> Iterator[tuple[int, bytes]]:
-    """A model for each size by a training of its own, from the largest down: the exact way."""
+    """A model for each size by separate training, in descending order: the exact curve."""
     for size in reversed(sizes):
         yield size, unigram_pieces(normalised(open_lines()), size)
 
@@ -185,19 +200,18 @@ def retrained(open_lines: Callable[[], Iterator[str]], sizes: Sequence[int]) -> 
 
 
 def merges_of(pieces: Mapping[str, float]) -> tuple[list[str], list[str]]:
-    """Pieces that join others, in the order in which they were learnt, and single characters.
-
-    pieces: the ordinary ones of a model, with their scores.
-    """
+    """Pieces of several characters in merge order, and single characters, of a model's ordinary pieces."""
     ranked = sorted((piece for piece in pieces if len(piece) > 1), key=lambda piece: -pieces[piece])
     return ranked, [piece for piece in pieces if len(piece) == 1]
 
 
 def replay(merges: Sequence[str], counts: Mapping[str, int], keep: Sequence[int]) -> dict[int, dict[str, int]]:
-    """How often the text has each piece that it uses, by how many of the first merges are kept.
+    """Counts of the text's pieces for several numbers of merges.
 
-    counts: of the text's tokens under all of the merges; what no merge made is left as it is.  keep: numbers of merges,
-    in any order.
+    Args:
+        merges: All pieces that merges produce, in rank order.
+        counts: Counts of the text's tokens under all merges; tokens that no merge produces do not change.
+        keep: Numbers of merges, in any order.
     """
     ranks = {piece: rank for rank, piece in enumerate(merges)}
     left = {piece: int(count) for piece, count in counts.items() if count}
@@ -212,10 +226,10 @@ def replay(merges: Sequence[str], counts: Mapping[str, int], keep: Sequence[int]
 
 
 def _parts(piece: str, ranks: Mapping[str, int], rank: int) -> Sequence[str]:
-    """What a piece is cut into without its own merge, which is of this rank.
+    """The segmentation of a piece without its own merge, which has this rank.
 
-    A text that has the piece has it by that merge, which joined two parts. Mostly there is one place where two can
-    meet, and so no need to begin from characters.
+    The merge joined two parts. Usually there is only one position where they can meet, so segmenting from characters
+    is not necessary.
     """
     last = len(piece) - 1
     places = [
@@ -228,7 +242,7 @@ def _parts(piece: str, ranks: Mapping[str, int], rank: int) -> Sequence[str]:
 
 
 def cut(text: str, ranks: Mapping[str, int], most: int) -> list[str]:
-    """What the merges of a rank below `most` make of a text: always the best-ranked one, the leftmost of equals."""
+    """The segmentation of a text by merges of a rank below `most`: the lowest rank first, ties leftmost first."""
     parts = list(text)
     joined = [ranks.get(left + right, most) for left, right in pairwise(parts)]
     while joined and (best := min(joined)) < most:

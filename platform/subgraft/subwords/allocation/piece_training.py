@@ -1,4 +1,4 @@
-"""Pieces learnt by SentencePiece from text that is normalised already: as many as asked for, or as there can be."""
+"""Learn pieces with SentencePiece from normalised text: the requested number, or as many as possible."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BYTES_A_CHARACTER = 4  # at most, in UTF-8
 
 
 def bpe_pieces(words: Mapping[str, int], size: int) -> bytes:
-    """A BPE model of at most `size` pieces, learnt on word types: those that whole sentences give."""
+    """A BPE model of at most `size` pieces, learnt on word types; equal to one learnt on sentences."""
     return _train(_of_equal_counts(words), "bpe", size, input_format="tsv")
 
 
@@ -36,7 +36,7 @@ def unigram_pieces(lines: Iterable[str], size: int) -> bytes:
 
 
 def seeded_unigram_pieces(words: Mapping[str, int], size: int, seed: bytes) -> bytes:
-    """A unigram model whose EM begins with the pieces of a larger one, weighed by their probabilities."""
+    """A unigram model whose EM is initialised with the pieces of a larger model and their probabilities."""
     with tempfile.TemporaryDirectory(prefix="subgraft-") as folder:
         seeds = Path(folder) / "seeds.tsv"
         pieces = ordinary_pieces(seed).items()
@@ -49,7 +49,7 @@ def seeded_unigram_pieces(words: Mapping[str, int], size: int, seed: bytes) -> b
 
 
 def _of_equal_counts(words: Mapping[str, int]) -> Iterator[str]:
-    """SentencePiece's lines of text and count, as few as can be: a line costs it more than the words in it."""
+    """SentencePiece's lines of text and count, with few long lines, because a line costs more time than its words."""
     alike = defaultdict[int, list[str]](list)
     for word, count in words.items():
         alike[count].append(word)

@@ -1,4 +1,4 @@
-"""What an allocation chose, as it is kept beside its vocabulary."""
+"""The record of an allocation, stored next to its vocabulary."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One vocabulary of the chosen pieces of many languages, in SentencePiece's form and Hugging Face's."""
+"""One vocabulary from the chosen pieces of many languages, in SentencePiece's and Hugging Face's formats."""
 
 from __future__ import annotations
 
@@ -19,20 +19,23 @@ BYTES = 256
 
 
 def fixed_pieces(special: SpecialTokens, byte_fallback: bool) -> int:
-    """How many places of a vocabulary are no subword's."""
+    """The number of pieces that are not subwords: special tokens and bytes."""
     return len(special.first_pieces) + len(special.last) + (BYTES if byte_fallback else 0)
 
 
 def union(
     pieces: Mapping[str, Mapping[str, float]], special: SpecialTokens, *, byte_fallback: bool = False
 ) -> Tokenizer:
-    """The vocabulary of everything that any language has; bytes spell what no piece does, where byte_fallback says so.
+    """The union of all languages' pieces as a unigram vocabulary.
 
-    pieces: log probabilities by language.  special: the tokens beside them.
+    Each piece has the highest probability that any language assigns to it. A text is not always segmented as by its own
+    language's vocabulary, but equally well. A union of BPE merges is worse, because merges of one language interfere
+    with those of another (Swahili and Manx lose 8 and 10 % of ALP).
 
-    It cuts a text into its most probable pieces, as unigram vocabularies do, each with the best probability that any
-    language gives it. A text is not always cut as by its own language's vocabulary, but as well: a union of BPE's
-    merges is not, as one language's merges get in the way of another's (of Swahili and Manx, 8 and 10 % of ALP).
+    Args:
+        pieces: Log probabilities by language.
+        special: The special tokens.
+        byte_fallback: Add the 256 bytes.
     """
     best: dict[str, float] = {}
     for scores in pieces.values():
@@ -71,7 +74,7 @@ def _model(scores: Mapping[str, float], special: SpecialTokens, byte_fallback: b
 
 
 def _empty_model() -> Any:
-    """A model without pieces that normalises as training did."""
+    """A model without pieces, with the normalisation of training."""
     rule = sentencepiece.SentencePieceNormalizer(rule_name=NORMALIZATION)
     proto = parse(rule.serialized_model_proto())
     del proto.pieces[:]

@@ -1,4 +1,4 @@
-"""A text as the words it consists of, each once: no piece of SentencePiece reaches over white space."""
+"""A text as counts of word types. This is sufficient, because no SentencePiece piece crosses white space."""
 
 from __future__ import annotations
 
@@ -20,9 +20,11 @@ _LINES_AT_ONCE = 10_000
 
 @dataclass(frozen=True)
 class WordTypes:
-    """words: normalised as SentencePiece does, without the mark of their beginning, and how often the text has each.
+    """Counts of the words of a text. In scripts without spaces a word is a sentence.
 
-    sentences: lines with a word in them.  Where a script writes no spaces, a word is a sentence.
+    Attributes:
+        words: Counts of words, normalised as in SentencePiece, without the initial mark.
+        sentences: Lines that contain a word.
     """
 
     words: Mapping[str, int]
@@ -30,7 +32,7 @@ class WordTypes:
 
     @classmethod
     def of(cls, lines: Iterable[str]) -> WordTypes:
-        """Raises UserError where there is no word."""
+        """Raises UserError if there is no word."""
         words: Counter[str] = Counter()
         sentences = 0
         read = normalised(lines)
@@ -44,11 +46,11 @@ class WordTypes:
 
     @property
     def tokens(self) -> int:
-        """Words of the text."""
+        """The number of words in the text."""
         return sum(self.words.values())
 
     def counts(self, model: bytes) -> NDArray[np.int64]:
-        """How often the text has each piece of a model that normalises nothing [pieces]."""
+        """Counts of a model's pieces in the text [pieces]; the model must not normalise."""
         processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         encoded = processor.encode(list(self.words))
         times = np.fromiter(self.words.values(), dtype=np.int64, count=len(self.words))
@@ -59,7 +61,7 @@ class WordTypes:
 
 
 def normalised(lines: Iterable[str]) -> Iterator[str]:
-    """Lines as SentencePiece reads them, with its mark in place of spaces and before the first word."""
+    """Lines normalised by SentencePiece, with its mark in place of spaces and before the first word."""
     normalizer = sentencepiece.SentencePieceNormalizer(rule_name=NORMALIZATION)
     for line in lines:
         yield normalizer.normalize(line)

@@ -38,7 +38,7 @@ class Relation(IntEnum):
 
 
 class Fallback(IntEnum):
-    """What stands in for the similar tokens of a token that has none."""
+    """The substitute for the similar tokens of a token that has none."""
 
     NONE = 0
     CHARACTERS = 1
@@ -48,12 +48,13 @@ class Fallback(IntEnum):
 
 @dataclass(frozen=True)
 class SimilarTokens:
-    """Similar tokens of n new tokens, row behind row.
+    """Similar tokens of n new tokens, as concatenated rows.
 
-    offsets     int64 [n + 1], where each row begins
-    token_ids   int64 [nnz], upstream ids; in each row subwords as they occur, then hyperwords by commonness
-    relations   int8 [nnz], `Relation`
-    fallback    int8 [n], `Fallback`; rows with MEAN are empty
+    Attributes:
+        offsets: int64 [n + 1], where each row begins.
+        token_ids: int64 [nnz], upstream ids; in each row subwords in order, then hyperwords by frequency.
+        relations: int8 [nnz], `Relation`.
+        fallback: int8 [n], `Fallback`; rows with MEAN are empty.
     """
 
     offsets: Int64s
@@ -65,22 +66,22 @@ class SimilarTokens:
         return len(self.fallback)
 
     def fallback_counts(self) -> dict[str, int]:
-        """How many tokens needed each stand-in, by its lower-case name."""
+        """How many tokens needed each fallback, by its lower-case name."""
         return count_fallbacks(self.fallback.tolist())
 
 
 def count_fallbacks(fallbacks: Iterable[int]) -> dict[str, int]:
-    """How many tokens needed each stand-in, by its lower-case name."""
+    """How many tokens needed each fallback, by its lower-case name."""
     counts = Counter(fallbacks)
     return {kind.name.lower(): counts[kind] for kind in Fallback if kind is not Fallback.NONE}
 
 
 class SimilarTokenFinder:
-    """Finds Sm(w) against one upstream vocabulary; built once, asked many times.
+    """Finds Sm(w) in one upstream vocabulary; built once, queried many times.
 
-    The subwords always stay, each once; hyperwords follow by commonness as long as |Sm(w)| <= max_similar.  Special
-    tokens, language codes, unknown and byte pieces are never similar.  A token with no similar one gets its
-    characters, or else its bytes, or else nothing (the mean embedding).
+    All subwords are included, each once; hyperwords follow by frequency as long as |Sm(w)| <= max_similar. Special
+    tokens, language codes, unknown and byte pieces are never similar. A token without similar tokens gets its
+    characters, else its bytes, else nothing (the mean embedding).
     """
 
     def __init__(self, tokenizer: Tokenizer, max_similar: int = 10) -> None:
@@ -121,7 +122,7 @@ class SimilarTokenFinder:
         return _related(rows, np.where(self._ordinary[ids], ids, MISSING))
 
     def _hyperwords(self, entries: Sequence[Entry], subwords: _Pairs) -> _Pairs:
-        """By commonness, without those that are subwords already, as many as there is room for."""
+        """Hyperwords by frequency, without those that are already subwords, as many as there is room for."""
         found = self._index.find(entries, self.max_similar)
         ids = self._ids_by_commonness[found.entries]
         relations = np.select(
@@ -147,7 +148,7 @@ MISSING = -1  # a part of a token that no upstream piece stands for
 
 
 def characters(tokenizer: Tokenizer, entry: Entry) -> list[int]:
-    """Ids of the entry's characters, MISSING for those that are no tokens."""
+    """Ids of the entry's characters, MISSING for those without a token."""
     spelled = [Entry(c, entry.word_initial and i == 0) for i, c in enumerate(entry.surface)]
     return [tokenizer.ids.get(character, MISSING) for character in spelled]
 
@@ -174,7 +175,7 @@ def related_subwords(ids: Sequence[int]) -> tuple[Int64s, Int8s]:
 
 
 def _related(rows: Int64s, ids: Int64s) -> _Pairs:
-    """Parts of tokens, in order, as subwords: each once a row, as the first of prefix, suffix, infix that applies."""
+    """Parts of tokens, in order, as subwords: each once per row, with the first relation of prefix, suffix, infix."""
     boundary = rows[1:] != rows[:-1]
     first, last = np.append(True, boundary)[: len(rows)], np.append(boundary, True)[: len(rows)]
     precedence = np.select([first, last], [0, 1], 2)
@@ -206,7 +207,14 @@ def _assembled(found: Sequence[_Pairs], fallback: Int8s) -> SimilarTokens:
 
 
 class SimilarRow(NamedTuple):
-    """kind: subword, hyperword, character, byte, mean.  position: prefix, infix, suffix.  rank: from 1, in Sm(w)."""
+    """A pair of a token and a similar token.
+
+    Attributes:
+        token, similar: Both, spelled with the vocabulary's mark.
+        kind: subword, hyperword, character, byte or mean.
+        position: prefix, infix or suffix.
+        rank: From 1, in Sm(w).
+    """
 
     token: str
     similar: str
@@ -219,7 +227,7 @@ STAND_INS = {Fallback.CHARACTERS: "character", Fallback.BYTES: "byte"}
 
 
 def similar_rows(tokenizer: Tokenizer, entries: Sequence[Entry], similar: SimilarTokens) -> Iterator[SimilarRow]:
-    """The pairs in order, tokens spelled with the vocabulary's mark; a token without any has one row, of kind mean."""
+    """The pairs in order; a token without similar tokens has one row, of kind mean."""
     offsets = similar.offsets.tolist()
     for i, entry in enumerate(entries):
         token, fallback = spell_entry(entry, tokenizer.mark), Fallback(similar.fallback[i])

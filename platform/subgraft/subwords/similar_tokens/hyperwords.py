@@ -1,8 +1,8 @@
-"""Which entries of a vocabulary contain a token, for many tokens at once.
+"""Find the entries of a vocabulary that contain a token, for many tokens at once.
 
-Every window of L characters of every entry gets a polynomial hash (Karp and Rabin 1987) from prefix sums; the
-windows of one length are sorted by hash, once, when that length is first asked for. A token then is a binary search,
-and what it finds is compared character by character, so the result is exact.
+Every window of L characters of every entry gets a polynomial hash (Karp and Rabin 1987) from prefix sums. The windows
+of one length are sorted by hash on first use; a token is then a binary search. Candidates are compared character by
+character, so the result is exact.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Hyperwords:
 
 
 class HyperwordIndex:
-    """Finds, for a token, the longer entries that contain it, those that come first in the given order first.
+    """Finds the longer entries that contain a token, in the order of the entries.
 
     A word-initial token is found at the start of word-initial entries, any other anywhere but at a word's start.
     """
@@ -72,7 +72,7 @@ class HyperwordIndex:
     def _find_of_length(
         self, queries: _HashedText, rows: Int64s, length: int, most: int
     ) -> list[tuple[Int64s, Int64s]]:
-        """Pairs of row and window. A few windows of each row are looked at first; rows they do not fill, in full."""
+        """Pairs of row and window. Tries a few candidates of each row first, then all of rows that are not yet full."""
         windows = self._windows(length)
         hashes = queries.window_hashes(length)[queries.starts[rows]] & HASH_BITS
         first = np.searchsorted(windows, hashes)
@@ -92,7 +92,7 @@ class HyperwordIndex:
     def _verified(
         self, queries: _HashedText, rows: Int64s, windows: NDArray[np.uint64], length: int, most: int
     ) -> tuple[Int64s, Int64s]:
-        """Row and position of the windows that do spell their row's token: one of an entry, at most `most` of a row."""
+        """Row and position of windows that equal their row's token: one per entry, at most `most` per row."""
         positions = (windows & POSITION_BITS).astype(np.int64)
         same = self._text.spell(positions, length) == queries.spell(queries.starts[rows], length)
         equal = same.all(axis=1)
@@ -129,7 +129,7 @@ class HyperwordIndex:
 
 
 class _HashedText:
-    """Entries written one after the other as code points, with prefix sums from which any window's hash follows."""
+    """Entries concatenated as code points, with prefix sums from which the hash of any window follows."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         spelled = [BEGINNING + entry.surface if entry.word_initial else entry.surface for entry in entries]
@@ -143,12 +143,12 @@ class _HashedText:
         self._inverse_powers = _powers(INVERSE_MULTIPLIER, size)
 
     def window_hashes(self, length: int) -> NDArray[np.uint64]:
-        """Hash of the window of this length at each position that has one [characters - length + 1]."""
+        """Hashes of all windows of this length [characters - length + 1]."""
         sums = self._sums[length:] - self._sums[: max(0, len(self._sums) - length)]
         return sums * self._inverse_powers[: len(sums)]
 
     def spell(self, positions: Int64s, length: int) -> NDArray[np.uint32]:
-        """The code points from each position on [positions, length]."""
+        """The code points of the window at each position [positions, length]."""
         spelled: NDArray[np.uint32] = self.codes[positions[:, None] + np.arange(length)]
         return spelled
 

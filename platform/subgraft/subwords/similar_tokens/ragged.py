@@ -1,4 +1,4 @@
-"""Arithmetic on ragged arrays: many short rows behind one another in one array."""
+"""Arithmetic on ragged arrays: many short rows concatenated in one array."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Int64s = NDArray[np.int64]
 
 
 def ragged_ranges(starts: Int64s, counts: Int64s) -> Int64s:
-    """start, start + 1, … (count of them) for each row, one row behind the other [sum of counts]."""
+    """start, start + 1, …, start + count - 1 for each row, concatenated [sum of counts]."""
     offsets = np.cumsum(counts) - counts
     return np.repeat(starts - offsets, counts) + np.arange(counts.sum(), dtype=np.int64)
 

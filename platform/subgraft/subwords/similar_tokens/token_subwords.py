@@ -13,14 +13,14 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class Parts:
-    """What a token's mean is taken over: upstream ids, and what they are where they are no ordinary subwords."""
+    """Upstream ids over which a token's mean is computed, and the fallback if they are not ordinary subwords."""
 
     ids: list[int]
     fallback: Fallback
 
     @property
     def read(self) -> bool:
-        """Whether the upstream model reads them where a text has the token; else it reads something unknown."""
+        """Whether the upstream model sees these ids in a text with the token; otherwise it sees an unknown token."""
         return self.fallback in (Fallback.NONE, Fallback.BYTES)
 
 

@@ -1,4 +1,4 @@
-"""Which row of the upstream table each token of another vocabulary takes over."""
+"""Align a new vocabulary with an old one: which old embedding each new token copies."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ _ROLES = ("pad", "bos", "eos", "unk", "mask", "cls", "sep")
 
 @dataclass(frozen=True)
 class Alignment:
-    """The tokens of a target vocabulary against a source vocabulary.
+    """The tokens of a new vocabulary against an old one.
 
-    origins   int64 [target size]: the source id whose row is taken over, or NEW
-    seen      how many ordinary tokens are in both
-    special   how many special tokens and language codes are carried over
-    unseen    target ids of subwords that the source lacks, ascending
-    others    target ids of what else it lacks: special tokens, and pieces that are no text of their own
+    Attributes:
+        origins: int64 [new size], the old id whose embedding is copied, or NEW.
+        seen: Number of ordinary tokens in both.
+        special: Number of special tokens and language codes in both.
+        unseen: New ids of subwords that the old vocabulary lacks, ascending.
+        others: New ids of other tokens that it lacks: special tokens, and pieces that are not text.
     """
 
     origins: NDArray[np.int64]

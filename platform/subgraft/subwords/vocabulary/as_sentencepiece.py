@@ -1,5 +1,5 @@
 # mypy: allow-untyped-calls
-"""A tokenizer as a SentencePiece model: the same pieces, ids and cuts, for programs that read nothing else."""
+"""Export a tokenizer as a SentencePiece model with the same pieces, ids and segmentation."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _HARD = (
 
 
 def as_sentencepiece(tokenizer: Tokenizer) -> bytes | None:
-    """The serialised model; None for a tokenizer that SentencePiece has no equal of, such as one of WordPiece."""
+    """The serialised model; None for a tokenizer that SentencePiece cannot express, such as WordPiece."""
     import sentencepiece
 
     if tokenizer.mark is not Mark.SENTENCEPIECE or "unk" not in tokenizer.special:
@@ -54,7 +54,7 @@ def as_sentencepiece(tokenizer: Tokenizer) -> bytes | None:
 
 
 def _normaliser(specification: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What NormalizerSpec says of the same steps; None where one of them is not SentencePiece's."""
+    """The same steps as fields of NormalizerSpec; None if SentencePiece lacks one of them."""
     found: dict[str, Any] = {"add_dummy_prefix": False, "remove_extra_whitespaces": False, "escape_whitespaces": True}
     for step in parts(specification.get("normalizer")):
         kind = step["type"]
@@ -77,7 +77,7 @@ def _normaliser(specification: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _scores(tokenizer: Tokenizer, model: Mapping[str, Any]) -> dict[int, float] | None:
-    """Scores of the ordinary pieces by id; None for another kind of model than SentencePiece's."""
+    """Scores of the ordinary pieces by id; None for kinds of model that SentencePiece lacks."""
     ordinary = [i for i in range(len(tokenizer)) if i not in tokenizer.special_ids]
     if model["type"] == "Unigram":
         scores = {i: float(model["vocab"][i][1]) for i in ordinary if i < len(model["vocab"])}
@@ -126,7 +126,7 @@ def _serialised(
 
 
 def _agree(tokenizer: Tokenizer, processor: Any) -> bool:
-    """Whether both cut texts of the vocabulary's own pieces, and hard ones, alike but for a few."""
+    """Whether both segment random texts of the vocabulary's pieces, and hard texts, alike with few exceptions."""
     ordinary, random = tokenizer.ordinary_ids.tolist(), Random(0)
     drawn = [tokenizer.decode(random.choices(ordinary, k=_LENGTH)) for _ in range(_TEXTS)] if ordinary else []
     for texts, allowed in ((drawn, _DIFFERING * _TEXTS), (_HARD, _HARD_DIFFERING)):

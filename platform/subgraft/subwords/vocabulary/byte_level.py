@@ -1,4 +1,4 @@
-"""Learn a byte-level BPE vocabulary, as GPT-2, Qwen and Llama 3 have one (Radford et al. 2019, section 2.2)."""
+"""Learn a byte-level BPE vocabulary as in GPT-2, Qwen and Llama 3 (Radford et al. 2019, section 2.2)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 
 def learn(lines: Iterable[str], size: int, special: SpecialTokens, like: Tokenizer | None) -> tokenizers.Tokenizer:
-    """A tokenizer of exactly `size` pieces, all 256 bytes among them; words are cut as in GPT-2, or as in `like`."""
+    """A tokenizer of exactly `size` pieces including all 256 bytes; words are split as in GPT-2, or as in `like`."""
     first, appended = list(special.first_pieces), len(special.last)
     smallest = len(first) + len(CHARACTER_OF_BYTE)
     if size < smallest:

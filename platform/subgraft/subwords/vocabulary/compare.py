@@ -1,4 +1,4 @@
-"""The subword gap between two vocabularies: what each lacks, and what it does to a text (Liu et al. 2021, Table 1)."""
+"""The subword gap between two vocabularies: missing subwords and the effect on a text (Liu et al. 2021, Table 1)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Oversegmented:
-    """A word of the text, how often it occurs, and its pieces under each vocabulary."""
+    """A word of the text, its count, and its pieces under each vocabulary."""
 
     word: str
     count: int
@@ -28,11 +28,12 @@ class Oversegmented:
 
 @dataclass(frozen=True)
 class TextGap:
-    """What the two vocabularies make of a text.
+    """A text under the two vocabularies.
 
-    upstream, downstream: tokens, and how many cannot be spelled.  upstream_unspelled, downstream_unspelled: the most
-    frequent characters that cannot.  oversegmented: the words that the upstream vocabulary cuts to more pieces, by
-    occurrences times extra pieces.
+    Attributes:
+        upstream, downstream: Counts of tokens and unknown tokens.
+        upstream_unspelled, downstream_unspelled: The most frequent unknown characters.
+        oversegmented: Words with more pieces under the upstream vocabulary, by occurrences times extra pieces.
     """
 
     upstream: Spelling
@@ -44,9 +45,9 @@ class TextGap:
 
 @dataclass(frozen=True)
 class Gap:
-    """Of the downstream vocabulary's subwords, how many the upstream one has (seen) and lacks (unseen).
+    """How many subwords of the downstream vocabulary are in the upstream vocabulary (seen) or not (unseen).
 
-    Subwords compare as entries, whatever the marks; special tokens and bytes are left out.
+    Subwords are compared as entries, independent of marks; special tokens and bytes are excluded.
     """
 
     upstream_size: int
@@ -57,7 +58,7 @@ class Gap:
 
     @property
     def unseen_share(self) -> float:
-        """Share of downstream subwords that the upstream vocabulary lacks."""
+        """Share of downstream subwords that are not in the upstream vocabulary."""
         return self.unseen / max(1, self.seen + self.unseen)
 
     def to_json(self) -> dict[str, Any]:
@@ -66,7 +67,7 @@ class Gap:
 
 
 def compare(upstream: Tokenizer, downstream: Tokenizer, lines: Iterable[str] | None = None, most: int = 20) -> Gap:
-    """Compare two vocabularies, and, given a text, show at most `most` words that the upstream one cuts to pieces."""
+    """Compare two vocabularies, and with a text list at most `most` words that the upstream one over-segments."""
     seen = sum(entry in upstream.ids for entry in downstream.ids)
     return Gap(
         upstream_size=len(upstream),
@@ -125,7 +126,7 @@ def _bare(word: str) -> str:
 
 
 def _readable(tokenizer: Tokenizer, ids: list[int]) -> tuple[str, ...]:
-    """Pieces as they are, but byte-level ones as text where they are text."""
+    """Pieces for display: unchanged, but byte-level pieces as text if they are valid text."""
     if tokenizer.mark is not Mark.BYTELEVEL:
         return tuple(tokenizer.pieces[i] for i in ids)
     entries = [(tokenizer.entries[i], tokenizer.pieces[i]) for i in ids]
@@ -145,7 +146,7 @@ _FIGURES: dict[str, Callable[[Spelling], str]] = {
 
 
 def render(gap: Gap) -> RenderableType:
-    """The comparison as tables for a terminal, to be printed with rich."""
+    """The comparison as rich tables for a terminal."""
     from rich.console import Group
 
     from subgraft.base.terminal import Sheet

@@ -1,4 +1,4 @@
-"""Where a tokenizer comes from and goes to: the files of a Hugging Face directory."""
+"""Read and write the tokenizer files of a Hugging Face directory."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _SUPPORTED = "Supported are tokenizer.json, SentencePiece models, vocab.txt, and
 
 @dataclass(frozen=True)
 class Source:
-    """What a tokenizer is read from: tokenizer.json, tokenizer_config.json, and the SentencePiece model, if any."""
+    """The files of a tokenizer: tokenizer.json, tokenizer_config.json, and the SentencePiece model, if any."""
 
     tokenizer_json: str
     config: Mapping[str, Any]
@@ -49,7 +49,7 @@ class Source:
 
 
 def read_directory(directory: Path) -> Source:
-    """Read what is there, in this order: tokenizer.json, what transformers converts, a bare SentencePiece model."""
+    """Read the first available of: tokenizer.json, files that transformers can convert, a SentencePiece model."""
     if not directory.is_dir():
         raise UserError("no such directory", where=str(directory), hint="Give the directory of a vocabulary.")
     config = _read_json(directory / "special_tokens_map.json") | _read_json(directory / "tokenizer_config.json")
@@ -82,9 +82,9 @@ def _read_json(path: Path) -> dict[str, Any]:
 
 
 def _converted(directory: Path, config: Mapping[str, Any]) -> Source:
-    """Let transformers build the tokenizer that this directory's class stands for. Remote code stays off.
+    """Let transformers build the tokenizer of this directory's class, without remote code.
 
-    It is shown the checked files of a vocabulary alone, and a configuration that names no others.
+    It sees only the checked files of the vocabulary, and a configuration that refers to no other files.
     """
     from transformers import AutoTokenizer
 
@@ -103,7 +103,7 @@ def _converted(directory: Path, config: Mapping[str, Any]) -> Source:
 
 
 def _not_subwords(built: Any, directory: Path) -> UserError:
-    """What to raise for a tokenizer that transformers has in Python alone."""
+    """The error for a tokenizer that exists in transformers only as Python code."""
     kind = type(built).__name__
     if not built.vocab_files_names:
         what = f"{kind} reads bytes or characters: this model has no subwords, and so none to replace or add to"
@@ -117,7 +117,7 @@ def _not_subwords(built: Any, directory: Path) -> UserError:
 
 
 def _checked_files(directory: Path) -> dict[str, Path | str]:
-    """What transformers may read of a directory, none of it with more pieces or bytes than allowed."""
+    """The files of a directory that transformers may read, within the limits on pieces and bytes."""
     files: dict[str, Path | str] = {}
     for path in sorted(directory.iterdir()):
         if path.name in _OBJECTS and path.is_file():

@@ -1,4 +1,4 @@
-"""A subword as a vocabulary knows it, and the marks by which vocabularies tell where a word begins."""
+"""Entries, which compare subwords across vocabularies, and the marks of word boundaries."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Mark(Enum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class Entry:
-    """A subword as a vocabulary knows it: its surface form, and whether it begins a word.
+    """A subword independent of its vocabulary's notation: its surface form, and whether it begins a word.
 
     Two vocabularies share a subword when their entries are equal: raw piece strings do not compare, since
     "er" begins a word in WordPiece and continues one in SentencePiece.
@@ -34,7 +34,7 @@ class Entry:
 
 
 def parse_piece(piece: str, mark: Mark) -> Entry | None:
-    """The entry that a raw piece string stands for; None for a bare mark and for bytes that are no text."""
+    """The entry of a raw piece string; None for a bare mark and for bytes that are not valid text."""
     if mark is Mark.WORDPIECE:
         continues = piece.startswith(CONTINUATION_MARK) and len(piece) > len(CONTINUATION_MARK)
         return _entry(piece.removeprefix(CONTINUATION_MARK) if continues else piece, not continues)

@@ -1,14 +1,14 @@
-"""A vocabulary with a task's subwords added: every old token keeps its id, and all other text is cut as before.
+"""Extend a vocabulary with a task's subwords: old tokens keep their ids, other text is segmented as before.
 
-New pieces are made of neighbouring old ones (see `joining`): a text is cut as before, with some neighbours joined.
+New pieces join neighbouring old ones (see `pair_merges`), so a text is segmented as before except for the joins.
 
-- BPE goes on: the new merges come after the old ones, which do what they did (continued BPE; Purason et al. 2025,
-  *Teaching Old Tokenizers New Words*).
-- A unigram piece scores a hair more than its old cut, for each place where that was cut. So the best segmentation is
-  the one that the old scores find best and, of that, the one with the fewest tokens. Only where two old segmentations
-  score almost alike may the other one win. What is unknown costs a fixed sum more than the rarest piece, and so more
-  beside new pieces: text that pieces can spell, and that was unknown because they are rare, is then spelled.
-- WordPiece is cut greedily from the left: there a new piece may move the cuts of what follows it.
+- BPE: new merges come after the old ones, which apply as before (continued BPE; Purason et al. 2025, *Teaching Old
+  Tokenizers New Words*).
+- Unigram: a new piece scores as its old segmentation plus a small step per boundary inside it. The best segmentation is
+  then the best one by the old scores, with the fewest tokens. Another old segmentation wins only if it scored almost
+  the same. An unknown token costs a fixed sum more than the rarest piece, so text that was unknown because its pieces
+  are rare may be spelled after new, rarer pieces are added.
+- WordPiece segments greedily from the left, so a new piece may move the boundaries after it.
 """
 
 from __future__ import annotations
@@ -37,10 +37,12 @@ MIN_COUNT = 2  # what a text has once is no subword
 
 
 def extend(tokenizer: Tokenizer, lines: Iterable[str], added: int, min_count: int = MIN_COUNT) -> Tokenizer:
-    """The vocabulary with exactly `added` further pieces behind the old ones, each found `min_count` times or more.
+    """The vocabulary with exactly `added` new pieces after the old ones, each occurring at least `min_count` times.
 
-    The same vocabulary, lines and settings give the same result. Raises TooLargeError, which says how many pieces there
-    could be, where the text has fewer.
+    Deterministic in the vocabulary, lines and settings.
+
+    Raises:
+        TooLargeError: The text supports fewer pieces; the error has their number.
     """
     backend, specification = tokenizer.backend, specification_of(tokenizer)
     kind = specification["model"]["type"]
@@ -57,14 +59,14 @@ def extend(tokenizer: Tokenizer, lines: Iterable[str], added: int, min_count: in
 
 
 def _scored(tokenizer: Tokenizer, specification: Specification, pieces: Sequence[str]) -> list[tuple[str, float]]:
-    """Each piece with the score of its old cut, and a step more for each place where that was cut."""
+    """Each piece with the score of its old segmentation, plus one step for each boundary inside it."""
     scores = dict(specification["model"]["vocab"])
     old = cut_words(tokenizer.backend, pieces)
     return [(each, sum(scores[part] for part in old[each]) + (len(old[each]) - 1) / SCORE_STEPS) for each in pieces]
 
 
 def _join(tokenizer: Tokenizer) -> Join:
-    """How two neighbours are spelled as one; None for special tokens, bytes that are spelled out, and words."""
+    """Returns the function that joins two neighbours; it gives None for special tokens, byte pieces and words."""
     apart = _never_joined(tokenizer)
     if tokenizer.mark is Mark.WORDPIECE:
         return lambda left, right: (
@@ -86,7 +88,7 @@ def _never_joined(tokenizer: Tokenizer) -> Collection[str]:
 
 
 def _kind(character: str) -> str | None:
-    """Letters, digits and others stay apart, as SentencePiece learns them; a mark goes with whatever follows it."""
+    """Letter, number or other: kinds that are never joined, as in SentencePiece. None for the mark, which joins all."""
     if character == SPACE_MARK:
         return None
     category = unicodedata.category(character)[0]

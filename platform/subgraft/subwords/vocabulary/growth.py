@@ -1,9 +1,9 @@
-"""How much longer a text may become on its way through a vocabulary's normalizer, pre-tokenizer and decoder.
+"""Limits on how much a vocabulary's normalizer, pre-tokenizer and decoder may expand a text.
 
-A tokenizer.json of two kilobytes can replace each letter by two of them thirty times, and tokenizers does what it says
-until memory ends. So the steps are read before anything is built: each makes at most so many bytes of one byte, and
-those after it make more of these. What honest vocabularies could do at worst is far from what they do, so a long text
-is measured in slices before it is cut as a whole.
+A tokenizer.json of two kilobytes can double each letter thirty times, and tokenizers would run out of memory. So the
+expansion factor of each step is read from the specification before anything is built, and the factors are multiplied.
+The worst case of honest vocabularies is far above their actual expansion, so a long text is measured in slices before
+it is segmented as a whole.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _ONE_CHARACTER = re.compile(r"(?:[ \w]|\\[sdw])(?:\+|\{(\d+),\})?")
 
 @dataclass(frozen=True)
 class Growth:
-    """At most `factor` bytes for each byte of a text, and `added` bytes for the text."""
+    """An upper bound on the expanded size: `factor` bytes for each byte of a text, plus `added` bytes."""
 
     factor: float = 1.0
     added: float = 0.0
@@ -53,12 +53,12 @@ class Growth:
         return Growth(self.factor * other.factor, self.added * other.factor + other.added)
 
     def of(self, size: int) -> float:
-        """The most bytes that so many bytes can become."""
+        """The largest possible size of an expanded text of `size` bytes."""
         return self.factor * size + self.added
 
 
 def require_bounded(specification: Mapping[str, Any]) -> None:
-    """Raises UserError where a component of a parsed tokenizer.json is too large, or makes too much of a text."""
+    """Raises UserError if a component of a parsed tokenizer.json is too large, or could expand a text too much."""
     for name in COMPONENTS:
         size = len(json.dumps(specification.get(name)))
         if size > TOKENIZER_BYTES.value:
@@ -74,14 +74,14 @@ def require_bounded(specification: Mapping[str, Any]) -> None:
 
 
 def text_growth(specification: Mapping[str, Any]) -> Growth:
-    """Of a text on its way to the model of a parsed tokenizer.json."""
+    """Expansion of a text by the normalizer and pre-tokenizer of a parsed tokenizer.json."""
     return _growth(specification, "normalizer").then(_growth(specification, "pre_tokenizer"))
 
 
 def require_quick_patterns(specification: Mapping[str, Any], backend: tokenizers.Tokenizer) -> None:
-    """Raises UserError where a regular expression tries so many ways to match a short text that a long one never ends.
+    """Raises UserError for regular expressions with catastrophic backtracking.
 
-    Its library gives up after ten million tries at one place, which is an error, and the texts here reach that soon.
+    The regex library fails after ten million steps at one position; the probe texts reach that limit quickly.
     """
     patterns = [found for name in COMPONENTS[:2] for found in _patterns(specification.get(name))]
     if not patterns:
@@ -103,13 +103,13 @@ def require_quick_patterns(specification: Mapping[str, Any], backend: tokenizers
 
 
 class Guard:
-    """Texts of which a vocabulary makes no more than memory holds."""
+    """Rejects texts that a vocabulary would expand too much, and batches the others within memory limits."""
 
     def __init__(self, specification: Mapping[str, Any], backend: tokenizers.Tokenizer) -> None:
         self._growth, self._backend = text_growth(specification), backend
 
     def batches(self, texts: Sequence[str]) -> Iterator[list[str]]:
-        """All texts, so many at a time as can become `WORK` bytes; longer ones alone, once they were measured."""
+        """All texts in batches that expand to at most `WORK` bytes; longer texts are measured and come alone."""
         if self._growth.of(1) * sum(map(_size, texts)) <= WORK:
             yield list(texts)
             return
@@ -126,7 +126,7 @@ class Guard:
             yield batch
 
     def checked(self, texts: Iterable[str]) -> Iterator[str]:
-        """The texts, one after the other. Raises UserError at one that becomes much longer than it is."""
+        """The texts, one by one. Raises UserError for a text that the vocabulary expands too much."""
         for text in texts:
             if self._growth.of(_size(text)) > WORK:
                 length = max(1, int(WORK / self._growth.of(4)))
@@ -136,7 +136,7 @@ class Guard:
             yield text
 
     def require_few_tokens(self, texts: Iterable[str], encodings: Iterable[tokenizers.Encoding]) -> None:
-        """Raises UserError where a text has become more tokens than any writing needs."""
+        """Raises UserError if a text has more tokens than any writing system needs."""
         for text, encoding in zip(texts, encodings, strict=True):
             _require_few(text, len(encoding), "tokens")
 
@@ -164,7 +164,7 @@ def _require(growth: Growth, limit: Limit, what: str) -> None:
 
 
 def _require_short_added(specification: Mapping[str, Any]) -> None:
-    """Added tokens are normalised too, all of them when the vocabulary is built."""
+    """Limits the size of normalised added tokens, which are all built when the vocabulary is loaded."""
     growth = _growth(specification, "normalizer")
     added = specification.get("added_tokens") or []
     held = sum(growth.of(_size(token["content"])) for token in added if token.get("normalized", True))
@@ -185,7 +185,7 @@ def _growth(specification: Mapping[str, Any], component: str) -> Growth:
 
 
 def _patterns(value: Any) -> Iterator[str]:
-    """Every regular expression in a component."""
+    """All regular expressions in a component."""
     if isinstance(value, dict):
         for key, inner in value.items():
             if key == "Regex" and isinstance(inner, str):
@@ -198,7 +198,7 @@ def _patterns(value: Any) -> Iterator[str]:
 
 
 def _replace(step: Step) -> Growth:
-    """One occurrence gives way to the content; what matches no character at all stands between any two."""
+    """Each match is replaced by the content; an empty match occurs between any two characters."""
     ((kind, pattern),) = step["pattern"].items()
     content = _size(step["content"])
     if kind == "String":
@@ -210,24 +210,24 @@ def _replace(step: Step) -> Growth:
 
 
 def _precompiled(step: Step) -> Growth:
-    """A table of SentencePiece: a trie behind its size in bytes, then what its entries lead to, each up to a zero."""
+    """SentencePiece's table: the size of a trie, the trie, then zero-terminated replacements."""
     table = base64.b64decode(step["precompiled_charsmap"] or "")
     replacements = table[4 + int.from_bytes(table[:4], "little") :]
     return Growth(max(1.0, *map(len, replacements.split(b"\0")), 1.0))
 
 
 def _metaspace(step: Step) -> Growth:
-    """A space becomes the mark, and each word may get one before it."""
+    """A space becomes the mark, and each word may get a mark in front."""
     return Growth(1.0 + _size(step["replacement"]))
 
 
 def _byte_level(step: Step) -> Growth:
-    """A byte is spelled with up to two, and each word may get a space before it."""
+    """A byte is spelled with up to two bytes, and each word may get a space in front."""
     return Growth(4.0 if step.get("add_prefix_space", True) else 2.0)
 
 
 def _joined(mark: str) -> Callable[[Step], Growth]:
-    """A decoder that writes a space for a mark: for an empty one, between any two characters."""
+    """A decoder that replaces a mark by a space; an empty mark matches between any two characters."""
     return lambda step: Growth() if step[mark] else Growth(2.0, 1.0)
 
 

@@ -10,10 +10,10 @@ NO_TEXT = "\uffff"
 
 
 def without(specification: dict[str, Any], ids: Collection[int]) -> dict[str, Any]:
-    """A parsed tokenizer.json in which these ids are special tokens that no text spells.
+    """A parsed tokenizer.json in which these ids are special tokens that do not occur in text.
 
-    Of a BPE vocabulary the merges that make such a piece go, and with them those that would merge it further: a longer
-    piece that is made in no other way stays an entry, but nothing is cut into it.
+    In BPE all merges that produce or use such a piece are removed. A longer piece that no other merges produce remains
+    an entry, but no text is segmented into it.
     """
     model = specification["model"]
     stand_in = {i: f"{NO_TEXT}{i}" for i in ids}
@@ -33,7 +33,7 @@ def _renamed(vocabulary: Any, stand_in: dict[int, str]) -> Any:
 
 
 def _pieces(merge: Any) -> tuple[str, str, str]:
-    """Both parts of a merge, and what it makes."""
+    """Both parts of a merge, and its result."""
     left, right = merge.split(" ") if isinstance(merge, str) else merge
     return left, right, left + right
 

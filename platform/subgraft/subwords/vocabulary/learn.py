@@ -40,16 +40,24 @@ def learn(
     min_count: int | None = None,
     seed: int = 1,
 ) -> Tokenizer:
-    """Learn exactly `size` pieces, special tokens included.
+    """Learn a vocabulary of exactly `size` pieces, special tokens included; the result is deterministic.
 
-    character_coverage: the share of the text's characters that get pieces of their own; the rest is unknown, or,
-    with byte_fallback (unigram and bpe), spelled in bytes, as byte-level-bpe spells everything.  mask, languages:
-    special tokens to append.  like: adopt the special tokens and language codes of another vocabulary, so that the
-    result fits its model.  max_lines: learn from a uniform sample of so many lines, drawn by `seed`.  min_count: leave
-    out pieces that the text uses fewer times than that, and fill their places (see `prune`).
+    Args:
+        lines: The text.
+        kind: The algorithm.
+        size: The number of pieces.
+        character_coverage: The share of the text's characters that get their own pieces; the rest is unknown, or with
+            byte_fallback spelled in bytes.
+        byte_fallback: Add the 256 bytes (unigram and bpe; byte-level-bpe always has them).
+        mask: Append a mask token.
+        languages: Language codes to append.
+        like: A vocabulary whose special tokens and language codes to adopt, so that the result fits its model.
+        max_lines: Learn from a uniform sample of this many lines.
+        min_count: Replace pieces that occur fewer times in the text (see `prune`).
+        seed: The seed of the sample.
 
-    The same lines and settings give the same vocabulary, whatever the machine.  Raises UserError where the text is
-    empty or supports no vocabulary of this size.
+    Raises:
+        UserError: The text is empty or does not support a vocabulary of this size.
     """
     special = special_tokens(wordpiece=kind == "wordpiece", mask=mask, languages=languages, like=like)
     chosen = iter(lines) if max_lines is None else iter(sample(lines, max_lines, seed))
@@ -131,7 +139,7 @@ def _noting(lines: Iterable[str], unreadable: list[UserError]) -> Iterator[str]:
 
 
 def _roles(special: SpecialTokens) -> dict[str, Any]:
-    """SentencePiece's settings of each role's id and piece; of roles that share a piece only the first is given."""
+    """SentencePiece's settings of each role's id and piece; only the first of roles that share a piece is set."""
     settings: dict[str, Any] = {f"{role}_id": -1 for role in special.first}
     role_of = {special.spelling[role]: role for role in reversed(special.first) if role in special.spelling}
     for i, piece in enumerate(special.first_pieces):
@@ -140,7 +148,7 @@ def _roles(special: SpecialTokens) -> dict[str, Any]:
 
 
 def _explained(message: str, size: int, appended: int, byte_fallback: bool) -> UserError:
-    """SentencePiece's complaint in the user's terms; sizes include the appended special tokens."""
+    """SentencePiece's error in the user's terms; sizes include the appended special tokens."""
     if largest := re.search(r"set it to a value <= (\d+)", message):
         return too_large(size + appended, int(largest[1]) + appended)
     if smallest := re.search(r"required_chars\. \d+ vs (\d+)", message):

@@ -1,4 +1,4 @@
-"""Why a vocabulary cannot be learnt from a corpus, in the user's terms."""
+"""Errors of learning a vocabulary, in the user's terms."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from subgraft.base.errors import UserError
 
 
 class TooLargeError(UserError):
-    """possible: the largest vocabulary that the text can give, all special tokens included."""
+    """The text does not support so many pieces.
+
+    Attributes:
+        possible: The largest vocabulary that the text supports, all special tokens included.
+    """
 
     possible: int
 

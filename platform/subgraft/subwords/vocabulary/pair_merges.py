@@ -1,7 +1,7 @@
-"""Which neighbouring pieces of a text are worth joining: byte-pair encoding that begins with a vocabulary's cuts.
+"""Byte-pair encoding that starts from a vocabulary's segmentation instead of single characters.
 
-Sennrich et al. (2016, *Neural Machine Translation of Rare Words with Subword Units*, algorithm 1) begin with single
-characters. Here as there the most frequent pair is joined, again and again, and becomes a new piece.
+As in Sennrich et al. (2016, *Neural Machine Translation of Rare Words with Subword Units*, algorithm 1), the most
+frequent pair is joined repeatedly and becomes a new piece.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Join = Callable[[str, str], str | None]
 
 @dataclass(frozen=True)
 class Joined:
-    """New pieces, the first to be joined first, and how often the text has each in the end."""
+    """New pieces in merge order, and their final counts in the text."""
 
     pieces: tuple[str, ...]
     uses: Mapping[str, int]
@@ -51,7 +51,7 @@ def join_pieces(
 
 
 class _Text:
-    """A text's words as pieces that are being joined, and how often each join would happen."""
+    """A text's words as pieces that are being joined, and the counts of all possible joins."""
 
     def __init__(
         self, words: Mapping[str, int], cuts: Mapping[str, tuple[str, ...]], join: Join, known: Collection[str]
@@ -65,7 +65,7 @@ class _Text:
             self._count(at, 1)
 
     def joins(self, min_count: int) -> Iterator[str]:
-        """New pieces, each joined throughout the text; of equally frequent ones the first in order of spelling."""
+        """New pieces, each joined throughout the text; ties are broken by spelling."""
         heap = [(-times, piece) for piece, times in self._counts.items()]
         heapq.heapify(heap)
         done: set[str] = set()
@@ -81,11 +81,11 @@ class _Text:
             yield piece
 
     def used(self, pieces: Sequence[str], min_count: int) -> list[str]:
-        """Those that the text has so many times as it is joined now."""
+        """The pieces with at least `min_count` occurrences after the joins so far."""
         return [piece for piece in pieces if self.uses[piece] >= min_count]
 
     def _join_all(self, piece: str) -> set[str]:
-        """Joins a piece wherever its parts meet; the joins whose counts have changed."""
+        """Joins a piece wherever its parts meet; returns the joins whose counts have changed."""
         changed: set[str] = set()
         for at in sorted(self._places[piece]):
             pieces, _ = self._words[at]
@@ -99,7 +99,7 @@ class _Text:
         return changed
 
     def _count(self, at: int, sign: int) -> set[str]:
-        """Adds a word to the counts, or takes it out of them; the joins that are possible in it."""
+        """Adds a word to the counts (sign 1) or subtracts it (-1); returns the joins that are possible in it."""
         pieces, times = self._words[at]
         for piece in pieces:
             self.uses[piece] += sign * times

@@ -1,13 +1,13 @@
-"""A vocabulary all of whose pieces the text uses, so that none takes a row that is hardly ever trained.
+"""Learn a vocabulary in which every piece occurs at least `min_count` times in the text.
 
-A vocabulary larger than asked for is learnt. Pieces that the text uses too rarely, when that vocabulary cuts it, are
-taken out, the rarest first, until as many are left as were asked for; their text stays with other pieces. That each
-class of the softmax needs enough examples is the rule of Gowda and May (2020, *Finding the Optimal Vocabulary Size for
-Neural Machine Translation*, section 5), who make the vocabulary smaller instead.
+A vocabulary larger than requested is learnt. Pieces that occur too rarely in the text segmented by that vocabulary are
+removed, rarest first, until the requested size remains; their text is segmented into other pieces. The reason is that
+rarely used pieces have rarely trained embeddings: Gowda and May (2020, *Finding the Optimal Vocabulary Size for Neural
+Machine Translation*, section 5) require enough examples of each softmax class, but reduce the vocabulary size instead.
 
-Single characters, bytes and special tokens always stay: without them there is text that cannot be spelled. In BPE so
-do the pieces that a longer one is merged from, however rarely they stand for themselves (the scaffolds of Lian et al.
-2024, *Scaffold-BPE*): without them, the longer one could not be reached.
+Single characters, bytes and special tokens are never removed, so all text can still be spelled. In BPE the pieces that
+a longer one is merged from also remain, however rare they are by themselves (the scaffolds of Lian et al. 2024,
+*Scaffold-BPE*), because the longer piece could not be formed without them.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from subgraft.subwords.vocabulary.words import cut_words, word_counts
 
 
 class Learnt(NamedTuple):
-    """What a trainer made: the tokenizer, and the SentencePiece model it was converted from, if any."""
+    """A learnt tokenizer, and the SentencePiece model it was converted from, if any."""
 
     backend: tokenizers.Tokenizer
     model: bytes | None = None
 
     def without(self, pieces: Collection[str]) -> Learnt:
-        """The same vocabulary, ids closed up, without some ordinary pieces."""
+        """The vocabulary without some ordinary pieces; ids are renumbered without gaps."""
         if self.model is None:
             return Learnt(without(self.backend, pieces))
         model = sentencepiece_model.without(self.model, pieces)
@@ -45,11 +45,19 @@ class Learnt(NamedTuple):
 def learn_used(
     learn: Callable[[int], Learnt], lines: Iterable[str], size: int, min_count: int, appended: int = 0
 ) -> Learnt:
-    """A vocabulary of exactly `size` pieces; all that may be removed are used `min_count` times or more in the text.
+    """A vocabulary of exactly `size` pieces whose removable pieces occur at least `min_count` times in the text.
 
-    learn: learns one of a given size, and raises TooLargeError.  appended: how many pieces of a size are special tokens
-    that `learn` leaves out. Where what is learnt at `size` has no rare pieces, it is the answer. Raises UserError where
-    there is no such vocabulary, and tells the size of one that there is.
+    If the vocabulary learnt at `size` has no rare pieces, it is the result.
+
+    Args:
+        learn: Learns a vocabulary of a size; raises TooLargeError.
+        lines: The text.
+        size: The number of pieces, including special tokens.
+        min_count: The least number of occurrences.
+        appended: The number of special tokens in `size` that `learn` does not add.
+
+    Raises:
+        UserError: No such vocabulary exists; the message has the largest possible size.
     """
     first = learn(size)
     words = word_counts(first.backend, lines)
@@ -65,9 +73,9 @@ def learn_used(
 
 
 def _larger(learn: Callable[[int], Learnt], size: int) -> Iterator[Learnt]:
-    """Vocabularies of the powers of two beyond the size, and the largest that the text gives.
+    """Vocabularies with sizes of the powers of two above `size`, and the largest that the text supports.
 
-    They are the same ones for smaller sizes, and more, so that a size which a refusal names can be had.
+    A smaller size sees the same candidates and more, so the size suggested by an error can be learnt.
     """
     for exponent in count(size.bit_length()):
         try:
@@ -110,7 +118,7 @@ class _Used:
 
     @cached_property
     def uses(self) -> Mapping[str, int]:
-        """How often each piece is used."""
+        """How often each piece occurs."""
         found: Counter[str] = Counter()
         for word, cut in self.cuts.items():
             for piece in cut:
@@ -118,9 +126,9 @@ class _Used:
         return found
 
     def rarest(self, below: int | None = None) -> list[str]:
-        """Pieces that no other is merged from, used fewer than `below` times: the rarest and, of these, the last first.
+        """Pieces with fewer than `below` occurrences that no other piece is merged from, rarest and highest id first.
 
-        Any of them may go without another being lost.
+        Each can be removed without losing another piece.
         """
         needed = frozenset[str]().union(*(self.parts[piece] for piece in self.pieces if piece in self.parts))
         free = [piece for piece in reversed(self.pieces) if piece not in needed]
@@ -142,9 +150,9 @@ def _longer_pieces(backend: tokenizers.Tokenizer) -> list[str]:
 
 
 def _merged_from(piece: str, scores: Mapping[str, float]) -> frozenset[str]:
-    """The pieces on the way from a piece's characters to the piece.
+    """The intermediate pieces between a piece's characters and the piece, in SentencePiece's BPE.
 
-    They are the same in whatever word it is made: there too, the best merge within it comes first.
+    They do not depend on the word, because the best merge within the piece is applied first everywhere.
     """
     symbols, made = list(piece), set[str]()
     while len(symbols) > 1:
@@ -174,7 +182,7 @@ def _settled(used: _Used, min_count: int) -> _Used:
 
 
 def _trimmed(used: _Used, size: int, min_count: int) -> _Used | None:
-    """The most used `size` pieces; None where that leaves others too rarely used, or there are not so many."""
+    """The `size` most used pieces; None if others then become too rare, or there are fewer pieces."""
     while len(used) > size:
         smaller = (_settled(used.without(gone), min_count) for gone in _parts_of(used.rarest(), len(used) - size))
         fitting = next((each for each in smaller if len(each) >= size), None)

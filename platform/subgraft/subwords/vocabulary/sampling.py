@@ -1,6 +1,6 @@
-"""Segmentations drawn at random: unigram vocabularies by their own probabilities, BPE with merges left out.
+"""Subword regularisation: segmentations sampled from unigram probabilities, or by BPE-dropout.
 
-Both draw from a generator that the caller hands over and from nothing else, which the libraries' own sampling does not.
+All randomness comes from the caller's generator; the libraries' own sampling cannot guarantee that.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ Spelling = Callable[[str], list[int]]
 
 
 class Sampler:
-    """Cuts texts at random; equal states of the generator give equal segmentations.
+    """Samples segmentations; equal states of the generator give equal segmentations.
 
-    Raises UserError for a vocabulary that is neither unigram nor BPE of characters.
+    Raises UserError for a vocabulary that is neither unigram nor character-level BPE.
     """
 
     def __init__(self, tokenizer: Tokenizer, settings: SamplingSettings) -> None:
@@ -77,7 +77,7 @@ def _word_sampler(model: Mapping[str, Any], tokenizer: Tokenizer, settings: Samp
 
 
 def _spelling(tokenizer: Tokenizer) -> Spelling:
-    """Bytes, where the vocabulary has all those of the character; else one unknown token."""
+    """Spells a character in bytes if the vocabulary has all of them, else as one unknown token."""
 
     def spell(character: str) -> list[int]:
         found = [tokenizer.byte_ids.get(byte) for byte in character.encode("utf-8")]
@@ -88,16 +88,16 @@ def _spelling(tokenizer: Tokenizer) -> Spelling:
 
 
 def _uniform(generator: np.random.Generator) -> Iterator[float]:
-    """Numbers of [0, 1), drawn in blocks: one call each would take longer than all the rest."""
+    """Uniform numbers in [0, 1), drawn in blocks because one call each would dominate the running time."""
     while True:
         yield from generator.random(_DRAWN_AT_ONCE).tolist()
 
 
 class UnigramLattice:
-    """Segmentations x of a word with probability P(x)^alpha, normalised over all of them (Kudo 2018, section 3.3).
+    """Samples segmentations x of a word with probability proportional to P(x)^alpha (Kudo 2018, section 3.3).
 
-    Forward filtering sums the weights of all ways to each position; backward sampling draws the last piece, then the
-    one before it, and so on. A character that is no piece is scored as SentencePiece does, and spelled.
+    Forward filtering sums the weights of all paths to each position; backward sampling draws pieces from the last to
+    the first. A character without a piece is scored as in SentencePiece, and spelled.
     """
 
     def __init__(self, pieces: Mapping[str, tuple[int, float]], spell: Spelling, alpha: float) -> None:
@@ -120,7 +120,7 @@ class UnigramLattice:
         return ids[::-1]
 
     def _filter(self, word: str) -> list[tuple[list[tuple[int, int]], list[float]]]:
-        """For each end: the pieces that lead there as (start, id), and their probabilities, summed up."""
+        """For each end position: the pieces that end there as (start, id), and their cumulative probabilities."""
         log_sums, lattice = [0.0], []
         for end in range(1, len(word) + 1):
             found = list(self._edges(word, end))
@@ -141,9 +141,13 @@ class UnigramLattice:
 
 
 class BpeDropout:
-    """BPE where each possible merge is left out with a probability, anew at every step (Provilkov et al. 2020, alg. 1).
+    """BPE that drops each possible merge with a probability at every step (Provilkov et al. 2020, algorithm 1).
 
-    merges: pairs of pieces, the first to be done first. Without dropout this is plain BPE.
+    Args:
+        vocabulary: Ids by piece.
+        merges: Pairs of pieces, in rank order.
+        spell: Ids of a character that is not a piece.
+        dropout: The probability; with 0 this is ordinary BPE.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Tokenizers that segment one entry rather than a text: a word's beginning, or what continues it."""
+"""Tokenizers that segment one entry rather than a text: a word's beginning, or a continuation."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ Step = dict[str, Any]
 
 
 class Segmenters:
-    """Segments surfaces as word beginnings or as continuations, by the same model as the tokenizer they come from.
+    """Segments surfaces as word beginnings or as continuations, with the model of the original tokenizer.
 
-    initial: how a surface is put to the tokenizer for a word's beginning.  For SentencePiece the continuation
-    goes without the dummy prefix, for WordPiece greedily over the ## pieces, for byte-level without a space.
+    Continuations are segmented without the dummy prefix (SentencePiece), greedily over the ## pieces (WordPiece) or
+    without a space in front (byte-level).
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Segmenters:
 
 
 def _variant(backend: tokenizers.Tokenizer, specification: Mapping[str, Any], change: Any) -> tokenizers.Tokenizer:
-    """The same model (shared, not copied) behind a changed normalizer and pre-tokenizer."""
+    """The same model (shared, not copied) with a modified normalizer and pre-tokenizer."""
     shell: Step = {
         "version": "1.0",
         "added_tokens": [],
@@ -107,7 +107,7 @@ def _adds_prefix(specification: Mapping[str, Any]) -> bool:
 
 
 def _continuation_wordpiece(specification: Mapping[str, Any]) -> tokenizers.Tokenizer:
-    """Greedy longest match over the ## pieces alone, under their own ids; white space and punctuation do not cut."""
+    """Greedy longest match over the ## pieces only, with their ids; white space and punctuation do not split."""
     model = specification["model"]
     unknown = model["unk_token"]
     vocabulary = {

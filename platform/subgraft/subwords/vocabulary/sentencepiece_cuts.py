@@ -101,7 +101,7 @@ class SentencePieceCuts:
 
 
 def _is_ordinary(proto: Any) -> bool:
-    """Whether all about a model is as here it is learnt: scores, pieces within words, its library's normalisation."""
+    """Whether a model has the form of learnt ones: rounded scores, no pieces across words, known normalisation."""
     normaliser = proto.normalizer_spec
     return (
         all(piece.score * SCORE_STEPS == round(piece.score * SCORE_STEPS) for piece in proto.pieces)
@@ -113,14 +113,14 @@ def _is_ordinary(proto: Any) -> bool:
 
 
 def _table(normalisation: str) -> bytes:
-    """SentencePiece's own, by name. Another's would be read without a check of its bounds."""
+    """SentencePiece's table of a name. Other tables are not used, because SentencePiece does not check their bounds."""
     named = sentencepiece.SentencePieceNormalizer(rule_name=normalisation)
     table: bytes = parse(named.serialized_model_proto()).normalizer_spec.precompiled_charsmap
     return table
 
 
 def _is_made_of(model: bytes, specification: Mapping[str, Any]) -> bool:
-    """Whether a tokenizer.json is what `convert` makes of the model, but for special tokens added at its end."""
+    """Whether a tokenizer.json equals the result of `convert`, apart from special tokens added at the end."""
     made = json.loads(convert(model).to_str())
     added = specification.get("added_tokens") or []
     return all(made[part] == specification.get(part) for part in ("normalizer", "pre_tokenizer", "model")) and all(

@@ -1,4 +1,4 @@
-"""A SentencePiece model as a tokenizer.json that segments text the same way."""
+"""Convert a SentencePiece model to a tokenizer that segments text the same way."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def parse(model: bytes) -> Any:
 
 
 def ordinary_pieces(model: bytes) -> dict[str, float]:
-    """Scores of the pieces that are text, by id: no special tokens, no bytes."""
+    """Scores of the ordinary pieces, in the order of ids: no special tokens, no bytes."""
     return {piece.piece: piece.score for piece in parse(model).pieces if piece.type == NORMAL}
 
 
@@ -45,7 +45,7 @@ def with_rounded_scores(model: bytes) -> bytes:
 
 
 def without(model: bytes, pieces: Collection[str]) -> bytes:
-    """The model without some of its ordinary pieces; those after them move up."""
+    """The model without some of its ordinary pieces; ids are renumbered without gaps."""
     proto, gone = parse(model), frozenset(pieces)
     kept = [piece for piece in proto.pieces if piece.type != NORMAL or piece.piece not in gone]
     del proto.pieces[:]
@@ -56,8 +56,7 @@ def without(model: bytes, pieces: Collection[str]) -> bytes:
 
 
 def convert(model: bytes) -> tokenizers.Tokenizer:
-    """A tokenizer with the model's ids and segmentation. Raises UserError for models of words or characters, and for
-    what is too large."""
+    """A tokenizer with the model's ids and segmentation. Raises UserError for unsupported or too large models."""
     proto = parse(model)
     require_few_pieces(len(proto.pieces))
     kind = proto.trainer_spec.model_type
@@ -86,7 +85,7 @@ def _unigram(proto: Any) -> models.Unigram:
 
 
 def _bpe(proto: Any) -> models.BPE:
-    """SentencePiece joins whichever neighbours make the best-scored piece: each cut of a piece in two is a merge."""
+    """SentencePiece joins the neighbours with the best-scored result, so each split of a piece in two is a merge."""
     ids = {piece.piece: i for i, piece in enumerate(proto.pieces)}
     merges: list[tuple[float, int, int, str, str]] = []
     for piece in proto.pieces:

@@ -1,4 +1,4 @@
-"""Which special tokens a vocabulary to be learnt gets, and where they lie."""
+"""The special tokens of a vocabulary to be learnt, and their positions."""
 
 from __future__ import annotations
 
@@ -24,9 +24,12 @@ WORDPIECE_SPELLING = {
 
 @dataclass(frozen=True)
 class SpecialTokens:
-    """Spelling of each role; `first` are the roles at ids 0, 1, …, `last` the pieces after the learnt ones.
+    """The special tokens of a vocabulary. Two roles may share one piece, as bos and eos do in GPT-2.
 
-    Two roles may share one piece, as bos and eos do in GPT-2.
+    Attributes:
+        spelling: The piece of each role.
+        first: The roles at ids 0, 1, …
+        last: The pieces after the learnt ones.
     """
 
     spelling: dict[str, str]
@@ -40,16 +43,16 @@ class SpecialTokens:
 
     @property
     def config(self) -> dict[str, Any]:
-        """What tokenizer_config.json says of a vocabulary with them."""
+        """The contents of tokenizer_config.json."""
         roles = {f"{role}_token": piece for role, piece in self.spelling.items()}
         return {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False, **roles}
 
 
 def special_tokens(*, wordpiece: bool, mask: bool, languages: Sequence[str], like: Tokenizer | None) -> SpecialTokens:
-    """Our own convention, or that of `like` for every role and language it has.
+    """Special tokens by our convention, or as in `like` for every role and language that it has.
 
-    SentencePiece kinds begin <s> <pad> </s> <unk>, WordPiece [PAD] [UNK] [CLS] [SEP] [MASK]; the rest comes last, in
-    the order of the ids of `like`. Padding and unknown are there even where `like` has none of its own.
+    SentencePiece kinds begin <s> <pad> </s> <unk>, WordPiece [PAD] [UNK] [CLS] [SEP] [MASK]; the others come last, in
+    the order of their ids in `like`. Padding and unknown tokens exist even if `like` has none.
     """
     first = WORDPIECE_ORDER if wordpiece else SENTENCEPIECE_ORDER
     spelling = dict(WORDPIECE_SPELLING if wordpiece else SENTENCEPIECE_SPELLING)

@@ -1,4 +1,4 @@
-"""The part of a text that a vocabulary cannot spell, and what a text becomes by encoding and decoding it."""
+"""How well a vocabulary covers a text: unknown tokens, byte tokens, and round trips of encoding and decoding."""
 
 from __future__ import annotations
 
@@ -15,11 +15,16 @@ LINES_AT_A_TIME = 2000
 
 @dataclass(frozen=True)
 class Spelling:
-    """A text under one vocabulary, in counts; the spellings of two texts add up to that of both.
+    """Counts of a text under one vocabulary; counts of two texts can be added.
 
-    unknown: tokens that stand for what the vocabulary cannot spell.  byte_tokens: those that spell one byte of a
-    character that no subword has.  with_unknown: sentences with an unknown token.  given_back: sentences that come back
-    from decode(encode(sentence)) as they were. One may change without an unknown token: vocabularies normalise text.
+    Attributes:
+        sentences: Sentences of the text.
+        tokens: All tokens.
+        unknown: Unknown tokens.
+        byte_tokens: Tokens that spell one byte of a character without a subword.
+        with_unknown: Sentences with an unknown token.
+        round_trip: Sentences that decode(encode(sentence)) leaves unchanged. A sentence may change without an unknown
+            token, because vocabularies normalise text.
     """
 
     sentences: int = 0
@@ -38,27 +43,27 @@ class Spelling:
 
     @property
     def unknown_share(self) -> float:
-        """Of the tokens."""
+        """Share of unknown tokens."""
         return self.unknown / max(1, self.tokens)
 
     @property
     def byte_share(self) -> float:
-        """Of the tokens."""
+        """Share of byte tokens."""
         return self.byte_tokens / max(1, self.tokens)
 
     @property
     def with_unknown_share(self) -> float:
-        """Of the sentences."""
+        """Share of sentences with an unknown token."""
         return self.with_unknown / max(1, self.sentences)
 
     @property
     def round_trip_share(self) -> float:
-        """Of the sentences."""
+        """Share of sentences that a round trip leaves unchanged."""
         return self.round_trip / max(1, self.sentences)
 
 
 def spelling(tokenizer: Tokenizer, lines: Iterable[str]) -> Spelling:
-    """How a vocabulary spells a text, which is read once and never held."""
+    """Counts of a text under a vocabulary; the text is streamed."""
     return sum((_of_chunk(tokenizer, chunk) for chunk in chunks(lines)), Spelling())
 
 
@@ -77,12 +82,12 @@ def _of_chunk(tokenizer: Tokenizer, lines: Sequence[str]) -> Spelling:
 
 
 def spells(tokenizer: Tokenizer, lines: Sequence[str]) -> list[bool]:
-    """Of each line, whether it has no unknown token."""
+    """For each line, whether it has no unknown token."""
     return [not _count_unknown(tokenizer, ids) for ids in tokenizer.encode_batch(lines)]
 
 
 def round_trip(tokenizer: Tokenizer, lines: Sequence[str]) -> list[str]:
-    """decode(encode(line)) of each line: the most that a model with this vocabulary can write."""
+    """decode(encode(line)) of each line: the best output that a model with this vocabulary can produce."""
     return [tokenizer.decode(ids) for ids in tokenizer.encode_batch(lines)]
 
 
@@ -98,12 +103,12 @@ def unspelled_characters(tokenizer: Tokenizer, words: Mapping[str, int], most: i
 
 
 def byte_tokens(tokenizer: Tokenizer) -> frozenset[int]:
-    """Ids that byte fallback spells with. A byte-level vocabulary has none: its bytes are characters like others."""
+    """Ids of byte fallback. A byte-level vocabulary has none: its bytes are ordinary characters."""
     return frozenset() if tokenizer.mark is Mark.BYTELEVEL else frozenset(tokenizer.byte_ids.values())
 
 
 def chunks(lines: Iterable[str]) -> Iterator[list[str]]:
-    """A text in lists of so many lines as a tokenizer reads at a time."""
+    """A text in lists of at most LINES_AT_A_TIME lines."""
     remaining = iter(lines)
     while chunk := list(islice(remaining, LINES_AT_A_TIME)):
         yield chunk

@@ -1,4 +1,4 @@
-"""One face over SentencePiece, WordPiece and byte-level BPE vocabularies in Hugging Face directories."""
+"""One interface to SentencePiece, WordPiece and byte-level BPE vocabularies in Hugging Face directories."""
 
 from __future__ import annotations
 
@@ -106,9 +106,10 @@ class Tokenizer:
 
     @classmethod
     def load(cls, directory: Path) -> Tokenizer:
-        """Read a Hugging Face directory: tokenizer.json, or whatever transformers can make one of.
+        """Read a Hugging Face directory: tokenizer.json, or files that transformers can convert.
 
-        Raises UserError where the directory holds no vocabulary that can be read without running its code.
+        Raises:
+            UserError: The directory contains no vocabulary that can be read without running its code.
         """
         source = read_directory(directory)
         try:
@@ -120,20 +121,20 @@ class Tokenizer:
             raise UserError(f"this vocabulary cannot be used: {error.what}", where=where, hint=error.hint) from error
 
     def save(self, directory: Path) -> None:
-        """Write tokenizer.json, tokenizer_config.json and, where there is one, sentencepiece.model."""
+        """Write tokenizer.json, tokenizer_config.json and, if available, sentencepiece.model."""
         self._source.write(directory)
 
     @cached_property
     @uncollected()
     def entries(self) -> tuple[Entry | None, ...]:
-        """Entries by id; None for special tokens, bare marks, bytes and pieces that are no text."""
+        """Entries by id; None for special tokens, bare marks, bytes and pieces that are not text."""
         excluded = self.special_ids | self._byte_pieces
         return tuple(None if i in excluded else parse_piece(piece, self.mark) for i, piece in enumerate(self.pieces))
 
     @cached_property
     @uncollected()
     def ids(self) -> Mapping[Entry, int]:
-        """Id of each entry; of several pieces with one entry, the lowest."""
+        """Id of each entry; the lowest one if several pieces have the same entry."""
         found: dict[Entry, int] = {}
         for i, entry in enumerate(self.entries):
             if entry is not None:
@@ -142,12 +143,12 @@ class Tokenizer:
 
     @cached_property
     def ordinary_ids(self) -> NDArray[np.int64]:
-        """Ids of all tokens that have an entry, ascending: no special tokens, language codes, bytes or bare marks."""
+        """Ids of all tokens with an entry, ascending: excludes special tokens, language codes, bytes and bare marks."""
         return np.array([i for i, entry in enumerate(self.entries) if entry is not None], dtype=np.int64)
 
     @cached_property
     def fingerprint(self) -> str:
-        """SHA-256 over pieces, scores, special roles and mark: what the vocabulary is, wherever it lies."""
+        """SHA-256 over pieces, scores, special roles and mark; independent of where the vocabulary is stored."""
         described = [self.mark.value, self.pieces, sorted(self.special.items()), sorted(self.languages.items())]
         digest = hashlib.sha256(json.dumps(described).encode("ascii"))
         digest.update(self._costs.astype("<f8").tobytes())
@@ -155,16 +156,16 @@ class Tokenizer:
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of tokenizer.json, as it is written: with `fingerprint`, all that segmentation depends on."""
+        """SHA-256 of the text of tokenizer.json. Segmentation depends on this and `fingerprint` only."""
         return hashlib.sha256(self._source.tokenizer_json.encode("utf-8")).hexdigest()
 
     @property
     def sentencepiece_model(self) -> bytes | None:
-        """The SentencePiece model whose ids and cuts these are, where there is one."""
+        """The SentencePiece model with the same ids and segmentation, if available."""
         return self._source.sentencepiece_model
 
     def without(self, entries: Collection[Entry]) -> Tokenizer:
-        """The vocabulary as if it lacked these subwords; all others keep their ids."""
+        """The vocabulary with these subwords hidden; all others keep their ids."""
         chosen = frozenset(entries)
         gone = {i for i, entry in enumerate(self.entries) if entry in chosen}
         reduced = without(json.loads(self._source.tokenizer_json), gone)
@@ -183,7 +184,7 @@ class Tokenizer:
         return len(self.pieces)
 
     def parse(self, piece: str) -> Entry | None:
-        """The entry that a piece written with this vocabulary's mark stands for; None if it stands for none."""
+        """The entry of a piece that is written with this vocabulary's mark, or None."""
         return parse_piece(piece, self.mark)
 
     def encode(self, text: str) -> list[int]:
@@ -221,9 +222,10 @@ class Tokenizer:
         return SentencePieceCuts.of(self.sentencepiece_model, specification, self._by_tokenizers)
 
     def encode_with_ends(self, texts: Sequence[str]) -> list[tuple[list[int], list[int]]]:
-        """Ids of each text, as `encode_batch` gives them, and where in the text each token ends, in characters.
+        """Ids of each text, as in `encode_batch`, and the end offset of each token in the text, in characters.
 
-        NOWHERE for bare marks, which are no part of the text, and inside a special token that the text spells out.
+        The offset is NO_OFFSET for bare marks, which are not part of the text, and inside a special token that the text
+        spells out.
         """
         return [self._with_ends(encoding) for encoding in self._cut(texts, self.backend.encode_batch)]
 
@@ -238,7 +240,7 @@ class Tokenizer:
         return ids, ends
 
     def segment(self, entry: Entry) -> list[int]:
-        """Ids of one entry's subwords; a continuation is segmented without a word's beginning in front."""
+        """Ids of one entry's subwords; a continuation is segmented without a word-initial mark."""
         return self.segment_batch([entry])[0]
 
     def segment_batch(self, entries: Sequence[Entry]) -> list[list[int]]:
@@ -253,14 +255,14 @@ class Tokenizer:
         return segmented
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of ids, special tokens skipped."""
+        """The text of ids, without special tokens."""
         spoken = [i for i in ids if i not in self.special_ids]
         with refusing("this vocabulary cannot join its pieces"):
             text: str = self.backend.decode(spoken, skip_special_tokens=False)
         return text
 
     def _ordinary(self, ids: list[int]) -> list[int]:
-        """Spell out special tokens that stood in the text as ordinary subwords."""
+        """Replace special tokens that occurred in the text by ordinary subwords."""
         if self._unspeakable.isdisjoint(ids):
             return ids
         spelled: list[int] = []

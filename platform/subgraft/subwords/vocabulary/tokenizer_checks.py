@@ -1,6 +1,6 @@
-"""What a tokenizer.json must be before tokenizers is given it: a damaged one makes that library panic, or abort Python.
+"""Validate a tokenizer.json before tokenizers loads it: a damaged file makes the library panic, or abort Python.
 
-A panic of Rust's is no Exception, so it would pass by every handler; an abort no handler can catch at all.
+A Rust panic does not derive from Exception, so ordinary handlers miss it; an abort cannot be caught at all.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _RUST = "pyo3_runtime"
 
 
 def require_sound(specification: Mapping[str, Any]) -> None:
-    """Raises UserError for a parsed tokenizer.json that is none, has too many pieces, or could not be built."""
+    """Raises UserError for a parsed tokenizer.json that is malformed or too large."""
     model, added = specification.get("model"), specification.get("added_tokens") or []
     if not isinstance(model, dict) or not isinstance(model.get("type"), str):
         raise UserError("a vocabulary needs a model with a type")
@@ -50,7 +50,7 @@ def require_sound(specification: Mapping[str, Any]) -> None:
 
 
 def _check_lengths(model: Mapping[str, Any], added: Sequence[Mapping[str, Any]]) -> None:
-    """No piece, and nothing that is put around every character of a word, may be long."""
+    """Limits the length of pieces, and of affixes that are added to every character of a word."""
     marks = [model.get(key) for key in ("continuing_subword_prefix", "end_of_word_suffix")]
     pieces = (entry if isinstance(entry, str) else entry[0] for entry in model["vocab"])
     longest = max(map(len, chain(pieces, (token["content"] for token in added), filter(_is_text, marks))), default=0)
@@ -63,7 +63,7 @@ def _check_lengths(model: Mapping[str, Any], added: Sequence[Mapping[str, Any]])
 
 
 def require_few_pieces(count: int) -> None:
-    """Raises UserError for more pieces, or a higher id, than a vocabulary may have."""
+    """Raises UserError if a vocabulary has too many pieces, or too high an id."""
     if count > PIECES.value:
         raise UserError(f"a vocabulary of {count:,} pieces, or with ids that high, is not read", hint=PIECES.hint)
 
@@ -100,10 +100,10 @@ def _is_scored(entry: Any) -> bool:
 
 
 def _check_merges(model: Mapping[str, Any]) -> None:
-    """Both parts of a merge and what they make are pieces.
+    """Both parts of a merge and its result must be pieces.
 
-    What they make is the left one and the right one without its prefix, which tokenizers cuts off by its length in
-    bytes without looking: where the right one has no such prefix it panics, or makes bytes that are no text.
+    The result is the left part and the right part without its prefix. tokenizers removes the prefix by its length in
+    bytes without comparing it: if the right part lacks the prefix, it panics or produces invalid UTF-8.
     """
     prefix, merges, vocabulary = model.get("continuing_subword_prefix") or "", model.get("merges"), model["vocab"]
     if not isinstance(prefix, str) or not prefix.isascii():

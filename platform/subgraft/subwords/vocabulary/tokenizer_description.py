@@ -1,4 +1,4 @@
-"""What a tokenizer.json says about its pieces, apart from how it segments text."""
+"""The pieces, special roles and language codes of a parsed tokenizer.json."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CONVENTIONAL = {
 
 @dataclass(frozen=True)
 class Description:
-    """Pieces by id, what each costs (float64 [V], lower is more common), and which ids are no ordinary subword."""
+    """Pieces by id, their costs (float64 [V], lower is more frequent), and the ids that are not ordinary subwords."""
 
     mark: Mark
     pieces: tuple[str, ...]
@@ -41,7 +41,7 @@ class Description:
 
 
 def describe(specification: Mapping[str, Any]) -> Description:
-    """Read a parsed tokenizer.json. Raises ValueError for a kind of model that has no subwords of this sort."""
+    """Read a parsed tokenizer.json. Raises ValueError for unsupported kinds of model."""
     model = specification["model"]
     mark = _mark(specification)
     numbered = _numbered(model)
@@ -92,7 +92,7 @@ def _numbered(model: Mapping[str, Any]) -> dict[int, str]:
 
 
 def _costs(model: Mapping[str, Any], pieces: tuple[str, ...]) -> NDArray[np.float64]:
-    """Unigram: negative log-probability. BPE: rank of the merge that makes the piece. WordPiece keeps neither: zero."""
+    """Unigram: negative log probability. BPE: rank of the merge that produces the piece. WordPiece: zero."""
     costs = np.zeros(len(pieces))
     if model["type"] == "Unigram":
         costs[: len(model["vocab"])] = [-score for _, score in model["vocab"]]
@@ -115,9 +115,9 @@ def _byte_ids(ids: Mapping[str, int], mark: Mark, byte_fallback: bool) -> dict[i
 
 
 def special_roles(description: Description, config: Mapping[str, Any]) -> dict[str, int]:
-    """Ids by role: as the configuration names them, by convention where it is silent.
+    """Ids by role, from the configuration or else by convention.
 
-    A vocabulary of BERT's kind begins and ends its sentences with cls and sep: there they are bos and eos too.
+    BERT-like vocabularies begin and end sentences with cls and sep, which then also serve as bos and eos.
     """
     unknown = set() if description.unknown is None else {description.unknown}
     ids = {description.pieces[i]: i for i in sorted(description.added | unknown, reverse=True)}
@@ -140,7 +140,7 @@ def special_roles(description: Description, config: Mapping[str, Any]) -> dict[s
 def language_codes(description: Description) -> dict[str, int]:
     """Ids of the language codes among the added tokens.
 
-    en_XX as mBART spells them, zho_Hans NLLB, __en__ M2M-100, >>fra<< a multilingual Marian, <2fr> MADLAD-400.
+    Formats: en_XX (mBART), zho_Hans (NLLB), __en__ (M2M-100), >>fra<< (multilingual Marian), <2fr> (MADLAD-400).
     """
     found = ((description.pieces[i], i) for i in sorted(description.added))
     return {piece: i for piece, i in found if LANGUAGE_CODE.fullmatch(piece)}

@@ -1,7 +1,7 @@
-"""A parsed tokenizer.json over other tokens, in which everything that names an id still names the same token.
+"""Edit the tokens of a parsed tokenizer.json and renumber all ids that refer to them.
 
-Ids stand in many places: in the model's vocabulary, in its merges by spelling, among the added tokens, in what puts
-special tokens around a text, and in the configuration beside it.
+Ids occur in the model's vocabulary, among the added tokens, in the post-processor and in the configuration; merges
+refer to pieces by spelling.
 """
 
 from __future__ import annotations
@@ -24,27 +24,27 @@ Merge = tuple[str, str]
 
 
 def specification_of(tokenizer: Tokenizer) -> Specification:
-    """The tokenizer.json of a vocabulary, to be changed at will."""
+    """The parsed tokenizer.json of a vocabulary; a copy that may be modified."""
     found: Specification = json.loads(tokenizer.backend.to_str())
     return found
 
 
 def merges_of(model: Mapping[str, Any]) -> Iterator[Merge]:
-    """The merges of a BPE model, the first to be done first."""
+    """The merges of a BPE model, in rank order."""
     for merge in model["merges"]:
         left, right = merge.split(" ") if isinstance(merge, str) else merge
         yield left, right
 
 
 def merge_ranks(model: Mapping[str, Any]) -> dict[Merge, int]:
-    """When each merge of a BPE model is done, 0 the first."""
+    """The rank of each merge of a BPE model, 0 the first."""
     return {merge: rank for rank, merge in enumerate(merges_of(model))}
 
 
 def merged_from(piece: str, ranks: Mapping[Merge, int]) -> set[str]:
-    """All that stands between a piece's characters and the piece, as its merges make it; both are among them.
+    """The piece, its characters and all intermediate pieces of its merges.
 
-    They are the same in whatever word it is made: there too, the first merge within it comes first.
+    They do not depend on the word, because the merge of lowest rank within the piece is applied first everywhere.
     """
     symbols = list(piece)
     made = {piece, *symbols}
@@ -59,7 +59,7 @@ def merged_from(piece: str, ranks: Mapping[Merge, int]) -> set[str]:
 
 
 def without(backend: tokenizers.Tokenizer, pieces: Collection[str]) -> tokenizers.Tokenizer:
-    """The vocabulary without some of its ordinary pieces; those after them move up."""
+    """The vocabulary without some of its ordinary pieces; ids are renumbered without gaps."""
     specification, gone = json.loads(backend.to_str()), frozenset(pieces)
     ids = [i for i, piece in enumerate(describe(specification).pieces) if piece not in gone]
     reduced: tokenizers.Tokenizer = tokenizers.Tokenizer.from_str(json.dumps(keeping(specification, ids)))
@@ -105,7 +105,7 @@ def _by_piece(model: Mapping[str, Any], named: Sequence[str]) -> Any:
 
 
 def _renumbered(part: Any, new: Mapping[int, int]) -> Any:
-    """A post-processor with other ids: of `sep` and `cls` (piece and id), and of the special tokens of a template."""
+    """A post-processor with new ids: of `sep` and `cls` (piece and id), and of the special tokens of a template."""
     if isinstance(part, list):
         return [_renumbered(each, new) for each in part]
     if not isinstance(part, dict):
@@ -121,23 +121,23 @@ def _renumbered(part: Any, new: Mapping[int, int]) -> Any:
 
 
 def _new_id(token: int, new: Mapping[int, int]) -> int:
-    """Raises UserError for a token around texts that is no special one, and is not kept."""
+    """The new id of a token that the post-processor adds. Raises UserError if the token was removed."""
     if token not in new:
         raise UserError(f"the vocabulary puts token {token} around texts, which is no special token of it")
     return new[token]
 
 
 def with_scores(specification: Specification, scored: Sequence[tuple[str, float]]) -> Specification:
-    """A unigram tokenizer with further pieces behind the others; `keeping` has numbered it."""
+    """A unigram tokenizer, numbered by `keeping`, with pieces and their scores appended."""
     model = specification["model"]
     return {**specification, "model": {**model, "vocab": [*model["vocab"], *map(list, scored)]}}
 
 
 def with_pieces(specification: Specification, pieces: Sequence[str]) -> Specification:
-    """A WordPiece or BPE tokenizer with further pieces behind the others, likewise.
+    """A WordPiece or BPE tokenizer, numbered by `keeping`, with pieces appended.
 
-    In BPE each cut of a new piece into two that are there before it is a merge, and comes after all merges that there
-    are: so the old ones do what they did, and the new ones join what is left.
+    In BPE each split of a new piece into two existing pieces becomes a merge after all existing merges, so old merges
+    apply as before and new ones join what remains.
     """
     model = specification["model"]
     vocabulary, merges = dict(model["vocab"]), list(model.get("merges", ()))
@@ -150,10 +150,10 @@ def with_pieces(specification: Specification, pieces: Sequence[str]) -> Specific
 
 
 def as_tokenizer(specification: Specification, like: Tokenizer) -> Tokenizer:
-    """The tokenizer of a specification whose special tokens are those of another one, by role and spelling.
+    """A tokenizer of a specification with the special tokens of another one, by role and spelling.
 
-    Its configuration names no class of a published model: some of these make their vocabulary anew by rules of their
-    own. The roles, which such a class knows by itself, are written down instead, and ids are not.
+    The configuration names transformers' generic class, because some published classes rebuild their vocabulary by
+    their own rules. Roles, which such classes define in code, are written explicitly; ids are not.
     """
     config = {key: value for key, value in like.config.items() if key not in ("added_tokens_decoder", "auto_map")}
     roles = {f"{role}_token": like.pieces[i] for role, i in like.special.items()}

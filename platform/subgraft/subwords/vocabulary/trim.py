@@ -1,10 +1,10 @@
-"""A vocabulary without the tokens that a task never uses: the task's text is cut as before.
+"""Remove the tokens that a task's text never uses; the text is segmented as before.
 
-Special tokens and bytes stay. Where there are no bytes, so do single characters, and pieces with a character that has
-no piece of its own: without them, there is text that cannot be written. A BPE vocabulary also keeps what a kept piece
-is merged from, and loses all other merges; none of those that the text needs is among them, since a merge that is never
-done leaves no trace (Cognetta et al. 2024, *An Analysis of BPE Vocabulary Trimming in Neural Machine Translation*, who
-remove rare pieces too).
+Special tokens and bytes remain. Without bytes, single characters remain too, and pieces with a character that has no
+piece of its own: otherwise some text could not be spelled. A BPE vocabulary also retains the intermediate pieces of
+retained pieces, and loses all other merges. A merge that is never applied has no effect, so the text is segmented as
+before (Cognetta et al. 2024, *An Analysis of BPE Vocabulary Trimming in Neural Machine Translation*, who also remove
+rare pieces).
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from subgraft.subwords.vocabulary.words import cut_words, word_counts
 
 
 def trim(tokenizer: Tokenizer, lines: Iterable[str], min_count: int = 1) -> Tokenizer:
-    """The vocabulary with those tokens alone that the text uses `min_count` times or more; ids close up.
+    """The vocabulary with only the tokens that occur at least `min_count` times in the text, renumbered without gaps.
 
-    What was spelled with rarer ones is cut into those that are left. Raises UserError where there is no text.
+    Text that used rarer tokens is segmented into the remaining ones. Raises UserError for an empty text.
     """
     specification = specification_of(tokenizer)
     words = word_counts(tokenizer.backend, tokenizer.guard.checked(lines))

@@ -1,4 +1,4 @@
-"""Learn a WordPiece vocabulary, in BERT's form and cased, the same one on every run."""
+"""Learn a cased WordPiece vocabulary in BERT's format, deterministically."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 def learn(
     lines: Iterable[str], size: int, character_coverage: float, special: SpecialTokens, like: Tokenizer | None
 ) -> tokenizers.Tokenizer:
-    """A tokenizer of exactly `size` pieces. White space and punctuation cut words as in BERT, or as in `like`."""
+    """A tokenizer of exactly `size` pieces. Words are split as in `like`, or as in BERT (white space, punctuation)."""
     unknown, appended = special.spelling["unk"], len(special.last)
     blank = _pipeline(models.WordPiece({unknown: 0}, unk_token=unknown), like)
     covered = _covered([blank.normalizer.normalize_str(line) for line in lines], character_coverage)
@@ -36,7 +36,7 @@ def learn(
 
 
 def length(piece: str) -> int:
-    """Characters of a piece, the mark of a continuation not counted."""
+    """The number of characters of a piece, without the continuation mark."""
     return len(piece.removeprefix(CONTINUATION_MARK))
 
 
@@ -54,7 +54,7 @@ def _pipeline(model: models.WordPiece, like: Tokenizer | None) -> tokenizers.Tok
 
 
 def _covered(lines: Sequence[str], character_coverage: float) -> list[str]:
-    """The lines, the rarest characters beyond the coverage blanked out. Raises UserError where nothing is left."""
+    """The lines with the rarest characters beyond the coverage replaced by spaces. Raises UserError if none is left."""
     counts = Counter(character for line in lines for character in line if not character.isspace())
     budget = counts.total() * (1.0 - character_coverage)
     blanked: dict[int, str] = {}

@@ -1,4 +1,4 @@
-"""Where the words of a token sequence or a line begin, also in text that is written without white space."""
+"""Word boundaries in token sequences and lines, also in text without white space; word counts of a text."""
 
 from __future__ import annotations
 
@@ -29,14 +29,17 @@ _SPACED = re.compile(r"\s*\S+\s*$|\s*\S+")
 
 @dataclass(frozen=True)
 class WordBoundaries:
-    """What a vocabulary's tokens say about words, each a table [V] of bool.
+    """Word boundaries by token id; each attribute is an array [V] of bool.
 
-    A word is what white space separates. In scripts without white space it is a token: there is a boundary on either
-    side of a character of such a script, wherever tokens meet, so that "Python的文档" is Python (however many tokens
-    it has), 的, 文档. Bytes belong to the word that they stand in.
+    Words are separated by white space. In scripts without white space every token is a word: token boundaries next to a
+    character of such a script are word boundaries, so "Python的文档" has the words Python (of any number of tokens),
+    的, 文档. Byte tokens belong to the surrounding word.
 
-    begins: a word's first token, by the vocabulary's mark, or a special token.  parts: begins with a character of an
-    unspaced script.  ends: ends with one, or a special token.  bare: a mark alone, which belongs to what follows.
+    Attributes:
+        begins: The token begins a word by the vocabulary's mark, or is a special token.
+        parts: The token begins with a character of an unspaced script.
+        ends: The token ends with such a character, or is a special token.
+        bare: The token is a mark alone, which belongs to the following token.
     """
 
     begins: np.ndarray
@@ -58,7 +61,7 @@ class WordBoundaries:
         )
 
     def words(self, tokens: Sequence[int]) -> list[list[int]]:
-        """A token sequence cut into its words; the first token always begins one."""
+        """The words of a token sequence; the first token always begins one."""
         if not tokens:
             return []
         ids = np.asarray(tokens)
@@ -69,16 +72,15 @@ class WordBoundaries:
 
 
 def text_words(line: str) -> list[str]:
-    """The words of a line without a vocabulary, each with the white space before it: joined, they are the line.
+    """The words of a line, without a vocabulary, each with the white space before it; joined, they are the line.
 
-    As above, but in scripts without white space, where no vocabulary cuts the text, a word is a character with the
-    marks that combine with it.
+    In scripts without white space a word is a character with its combining marks.
     """
     return [word for spaced in _SPACED.findall(line) for word in _parts(spaced)]
 
 
 def _parts(spaced: str) -> list[str]:
-    """What white space separates, cut on either side of a character of an unspaced script."""
+    """A word split on either side of each character of an unspaced script."""
     if spaced.isascii():
         return [spaced]
     parts, ends = [""], False
@@ -101,7 +103,7 @@ def unspaced(character: str) -> bool:
 
 
 def _marked(piece: str, entry: Entry | None, mark: Mark) -> bool:
-    """Whether a piece says that a word begins with it; also one of bytes that are no whole character."""
+    """Whether a piece begins a word; also for pieces of bytes that are not a complete character."""
     return piece.startswith(mark.value) if entry is None else entry.word_initial
 
 
@@ -116,9 +118,9 @@ _MARKED = re.compile(f"{SPACE_MARK}*[^{SPACE_MARK}]+|{SPACE_MARK}+")
 
 
 def word_counts(backend: tokenizers.Tokenizer, lines: Iterable[str]) -> Counter[str]:
-    """How often the text has each word: what is cut by itself, a line where there are no spaces.
+    """Counts of the units that the vocabulary segments separately: words, or lines in text without spaces.
 
-    Words are normalised, and marked as the vocabulary marks them.
+    Words are normalised and have the vocabulary's marks.
     """
     words: Counter[str] = Counter()
     normalizer, pre_tokenizer = backend.normalizer, backend.pre_tokenizer

@@ -1,1 +1,1 @@
-"""Upstream losses: what a model was pretrained on, and a generator is trained on."""
+"""Objectives: the data and loss of pretraining and finetuning, and the views on them that train generators."""

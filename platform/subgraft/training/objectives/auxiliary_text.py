@@ -1,4 +1,4 @@
-"""Text that a finetuning reads beside a task's own, or in its place: pairs that were made of it, or the text itself."""
+"""Additional text of a finetuning, next to the task's own or in its place: synthetic pairs or monolingual text."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class _Noised:
 
 
 class DenoisedLines(Seq2SeqData):
-    """Target text without sources (see `TrainedText`)."""
+    """Target text without sources, trained by denoising."""
 
     def __init__(self, settings: DenoisingSettings, request: Request, training: FinetuneSettings) -> None:
         examples = _Noised(settings, request, training)
@@ -71,9 +71,9 @@ class DenoisedLines(Seq2SeqData):
 
 
 class AuxiliaryText:
-    """A task's text with other text beside it, which has `second_share` of each batch; judged by the task's dev split.
+    """A task's text plus additional text, which makes up `second_share` of each batch; scored on the task's dev split.
 
-    Examples are numbered one after the other, the task's first; a batch is of one of the two.  cut: of the task's.
+    Examples of the task are numbered first; a batch is of one of the two. cut: truncated examples of the task.
     """
 
     def __init__(self, task: TaskText, text: TrainedText, share: float) -> None:

@@ -1,7 +1,7 @@
-"""Causal language modelling: each token given those before it (Radford et al., 2019, section 2).
+"""Causal language modelling: each token is predicted from those before it (Radford et al., 2019, section 2).
 
-The state of each token, the last one apart, predicts the token after it. Every line ends in a separator, which also
-stands before the first: so all tokens of a line are predicted, its end included, and none without something before it.
+The state of each token, except the last, predicts the next token. A separator precedes and follows every line, so all
+tokens of a line and its end are predicted, each with at least one token before it.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ def shifted(tokens: Sequence[int], given: int = 1) -> StackExample:
 
 
 class Stream:
-    """Lines one after another, with separators, cut into blocks of so many tokens wherever these end.
+    """The concatenation of lines with separators, cut into blocks of `block_tokens` tokens.
 
-    A block begins with the token that the one before it ends with, so every token is predicted once in an epoch.
+    A block starts with the last token of the previous block, so every token is predicted once in an epoch.
     """
 
     def __init__(self, lines: Sequence[str], tokenizer: Tokenizer, separator: int, block_tokens: int) -> None:
@@ -62,9 +62,17 @@ class Stream:
 
 
 class Lines:
-    """Each line by itself between separators, cut at max_length tokens. whole: which lines lost nothing [n].
+    """Single lines between separators, truncated to max_length tokens.
 
-    batch_unit: what a line costs in a batch, its tokens or its characters, which are the same for every vocabulary.
+    Args:
+        lines: the text.
+        tokenizer: the vocabulary.
+        separator: the id of the token around lines.
+        max_length: limit of an example in tokens.
+        batch_unit: the cost of a line in a batch: its tokens, or its characters, which no vocabulary changes.
+
+    Attributes:
+        whole: which lines are complete, not truncated [n].
     """
 
     def __init__(
@@ -98,10 +106,20 @@ class Lines:
 
 
 class Continuations:
-    """Prompts and what follows them: a separator, the prompt, the continuation, a separator; at most max_length tokens.
+    """Prompts with continuations: separator, prompt, continuation, separator; at most max_length tokens.
 
-    Only continuations and their ends are predicted. A continuation is cut at its end, and a prompt at its beginning, to
-    what room is left.  between: tokens that stand between the two.  cut: how many pairs lost something.
+    Only continuations and their ends are predicted. Long continuations are truncated at the end, and prompts at the
+    start, to the remaining length.
+
+    Args:
+        pairs: prompts and continuations.
+        tokenizer: the vocabulary.
+        separator: the id of the token around examples.
+        max_length: limit of an example in tokens.
+        between: tokens between prompt and continuation.
+
+    Attributes:
+        cut: number of truncated pairs.
     """
 
     def __init__(
@@ -135,7 +153,7 @@ class Continuations:
 
 
 class CausalView:
-    """A generator's view of text: all but its first token may be re-segmented."""
+    """The view that trains generators: all tokens but the first may be re-segmented."""
 
     side: SideName = "decoder"
     causal = True
@@ -169,7 +187,7 @@ class CausalView:
 
 
 class CausalObjective:
-    """The text of each language; where there is a dev split, the weights with the least bits per character are kept."""
+    """Text of each language. The lowest bits per character on the dev split, if there is one, select the weights."""
 
     lowest = True
 
@@ -212,16 +230,16 @@ class CausalObjective:
 
 
 class ScoredLines(Batched, Protocol):
-    """Lines in batches. whole: which of them lost nothing [n]."""
+    """Lines in batches. whole: which of them are not truncated [n]."""
 
     @property
     def whole(self) -> np.ndarray: ...
 
 
 class LineScores:
-    """Bits per character of lines, their ends included; lines that the model cannot take whole are left out.
+    """Bits per character of lines and their ends. Lines longer than the model's limit are left out.
 
-    Raises UserError where none is left.
+    Raises UserError if no line is left.
     """
 
     def __init__(
@@ -244,7 +262,7 @@ class LineScores:
 
 
 class CausalScores(LineScores):
-    """Of lines by themselves."""
+    """Bits per character of lines without a source."""
 
     def __init__(self, bundle: Bundle, lines: Sequence[str], separator: int, training: TrainingSettings) -> None:
         examples = Lines(lines, bundle.decoder, separator, bundle.max_positions)
@@ -252,7 +270,7 @@ class CausalScores(LineScores):
 
 
 def separator_of(tokenizer: Tokenizer, settings: CausalSettings | AnyConditionedSettings) -> int:
-    """Raises UserError where the vocabulary has no such token."""
+    """The id of the configured separator. Raises UserError if the vocabulary has no such token."""
     if settings.separator not in tokenizer.special:
         raise UserError(
             f"the vocabulary has no {settings.separator} token to stand between lines",
@@ -267,5 +285,5 @@ def begin_with(model: PreTrainedModel, separator: int) -> None:
 
 
 def padding_of(tokenizer: Tokenizer) -> int:
-    """What fills up a batch; without a padding token any token will do, as no state and no loss depends on it."""
+    """The padding id of batches; without a padding token any other, because no state and no loss depends on it."""
     return tokenizer.special.get("pad", tokenizer.special.get("eos", 0))

@@ -13,7 +13,7 @@ E = TypeVar("E")
 
 
 class Concatenation(Generic[E]):
-    """Sources of examples one after another, as of mBART's languages."""
+    """Several sources of examples as one, for example the languages of mBART."""
 
     def __init__(self, parts: Sequence[Examples[E]]) -> None:
         self._parts = parts

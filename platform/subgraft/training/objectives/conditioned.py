@@ -1,4 +1,4 @@
-"""Lines given a source, which need not be text: each token given those before it (Ziegler et al., 2019)."""
+"""Conditional language modelling: lines given a source, which need not be text (Ziegler et al., 2019)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from subgraft.training.objectives.whole_examples import BATCH_TOKENS, WholeExamp
 
 @dataclass(frozen=True)
 class SourcedBatch(StackBatch):
-    """Lines as a stack reads them, with a padded source [B, S] or [B, S, k] and its mask [B, S]."""
+    """A batch of lines with a padded source [B, S] or [B, S, k] and its mask [B, S]."""
 
     source: Tensor
     source_mask: Tensor
@@ -51,10 +51,19 @@ class SourcedBatch(StackBatch):
 
 
 class SourcedLines:
-    """Lines with the source of each, encoded. whole: which lines lose nothing to `max_length` [n].
+    """Lines with their encoded sources.
 
-    costs: what reading each source costs in a batch [n], which counts where it is more than its line costs; by default
-    its rows.
+    Args:
+        lines: the text.
+        sources: the encoded source of each line.
+        bundle: the model and its tokenizers.
+        separator: the id of the token around lines.
+        max_length: limit of a line in tokens.
+        batch_unit: the cost of a line in a batch.
+        costs: the cost of each source in a batch [n], by default its rows; the larger of line and source counts.
+
+    Attributes:
+        whole: which lines are not truncated [n].
     """
 
     def __init__(
@@ -83,7 +92,7 @@ class SourcedLines:
 
 
 class SourcedStates(StackStates):
-    """Beside the source; a language model that has none does not look at it."""
+    """States of lines given their sources; a model without sources ignores them."""
 
     _batch: SourcedBatch
 
@@ -93,11 +102,11 @@ class SourcedStates(StackStates):
 
     @property
     def copied(self) -> Copied | None:
-        """What is copied from the source, by models that copy."""
+        """The copy distribution of models that copy from the source."""
         return self._target.copied
 
     def nats(self) -> Tensor:
-        """The negative log-likelihood of each label that counts, by the model's own tables [N], line after line."""
+        """The negative log-likelihood of each label that is not IGNORED [N], by the model's own embeddings."""
         labels = self._batch.labels
         generated = label_nats(self._model, self.top, labels)
         if self.copied is None:
@@ -116,9 +125,9 @@ class SourcedStates(StackStates):
 
 
 class SourcedLoss(TokenLoss):
-    """Over the tokens of lines and their ends; of a model that copies, by the likelihood of its mixture.
+    """Loss over the tokens of lines and their ends; models that copy use the likelihood of their mixture.
 
-    A content selector learns by a loss of its own, over the tokens of sources.
+    A content selector has a separate loss, over the tokens of sources.
     """
 
     def states(self, batch: SourcedBatch, embedding_view: EmbeddingView) -> SourcedStates:
@@ -136,13 +145,13 @@ class SourcedLoss(TokenLoss):
 
 
 def losses_of(bundle: Bundle) -> tuple[str, ...]:
-    """The names of the losses that a model learns from, each a mean of its own."""
+    """The names of a model's losses, each of which is averaged separately."""
     selects = family_of(bundle.model).selects(bundle.model.config.to_dict())
     return ("loss", "selection") if selects else ("loss",)
 
 
 class SourcedScores(LineScores):
-    """Of lines given their sources."""
+    """Bits per character of lines given their sources."""
 
     def __init__(
         self,
@@ -163,10 +172,7 @@ def sourced_nats(
     separator: int,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> Iterator[tuple[int, NDArray[np.float64]]]:
-    """For each line that the model takes whole: its place, and the nats of its tokens and what ends them.
-
-    By length, not in order.
-    """
+    """The index of each line that is not truncated, and the nats of its tokens and its end; ordered by length."""
     model, limit = bundle.model, bundle.max_positions
     examples = SourcedLines(lines, sources, bundle, separator, limit)
 
@@ -177,7 +183,7 @@ def sourced_nats(
 
 
 def source_read(bundle: Bundle) -> Source[Any]:
-    """How what a model writes for becomes tensors; nothing, of whatever it is given, where the model has no source."""
+    """Converts a model's sources to tensors; the result is empty for models without sources."""
     settings = family_of(bundle.model).source(bundle.model.config.to_dict())
     if settings is None:
         return NoSource()
@@ -194,10 +200,10 @@ def source_read(bundle: Bundle) -> Source[Any]:
 
 
 def spans_in_target(source: Sequence[int], target: Sequence[int]) -> list[bool]:
-    """Of each token of the source, whether it is copied (section 3.1).
+    """Whether each token of the source is copied (section 3.1).
 
-    It is where it belongs to a run of tokens that the target has, the longest there is from where the run before it
-    ended, and no earlier run was of the same tokens.
+    Starting at the end of the previous run, the longest run of tokens that occurs in the target is copied, unless an
+    earlier run had the same tokens.
     """
     copied, seen, start = [False] * len(source), set(), 0
     while start < len(source):
@@ -211,7 +217,7 @@ def spans_in_target(source: Sequence[int], target: Sequence[int]) -> list[bool]:
 
 
 def _end_of_run(source: Sequence[int], start: int, target: Sequence[int]) -> int:
-    """The end of the longest run from `start` on that the target has somewhere."""
+    """The end of the longest run from `start` that occurs in the target."""
     end, places = start, [at for at, token in enumerate(target) if token == source[start]]
     while places:
         end += 1
@@ -220,10 +226,13 @@ def _end_of_run(source: Sequence[int], start: int, target: Sequence[int]) -> int
 
 
 def selection_loss(log_odds: Tensor, source: Tensor, mask: Tensor, labels: Tensor) -> Tensor:
-    """Cross entropy of a selector, summed over the tokens of sources, in nats.
+    """Cross entropy of a content selector, summed over the tokens of sources, in nats.
 
-    log_odds, of being copied, source and its mask, behind whose tokens all is padding: [B, S].  labels: ids of targets
-    [B, T], below zero where there is none.
+    Args:
+        log_odds: [B, S], of being copied.
+        source: ids [B, S].
+        mask: [B, S], zero for padding, which is on the right.
+        labels: ids of targets [B, T], negative for padding.
     """
     copied = torch.zeros(log_odds.shape, dtype=log_odds.dtype)
     lengths = mask.sum(1).tolist()

@@ -1,7 +1,7 @@
-"""Output projection and label-smoothed cross entropy as one operation, a slice of the tokens at a time.
+"""Output projection and label-smoothed cross entropy as one operation, one slice of the tokens at a time.
 
-The logits of a batch are its largest tensor by far ([N, V]: a gigabyte for 4,000 tokens and 64,000 subwords). Here no
-more than a slice of them exists at any time: its gradient is taken on the spot.
+The logits of a batch are its largest tensor by far ([N, V]: a gigabyte for 4,000 tokens and 64,000 subwords). Only one
+slice of them exists at any time, because the gradient of a slice is computed together with its loss.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ def linear_cross_entropy(
 ) -> Tensor:
     """Cross entropy of softmax(hidden @ weight.T + bias), summed over N tokens, in nats.
 
-    hidden [N, d], weight [V, d], bias [V] or None, labels [N]. Equals cross_entropy with
-    reduction "sum". Under autocast the products are taken in its type, the softmax always in fp32.
+    hidden [N, d], weight [V, d], bias [V] or None, labels [N]. Equals PyTorch's cross_entropy with reduction "sum".
+    Under autocast, products use its dtype; the softmax is always in fp32.
     """
     return linear_loss(hidden, weight, bias, labels, partial(_loss_and_gradient, smoothing=label_smoothing))
 
 
 def linear_loss(hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, criterion: Criterion) -> Tensor:
-    """A criterion of hidden @ weight.T + bias, summed over N tokens: no more than a slice of the logits ever exists.
+    """A criterion of hidden @ weight.T + bias, summed over N tokens, one slice of the logits at a time.
 
-    Shapes are those of `linear_cross_entropy`; the criterion is given logits in fp32.
+    Shapes are those of `linear_cross_entropy`; the criterion receives logits in fp32.
     """
     device = hidden.device.type
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
@@ -98,8 +98,10 @@ class _LinearLoss(torch.autograd.Function):
 
 
 def _with_product(total: Tensor | None, gradient: Tensor, states: Tensor) -> Tensor:
-    """A large table's gradient with a slice's part of it, [V, d] in fp32; one more tensor of that size only where the
-    product is of another type."""
+    """Add a slice's gradient to the gradient of a large weight [V, d], in fp32.
+
+    It allocates another tensor of that size only if the product has another dtype.
+    """
     if total is None:
         return (gradient.T @ states).float()
     if states.dtype == total.dtype:

@@ -1,7 +1,6 @@
-"""mBART's denoising: a block of sentences from its noised self (Liu et al., TACL 2020, section 2.2).
+"""mBART's denoising: restore a block of sentences from noise (Liu et al., TACL 2020, section 2.2).
 
-Instances are X </s> <language> on both sides, sentences inside a block separated by </s>; the decoder starts with the
-language id.
+Both sides are X </s> <language>, with </s> between the sentences of a block. The decoder starts with the language id.
 """
 
 from __future__ import annotations
@@ -26,11 +25,12 @@ from subgraft.training.objectives.subword_regularization import Sampling, Subwor
 class Denoising:
     """Examples of monolingual text in one language; noise is a function of (seed, epoch, index).
 
-    An example is a block: as many consecutive sentences as `block_tokens` hold, special tokens included, and max_length
-    at most. A separator is a word of its own, so that a span may reach from one sentence into the next.
-    sampling: for text that is cut anew in every epoch, the noised block as its original, as of the decoder's side.
-    Blocks leave room for that, and their lengths are the plain segmentation's; a sample that still has no room gives
-    way to that.
+    An example is a block of as many consecutive sentences as fit into `block_tokens` and max_length, special tokens
+    included. A separator counts as a word, so masked spans may cross sentences.
+
+    With `sampling`, text is segmented again in every epoch, with the decoder's settings. Blocks leave room for the
+    average growth, and a sentence whose sample does not fit keeps its plain segmentation. Lengths are those of the
+    plain segmentation.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Denoising:
         return Example(source + ending, target + ending, self._language, len(source), len(target))
 
     def _block(self, index: int, epoch: int) -> list[list[int]]:
-        """The sentences of a block, each with the epoch's own segmentation if that fits, or the plain one."""
+        """The sentences of a block, each in the epoch's sampled segmentation if it fits, else in the plain one."""
         spare = self._limit - int(self._lengths[index])
         sentences: list[list[int]] = []
         for i in range(*self._bounds[index : index + 2].tolist()):
@@ -100,7 +100,7 @@ class Denoising:
 
 
 def denoise(settings: DenoisingSettings, request: Request) -> Seq2SeqObjective:
-    """The text of each language of the corpus, denoised; it counts as the decoder's."""
+    """Denoising of the text of each language, in the decoder's vocabulary."""
     tokenizer, limit, seed = request.bundle.decoder, request.training.max_length, request.seed
     sampling = None if request.sampling is None else Sampling(request.sampling, seed)
     parts = [

@@ -1,4 +1,4 @@
-"""Dev scores of a translation model while it is trained."""
+"""Dev scores of a translation model during training."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ LARGEST_COPIED = 250_000_000
 
 
 def describe_dev_engine(settings: TrainingSettings, model: PreTrainedModel) -> dict[str, str]:
-    """What a record says of it, where the settings do not."""
+    """The decoding engine of dev scores for a record, if the settings do not name it."""
     named = isinstance(settings, ModelTrainingSettings) and settings.dev_engine != "auto"
     return {} if named else {"dev_engine": dev_engine(settings, model)}
 
 
 def dev_engine(settings: TrainingSettings, model: PreTrainedModel) -> DecodingEngine:
-    """What writes the translations of a training's dev scores; `auto` is the faster one where that is plain sailing."""
+    """The engine that translates for dev scores; `auto` selects the faster one if the model supports it."""
     named = settings.dev_engine if isinstance(settings, ModelTrainingSettings) else "transformers"
     if named != "auto":
         return named
@@ -57,11 +57,11 @@ def dev_engine(settings: TrainingSettings, model: PreTrainedModel) -> DecodingEn
 
 
 class DevScores:
-    """Scores of a translation model on the first dev sentences: bits per character, and BLEU and chrF of greedy output.
+    """Scores on the first dev sentences: bits per character, and BLEU and chrF of greedy output.
 
-    bits per character: negative log-likelihood of the references, ends of sentences included, over their characters.
-    References longer than the model takes are left out of bits, and their number is reported if there are any; BLEU and
-    chrF are of all sentences. Raises UserError where none is left.
+    Bits per character are the negative log-likelihood of references and their ends, divided by their characters. They
+    leave out references that exceed the model's limit, whose number is reported; BLEU and chrF are of all sentences.
+    Raises UserError if no reference fits.
     """
 
     def __init__(
@@ -118,7 +118,7 @@ class DevScores:
         return [min(len(of_source), self._bundle.max_positions) for of_source in tokens]
 
     def _translator(self) -> Translator:
-        """Of the weights as they are now, which CTranslate2 holds a copy of. It is compared with the model once."""
+        """A translator with the current weights; CTranslate2 copies them and is compared with the model once."""
         if dev_engine(self._settings, self._model) == "transformers":
             return self._translate
         check, self._checked = not self._checked, True
@@ -135,7 +135,7 @@ KINDS: Mapping[str, re.Pattern[str]] = {
 
 
 class Drift:
-    """From the weights that a model has now, which are kept in memory: checkpoints need not be."""
+    """Drift from the model's current weights, of which it keeps a copy in memory."""
 
     def __init__(self, model: nn.Module) -> None:
         stack = family_of(model).pretrained_stack(model)
@@ -144,7 +144,7 @@ class Drift:
         self._before = {kind: [_numbers(weight).copy() for weight in of_kind] for kind, of_kind in self._now.items()}
 
     def __call__(self) -> dict[str, float]:
-        """By kind; nothing of a model that was not pretrained."""
+        """The drift of each kind of weights; empty for a model that was not pretrained."""
         return {
             kind: root_median_squared(map(_numbers, self._now[kind]), before)
             for kind, before in self._before.items()
@@ -153,7 +153,7 @@ class Drift:
 
 
 def with_drift(scores: Callable[[], dict[str, float]], model: nn.Module) -> Callable[[], dict[str, float]]:
-    """These dev scores, and the drift from how the model is now."""
+    """Dev scores that include the drift from the model's current weights."""
     drift = Drift(model)
     return lambda: {**scores(), **drift()}
 

@@ -24,7 +24,7 @@ def sums_over_batches(
     device: torch.device,
     count: int = 1,
 ) -> list[float]:
-    """Sums of the `count` values of each batch, of which this worker computes its share."""
+    """Sums over batches of `count` values each; every worker computes its share of the batches."""
     (rank, world), found = rank_and_world(), list[Sequence[float]]()
     for first in range(0, len(batches), world):
         # Of a model in parts all workers compute in step: one without a batch of its own takes the last, for nothing.
@@ -43,11 +43,16 @@ def texts_by_worker(
     write: Callable[[Sequence[str]], list[str]],
     model: nn.Module,
 ) -> list[str]:
-    """What `write` makes of texts, which it takes by falling length [n], so many at once; this worker its share.
+    """The output for each text, of which every worker generates its share.
 
-    lengths: asked for where there are several workers.
-    Of a model whose parameters lie in parts each worker writes all: forward passes are of all workers together, and
-    outputs differ in length.
+    With ZeRO 3 each worker generates all outputs, because forward passes are collective and outputs differ in length.
+
+    Args:
+        texts: the inputs.
+        lengths: called for the lengths of the texts [n], by which they are sorted, if there are several workers.
+        at_once: number of texts in a batch.
+        write: generates the outputs of texts.
+        model: the model that `write` uses.
     """
     (rank, world), parameters = rank_and_world(), list(model.parameters())
     if world == 1 or any(hasattr(parameter, "ds_id") for parameter in parameters):

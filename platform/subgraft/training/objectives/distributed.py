@@ -1,4 +1,4 @@
-"""The workers of a training, as far as what is computed on one must be the same on all."""
+"""Values that must be equal on all workers of a training, and dev sets divided among the workers."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from torch import Tensor
 
 
 class Workers(Protocol):
-    """One of `world` workers, which a training's engine is."""
+    """One of `world` workers; a training's engine implements it."""
 
     rank: int
     world: int
     device: torch.device
 
     def whole(self) -> AbstractContextManager[None]:
-        """While open, the module's parameters are whole on every worker."""
+        """Context in which every worker has the module's complete parameters."""
         ...
 
 
 def rank_and_world() -> tuple[int, int]:
-    """Which of how many workers this one is."""
+    """The rank of this worker and the number of workers."""
     return (dist.get_rank(), dist.get_world_size()) if dist.is_initialized() else (0, 1)
 
 

@@ -1,7 +1,7 @@
-"""What a model reads embeddings from and predicts by: its own tables, or these extended by generated rows.
+"""Embedding views: the embeddings that a model reads and predicts by, its own or these extended by generated ones.
 
-An objective computes its states and its loss through a lexicon, so that the same code trains a model and, with the
-model frozen, a generator of rows for tokens that its tables lack.
+An objective computes its states and its loss through a view. So the same code trains a model and, with the model
+frozen, a generator of embeddings for tokens that the model lacks.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ TableName = Literal["input", "output", "bias"]
 
 
 class EmbeddingView(Protocol):
-    """A model of one stack reads by the table of the side that predicts, its decoder's."""
+    """The embeddings of each side. A single-stack model reads those of its decoder, the side that predicts."""
 
     def read(self, name: SideName, ids: Tensor) -> dict[str, Tensor]:
-        """Ids [B, T] of a side as the inputs of its stack: `input_ids`, or `inputs_embeds` [B, T, d]."""
+        """The inputs of a side's stack for ids [B, T]: `input_ids`, or `inputs_embeds` [B, T, d]."""
         ...
 
     def extends(self, name: SideName) -> bool:
-        """Whether a side's ids may be of new tokens."""
+        """Whether a side's ids may include new tokens."""
         ...
 
     def cross_entropy(self, states: Tensor, labels: Tensor, label_smoothing: float) -> Tensor:
-        """Of top states [B, T, d] against the labels that are not IGNORED, summed, in nats."""
+        """Cross entropy of top states [B, T, d] and the labels that are not IGNORED, summed, in nats."""
         ...
 
 
 class ModelEmbeddings:
-    """The model's own tables."""
+    """The model's own embeddings."""
 
     def __init__(self, model: PreTrainedModel) -> None:
         self._decoder = side(model, "decoder")
@@ -61,23 +61,23 @@ class ModelEmbeddings:
 
 
 class GeneratedRows(Protocol):
-    """K rows beside those of a table."""
+    """K generated rows for each of a side's tables."""
 
     def __len__(self) -> int: ...
 
     def of(self, name: TableName, table: Tensor) -> Tensor:
-        """The rows [K, k] that belong beside a table [V, k], which is the one of this name."""
+        """The rows [K, k] that extend the table [V, k] of this name."""
         ...
 
     def zero(self) -> Tensor:
-        """Zero, as something that depends on what makes the rows."""
+        """A zero with a gradient path to the generator's parameters."""
         ...
 
 
 class ExtendedTables:
-    """The model's tables, and on one side rows for new tokens: ids of V and above stand for them.
+    """The model's tables, extended on one side by rows of new tokens, which have the ids from V on.
 
-    Where that is the decoder's side they are predicted too; `competing_tokens` says in which sentences.
+    On the decoder's side they are predicted too; `competing_tokens` defines in which sentences.
     """
 
     def __init__(
@@ -98,10 +98,9 @@ class ExtendedTables:
         return {"inputs_embeds": self._embedded(self._side.input, ids)}
 
     def _embedded(self, embedding: nn.Embedding, ids: Tensor) -> Tensor:
-        """Rows depend on their generator even where no id is new, so that there always is a gradient.
+        """Embeddings of ids, with a gradient path to the generator even if no id is new.
 
-        Workers of which some have new tokens and some have none must pass backward through the same layers, or those
-        that ZeRO 3 shards wait forever.
+        All workers must run the same layers backward, with or without new tokens; else ZeRO 3 waits forever.
         """
         size = embedding.weight.shape[0]
         is_new = ids >= size
@@ -132,7 +131,7 @@ class ExtendedTables:
 
 
 def counted_states(states: Tensor, labels: Tensor, decoder: Side) -> tuple[Tensor, Tensor]:
-    """States [N, d] of the labels [N] that count, ready for the output projection."""
+    """The labels [N] that are not IGNORED, and their states [N, d], ready for the output projection."""
     counted = labels != IGNORED
     picked = states[counted] if decoder.transform is None else decoder.transform(states[counted])
     return picked, labels[counted]

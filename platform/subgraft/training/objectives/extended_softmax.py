@@ -1,4 +1,4 @@
-"""Cross entropy over a vocabulary and a batch's new tokens, each of which competes in some sentences alone."""
+"""Cross entropy over a vocabulary plus a batch's new tokens, each of which competes only in some sentences."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class CompetingTokens:
-    """Which of a batch's K new tokens a softmax covers, beside the V tokens of the vocabulary.
+    """The softmax's classes: which of the V tokens of the vocabulary and of a batch's K new tokens compete.
 
-    own: bool [B, K], those that the sentence competes with.
-    spelling: int64 [K], what they spell: the token of the vocabulary that is spelled so, or a number from V on that is
-    equal for equal spellings. Two tokens that are spelled alike do not compete.
-    absent: int64 [A], tokens of the vocabulary that do not take part at all.
-    weights: float [K], added to the logits of the new tokens: where k of n tokens stand for all of them in the sum, the
-    logarithm of n / k.
+    Attributes:
+        own: bool [B, K], the new tokens that compete in each sentence.
+        spelling: int64 [K], the token of the vocabulary with the same spelling, or else a number >= V that is equal for
+            equal spellings. Tokens with the same spelling do not compete.
+        absent: int64 [A], tokens of the vocabulary that do not compete.
+        weights: float [K], added to the logits of new tokens: log(n / k) if k sampled tokens represent n.
     """
 
     own: Tensor
@@ -27,7 +27,7 @@ class CompetingTokens:
 
     @classmethod
     def of(cls, own: Tensor, spelling: Tensor) -> CompetingTokens:
-        """Beside the whole vocabulary, each new token for itself."""
+        """The complete vocabulary competes, and each new token represents itself."""
         return cls(own, spelling, torch.zeros(0, dtype=torch.long), torch.zeros(len(spelling)))
 
     def to(self, device: torch.device | str) -> CompetingTokens:
@@ -35,10 +35,16 @@ class CompetingTokens:
 
 
 def without_twins(known: Tensor, own: Tensor, labels: Tensor, spelling: Tensor) -> tuple[Tensor, Tensor]:
-    """Take what is spelled as a label [N] is, and yet is another token, out of its softmax.
+    """Remove other tokens with the same spelling as the label from the label's softmax.
 
-    known [N, V]: logits, -inf for a token that stands aside for the new one of its spelling [K].  own [N, K]: which new
-    tokens take part.
+    Args:
+        known: logits [N, V] of the vocabulary; removed tokens become -inf.
+        own: bool [N, K], new tokens that compete.
+        labels: ids [N]; new tokens count from V on.
+        spelling: int64 [K], see `CompetingTokens`.
+
+    Returns:
+        `known` and `own` without the removed tokens.
     """
     size = known.shape[1]
     is_new = labels >= size
@@ -52,11 +58,16 @@ def without_twins(known: Tensor, own: Tensor, labels: Tensor, spelling: Tensor) 
 
 
 def extended_cross_entropy(known: Tensor, new: Tensor, own: Tensor, labels: Tensor, label_smoothing: float) -> Tensor:
-    """Cross entropy summed over N labels, over V known tokens and those of K new ones that take part.
+    """Cross entropy over V known and K new tokens, summed over N labels.
 
-    known [N, V] and new [N, K] are logits; own [N, K] tells which new tokens take part, a known one does not where it
-    is -inf; labels [N] count new tokens from V on. Equals cross_entropy over the concatenation without the others,
-    which is never built.
+    It equals cross_entropy over the concatenation of all competing tokens, which is never built.
+
+    Args:
+        known: logits [N, V]; -inf for tokens that do not compete.
+        new: logits [N, K].
+        own: bool [N, K], new tokens that compete.
+        labels: ids [N]; new tokens count from V on.
+        label_smoothing: weight of the uniform distribution over competing tokens.
     """
     size = known.shape[1]
     allowed = new.masked_fill(~own, -torch.inf)

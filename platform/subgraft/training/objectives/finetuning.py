@@ -1,4 +1,4 @@
-"""The text of a task as a finetuning learns it: its examples, its loss, and the dev scores that it is watched by."""
+"""The text of a finetuning's task: its examples, its loss, and its dev scores."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from subgraft.training.objectives.single_stack import StackBatch, StackLoss
 class TrainedText(Protocol):
     """Examples of text to train on.
 
-    cut: how many examples lost something to max_length.  texts: what each side of the model reads or writes of it.
+    cut: number of truncated examples.  texts: the lines that each side of the model reads or writes.
     """
 
     @property
@@ -42,7 +42,7 @@ class TrainedText(Protocol):
 
 
 class TaskText(TrainedText, Protocol):
-    """It is the data of a finetuning. A model that is finetuned in two phases is there twice, its text once."""
+    """The data of a finetuning. Both phases of a finetuning in two phases share one, so bundles are arguments."""
 
     def loss(self, bundle: Bundle) -> nn.Module: ...
 
@@ -50,7 +50,7 @@ class TaskText(TrainedText, Protocol):
 
 
 def selected_examples(whole: int, training: FinetuneSettings, seed: int) -> np.ndarray | None:
-    """Which of `whole` examples are trained on, in their order [training.pairs]; None for all."""
+    """The indices of the training examples among `whole` ones [training.pairs], ascending; None for all."""
     count = training.pairs
     if count is None or count >= whole:
         return None
@@ -60,10 +60,10 @@ def selected_examples(whole: int, training: FinetuneSettings, seed: int) -> np.n
 
 
 class PairsToTrain(Seq2SeqData):
-    """Targets given their sources, without anything to judge by: pairs of a task, or pairs that were made."""
+    """Pairs without a dev split: those of a task, or synthetic ones."""
 
     def __init__(self, request: Request, training: FinetuneSettings, *, counted: bool = False) -> None:
-        """counted: whether `training.pairs` is about these pairs, and not all are taken."""
+        """counted: whether the limit `training.pairs` applies to these pairs."""
         bundle, pairs = request.bundle, request.corpus.text_pairs("train")
         places = selected_examples(len(pairs), training, request.seed) if counted else None
         if places is not None:
@@ -101,12 +101,12 @@ class PairsOfTask(PairsToTrain):
 
 
 class LinesToTrain:
-    """Lines of one text, each from its beginning, without anything to judge by."""
+    """Single lines of one text, without a dev split."""
 
     def __init__(
         self, settings: CausalSettings, request: Request, training: FinetuneSettings, *, counted: bool = False
     ) -> None:
-        """counted: whether `training.pairs` is about these lines, and not all are taken."""
+        """counted: whether the limit `training.pairs` applies to these lines."""
         corpus, tokenizer = request.corpus, request.bundle.decoder
         text = corpus.text("train", corpus.text_of("decoder"))
         places = selected_examples(len(text), training, request.seed) if counted else None
@@ -142,7 +142,7 @@ class LinesOfTask(LinesToTrain):
 
 
 class SourcedOfTask(SourcedLines):
-    """The lines of a task, each with what it was written for."""
+    """The lines of a task with their sources."""
 
     def __init__(self, settings: AnyConditionedSettings, request: Request, training: FinetuneSettings) -> None:
         corpus, bundle, source = request.corpus, request.bundle, settings.source
@@ -180,5 +180,5 @@ FINETUNINGS: Mapping[str, Callable[[Any, Request, FinetuneSettings], TaskText]] 
 
 
 def task_text(settings: TaskObjectiveSettings, request: Request, training: FinetuneSettings) -> TaskText:
-    """The text of a task that is learnt by this objective."""
+    """The text of a task with this objective."""
     return FINETUNINGS[settings.kind](settings, request, training)

@@ -1,7 +1,7 @@
-"""Output projection and log-likelihood of each token as one operation, a slice of the tokens at a time.
+"""Output projection and log-likelihood of each token as one operation, one slice of the tokens at a time.
 
-Like `cross_entropy`, but a value for each token, of which anything may be made. So gradients cannot be taken on the
-spot: the backward pass computes the logits of a slice once more, and still no more than a slice of them ever exists.
+Unlike `cross_entropy` it returns one value per token, whose gradient is not known in the forward pass. So the backward
+pass computes the logits of each slice again; still only one slice exists at any time.
 """
 
 from __future__ import annotations
@@ -17,11 +17,20 @@ from subgraft.training.objectives.logit_slices import slice_rows
 def linear_log_likelihood(
     hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, members: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Log-likelihoods under softmax(hidden @ weight.T + bias), in nats: of each label, and of being a member.
+    """Log-likelihoods under softmax(hidden @ weight.T + bias), in nats.
 
-    hidden [N, d], weight [V, d], bias [V] or None, labels [N]; members [V] bool, a set of tokens of which at least one
-    belongs. Returns two tensors [N] in fp32 at least; the second, the log of the members' probability together, is
-    zero without `members`. Under autocast the products are taken in its type, the softmax always in fp32.
+    Under autocast, products use its dtype; the softmax is always in fp32.
+
+    Args:
+        hidden: states [N, d].
+        weight: output projection [V, d].
+        bias: [V] or None.
+        labels: ids [N].
+        members: bool [V], a non-empty set of tokens.
+
+    Returns:
+        Two tensors [N], at least in fp32: the log-likelihood of each label, and that of the set of members (zero
+        without `members`).
     """
     device = hidden.device.type
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
@@ -81,7 +90,7 @@ class _LinearLogLikelihood(torch.autograd.Function):
 
 
 def _scores(states: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:
-    """Logarithms of the softmax over a slice's logits [n, V]."""
+    """The log-softmax of a slice's logits [n, V]."""
     logits = states.to(matrix.dtype) @ matrix.T
     logits = logits.to(_exact(logits))
     if bias is not None:

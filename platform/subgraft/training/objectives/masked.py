@@ -1,7 +1,7 @@
-"""Masked language modelling: hidden tokens of a sentence from all the others (Devlin et al., NAACL 2019, section 3.1).
+"""Masked language modelling: predict hidden tokens from all others (Devlin et al., NAACL 2019, section 3.1).
 
-A sentence is read as [CLS] x [SEP]. Tokens to predict are drawn anew in every epoch. There is no next sentence to
-predict: sentences of a parallel corpus have none.
+A sentence is read as [CLS] x [SEP]. Hidden tokens are sampled again in every epoch. There is no next-sentence
+prediction, because sentences of a parallel corpus have no next sentence.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ AROUND = 2
 
 
 class Masking:
-    """Hides tokens of sentences, as its settings say."""
+    """Hides tokens of sentences."""
 
     def __init__(self, tokenizer: Tokenizer, settings: MaskedSettings) -> None:
         self._settings = settings
@@ -34,12 +34,12 @@ class Masking:
         self._ordinary = np.array([i for i in range(len(tokenizer)) if i not in tokenizer.special_ids], dtype=np.int64)
 
     def whole(self, body: Sequence[int]) -> StackExample:
-        """A sentence of which nothing is hidden."""
+        """A sentence without hidden tokens."""
         tokens = [self._begin, *body, self._end]
         return StackExample(tokens, [IGNORED] * len(tokens))
 
     def __call__(self, body: Sequence[int], rng: np.random.Generator) -> StackExample:
-        """The sentence with so many of its tokens hidden as the share comes to, at least one."""
+        """The sentence with the configured share of its tokens hidden, at least one."""
         settings, example = self._settings, self.whole(body)
         count = min(len(body), max(1, round(settings.share * len(body))))
         chosen = rng.permutation(len(body))[:count] + 1
@@ -55,10 +55,7 @@ class Masking:
 
 
 class MaskedSentences:
-    """Sentences to hide tokens of, each cut at max_length tokens; what is hidden is a function of (seed, epoch, index).
-
-    lengths: what each costs in a batch [n], in tokens.
-    """
+    """Sentences, truncated to max_length tokens, with tokens hidden as a function of (seed, epoch, index)."""
 
     def __init__(
         self, lines: Sequence[str], tokenizer: Tokenizer, settings: MaskedSettings, max_length: int, seed: int
@@ -91,9 +88,9 @@ class MaskedSentences:
 
 
 class MaskedView:
-    """A generator's view of sentences: their tokens are hidden after the re-segmentation.
+    """The view that trains generators: tokens are hidden after the re-segmentation.
 
-    A masked language model has one table, whichever side the rows are for: the one that it predicts by.
+    A masked language model has one embedding matrix for both sides: the one that it predicts by.
     """
 
     side: SideName = "decoder"
@@ -128,7 +125,7 @@ class MaskedView:
 
 
 class MaskedObjective:
-    """Masked language modelling of the text of each language; the last weights are kept."""
+    """Masked language modelling of the text of each language; the last weights are selected."""
 
     select: str | None = None
     lowest = False
@@ -163,7 +160,7 @@ class MaskedObjective:
 
 
 def _documents(lines: Sequence[str], size: int) -> Iterator[str]:
-    """By turns `size` lines one by one, and `size` lines as one."""
+    """`size` single lines and one line of `size` joined ones, in turn."""
     for at in range(0, len(lines), size):
         together = lines[at : at + size]
         if (at // size) % 2:

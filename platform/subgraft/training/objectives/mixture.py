@@ -1,4 +1,4 @@
-"""Several objectives at once: each batch is of one, drawn by weights (`data.text.batches.MixedPlan` says how)."""
+"""Mixtures of objectives: each batch has one objective, drawn by weight (see `training.batch_plans.MixedPlan`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from subgraft.training.objectives.embedding_view import EmbeddingView
 
 
 class MixturePart(Protocol):
-    """What one objective trains on: lengths of examples [n], and batches of them."""
+    """The data of one objective."""
 
     @property
     def lengths(self) -> np.ndarray: ...
@@ -24,7 +24,7 @@ class MixturePart(Protocol):
 
 @dataclass(frozen=True)
 class MixedBatch:
-    """A batch of the objective `kind`, which its losses are named after."""
+    """A batch of the objective `kind`, which prefixes the names of its losses."""
 
     kind: str
     batch: Any
@@ -48,7 +48,7 @@ class MixedBatch:
 
 
 class Mixture:
-    """The examples of several objectives, by kind, one after another; a batch is of one kind alone."""
+    """The examples of several objectives, numbered one after another; each batch has one objective."""
 
     def __init__(self, parts: Mapping[str, MixturePart], weights: Mapping[str, float]) -> None:
         self._kinds = list(parts)
@@ -69,9 +69,9 @@ class Mixture:
 
 
 class MixedLoss(nn.Module):
-    """The loss of whichever objective a batch is of. All of them are of one `model`.
+    """The loss of a batch's objective. All objectives train one `model`.
 
-    weights: of each kind's named sums among themselves.
+    weights: weights of the named losses within each objective.
     """
 
     def __init__(self, model: nn.Module, losses: Mapping[str, nn.Module], weights: Mapping[str, float]) -> None:
@@ -84,7 +84,7 @@ class MixedLoss(nn.Module):
         return _named(batch.kind, self.losses[batch.kind](batch.batch))
 
     def by(self, embedding_view: EmbeddingView, batch: MixedBatch) -> dict[str, Tensor]:
-        """The loss of a batch as it is read and predicted by other tables than the model's own."""
+        """The loss of a batch under another view of the embeddings than the model's own."""
         loss: Any = self.losses[batch.kind]
         return _named(batch.kind, loss.by(embedding_view, batch.batch))
 
@@ -94,5 +94,5 @@ def _named(kind: str, sums: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def loss_name(kind: str, name: str) -> str:
-    """What one objective's loss is called among others."""
+    """The name of one objective's loss in a mixture."""
     return f"{kind}_{name}"

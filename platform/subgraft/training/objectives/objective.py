@@ -1,4 +1,4 @@
-"""What every objective is: examples in batches, a loss, what selects the best weights, and its view for a generator."""
+"""The interface of an objective: examples in batches, a loss, dev scores, and the view that trains a generator."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ class Examples(Protocol[Example_co]):
 
     @property
     def lengths(self) -> np.ndarray:
-        """What each example costs in a batch [n]: its tokens, those of the longer side where it has two."""
+        """The cost of each example in a batch [n]: its tokens, or those of the longer of two sides."""
         ...
 
     def example(self, index: int, epoch: int) -> Example_co: ...
 
 
 class TokenBatch(Protocol):
-    """A padded batch: labels [B, T], IGNORED where nothing is predicted."""
+    """A padded batch. labels: [B, T], IGNORED where nothing is predicted."""
 
     @property
     def labels(self) -> Tensor: ...
@@ -53,30 +53,34 @@ class TokenBatch(Protocol):
 
 
 class States(Protocol):
-    """Hidden states of a batch, computed when they are asked for.
+    """Hidden states of a batch, computed on access.
 
-    top: those that labels are predicted from [B, T, d].
+    top: the states [B, T, d] from which labels are predicted.
     """
 
     @property
     def top(self) -> Tensor: ...
 
     def of(self, name: SideName) -> Tensor:
-        """Top states of the stack that reads a side's ids."""
+        """The top states of the stack that reads a side's ids."""
         ...
 
     def of_original(self, batch: Any) -> States:
-        """Of a batch that differs from this one only on the side that its lexicon extends, read by the model's own
-        tables; what cannot differ is not computed again."""
+        """States of the original batch under the model's own embeddings.
+
+        It may differ from this batch only on the side that the view extends; the other side's states are reused.
+        """
         ...
 
 
 @dataclass(frozen=True)
 class Body:
-    """The tokens of an example's side that are text, without what its family puts around them.
+    """The text of one side of an example, without the special tokens around it.
 
-    begins: where the first one is among the labels of a causal stack, or among the inputs of another.  around: how many
-    more tokens than these the side has.
+    Attributes:
+        tokens: ids of the text.
+        begins: index of the first one among the labels of a causal stack, or among the inputs of another.
+        around: number of special tokens of the side.
     """
 
     tokens: list[int]
@@ -85,10 +89,9 @@ class Body:
 
 
 class GeneratorView(Protocol[E]):
-    """An objective's examples as a generator is trained on them: one side's body is changed, and the rest stays.
+    """An objective's examples for training a generator, which changes the body of one side.
 
-    side: whose table gets generated rows.  causal: whether a token's state, where it is read, stands one place behind
-    the place where it is predicted.
+    side: the side whose embeddings are generated.  causal: whether a token is predicted one position before it is read.
     """
 
     side: SideName
@@ -98,17 +101,17 @@ class GeneratorView(Protocol[E]):
     def lengths(self) -> np.ndarray: ...
 
     def original(self, index: int, epoch: int) -> E:
-        """The example with nothing hidden by the model's own reading."""
+        """The example without hidden tokens."""
         ...
 
     def body(self, example: E) -> Body: ...
 
     def rebuilt(self, example: E, body: list[int]) -> E:
-        """The example around another body."""
+        """The example with another body."""
         ...
 
     def corrupted(self, example: E, rng: np.random.Generator) -> E:
-        """What the model reads in order to predict the example: the example itself, unless some of it is hidden."""
+        """The input from which the model predicts the example: the example, or a copy with hidden tokens."""
         ...
 
     def collate(self, examples: Sequence[E]) -> Any: ...
@@ -119,8 +122,7 @@ class GeneratorView(Protocol[E]):
 class Objective(Protocol):
     """An objective on one model and its text; it is the data of a training.
 
-    select: the dev score that picks the best weights; None where the last are kept.  lowest: whether the least of these
-    scores is the best.
+    select: the dev score that selects the best weights; None selects the last.  lowest: whether lower is better.
     """
 
     select: str | None
@@ -132,15 +134,15 @@ class Objective(Protocol):
     def batch(self, indices: np.ndarray, epoch: int) -> Any: ...
 
     def loss(self, label_smoothing: float) -> nn.Module:
-        """What maps a batch to a named sum, `loss`; it holds the model as `model`."""
+        """A module that maps a batch to named sums, among them `loss`; its attribute `model` is the model."""
         ...
 
     def view(self, name: SideName) -> GeneratorView[Any]:
-        """For a generator of rows of a side's table."""
+        """The view that trains a generator of a side's embeddings."""
         ...
 
     def dev_scores(self) -> Callable[[], dict[str, float]] | None:
-        """What scores the model as it stands on held-out text, where that is done."""
+        """A function that scores the current model on dev text, if the objective has one."""
         ...
 
 
@@ -167,7 +169,7 @@ class Request:
 
 
 class HeldOut(Request):
-    """The same for the first dev sentences of each language."""
+    """The inputs of an objective on the first dev sentences of each language."""
 
     def texts(self, split: str = "dev") -> Iterator[tuple[str, Sequence[str]]]:
         del split
@@ -189,7 +191,7 @@ class TokenLoss(nn.Module):
         return self.by(ModelEmbeddings(self.model), batch)
 
     def by(self, embedding_view: EmbeddingView, batch: Any) -> dict[str, Tensor]:
-        """The loss of a batch as it is read and predicted by other tables than the model's own."""
+        """The loss of a batch under another view of the embeddings than the model's own."""
         return {
             "loss": embedding_view.cross_entropy(
                 self.states(batch, embedding_view).top, batch.labels, self.label_smoothing

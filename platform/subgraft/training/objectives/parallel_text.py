@@ -1,4 +1,4 @@
-"""Examples of parallel text: the target sentence given the source sentence."""
+"""Examples of parallel text."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from subgraft.training.objectives.subword_regularization import Sampling, Subwor
 
 
 class Translation:
-    """Examples of a parallel corpus, each side cut at max_length tokens, in the form the model's family expects.
+    """Examples of a parallel corpus in the sequence format of the model's family, truncated to max_length tokens.
 
-    sampling: for sides whose text is cut anew in every epoch. Lengths, and so batches, are the plain segmentation's.
-    cut: how many pairs lost something to that limit. It depends on the vocabulary, so a record should tell it.
+    With `sampling`, text is segmented again in every epoch; lengths, and so batches, are those of the plain
+    segmentation.
+
+    cut: number of truncated pairs. It depends on the vocabulary, so records should include it.
     """
 
     def __init__(
@@ -49,7 +51,7 @@ class Translation:
 
     @property
     def lengths(self) -> np.ndarray:
-        """Made whenever they are asked for: who needs them most, the batches, may keep them in a file."""
+        """The cost of each pair [n], computed on access, because batch plans may keep it in a file."""
         sources, targets = self._plain
         by_characters = self._batch_unit == "characters"
         lengths: np.ndarray = np.maximum(*self._characters) if by_characters else sources.longer(targets)
@@ -58,7 +60,7 @@ class Translation:
 
     @property
     def whole_targets(self) -> np.ndarray:
-        """Of which pairs the target lost nothing [n]."""
+        """Which pairs have a complete target, not truncated [n]."""
         return self._plain[1].whole
 
     def example(self, index: int, epoch: int) -> Example:

@@ -1,4 +1,4 @@
-"""The negative log-likelihood of each token of references, under a model that reads them."""
+"""The negative log-likelihood of each token of references under a model."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from subgraft.training.objectives.whole_examples import BATCH_TOKENS, WholeExamp
 
 
 def token_nats(model: PreTrainedModel, batch: Seq2SeqBatch) -> Tensor:
-    """The negative log-likelihood of each label that counts, in nats and in fp32 [N], sentence after sentence."""
+    """The negative log-likelihood of each label that is not IGNORED, in nats and in fp32 [N]."""
     return label_nats(model, top_states(model, batch), batch.labels)
 
 
@@ -32,9 +32,9 @@ def reference_nats(
     languages: Languages,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> Iterator[tuple[int, NDArray[np.float64]]]:
-    """For each pair whose reference the model takes whole: its place, and the nats of its tokens and what ends them.
+    """The index of each pair whose reference is not truncated, and the nats of its tokens and its end; by length.
 
-    By length, not in order. A source that is too long is cut, as it is where text is generated.
+    Long sources are truncated, as in generation.
     """
     limit = bundle.max_positions
     examples = Translation(pairs, bundle.encoder, bundle.decoder, bundle.sequence_format(languages), limit)
@@ -52,10 +52,7 @@ def line_nats(
     settings: CausalSettings,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> Iterator[tuple[int, NDArray[np.float64]]]:
-    """For each line that the model takes whole: its place, and the nats of its tokens and what ends them.
-
-    By length, not in order.
-    """
+    """The same for lines under a decoder-only model."""
     model, limit = bundle.model, bundle.max_positions
     examples = Lines(lines, bundle.decoder, separator_of(bundle.decoder, settings), limit)
 

@@ -1,4 +1,4 @@
-"""Every objective there is, by its kind in `config.objectives`: what makes it of its settings, a model and its text."""
+"""All pretraining objectives, by their kind in `config.objectives`."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ OBJECTIVES: Mapping[str, Callable[[Any, Request], Objective]] = {
 
 
 def objectives_of(settings: Sequence[ObjectiveSettings], request: Request) -> dict[str, Objective]:
-    """Objectives on one model and its text, by kind."""
+    """The configured objectives on one model and its text, by kind."""
     return {each.kind: OBJECTIVES[each.kind](each, request) for each in settings}

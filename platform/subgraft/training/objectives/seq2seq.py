@@ -1,4 +1,4 @@
-"""What objectives of encoder-decoders share: examples, their batches, states, the loss and the generator view."""
+"""Shared by objectives of encoder-decoders: examples, batches, states, loss, and the view that trains generators."""
 
 from __future__ import annotations
 
@@ -24,10 +24,14 @@ from subgraft.training.objectives.objective import Body, Examples, TokenLoss
 class Example:
     """One training example.
 
-    source: encoder input; target: labels; both with their special tokens around them.
-    start: what the decoder begins with.
-    source_body, target_body: how many tokens the sentences have without those special tokens.
-    source_begins, target_begins: how many special tokens come before them.
+    Attributes:
+        source: encoder input, with special tokens.
+        target: labels, with special tokens.
+        start: first input of the decoder.
+        source_body: number of tokens of the source without special tokens.
+        target_body: number of tokens of the target without special tokens.
+        source_begins: number of special tokens before the source.
+        target_begins: number of special tokens before the target.
     """
 
     source: list[int]
@@ -40,7 +44,7 @@ class Example:
 
     @classmethod
     def of(cls, source: Sequence[int], target: Sequence[int], form: SequenceFormat) -> Example:
-        """Both sides' bodies with the special tokens that the model's family puts around them."""
+        """An example of two bodies in the sequence format of the model's family."""
         beginning = [] if form.target_beginning is None else [form.target_beginning]
         return cls(
             [*form.source_beginning, *source, *form.source_ending],
@@ -75,7 +79,7 @@ class Seq2SeqBatch:
 
 
 class Seq2SeqData:
-    """Examples as padded batches: what the training loop draws from."""
+    """Examples in padded batches: the data of a training."""
 
     def __init__(self, examples: Examples[Example], source_pad: int, target_pad: int) -> None:
         self._examples = examples
@@ -113,7 +117,7 @@ def pad(sequences: Sequence[Sequence[int]], value: int) -> Tensor:
 
 
 class Seq2SeqStates:
-    """The encoder's states of a batch, its memory [B, S, d], and the decoder's beside them [B, T, d]."""
+    """The states of a batch: the encoder's, `memory` [B, S, d], and the decoder's, `top` [B, T, d]."""
 
     def __init__(
         self, model: PreTrainedModel, batch: Seq2SeqBatch, embedding_view: EmbeddingView, memory: Tensor | None = None
@@ -142,14 +146,14 @@ class Seq2SeqStates:
 
 
 class Seq2SeqLoss(TokenLoss):
-    """Of an encoder-decoder: over target tokens."""
+    """The loss of an encoder-decoder, over target tokens."""
 
     def states(self, batch: Seq2SeqBatch, embedding_view: EmbeddingView) -> Seq2SeqStates:
         return Seq2SeqStates(self.model, batch, embedding_view)
 
 
 def token_loss(model: PreTrainedModel, batch: Seq2SeqBatch, label_smoothing: float = 0.0) -> Tensor:
-    """Cross entropy of the model's output against the labels that count, summed, in nats."""
+    """Cross entropy of the model's output and the labels that are not IGNORED, summed, in nats."""
     return ModelEmbeddings(model).cross_entropy(top_states(model, batch), batch.labels, label_smoothing)
 
 
@@ -159,7 +163,7 @@ def top_states(model: PreTrainedModel, batch: Seq2SeqBatch) -> Tensor:
 
 
 class Seq2SeqView:
-    """A generator's view of examples with two sides: either has a body that can be changed; nothing more is hidden."""
+    """The view that trains generators, for either side; no tokens are hidden."""
 
     def __init__(self, examples: Examples[Example], name: SideName, padding: tuple[int, int]) -> None:
         self.side = name
@@ -202,7 +206,7 @@ class Seq2SeqView:
 
 
 class Seq2SeqObjective(Seq2SeqData):
-    """An objective of an encoder-decoder, by its examples; its last weights are kept."""
+    """An objective of an encoder-decoder; the last weights are selected."""
 
     select: str | None = None
     lowest = False

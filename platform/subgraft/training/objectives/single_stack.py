@@ -1,4 +1,4 @@
-"""What objectives of models of one stack share, an encoder or a decoder alone: examples, batches, states, loss."""
+"""Shared by objectives of single-stack models (encoder-only or decoder-only): examples, batches, states, loss."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from subgraft.training.objectives.seq2seq import pad
 
 @dataclass(frozen=True)
 class StackExample:
-    """Tokens as they are read, and what is to be predicted from the state of each, or IGNORED."""
+    """Input tokens, and the label predicted from the state of each, or IGNORED."""
 
     tokens: list[int]
     labels: list[int]
@@ -55,7 +55,7 @@ def collate(examples: Sequence[StackExample], padding: int) -> StackBatch:
 
 
 class StackStates:
-    """The one stack's top states of a batch [B, T, d]; what it reads by is the table that it predicts by."""
+    """The top states of a batch [B, T, d]. The stack reads the embeddings of the decoder side, by which it predicts."""
 
     def __init__(self, model: PreTrainedModel, batch: StackBatch, embedding_view: EmbeddingView) -> None:
         self._model, self._batch, self._lexicon = model, batch, embedding_view
@@ -74,7 +74,7 @@ class StackStates:
 
 
 class StackLoss(TokenLoss):
-    """Of a model of one stack: over the tokens to predict."""
+    """The loss of a single-stack model, over the tokens to predict."""
 
     def states(self, batch: StackBatch, embedding_view: EmbeddingView) -> StackStates:
         return StackStates(self.model, batch, embedding_view)

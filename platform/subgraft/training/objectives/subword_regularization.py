@@ -1,4 +1,4 @@
-"""Texts that are cut into subwords anew each time they are seen."""
+"""Subword regularisation: texts that are segmented at random in every epoch."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _MEASURED = 500
 
 @dataclass(frozen=True)
 class Sampling:
-    """How an objective samples segmentations, and the seed that they depend on."""
+    """The sampling settings of an objective, and their seed."""
 
     settings: SamplingSettings
     seed: int
 
     def of(self, side: SideName, texts: Sequence[str], tokenizer: Tokenizer, plain: Sequences, room: int) -> Subwords:
-        """The texts of a side: sampled, or plain where the settings leave this side alone."""
+        """The texts of a side: sampled, or plain if the settings exclude this side."""
         if side not in self.settings.sides:
             return Subwords(plain)
         stream = int(side == "decoder")
@@ -46,16 +46,16 @@ class Subwords:
 
     @property
     def growth(self) -> float:
-        """How many tokens `at` gives, on average, for one of the plain segmentation."""
+        """The average number of tokens of `at` per token of the plain segmentation."""
         return 1.0
 
 
 @dataclass(frozen=True)
 class SampledSubwords(Subwords):
-    """Texts cut at random, as a function of (seed, epoch, index).
+    """Texts segmented at random as a function of (seed, epoch, index).
 
-    plain: the usual segmentation, at most `room` tokens each. It stands in for a sample that has no room, so that
-    sampling never costs a sentence its end.
+    plain: the deterministic segmentation, at most `room` tokens each; it replaces samples longer than `room`, so that
+    sampling never truncates a sentence.
     """
 
     texts: Sequence[str]

@@ -1,7 +1,7 @@
-"""Target sampling: the targets of a batch compete with some tokens of a large vocabulary alone, the candidates.
+"""Target sampling: the softmax of a batch covers only some tokens of a large vocabulary, the candidates.
 
-The loss that is computed so depends on the batch: on the targets of a whole micro-batch, those of all workers, who all
-compute it over the same candidates. Only training does so; a model's dev scores are those of the whole vocabulary.
+The loss then depends on the targets of the whole micro-batch, over all workers, which share the same candidates. Dev
+scores always use the whole vocabulary.
 """
 
 from __future__ import annotations
@@ -29,11 +29,13 @@ from subgraft.training.objectives.logit_slices import slice_rows
 
 @dataclass(frozen=True)
 class SampledBatch:
-    """A batch whose targets compete with some tokens alone.
+    """A batch whose targets compete only with candidates.
 
-    candidates: their ids [C], ascending, every target among them.  noise: bool [C], which of these are noise, where
-    targets are told from noise; None where there is a softmax over all of them.  weights: float [C], the logarithm of
-    how many tokens each counts for in the softmax; None where each counts for itself.
+    Attributes:
+        batch: the batch of the objective.
+        candidates: ids [C], ascending, including all targets.
+        noise: bool [C], which of them are noise samples, for noise-contrastive estimation; None for a softmax.
+        weights: float [C], the logarithm of the number of tokens that each represents in the softmax; None: one each.
     """
 
     batch: Any
@@ -57,7 +59,7 @@ class SampledBatch:
 
 
 class SampledTables(ModelEmbeddings):
-    """The model's own tables, of which a batch's candidates alone are predicted."""
+    """The model's own embeddings; only a batch's candidates are predicted."""
 
     def __init__(self, model: PreTrainedModel, batch: SampledBatch) -> None:
         super().__init__(model)
@@ -78,7 +80,7 @@ class SampledTables(ModelEmbeddings):
 
 
 class SampledLoss(nn.Module):
-    """The loss of a `TokenLoss`, or of a mixture of them: over candidates where a batch has some, else over all."""
+    """A `TokenLoss` or a mixture of them, over a batch's candidates if it has some, else over the vocabulary."""
 
     def __init__(self, loss: Any) -> None:
         super().__init__()
@@ -92,7 +94,7 @@ class SampledLoss(nn.Module):
 
 
 class TargetSampling(ABC):
-    """What chooses the candidates of the batches of a training: what `training.progress` asks for."""
+    """Selects the candidates of a training's batches; a `Preparation` of `training.progress`."""
 
     every: int | None = None
 
@@ -105,7 +107,7 @@ class TargetSampling(ABC):
         self._counts: list[int] = []
 
     def prepare(self, batches: Sequence[Any], step: int, workers: Workers) -> list[SampledBatch]:
-        """The batches with their candidates, which are the same on all workers."""
+        """The batches with candidates, which are equal on all workers."""
         targets = marked_anywhere(torch.stack([self._marks([batch.labels]) for batch in batches]), workers)
         sampled = [
             self._sampled(batch, marks, np.random.default_rng([self._seed, step, place]))
@@ -116,20 +118,20 @@ class TargetSampling(ABC):
 
     @abstractmethod
     def _sampled(self, batch: Any, targets: Tensor, rng: np.random.Generator) -> SampledBatch:
-        """targets: bool [V], those of the micro-batch that the batch is a share of."""
+        """A batch with candidates. targets: bool [V], those of the whole micro-batch."""
 
     def look_ahead(self, batches: Iterable[Any], workers: Workers) -> None:  # noqa: B027
-        """Nothing is known of batches to come, unless `every` says otherwise."""
+        """By default nothing is done."""
 
     def measured(self) -> dict[str, float]:
-        """Candidates of the last update's micro-batches, on average."""
+        """The average number of candidates of the last update's micro-batches."""
         return {"candidates": sum(self._counts) / max(len(self._counts), 1)}
 
     def state(self) -> dict[str, Tensor]:
         return {}
 
     def load_state(self, tensors: Mapping[str, Tensor]) -> None:  # noqa: B027
-        """What is drawn is a function of the step alone."""
+        """By default there is no state: samples are a function of (seed, step)."""
 
     def _beside_drawn(self, batch: Any, certain: Tensor, count: int, rng: np.random.Generator) -> SampledBatch:
         """The batch with certain candidates, bool [V], and some of the others, each of which counts for several."""
@@ -144,7 +146,7 @@ class TargetSampling(ABC):
         return SampledBatch(batch, candidates, weights=weights[candidates])
 
     def _marks(self, labels: Iterable[Tensor]) -> Tensor:
-        """Bool [V]: which tokens are among the labels."""
+        """Bool [V], the tokens among the labels."""
         marks = torch.zeros(self._vocabulary, dtype=torch.bool)
         for each in labels:
             marks[each[each != IGNORED]] = True
@@ -154,8 +156,8 @@ class TargetSampling(ABC):
 class NearestSampling(TargetSampling):
     """Candidates are the targets and the nearest tokens of each (Zheng et al., EMNLP 2021, algorithm 2).
 
-    The tokens with the largest scores, and some of all others that count for the rest, give an unbiased denominator of
-    the softmax (Mussmann, Levy and Ermon, UAI 2017); the nearest alone leave out what training never sees.
+    The nearest tokens alone give a biased softmax. With samples of the other tokens, weighted to represent all of them,
+    its denominator is unbiased (Mussmann, Levy and Ermon, UAI 2017).
     """
 
     def __init__(self, settings: NearestTargets, model: PreTrainedModel, seed: int) -> None:
@@ -166,7 +168,7 @@ class NearestSampling(TargetSampling):
         self._index = NearestTokens.none()
 
     def look_ahead(self, batches: Iterable[Any], workers: Workers) -> None:
-        """Search the nearest tokens of the targets of these batches, each worker those of some of the targets."""
+        """Find the nearest tokens of the targets of these batches; each worker searches a share of the targets."""
         targets = marked_anywhere(self._marks(batch.labels for batch in batches), workers)
         with workers.whole():
             self._index = NearestTokens.searched(
@@ -184,7 +186,7 @@ class NearestSampling(TargetSampling):
 
 
 class UniformSampling(TargetSampling):
-    """Candidates are the targets and tokens that are drawn from all."""
+    """Candidates are the targets and uniform samples of the vocabulary."""
 
     def __init__(self, settings: UniformTargets | NoiseContrastive, model: PreTrainedModel, seed: int) -> None:
         super().__init__(model, seed)
@@ -200,7 +202,7 @@ class UniformSampling(TargetSampling):
 
 
 class NoiseSampling(UniformSampling):
-    """Targets are told from what is drawn."""
+    """Noise-contrastive estimation: classify targets against uniform samples."""
 
     def _sampled(self, batch: Any, targets: Tensor, rng: np.random.Generator) -> SampledBatch:
         noise = self._draw(rng)
@@ -209,7 +211,7 @@ class NoiseSampling(UniformSampling):
 
 
 def target_sampling(settings: TargetSamplingSettings, model: PreTrainedModel, seed: int) -> TargetSampling:
-    """The kind of target sampling that settings ask for."""
+    """The configured target sampling."""
     if isinstance(settings, NearestTargets):
         return NearestSampling(settings, model, seed)
     if isinstance(settings, UniformTargets):
@@ -227,7 +229,7 @@ def target_sampling(settings: TargetSamplingSettings, model: PreTrainedModel, se
 def linear_noise_contrast(hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, noise: Tensor) -> Tensor:
     """The loss of N targets among C tokens, summed, in nats.
 
-    hidden [N, d], weight [C, d], bias [C] or None, labels [N]; noise [C] bool: which of the tokens were drawn.
+    hidden [N, d], weight [C, d], bias [C] or None, labels [N]; noise [C] bool, the noise samples.
     """
     return linear_loss(hidden, weight, bias, labels, partial(_loss_and_gradient, noise=noise))
 
@@ -251,21 +253,21 @@ def _loss_and_gradient(logits: Tensor, labels: Tensor, noise: Tensor) -> tuple[T
 
 @dataclass(frozen=True)
 class NearestTokens:
-    """Tokens [m], ascending, and the nearest of each [m, k], in no order."""
+    """Tokens [m], ascending, and the nearest tokens of each [m, k], unordered."""
 
     tokens: Tensor
     neighbours: Tensor
 
     @classmethod
     def none(cls) -> NearestTokens:
-        """Of no token."""
+        """An empty index."""
         return cls(torch.zeros(0, dtype=torch.int32), torch.zeros(0, 0, dtype=torch.int32))
 
     @classmethod
     def searched(cls, table: Tensor, tokens: Tensor, count: int, workers: Workers) -> NearestTokens:
-        """The `count` nearest by a table [V, d]: every worker searches those of its share of the tokens [m].
+        """The `count` nearest tokens of each of the tokens [m], by embeddings [V, d].
 
-        All workers get the same, to the bit, whatever devices they are on.
+        Every worker searches a share of the tokens. All workers get the same result, to the bit, on any device.
         """
         own = tokens[workers.rank :: workers.world].to(table.device)
         found = gathered(nearest(table, own, count).int(), len(tokens), workers.device)
@@ -276,7 +278,7 @@ class NearestTokens:
         return {"tokens": self.tokens, "neighbours": self.neighbours}
 
     def around(self, marks: Tensor) -> Tensor:
-        """Bool [V]: the nearest tokens of those that are marked, bool [V]. Raises ValueError for one of none known."""
+        """Bool [V], the nearest tokens of marked ones, bool [V]. Raises ValueError for a token outside the index."""
         known = torch.zeros_like(marks)
         known[self.tokens] = True
         if bool((marks & ~known).any()):
@@ -288,7 +290,7 @@ class NearestTokens:
 
 @torch.no_grad()
 def nearest(table: Tensor, tokens: Tensor, count: int) -> Tensor:
-    """Of each token [m] the `count` rows of a table [V, d] with the largest inner products with its own [m, count]."""
+    """The `count` rows of a table [V, d] with the largest inner products with each token's row: [m, count]."""
     blocks = torch.split(tokens, slice_rows(*table.shape))
     found = [(table[block] @ table.T).topk(count, sorted=False).indices for block in blocks]
     return torch.cat(found) if found else torch.zeros(0, count, dtype=torch.long)

@@ -1,4 +1,4 @@
-"""Translation: the target sentence given the source sentence."""
+"""Translation as a pretraining objective."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from subgraft.training.objectives.subword_regularization import Sampling
 
 
 class TranslationObjective(Seq2SeqObjective):
-    """Translation of the corpus's pairs; the weights with the best dev BLEU are kept."""
+    """Translation of the corpus's pairs; the best dev BLEU selects the weights."""
 
     select: str | None = "bleu"
 

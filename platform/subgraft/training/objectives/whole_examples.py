@@ -1,4 +1,4 @@
-"""Examples of which a model takes all tokens: batches by length, and the negative log-likelihood of their labels."""
+"""Evaluation on examples that are not truncated: batches by length, and the likelihood of their labels."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BATCH_TOKENS = 4000
 
 
 class Batched(Protocol):
-    """Examples in batches; `lengths` is what each costs in one [n]."""
+    """Examples in batches. lengths: the cost of each in a batch [n]."""
 
     @property
     def lengths(self) -> np.ndarray: ...
@@ -33,26 +33,26 @@ class Batched(Protocol):
 
 
 class WholeExamples:
-    """Those of some examples that lose nothing to the model's positions.
+    """The examples that fit into the model's positions.
 
-    places: where they are among all [m].
+    places: their indices among all examples [m].
     """
 
     def __init__(self, examples: Batched, whole: np.ndarray, batch_size: int) -> None:
-        """whole: which examples lose nothing [n].  batch_size: what a batch may cost."""
+        """whole: which examples are not truncated [n].  batch_size: limit of a batch's cost."""
         self.places = np.flatnonzero(whole)
         self._examples = examples
         self._plan = BatchPlan(examples.lengths[self.places], batch_size, seed=0)
 
     def batches(self, device: torch.device) -> Iterator[tuple[np.ndarray, Any]]:
-        """By length, not in order: places among all examples, and the batch of these."""
+        """Batches with the indices of their examples, ordered by length."""
         for chosen in self._plan.epoch(0):
             places = self.places[chosen]
             yield places, self._batch(places, device)
 
     @torch.no_grad()
     def total(self, loss: Callable[[Any], Tensor], device: torch.device, precision: Precision) -> float:
-        """The sum of a batch's loss over all batches, of which each worker computes its share."""
+        """The sum of the loss over all batches, of which each worker computes its share."""
 
         def value(chosen: np.ndarray) -> tuple[float]:
             batch = self._batch(self.places[chosen], device)
@@ -67,9 +67,12 @@ class WholeExamples:
         token_nats: Callable[[Any], Tensor],
         progress: Callable[[int, int, str], None] | None = None,
     ) -> Iterator[tuple[int, NDArray[np.float64]]]:
-        """The place of each example, and the negative log-likelihood of its labels; by length, not in order.
+        """The index of each example and the negative log-likelihoods of its labels, ordered by length.
 
-        token_nats: of each label of a batch that counts [N], example after example.
+        Args:
+            model: the model, which is set to evaluation mode.
+            token_nats: returns the nats of a batch's labels that are not IGNORED [N].
+            progress: called with (done, total, unit).
         """
         model.train(False)
         done = 0
@@ -87,9 +90,9 @@ class WholeExamples:
 
 
 def label_nats(model: PreTrainedModel, top: Tensor, labels: Tensor) -> Tensor:
-    """The negative log-likelihood of each label that counts, in nats and in fp32 [N], example after example.
+    """The negative log-likelihood of each label [B, T] that is not IGNORED, in nats and in fp32 [N].
 
-    top: states that labels [B, T] are predicted from [B, T, d].
+    top: the states [B, T, d] from which labels are predicted.
     """
     decoder = side(model, "decoder")
     assert decoder.output is not None

@@ -39,13 +39,13 @@ def pairs(domain: Domain, split: Split, count: int, seed: int = 1) -> Iterator[P
     A smaller count is a prefix of a larger one. A sentence belongs to one split whatever the seed, and the compounds
     that the grammar keeps out of training occur in dev and test only.
 
-    Raises UserError where the domain has not as many pairs.
+    Raises UserError if the domain has fewer pairs.
     """
     return take(draw_pairs(domain, split, seed), domain, split, count)
 
 
 def draw_pairs(domain: Domain, split: Split, seed: int) -> Iterator[Pair]:
-    """Pairs without end, as the grammar of the domain derives them: of any length and split, and some of them twice."""
+    """An endless stream of pairs from the domain's grammar, of any length and split, with repetitions."""
     rng = Random(f"{domain}/{split}/{seed}")
     sentences = grammar(domain, held_out=split != "train")
     while True:

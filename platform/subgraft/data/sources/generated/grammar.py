@@ -87,7 +87,7 @@ class Phrase:
 
     @cached_property
     def inner(self) -> str | None:
-        """What the words of the phrase agree with; None where that is for the phrase around it to say."""
+        """The agreement of the words in the phrase; None if the surrounding phrase determines it."""
         places = [place for place in self.rule.german[1] if place.name in self.items]
         nominative = [place for place in places if "n" in place.tags]
         for place in nominative or [place for place in places if "case" not in place.features]:
@@ -98,7 +98,7 @@ class Phrase:
 
     @property
     def agreement(self) -> str | None:
-        """What others agree with; a clause is no subject."""
+        """The agreement of other phrases with this one; None for clauses, which are not subjects."""
         return None if self.rule.clause else self.inner
 
     def _told(self, features: Features) -> Features:
@@ -136,7 +136,7 @@ class Phrase:
 
 
 def _verb_placed(text: str, order: str, subject_end: int) -> str:
-    """A clause with its finite verb where it belongs: Anna das Buch gelesen ^hat → Anna hat das Buch gelesen."""
+    """A clause with its finite verb moved: Anna das Buch gelesen ^hat → Anna hat das Buch gelesen."""
     found = _FINITE.search(text)
     if not found or order == "last":
         return text.replace(FINITE, "")

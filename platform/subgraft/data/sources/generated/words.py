@@ -1,4 +1,4 @@
-"""The words of the generated corpus: what an entry says of one, and the form it takes among other words.
+"""The words of the generated corpus: their entries and their inflection.
 
 The German forms are those of Duden, Die Grammatik (the chapters on article, adjective, noun and verb). Subjects are of
 the third person, but for *we*, whose verbs have the form of *they*.
@@ -36,7 +36,7 @@ _INSEPARABLE = ("be", "ver", "ent", "er", "zer", "über", "unter", "hinter")
 
 
 class Features(NamedTuple):
-    """The features that a phrase gets from the phrase it stands in.
+    """The features that a phrase inherits from the surrounding phrase.
 
     agreement: m, f, n, or p in the plural.  case: 0 to 3, nominative, accusative, dative, genitive.  form: of verbs.
     declension: of adjectives, by the article before them; "plain" for none.  order: where a clause has its finite verb,
