@@ -121,7 +121,7 @@ def surroundings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUBGRAFT_HOME", str(tmp_path / "home"))
     # Ray's processes import this module's stage; pytest's own path does not reach them.
     here = Path(__file__).parent
-    monkeypatch.setenv("PYTHONPATH", f"{here}{os.pathsep}{here.parent / 'support'}", prepend=os.pathsep)
+    monkeypatch.setenv("PYTHONPATH", f"{here}{os.pathsep}{here.parents[1] / 'support'}", prepend=os.pathsep)
 
 
 # A thread gives up references, each in a cycle, from the moment that Ray begins to close until it has closed.
