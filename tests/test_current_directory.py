@@ -15,7 +15,7 @@ from toys import english, german
 ALLOCATION = """\
 name: tiny
 texts: [{texts: {en: {files: {train: [train.en]}}}}]
-totals: [320]
+totals: [340]
 curves: {sizes: [60, 90]}
 baselines: {joint: false}
 """
