@@ -145,7 +145,7 @@ def test_generation_settings_are_those_of_the_languages(tmp_path: Path) -> None:
     _loaded(mbart_bundle(), tmp_path)
     settings = json.loads((tmp_path / "exported" / "generation_config.json").read_text(encoding="utf-8"))
     assert settings["decoder_start_token_id"] == mbart_bundle().decoder.languages["de_DE"]
-    with pytest.raises(UserError, match="--languages"):
+    with pytest.raises(UserError, match="languages: this model has a code"):
         export_transformers(tmp_path / "model", tmp_path)
     tell_languages(tmp_path / "model", "de", "en")
     (tmp_path / "told").mkdir()
