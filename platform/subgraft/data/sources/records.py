@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from subgraft.base import json_io
 from subgraft.base.errors import UserError
@@ -172,9 +172,6 @@ def _span(value: object, text: str, name: str, where: str) -> str:
 
 
 # Pairs of texts in columns: tab-separated files, and JSON lines with named fields.
-#
-# A line by its columns: numbers from 1, or names.
-Cells: TypeAlias = Mapping[Any, object]
 
 
 def pairs(path: Path, columns: ColumnFiles) -> Iterator[Sides]:
@@ -184,26 +181,22 @@ def pairs(path: Path, columns: ColumnFiles) -> Iterator[Sides]:
     column, or is not a JSON object of texts.
     """
     lines = reading.lines(path)
-    rows: Iterable[Cells] = json_io.objects(lines, path) if columns.named else map(_tab_separated, lines)
+    rows: Iterable[Columns] = json_io.objects(lines, path) if columns.named else map(_tab_separated, lines)
     source, target = columns.sides
     for number, cells in enumerate(rows, 1):
         texts = [
-            columns.separator.join(_columns_cell(cells, column, f"{path}:{number}") for column in side)
+            columns.separator.join(_text_cell(cells, column, f"{path}:{number}") for column in side)
             for side in (source, target)
         ]
         yield tuple(texts)
 
 
-def _tab_separated(line: str) -> Cells:
+def _tab_separated(line: str) -> Columns:
     return dict(enumerate(line.split("\t"), 1))
 
 
-def _columns_cell(cells: Cells, column: int | str, where: str) -> str:
-    if column not in cells:
-        what = f"no field '{column}'" if isinstance(column, str) else f"no column {column}"
-        has = ", ".join(map(str, cells)) if isinstance(column, str) else f"{len(cells)} columns"
-        raise UserError(what, where=where, hint=f"The line has: {has or 'none'}.")
-    value = cells[column]
+def _text_cell(cells: Columns, column: int | str, where: str) -> str:
+    value = _cell(cells, column, where)
     return text_of(value[0] if isinstance(value, list) and value else value, column, where)
 
 

@@ -199,7 +199,7 @@ def translations(data: ReportData) -> Section:
         (examples.gained, "missed by the baseline, found by others"),
         (examples.lost, "found by the baseline, missed by others"),
     ):
-        blocks += [_side_by_side_side_by_side(example, what) for example in shown]
+        blocks += [_example_table(example, what) for example in shown]
     return Section("Outputs side by side", tuple(blocks))
 
 
@@ -222,7 +222,7 @@ def _recall_cells(recall: WordRecall) -> list[str]:
     return [recall.name, count(recall.found), count(recall.total), share, *against]
 
 
-def _side_by_side_side_by_side(example: SideBySide, what: str) -> Table:
+def _example_table(example: SideBySide, what: str) -> Table:
     pieces = " ".join(example.pieces)
     rows: list[list[str | Text]] = [
         [text(Span("source", "faint")), example.source],
