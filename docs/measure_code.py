@@ -26,11 +26,12 @@ def figures(package: Path) -> dict[str, str]:
     texts = {path: path.read_text(encoding="utf-8") for path in sorted(package.rglob("*.py"))}
     lengths = {path: len(text.splitlines()) for path, text in texts.items()}
     total = sum(lengths.values())
-    imports = sum(import_lines(ast.parse(text)) for text in texts.values())
+    trees = [ast.parse(text) for text in texts.values()]
+    imports = sum(map(import_lines, trees))
     functions = [
         (node.end_lineno or node.lineno) - node.lineno + 1
-        for text in texts.values()
-        for node in ast.walk(ast.parse(text))
+        for tree in trees
+        for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
     ]
     folders = [path for path in package.iterdir() if path.is_dir() and any(path.rglob("*.py"))]
