@@ -135,3 +135,22 @@ def test_the_line_to_write_has_the_value(tmp_path: Path) -> None:
     config.write_text(QUICKSTART)
     with pytest.raises(UserError, match=r"override finetune\.table_learning_rate=0\.004: .*rate: 0\.004`"):
         load(config, Experiment, ["finetune.table_learning_rate=0.004"])
+
+
+@pytest.mark.parametrize(
+    ("override", "line"),
+    [
+        ("systems=[{name: one, initialiser: mean, attached: true}]", "tie_to_sources: true"),
+        ("systems=[{name: one, initialiser: mean, tables_first: 0.5}]", "embeddings_only_fraction: 0.5"),
+        ("systems=[{name: one, initialiser: mean, rows_first: copied}]", 'embedding_warmup: "copied"'),
+        ("systems=[{name: one, initialiser: mean, keep_seen: false}]", "copy_shared_tokens: false"),
+        ("rows_first_training={max_steps: 5}", "embedding_warmup_training:"),
+        ("finetune.pairs_drawn=true", "resample_subset: true"),
+        ("finetune.text_share=0.5", "monolingual_fraction: 0.5"),
+        ("runtime.hang_seconds=60", "heartbeat_timeout: 60"),
+    ],
+)
+def test_an_old_name_is_refused_with_the_line_to_write(override: str, line: str, repository: Path) -> None:
+    with pytest.raises(UserError) as refused:
+        load(repository / "configs" / "quickstart.yaml", Experiment, [override])
+    assert f"no longer a setting; write `{line}`" in str(refused.value)
