@@ -131,14 +131,16 @@ class Guard:
             if self._growth.of(_size(text)) > WORK:
                 length = max(1, int(WORK / self._growth.of(4)))
                 grown = (self._grown(text[at : at + length]) for at in range(0, len(text), length))
+                most = TOKENS_OF_CHARACTER.value
                 for made in accumulate(grown):
-                    _require_few(text, made, "characters and more")
+                    _require_few(text, made, most, "characters and more")
             yield text
 
     def require_few_tokens(self, texts: Iterable[str], encodings: Iterable[tokenizers.Encoding]) -> None:
         """Raises UserError if a text has more tokens than any writing system needs."""
+        most = TOKENS_OF_CHARACTER.value
         for text, encoding in zip(texts, encodings, strict=True):
-            _require_few(text, len(encoding), "tokens")
+            _require_few(text, len(encoding), most, "tokens")
 
     def _grown(self, text: str) -> int:
         if self._backend.normalizer is not None:
@@ -152,8 +154,9 @@ def _size(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
-def _require_few(text: str, made: int, what: str) -> None:
-    if made > TOKENS_OF_CHARACTER.value * len(text) + _FREE_TOKENS:
+def _require_few(text: str, made: int, most: int, what: str) -> None:
+    """most: of what a character may become, beyond what any text may."""
+    if made > most * len(text) + _FREE_TOKENS:
         found = f"a text of {len(text):,} characters becomes {made:,} {what} by this vocabulary's normalizer"
         raise UserError(found, hint=TOKENS_OF_CHARACTER.hint)
 
