@@ -11,7 +11,7 @@ import argparse
 import re
 import types
 import typing
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -21,6 +21,7 @@ from pydantic.fields import FieldInfo
 from subgraft.base.limits import LARGEST_COUNT
 from subgraft.config.allocation import Allocation
 from subgraft.config.experiment import Experiment
+from subgraft.config.json_schema import descriptions, groups_in
 from subgraft.interfaces.cli import parser
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -35,7 +36,7 @@ def settings() -> str:
     groups = [*_groups(Experiment, "", seen), *_groups(Allocation, "allocation", seen)]
     sections = {group: where for where, group in groups}
     for where, group in groups:
-        introduction, meanings = _explained(group)
+        introduction, meanings = descriptions(group)
         lines += ["", f"## {where or 'The configuration'}", "", *([introduction, ""] if introduction else [])]
         lines += ["| setting | type | default | meaning |", "|---|---|---|---|"]
         for name, field in group.model_fields.items():
@@ -52,7 +53,7 @@ def _groups(group: type[BaseModel], where: str, seen: set[type]) -> Iterator[tup
     yield where, group
     for name, field in group.model_fields.items():
         place = f"{where}.{name}" if where else name
-        inner = settings_in(field.annotation)
+        inner = groups_in(field.annotation)
         for model in inner:
             yield from _groups(model, f"{place} ({_kind(model)})" if len(inner) > 1 else place, seen)
 
@@ -62,38 +63,6 @@ def _kind(group: type[BaseModel]) -> str:
     fields = group.model_fields.values()
     values = [get_args(field.annotation) for field in fields if get_origin(field.annotation) is Literal]
     return next((str(only[0]) for only in values if len(only) == 1), group.__name__)
-
-
-def settings_in(annotation: Any) -> list[type[BaseModel]]:
-    """Every settings class that an annotation can hold, through unions and containers."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    found: list[type[BaseModel]] = []
-    for inner in get_args(annotation):
-        found += [model for model in settings_in(inner) if model not in found]
-    return found
-
-
-def _explained(group: type[BaseModel]) -> tuple[str, dict[str, str]]:
-    """What a group's docstring says of it, and what this and its base classes' docstrings say of each setting."""
-    names = sorted({*group.model_fields, *group.__class_vars__})
-    introduction, meanings = "", dict[str, str]()
-    for base in reversed(group.__mro__):
-        if base.__module__.startswith("subgraft."):
-            introduction, own = _docstring(base, names)
-            meanings |= own
-    return introduction, meanings
-
-
-def _docstring(group: type, names: Sequence[str]) -> tuple[str, dict[str, str]]:
-    """The introduction, and the meaning of each name: `name: …` or `name, other: …`, as our docstrings are written."""
-    text = re.sub(r"\s*\n\s*", "\n", (group.__dict__.get("__doc__") or "").strip())
-    known = "|".join(names)
-    parts = re.split(rf"(?:^|(?<=[.\n])\s+|\n)((?:(?:{known}),\s)*(?:{known})):\s", text)
-    meanings: dict[str, str] = {}
-    for named, meaning in zip(parts[1::2], parts[2::2], strict=True):
-        meanings |= dict.fromkeys(re.split(r",\s", named), " ".join(meaning.split()))
-    return " ".join(parts[0].split()), meanings
 
 
 Sections = dict[type[BaseModel], str]
@@ -115,7 +84,7 @@ def _type(annotation: Any, sections: Sections) -> str:
     if origin is Literal:
         return " or ".join(f"`{value}`" for value in arguments)
     if origin in (typing.Union, types.UnionType):
-        several = len(settings_in(annotation)) > 1
+        several = len(groups_in(annotation)) > 1
         members = [_link(each, sections, several) if each in sections else _type(each, sections) for each in arguments]
         return " or ".join(dict.fromkeys(members))
     if origin is tuple:

@@ -25,6 +25,7 @@ from subgraft.interfaces.cli import (
     model_registry,
     models,
     push,
+    schema,
     search,
     serve,
     store,
@@ -51,6 +52,7 @@ GROUPS = (
     serve,
     model_registry,
     store,
+    schema,
     doctor,
 )
 

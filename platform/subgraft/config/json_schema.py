@@ -1,0 +1,95 @@
+"""The JSON Schema of configurations, for editors that complete and check YAML."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, get_args
+
+from pydantic import BaseModel
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+
+from subgraft.config.presets import PRESETS, preset
+from subgraft.config.tasks import TASKS
+
+if TYPE_CHECKING:
+    from pydantic_core import core_schema
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def json_schema(settings: type[BaseModel]) -> dict[str, Any]:
+    """The JSON Schema (draft 2020-12) of a kind of configuration, with the description of every setting.
+
+    The schema checks each value alone. Rules between settings, and files that do not exist, are checked on loading.
+
+    Args:
+        settings: the class that configurations of this kind are read into.
+    """
+
+    class Generator(_Described):
+        optional = _filled_by_presets(settings)
+
+    return {"$schema": DIALECT, **settings.model_json_schema(schema_generator=Generator)}
+
+
+class _Described(GenerateJsonSchema):
+    """Adds descriptions from docstrings; settings that presets give are not required."""
+
+    optional: Mapping[type[BaseModel], frozenset[str]] = {}
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        group: type[BaseModel] = schema["cls"]
+        made = super().model_schema(schema)
+        introduction, meanings = descriptions(group)
+        made["description"] = introduction
+        for name, meaning in meanings.items():
+            if name in made.get("properties", {}):
+                made["properties"][name]["description"] = meaning
+        required = [name for name in made.pop("required", []) if name not in self.optional.get(group, ())]
+        return made | ({"required": required} if required else {})
+
+    def tagged_union_schema(self, schema: core_schema.TaggedUnionSchema) -> JsonSchemaValue:
+        """Members that differ by a field with a default: a value without that field may match several of them."""
+        made = super().tagged_union_schema(schema)
+        return {"anyOf": made["oneOf"]} if "oneOf" in made else made
+
+
+def _filled_by_presets(settings: type[BaseModel]) -> dict[type[BaseModel], frozenset[str]]:
+    """The settings that every preset gives, by group of settings; and the family of a model."""
+    filled = {settings: frozenset(set[str].intersection(*(set(preset(each)) for each in PRESETS)))}
+    for name, field in settings.model_fields.items():
+        given = set[str].intersection(*(set(preset(each).get(name, {})) for each in PRESETS))
+        given |= {key for task in TASKS.values() for key in task.defaults.get(name, {})}
+        for group in groups_in(field.annotation):
+            filled[group] = frozenset(given | {"family"})
+    return filled
+
+
+def groups_in(annotation: Any) -> list[type[BaseModel]]:
+    """The groups of settings that an annotation can hold, through unions and containers."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return list(dict.fromkeys(group for inner in get_args(annotation) for group in groups_in(inner)))
+
+
+def descriptions(group: type[BaseModel]) -> tuple[str, dict[str, str]]:
+    """The introduction of a group's docstring, and the description of each setting from it and its base classes."""
+    names = sorted({*group.model_fields, *group.__class_vars__})
+    introduction, meanings = "", dict[str, str]()
+    for base in reversed(group.__mro__):
+        if base.__module__.startswith("subgraft."):
+            introduction, own = _docstring(base, names)
+            meanings |= own
+    return introduction, meanings
+
+
+def _docstring(group: type, names: Sequence[str]) -> tuple[str, dict[str, str]]:
+    """Splits a docstring at `name: …` and `name, other: …`."""
+    text = re.sub(r"\s*\n\s*", "\n", (group.__dict__.get("__doc__") or "").strip())
+    known = "|".join(names)
+    parts = re.split(rf"(?:^|(?<=[.\n])\s+|\n)((?:(?:{known}),\s)*(?:{known})):\s", text)
+    meanings: dict[str, str] = {}
+    for named, meaning in zip(parts[1::2], parts[2::2], strict=True):
+        meanings |= dict.fromkeys(re.split(r",\s", named), " ".join(meaning.split()))
+    return " ".join(parts[0].split()), meanings
