@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 import reference
 from subgraft.config.experiment import Experiment
+from subgraft.config.json_schema import groups_in
 from subgraft.interfaces.cli import parser
 
 PAGES = (
@@ -148,7 +149,7 @@ def _names_a_setting(key: str) -> bool:
         fields = [group.model_fields[part] for group in groups if part in group.model_fields]
         if not fields:
             return False
-        groups = [model for field in fields for model in reference.settings_in(field.annotation)]
+        groups = [model for field in fields for model in groups_in(field.annotation)]
     return True
 
 
