@@ -14,7 +14,7 @@ from subgraft.base.errors import UserError
 from subgraft.config.allocation import Allocation
 from subgraft.config.loading import load
 from subgraft.config.runtime import Runtime
-from subgraft.evaluation.reporting.main_table import MainTable
+from subgraft.evaluation.reporting.table import MainTable
 from subgraft.experiments.allocation_session import AllocationPipeline
 from subgraft.interfaces.api.vocabularies import capacities
 from subgraft.interfaces.cli import main

@@ -21,7 +21,7 @@ from subgraft.config.evaluation import DrawSettings, MeasurementSettings
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.config.runtime import Runtime
-from subgraft.evaluation.reporting.main_table import MainTable
+from subgraft.evaluation.reporting.table import MainTable
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.search.space import grid, searched, template, trial_steps
 from subgraft.experiments.search.trial_results import TrialResult, best

@@ -16,7 +16,7 @@ from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.config.runtime import Runtime
-from subgraft.evaluation.reporting.main_table import MainTable
+from subgraft.evaluation.reporting.table import MainTable
 from subgraft.experiments.model_card import Chosen
 from subgraft.experiments.model_selection import Finetuned, Selection
 from subgraft.experiments.pipeline import Pipeline

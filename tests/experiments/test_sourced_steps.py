@@ -23,7 +23,7 @@ from subgraft.config.models import MarianSettings
 from subgraft.config.runtime import Runtime
 from subgraft.config.systems import System
 from subgraft.data.text.corpus import Corpus
-from subgraft.evaluation.reporting.main_table import MainTable
+from subgraft.evaluation.reporting.table import MainTable
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.interfaces.api.outputs import features_in, generate
 from subgraft.modeling.bundle import Bundle

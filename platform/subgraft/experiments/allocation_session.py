@@ -12,7 +12,7 @@ from subgraft.config.allocation import Allocation
 from subgraft.config.corpora import Languages
 from subgraft.data.sources.registry import resolve
 from subgraft.data.text.languages import code_token
-from subgraft.evaluation.reporting.main_table import MainTable
+from subgraft.evaluation.reporting.table import MainTable
 from subgraft.experiments.preflight import require_corpus
 from subgraft.experiments.vocabulary_steps import vocabulary_digest
 from subgraft.orchestration.execution.plan import Plan, make_plan

@@ -12,7 +12,7 @@ from subgraft.base.errors import OperationalError, UserError
 from subgraft.base.redaction import redacted
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
-from subgraft.evaluation.reporting.main_table import MainTable
+from subgraft.evaluation.reporting.table import MainTable
 from subgraft.experiments.decoding_engine import left_to_transformers
 from subgraft.experiments.model_card import Chosen
 from subgraft.experiments.model_selection import Finetuned, Selection

@@ -8,13 +8,13 @@ import pytest
 
 from subgraft.evaluation.metrics.calibration import Bin
 from subgraft.evaluation.metrics.token_classes import Bits, Likelihood
-from subgraft.evaluation.reporting.auxiliary_metrics import (
+from subgraft.evaluation.reporting.records import Intrinsic, ReportData
+from subgraft.evaluation.reporting.summary import (
     mean_intrinsic,
     mean_likelihood,
     pooled_bins,
     summarise_forgetting,
 )
-from subgraft.evaluation.reporting.records import Intrinsic, ReportData
 
 
 def test_forgetting_is_the_difference_of_means_with_an_interval(wide_data: ReportData) -> None:

@@ -10,8 +10,7 @@ import pytest
 from rich.console import Console
 
 from subgraft.evaluation.metrics.scores import Score
-from subgraft.evaluation.reporting.conditional_generation import drift_curves, written_scores, written_section
-from subgraft.evaluation.reporting.continuation import continuation_table
+from subgraft.evaluation.reporting.continuation import continuation_table, drift_curves, written_scores, written_section
 from subgraft.evaluation.reporting.records import CurvePoint, ReportData, SystemResult
 from subgraft.evaluation.reporting.table import Table, table_markdown
 

@@ -14,7 +14,7 @@ from subgraft.evaluation.metrics.significance import Comparison, Interval
 from subgraft.evaluation.reporting.findings import group, on_few_seeds, untrained, verdict
 from subgraft.evaluation.reporting.records import ReportData
 from subgraft.evaluation.reporting.report import write_report
-from subgraft.evaluation.reporting.terminal import terminal_table
+from subgraft.evaluation.reporting.results import terminal_table
 
 UNKNOWN = "whether another seed would agree is not known"
 # Of this word, with a `not` or `nothing` before it in its sentence or without.

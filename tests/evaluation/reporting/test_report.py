@@ -16,10 +16,11 @@ from PIL import Image
 
 from subgraft.evaluation.reporting.document import Bullets, Figure
 from subgraft.evaluation.reporting.drawing import drawing, png
+from subgraft.evaluation.reporting.findings import GENERATED_NOTICE
 from subgraft.evaluation.reporting.numbers import signed
 from subgraft.evaluation.reporting.plots import dev_score, plot_learning_curves, readable_scores
 from subgraft.evaluation.reporting.records import ReportData, SegmentationExample, TextFacts
-from subgraft.evaluation.reporting.report import GENERATED_NOTICE, build_document, write_report
+from subgraft.evaluation.reporting.report import build_document, write_report
 from subgraft.evaluation.reporting.results import results
 from subgraft.evaluation.reporting.table import Column, table
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from subgraft.evaluation.reporting.segmented_words import over_segmented_words, words_of
+from subgraft.evaluation.reporting.examples import over_segmented_words, words_of
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from subgraft.base.terminal import Terminal
 from subgraft.evaluation.reporting.records import ReportData
-from subgraft.evaluation.reporting.terminal import terminal_table
+from subgraft.evaluation.reporting.results import terminal_table
 
 
 def rendered(data: ReportData, width: int = 80) -> str:

@@ -7,14 +7,13 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from subgraft.evaluation.metrics.calibration import BINS, Bin
-from subgraft.evaluation.reporting.auxiliary_metrics import ForgettingSummary
 from subgraft.evaluation.reporting.document import Block, Figure, Paragraph, Section
 from subgraft.evaluation.reporting.drawing import SMALL, across, drawing, for_narrow_screens, png, side_by_side
 from subgraft.evaluation.reporting.findings import on_few_seeds
 from subgraft.evaluation.reporting.numbers import MISSING, count, fixed, interval, percent, probability, signed
 from subgraft.evaluation.reporting.plots import name_systems, system_looks
 from subgraft.evaluation.reporting.records import Intrinsic, ReportData
-from subgraft.evaluation.reporting.summary import SystemSummary, summarise
+from subgraft.evaluation.reporting.summary import ForgettingSummary, SystemSummary, summarise
 from subgraft.evaluation.reporting.sweep_plots import (
     plot_front,
     plot_generator_steps,

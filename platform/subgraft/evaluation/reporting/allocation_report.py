@@ -8,9 +8,8 @@ from dataclasses import dataclass
 
 from subgraft.evaluation.reporting.document import Block, Document, Figure, Paragraph, Section
 from subgraft.evaluation.reporting.drawing import SMALL, across, drawing, for_narrow_screens, png
-from subgraft.evaluation.reporting.main_table import MainTable
 from subgraft.evaluation.reporting.numbers import MISSING, fixed, signed
-from subgraft.evaluation.reporting.table import Column, Table, table, text
+from subgraft.evaluation.reporting.table import Column, MainTable, Table, table, text
 from subgraft.subwords.allocation.capacity import Capacity
 from subgraft.subwords.allocation.curve import Curve
 

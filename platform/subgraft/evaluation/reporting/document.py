@@ -6,6 +6,7 @@ import base64
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -115,6 +116,15 @@ class Document:
     def figures(self) -> tuple[Figure, ...]:
         """All figures, in order."""
         return tuple(block for section in self.sections for block in section.blocks if isinstance(block, Figure))
+
+
+def write_document(document: Document, out: Path) -> None:
+    """Write report.md, report.html and plots/*.png into the existing directory `out`."""
+    (out / PLOTS).mkdir(exist_ok=True)
+    for figure in document.figures:
+        (out / PLOTS / f"{figure.name}.png").write_bytes(figure.png)
+    (out / "report.md").write_text(render_markdown(document), encoding="utf-8")
+    (out / "report.html").write_text(render_html(document), encoding="utf-8")
 
 
 def render_html(document: Document) -> str:

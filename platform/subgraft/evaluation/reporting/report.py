@@ -12,15 +12,13 @@ from subgraft.evaluation.reporting.additional_sections import (
     sweeps,
 )
 from subgraft.evaluation.reporting.background import do_it_again, look_further, subword_gap, time_spent, what_was_done
-from subgraft.evaluation.reporting.document import PLOTS, Document, Notice, Section, render_html, render_markdown
+from subgraft.evaluation.reporting.document import Document, Notice, Section, write_document
 from subgraft.evaluation.reporting.examples import translations
-from subgraft.evaluation.reporting.findings import in_short
+from subgraft.evaluation.reporting.findings import GENERATED_NOTICE, in_short
 from subgraft.evaluation.reporting.numbers import count
 from subgraft.evaluation.reporting.rare_tokens import rare_tokens
 from subgraft.evaluation.reporting.records import ReportData
 from subgraft.evaluation.reporting.results import learning, results
-
-GENERATED_NOTICE = "Built-in generated corpus: it shows the machinery, not that a method wins."
 
 
 def write_report(data: ReportData, out: Path) -> None:
@@ -30,15 +28,6 @@ def write_report(data: ReportData, out: Path) -> None:
         UserError: there are no results, or a system has not one output per reference.
     """
     write_document(build_document(data), out)
-
-
-def write_document(document: Document, out: Path) -> None:
-    """Its renderings and its plots, into the existing directory `out`."""
-    (out / PLOTS).mkdir(exist_ok=True)
-    for figure in document.figures:
-        (out / PLOTS / f"{figure.name}.png").write_bytes(figure.png)
-    (out / "report.md").write_text(render_markdown(document), encoding="utf-8")
-    (out / "report.html").write_text(render_html(document), encoding="utf-8")
 
 
 def build_document(data: ReportData) -> Document:

@@ -1,4 +1,4 @@
-"""The sections of a report on scores, costs and learning curves."""
+"""The results of a report: test scores, costs and learning curves, and the main table for a terminal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from subgraft.config.settings_base import MetricName
 from subgraft.config.training import SelectName
 from subgraft.evaluation.metrics.calibration import BINS
 from subgraft.evaluation.metrics.scores import LOWER_IS_BETTER, METRICS
-from subgraft.evaluation.reporting.curves import learning_panels
 from subgraft.evaluation.reporting.document import Figure, Section
 from subgraft.evaluation.reporting.drawing import MOST_COLOURED
 from subgraft.evaluation.reporting.findings import (
@@ -17,6 +16,7 @@ from subgraft.evaluation.reporting.findings import (
     few_seeds,
     kept_steps,
     marked,
+    remarks,
     untrained_notice,
 )
 from subgraft.evaluation.reporting.numbers import (
@@ -30,11 +30,17 @@ from subgraft.evaluation.reporting.numbers import (
     probability,
     signed,
 )
-from subgraft.evaluation.reporting.plots import dev_score, plot_costs, plot_learning_curves, plot_scores
+from subgraft.evaluation.reporting.plots import (
+    dev_score,
+    learning_panels,
+    plot_costs,
+    plot_learning_curves,
+    plot_scores,
+)
 from subgraft.evaluation.reporting.records import ReportData
 from subgraft.evaluation.reporting.summary import SystemSummary, summarise, summarise_spelled
-from subgraft.evaluation.reporting.table import Column, Span, Table, Text, table, text
-from subgraft.evaluation.reporting.unknown_token_analysis import spelled_by_all
+from subgraft.evaluation.reporting.table import Column, MainTable, Span, Table, Text, table, text
+from subgraft.evaluation.reporting.unknown_token_analysis import spelled_by_all, unspelled_caption
 
 # The scores in a comparison's main table; the others have a table of their own.
 MAIN_METRICS: tuple[MetricName, ...] = ("BLEU", "chrF")
@@ -255,3 +261,39 @@ def learning(data: ReportData) -> Section:
         caption += f" In colour, here and elsewhere, are {best}; others are grey."
     curves = Figure("learning_curves", plot_learning_curves(data), caption, learning_panels(data))
     return Section("Learning curves", (kept_steps(data), curves))
+
+
+def terminal_table(data: ReportData) -> MainTable:
+    """Each system with every seed's BLEU, mean, difference, p, bits per character, tokens and sentences per second.
+
+    Bits per character are of the selected weights, like all other figures.
+    Where forgetting was measured, BLEU on the upstream test set comes last.
+    """
+    caption = f"{count(len(data.references))} test sentences; Δ and p against {data.baseline or 'nothing'}"
+    caption += unspelled_caption(data)
+    caption += "".join(f"\n{remark}" for remark in remarks(data))
+    if data.generated:
+        caption += "\nbuilt-in generated corpus: it shows the machinery, not that a method wins"
+    seeds = [f"BLEU\nseed {seed}" for seed in data.seeds] if len(data.seeds) > 1 else []
+    forgotten = ["upstr.\nBLEU"] if _with_upstream(data) else []
+    figures = (*seeds, "BLEU", "Δ", "p", "bits/\nchar", "tokens/\nsent.", "sent./\ns", *forgotten)
+    systems = tuple((system.name, *_cells(system, data)) for system in summarise(data))
+    return MainTable(data.title, caption, ("system", *figures), systems)
+
+
+def _cells(system: SystemSummary, data: ReportData) -> list[str]:
+    bleu = system.metrics["BLEU"]
+    seeds = [fixed(bleu.by_seed.get(seed)) for seed in data.seeds] if len(data.seeds) > 1 else []
+    comparison = bleu.comparison
+    against = [signed(comparison.difference), probability(comparison.p_value)] if comparison else [MISSING, MISSING]
+    figures = [
+        fixed(system.bits.kept, 3),
+        fixed(system.tokens_per_sentence, 1),
+        fixed(system.sentences_per_second, 1),
+    ]
+    upstream = [fixed(system.forgetting.after if system.forgetting else None)] if _with_upstream(data) else []
+    return [*seeds, fixed(bleu.mean), *against, *figures, *upstream]
+
+
+def _with_upstream(data: ReportData) -> bool:
+    return any(system.forgetting is not None for system in data.systems)

@@ -1,13 +1,19 @@
-"""Tables of short texts, and the texts in them: one form, written out as Markdown or as HTML."""
+"""Tables of short texts: as Markdown and HTML, and the main table, which is stored for the terminal."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Literal, NamedTuple
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 from rich.cells import cell_len
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
 
 Style = Literal["plain", "strong", "code", "mark", "faint", "warning"]
 Alignment = Literal["left", "right"]
@@ -123,3 +129,43 @@ def _span_markdown(span: Span) -> str:
 def escape_markdown(plain: str) -> str:
     """Plain text as Markdown that shows exactly it; outside tables a pipe needs no escape."""
     return _SPECIAL.sub(r"\\\g<0>", plain)
+
+
+FILE = "table.json"
+
+
+@dataclass(frozen=True)
+class MainTable:
+    """headings: of the first column, which names systems, and of the columns of figures.  rows: their cells."""
+
+    title: str
+    caption: str
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    @classmethod
+    def read(cls, report: Path) -> MainTable:
+        """From the directory of a finished report."""
+        found = json.loads((report / FILE).read_text(encoding="utf-8"))
+        return cls(found["title"], found["caption"], tuple(found["headings"]), tuple(map(tuple, found["rows"])))
+
+    def write(self, report: Path) -> None:
+        (report / FILE).write_text(json.dumps(asdict(self), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+
+    def rich(self) -> RichTable:
+        """For a terminal. Eighty columns are enough for two seeds; a narrower one folds the names, never a figure."""
+        from rich.box import SIMPLE_HEAD
+
+        from subgraft.base.terminal import Sheet
+
+        shown = Sheet(
+            title=self.title, caption=self.caption, caption_justify="left", title_justify="left", box=SIMPLE_HEAD
+        )
+        shown.padding, shown.pad_edge = (0, 1, 0, 0), False
+        names, *figures = self.headings
+        shown.add_column(names, overflow="fold")
+        for heading in figures:
+            shown.add_column(heading, justify="right", no_wrap=True)
+        for row in self.rows:
+            shown.add_row(*row)
+        return shown

@@ -17,9 +17,9 @@ from subgraft.evaluation.reporting.document import (
     Section,
     render_html,
 )
+from subgraft.evaluation.reporting.findings import GENERATED_NOTICE
 from subgraft.evaluation.reporting.numbers import MISSING, count, duration, fixed
 from subgraft.evaluation.reporting.records import Command
-from subgraft.evaluation.reporting.report import GENERATED_NOTICE
 from subgraft.evaluation.reporting.table import Column, Span, Table, Text, table, text
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.search.plots import (

@@ -11,7 +11,7 @@ from subgraft.evaluation.reporting.allocation_report import (
     allocation_document,
     allocation_table,
 )
-from subgraft.evaluation.reporting.report import write_document
+from subgraft.evaluation.reporting.document import write_document
 from subgraft.pipeline.recipes.allocations import AllocationReportRecipe
 from subgraft.pipeline.stages.capacity import read
 from subgraft.pipeline.stages.context import Context, Json

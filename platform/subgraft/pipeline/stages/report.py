@@ -13,7 +13,7 @@ from subgraft.data.text.cleaning import dropped_in_words
 from subgraft.data.text.corpus import Corpus
 from subgraft.evaluation.metrics.scores import Score
 from subgraft.evaluation.reporting.continuation import continuation_table, write_continuation_report
-from subgraft.evaluation.reporting.main_table import MainTable
+from subgraft.evaluation.reporting.examples import over_segmented_words
 from subgraft.evaluation.reporting.records import (
     Command,
     CorpusFacts,
@@ -29,8 +29,8 @@ from subgraft.evaluation.reporting.records import (
     VocabularyFacts,
 )
 from subgraft.evaluation.reporting.report import write_report
-from subgraft.evaluation.reporting.segmented_words import over_segmented_words
-from subgraft.evaluation.reporting.terminal import terminal_table
+from subgraft.evaluation.reporting.results import terminal_table
+from subgraft.evaluation.reporting.table import MainTable
 from subgraft.modeling.families import family_of
 from subgraft.modeling.hub import read_config
 from subgraft.modeling.tokenizers import load_tokenizers
