@@ -23,8 +23,7 @@ from torch.nn import LinearCrossEntropyOptions, functional
 
 from measurements import measurements, options
 from subgraft.config.training import NamedPrecision
-from subgraft.modeling.matmul_backend import faster_products
-from subgraft.modeling.precision import autocast
+from subgraft.modeling.precision import autocast, faster_products
 from subgraft.training.objectives import cross_entropy
 from subgraft.training.objectives.logit_slices import loss_slice_rows, slice_rows
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from measurements import Cell, Measurements, measurements, options, real_text
 from subgraft.config.objectives import DenoisingSettings
 from subgraft.data.text.reading import lines
-from subgraft.modeling.sequence_format import language_code
+from subgraft.modeling.families import language_code
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.words import WordBoundaries

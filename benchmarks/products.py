@@ -20,8 +20,8 @@ from transformers import MarianMTModel
 from measurements import measurements, options
 from precision import batch_of, model
 from subgraft.config.training import TrainingSettings
-from subgraft.modeling import matmul_backend
-from subgraft.modeling.matmul_backend import LONGEST_PLAIN, faster_products
+from subgraft.modeling import precision as products
+from subgraft.modeling.precision import LONGEST_PLAIN, faster_products
 from subgraft.training.engine import PlainEngine
 from subgraft.training.objectives.seq2seq import Seq2SeqLoss
 
@@ -64,10 +64,10 @@ def _updates(network: MarianMTModel, sentences: int, tokens: int, count: int) ->
     settings = TrainingSettings(max_steps=1, batch_size=1, learning_rate=1e-4, warmup_steps=1)
     engine, drawn = PlainEngine(Seq2SeqLoss(network, 0.1), settings, CPU), random.Random(1)
     ways: dict[str, AbstractContextManager[object]] = {
-        "pytorch": patch.object(matmul_backend, "_onednn_is_faster", lambda: False),
+        "pytorch": patch.object(products, "_onednn_is_faster", lambda: False),
         "ours": nullcontext(),  # before the others, whose code for these shapes would serve it too
-        "fused_by_onednn": patch.object(matmul_backend, "LONGEST_PLAIN", 0),
-        "plain_by_onednn": patch.object(matmul_backend, "LONGEST_PLAIN", 2 * tokens),
+        "fused_by_onednn": patch.object(products, "LONGEST_PLAIN", 0),
+        "plain_by_onednn": patch.object(products, "LONGEST_PLAIN", 2 * tokens),
     }
     seconds = dict.fromkeys(ways, 0.0)
     for number in range(1 + count):

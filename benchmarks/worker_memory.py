@@ -31,7 +31,7 @@ from subgraft.data.sources.corpus_builder import build
 from subgraft.data.sources.paths import data_folder
 from subgraft.data.text.batches import BatchPlan
 from subgraft.data.text.corpus import Corpus
-from subgraft.modeling.sequence_format import SequenceFormat
+from subgraft.modeling.families import SequenceFormat
 from subgraft.orchestration.execution.cluster import ENVIRONMENT
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer

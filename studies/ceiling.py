@@ -35,8 +35,7 @@ from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.evaluation.metrics.bits_per_character import bits_per_character, count_characters
 from subgraft.interfaces.cli.arguments import language_pair
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.dropout import without_dropout
-from subgraft.modeling.sides import side
+from subgraft.modeling.sides import side, without_dropout
 from subgraft.subwords.similar_tokens.finder import SimilarTokenFinder
 from subgraft.subwords.vocabulary.alignment import align
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer

@@ -41,8 +41,7 @@ from subgraft.data.text.encoded import encode
 from subgraft.data.text.noise import infill
 from subgraft.data.text.reading import lines
 from subgraft.evaluation.metrics.bits_per_character import bits_per_character, count_characters
-from subgraft.modeling.families import family_named
-from subgraft.modeling.sequence_format import language_code
+from subgraft.modeling.families import family_named, language_code
 from subgraft.modeling.sides import side
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer

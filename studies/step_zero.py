@@ -23,7 +23,7 @@ from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.evaluation.metrics.bits_per_character import bits_per_character, count_characters
 from subgraft.interfaces.cli.arguments import language_pair
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.dropout import without_dropout
+from subgraft.modeling.sides import without_dropout
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.parallel_text import Translation
 from subgraft.training.objectives.seq2seq import Seq2SeqData, token_loss

@@ -27,7 +27,7 @@ from subgraft.evaluation.reporting.table import MainTable
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.interfaces.api.outputs import features_in, generate
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.conditioning.conditioned_examples import Sourced
+from subgraft.modeling.conditioning.sources import Sourced
 from subgraft.modeling.families import family_named
 from subgraft.orchestration.estimates.estimate import estimates
 from subgraft.orchestration.execution.plan import make_plan

@@ -11,10 +11,9 @@ import pytest
 from hypothesis import strategies as st
 
 from fuzzing import answers, any_value, changed, damaged, fuzzed, written
-from subgraft.modeling.families import family_of
+from subgraft.modeling.families import count_parameters, family_of, vocabulary_sizes
 from subgraft.modeling.hub import read_config, require_model
 from subgraft.modeling.load import load_model, save_model
-from subgraft.modeling.parameter_count import count_parameters, vocabulary_sizes
 from subgraft.modeling.tokenizers import load_tokenizers
 from toys import bert, bert2bert, cased_tokenizer, english_tokenizer, german_tokenizer, gpt2, marian
 

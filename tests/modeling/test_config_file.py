@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from subgraft.base.errors import UserError
+from subgraft.modeling.families import count_parameters, vocabulary_sizes
 from subgraft.modeling.hub import read_config
 from subgraft.modeling.load import load_model, save_model
-from subgraft.modeling.parameter_count import count_parameters, vocabulary_sizes
 from subgraft.modeling.tokenizers import load_tokenizers
 from toys import english_tokenizer, german_tokenizer, marian
 

@@ -8,8 +8,7 @@ import torch
 from torch import nn
 from transformers import BertForMaskedLM, GPT2Model, MarianMTModel, MBartForConditionalGeneration, PreTrainedModel
 
-from subgraft.modeling.dropout import RATES, set_hidden_dropout, without_dropout
-from subgraft.modeling.sides import side_names
+from subgraft.modeling.sides import RATES, set_hidden_dropout, side_names, without_dropout
 from toys import gpt2, marian, mbart
 
 

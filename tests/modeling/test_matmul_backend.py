@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from subgraft.modeling import matmul_backend
-from subgraft.modeling.matmul_backend import LONGEST_PLAIN, ONEDNN, faster_products, products_by
+from subgraft.modeling import precision
+from subgraft.modeling.precision import LONGEST_PLAIN, ONEDNN, faster_products, products_by
 
 CPU = torch.device("cpu")
 SETTINGS = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
@@ -19,7 +19,7 @@ SETTINGS = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
 @pytest.fixture
 def suited(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """As on a processor that oneDNN suits, whatever this one is: what must hold there holds here."""
-    monkeypatch.setattr(matmul_backend, "_onednn_is_faster", lambda: True)
+    monkeypatch.setattr(precision, "_onednn_is_faster", lambda: True)
     yield
     assert SETTINGS.fp32_precision == "none"
 
@@ -34,7 +34,7 @@ def _pass(tokens: int) -> tuple[Tensor, list[Tensor]]:
     return heard.detach(), [each.grad for each in layer.parameters() if each.grad is not None]
 
 
-@pytest.mark.skipif(not matmul_backend._keeps_fp32(), reason="here oneDNN rounds to bf16, so it is never asked")
+@pytest.mark.skipif(not precision._keeps_fp32(), reason="here oneDNN rounds to bf16, so it is never asked")
 @pytest.mark.usefixtures("suited")
 @pytest.mark.parametrize("tokens", [30, LONGEST_PLAIN + 1])
 def test_a_pass_comes_to_the_same(tokens: int) -> None:
@@ -68,5 +68,5 @@ def test_bf16_and_gpus_are_left_alone() -> None:
 def test_a_processor_where_mkl_is_as_fast_or_bf16_would_be_taken_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     for reason in ("_made_by_amd", "_keeps_fp32"):
         with monkeypatch.context() as patched:
-            patched.setattr(matmul_backend, reason, lambda: False)
-            assert not matmul_backend._onednn_is_faster.__wrapped__()
+            patched.setattr(precision, reason, lambda: False)
+            assert not precision._onednn_is_faster.__wrapped__()

@@ -20,12 +20,12 @@ from subgraft.config.models import (
 )
 from subgraft.config.settings_base import SideName
 from subgraft.embeddings.transplanting.transplant import Method, transplant
-from subgraft.modeling.families import family_of
-from subgraft.modeling.parameter_count import (
+from subgraft.modeling.families import (
     Parameters,
     as_both_sides,
     count_parameters,
     described,
+    family_of,
     vocabulary_sizes,
     with_vocabularies,
 )

@@ -50,7 +50,6 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.conditioning.conditional_model import conditioned
 from subgraft.modeling.conditioning.sources import FeatureSource
 from subgraft.modeling.families import family_named
-from subgraft.modeling.sequence_format import sequence_format
 from subgraft.modeling.sides import side, tables_of
 from subgraft.training.best_weights import Selection
 from subgraft.training.checkpoint import Checkpoints
@@ -77,6 +76,7 @@ from toys import (
     english_tokenizer,
     german,
     german_tokenizer,
+    sequence_format,
 )
 
 STEPS, SELECTED = 6, 3

@@ -15,6 +15,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 from transformers import BertConfig, BertForMaskedLM, BertForPreTraining, PreTrainedModel
 
+from subgraft.config.corpora import Languages
 from subgraft.config.models import (
     BertSettings,
     GPT2Settings,
@@ -24,7 +25,7 @@ from subgraft.config.models import (
     MBartSettings,
     T5Settings,
 )
-from subgraft.modeling.families import FAMILIES
+from subgraft.modeling.families import FAMILIES, Config, SequenceFormat, family_of
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
@@ -43,6 +44,13 @@ _GERMAN_STEMS = "dank freund kind nachbar arzt schrift tag vertrau garten haus b
 _GERMAN_ENDINGS = ["", "", "er", "lich", "bar", "schaft", "haft", "los", "heit", "erin"]
 _ENGLISH_STEMS = "thank friend child neighbour doctor write day trust garden house book town land word heart play"
 _ENGLISH_ENDINGS = ["", "", "er", "ly", "able", "ship", "like", "less", "hood", "ing"]
+
+
+def sequence_format(
+    config: Config, source: Tokenizer, target: Tokenizer, languages: Languages | None
+) -> SequenceFormat:
+    """The special tokens around sequences of the model of a config.json."""
+    return family_of(config).sequence_format(config, source, target, languages)
 
 
 def sentences(stems: str, endings: Sequence[str], count: int, seed: int) -> list[str]:

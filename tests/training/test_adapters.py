@@ -13,9 +13,8 @@ from transformers import PreTrainedModel
 
 from subgraft.base.errors import UserError
 from subgraft.config.training import AdapterSettings
-from subgraft.modeling.dropout import set_hidden_dropout
 from subgraft.modeling.families import family_of
-from subgraft.modeling.sides import side_names, tables_of
+from subgraft.modeling.sides import set_hidden_dropout, side_names, tables_of
 from subgraft.training.adapters import Adapters
 from toys import bert2bert, gpt2, llama, m2m100, marian, mbart, t5
 

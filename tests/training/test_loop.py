@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from subgraft.config.training import DropoutFrom, ModelTrainingSettings, TrainingSettings
-from subgraft.modeling.dropout import set_hidden_dropout
+from subgraft.modeling.sides import set_hidden_dropout
 from subgraft.training import loop
 from subgraft.training.best_weights import Selection
 from subgraft.training.checkpoint import Checkpoints

@@ -9,9 +9,9 @@ from subgraft.config.corpora import Languages
 from subgraft.config.systems import System
 from subgraft.config.tasks import TASKS
 from subgraft.experiments.upstream_steps import UpstreamSteps, from_checkpoint
+from subgraft.modeling.conditioning.source_settings import pretrained_source
 from subgraft.modeling.families import family_of
 from subgraft.modeling.hub import read_config, require_model
-from subgraft.modeling.source_settings import pretrained_source
 from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.orchestration.store.step import Step
 from subgraft.pipeline import stages

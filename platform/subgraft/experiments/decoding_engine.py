@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, assert_never
 
-from subgraft.modeling.families import family_of
+from subgraft.modeling.conditioning.source_settings import conditioning_settings
+from subgraft.modeling.families import as_both_sides, described, family_of
+from subgraft.modeling.families.conditional import with_source
 from subgraft.modeling.hub import read_config, require_model
-from subgraft.modeling.parameter_count import as_both_sides, described, with_source
-from subgraft.modeling.source_settings import conditioning_settings
 from subgraft.orchestration.store.step import Step
 from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
 from subgraft.pipeline.recipes.recipe import (

@@ -12,10 +12,9 @@ from subgraft.config.systems import System
 from subgraft.config.training import FinetuneSettings
 from subgraft.experiments.decoding_engine import with_engine
 from subgraft.experiments.upstream_steps import UpstreamSteps, from_checkpoint
-from subgraft.modeling.checkpoint_languages import checkpoint_languages
 from subgraft.modeling.families import family_of
 from subgraft.modeling.hub import read_config, require_model
-from subgraft.modeling.tokenizers import load_tokenizers
+from subgraft.modeling.tokenizers import checkpoint_languages, load_tokenizers
 from subgraft.orchestration.store.step import Step
 from subgraft.pipeline import stages
 from subgraft.pipeline.recipes.corpora import ReversedRecipe

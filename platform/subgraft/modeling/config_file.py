@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from subgraft.base.errors import UserError
 from subgraft.base.json_io import read_object
 from subgraft.base.limits import MODEL_LAYERS, MODEL_POSITIONS, MODEL_WIDTH, PIECES, Limit
+
+if TYPE_CHECKING:
+    pass
 
 _LAYERS = ("encoder_layers", "decoder_layers", "num_hidden_layers", "n_layer", "num_layers", "num_decoder_layers")
 _HEADS = (

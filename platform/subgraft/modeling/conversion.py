@@ -19,8 +19,8 @@ from subgraft.base.errors import OperationalError, SubgraftError, UserError
 from subgraft.base.limits import CONVERSION_SECONDS
 from subgraft.modeling.hub import CONFIGURATION, VOCABULARY_FILES, family_at
 from subgraft.modeling.load import load_model, save_without_tokenizers
-from subgraft.modeling.torch_files import conversion_seconds, torch_files
-from subgraft.modeling.weights import TORCH_INDEX, TORCH_WEIGHTS
+from subgraft.modeling.torch_weights import conversion_seconds
+from subgraft.modeling.weights import TORCH_INDEX, TORCH_WEIGHTS, torch_files
 
 # What the limited processor time may take by the clock, on a busy machine or a slow disk: torch alone takes seconds.
 START_SECONDS, PATIENCE = 60, 10
@@ -42,7 +42,7 @@ class Conversion:
 def convert(directory: Path, out: Path) -> Conversion:
     """Write the model to `out`, an empty directory: weights as safetensors, other files unchanged.
 
-    A separate process reads the files (`weights_process`). The model is then loaded like any other, so a successful
+    A separate process reads the files (`torch_weights`). The model is then loaded like any other, so a successful
     conversion is usable. Takes memory for two copies of the model.
 
     Raises:
@@ -73,7 +73,7 @@ def convert(directory: Path, out: Path) -> Conversion:
 def _rewrite(directory: Path, out: Path) -> None:
     seconds = conversion_seconds(torch_files(directory))
     # -P: `-m` alone would look for code in the current directory first.
-    command = [sys.executable, "-P", "-m", "subgraft.modeling.weights_process"]
+    command = [sys.executable, "-P", "-m", "subgraft.modeling.torch_weights"]
     command += [str(directory.absolute()), str(out), str(os.getpid())]
     try:
         ended = subprocess.run(

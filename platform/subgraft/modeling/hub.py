@@ -15,8 +15,7 @@ from subgraft.base.errors import OperationalError, UserError
 from subgraft.base.terminal_escaping import say
 from subgraft.modeling.config_file import read_checked
 from subgraft.modeling.families import Family, family_of
-from subgraft.modeling.other_forms import ADAPTER, other_form
-from subgraft.modeling.weights import INDEX, TORCH_INDEX, weight_files
+from subgraft.modeling.weights import ADAPTER, INDEX, TORCH_INDEX, other_form, weight_files
 from subgraft.subwords.vocabulary.directory import CHAT_TEMPLATE_FILE, MODEL_NAMES
 
 _HUB_ID = re.compile(r"(?P<id>\w[\w.-]*(/[\w.-]+)?)(@(?P<revision>\w[\w./-]*))?")

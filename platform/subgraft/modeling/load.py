@@ -16,9 +16,9 @@ from transformers.utils import logging as transformers_logging
 
 from subgraft.base.errors import UserError
 from subgraft.config.settings_base import SideName
+from subgraft.modeling.families import count_parameters
 from subgraft.modeling.generation_settings import savable
 from subgraft.modeling.hub import family_at, read_config, require_model
-from subgraft.modeling.parameter_count import count_parameters
 from subgraft.modeling.tokenizers import save_tokenizers
 from subgraft.modeling.weights import require_plausible, weights_alone
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer

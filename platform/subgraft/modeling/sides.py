@@ -1,19 +1,94 @@
-"""The sides of a model of any family: input embeddings, output projection and bias."""
+"""A model of any family in memory: the embeddings of its sides, hidden states, and dropout."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from torch import Tensor, nn
 
 from subgraft.modeling.families import Side, Tables, family_of
 
 if TYPE_CHECKING:
-    from torch import Tensor
     from transformers import PreTrainedConfig, PreTrainedModel
 
     from subgraft.config.settings_base import SideName
 
-__all__ = ["Side", "Tables", "replace_tables", "shares_table", "side", "side_config", "side_names", "tables_of"]
+Model = TypeVar("Model", bound=nn.Module)
+RATES = ("dropout", "attention_dropout", "activation_dropout", "layerdrop")
+__all__ = [
+    "Side",
+    "Tables",
+    "decoder_states_from_memory",
+    "encoder_states",
+    "input_scale",
+    "replace_tables",
+    "set_hidden_dropout",
+    "shares_table",
+    "side",
+    "side_config",
+    "side_names",
+    "stack_states",
+    "tables_of",
+    "without_dropout",
+]
+
+
+def without_dropout(model: Model) -> Model:
+    """The model itself with all dropout rates 0, so that training mode computes the same as evaluation mode.
+
+    Evaluation mode is not sufficient, because transformers recomputes activations in training mode only.
+    """
+    for module in model.modules():
+        for name in RATES:
+            if isinstance(getattr(module, name, None), float):
+                setattr(module, name, 0.0)
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+    return model
+
+
+def set_hidden_dropout(model: nn.Module, rate: float) -> None:
+    """Set the dropout of hidden states: `dropout` or `hidden_dropout_prob` of a configuration, and no other rate.
+
+    Dropout of attention weights is recognised by its place: `dropout` or `attn_dropout` of an attention module (but not
+    of T5's layers around an attention). Adapters, whose dropout is in a ModuleDict, are unchanged.
+    """
+    for module in model.modules():
+        if isinstance(module, nn.ModuleDict):
+            continue
+        kind = type(module).__name__
+        attends = kind.endswith("Attention") and "Layer" not in kind
+        if not attends and isinstance(getattr(module, "dropout", None), float):
+            module.dropout = rate  # type: ignore[assignment]
+        for name, child in module.named_children():
+            if isinstance(child, nn.Dropout) and not (attends and name in ("dropout", "attn_dropout")):
+                child.p = rate
+
+
+def encoder_states(model: nn.Module, *, layer: int | None = None, **inputs: Any) -> Tensor:
+    """States [B, S, d] of `input_ids` or `inputs_embeds` under an `attention_mask`.
+
+    layer: the layer after which they are taken, counted from 1; None for the top, with the model's final norm.
+    """
+    return family_of(model).encoder_states(model, layer=layer, **inputs)
+
+
+def decoder_states_from_memory(
+    model: nn.Module, memory: Tensor, mask: Tensor, *, layer: int | None = None, **inputs: Any
+) -> Tensor:
+    """States [B, T, d] of `input_ids` or `inputs_embeds`, given encoder states [B, S, d] and their mask."""
+    return family_of(model).decoder_states(model, memory, mask, layer=layer, **inputs)
+
+
+def stack_states(model: nn.Module, *, layer: int | None = None, **inputs: Any) -> Tensor:
+    """States [B, T, d] of `input_ids` or `inputs_embeds` in an encoder-only or decoder-only model."""
+    return family_of(model).stack_states(model, layer=layer, **inputs)
+
+
+def input_scale(model: nn.Module, side: Side) -> float:
+    """The factor by which a side's embeddings must be multiplied before they are passed as `inputs_embeds`."""
+    return family_of(model).input_scale(model, side)
 
 
 def side_names(model: PreTrainedModel) -> tuple[SideName, ...]:
@@ -33,8 +108,6 @@ def side_config(model: PreTrainedModel, name: SideName) -> PreTrainedConfig:
 
 def tables_of(model: PreTrainedModel, names: Iterable[SideName]) -> dict[str, Tensor]:
     """A model's embedding tensors: SIDE.input, SIDE.output (the same if tied), and SIDE.bias if it is trained."""
-    from torch import nn
-
     found: dict[str, Tensor] = {}
     for name in names:
         tables = side(model, name)

@@ -1,4 +1,4 @@
-"""The tokenizers of a model directory, one per side.
+"""The tokenizers of a model directory, one per side, and the languages that its files name.
 
 A tokenizer that both sides share is at the root; otherwise each side has a folder, `encoder/` and `decoder/`. (For a
 language model with a text source, the source's tokenizer is in `encoder/`.) Published layouts are supported as well: a
@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from subgraft.base.json_io import object_in
+from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import SideName
 from subgraft.modeling.families import Family
 from subgraft.modeling.hub import SMALL_FILES, family_at, resolve_model
@@ -43,3 +45,16 @@ def save_tokenizers(tokenizers: Mapping[SideName, Tokenizer], directory: Path) -
         return
     for side, tokenizer in tokenizers.items():
         tokenizer.save(directory / side)
+
+
+def checkpoint_languages(directory: Path) -> Languages | None:
+    """The languages of a model, if its files name them: models made by Subgraft, and published bilingual Marians."""
+    recipe = object_in(directory / "record.json").get("recipe")
+    recorded = recipe.get("languages") if isinstance(recipe, dict) else None
+    if isinstance(recorded, dict) and {"source", "target"} <= recorded.keys():
+        return Languages(source=str(recorded["source"]), target=str(recorded["target"]))
+    settings = object_in(directory / "tokenizer_config.json")
+    pair = str(settings.get("source_lang")), str(settings.get("target_lang"))
+    # Of a model of many languages they are only what its tokenizer begins with, or the name of a group.
+    single = settings.get("tokenizer_class") in (None, "MarianTokenizer")
+    return Languages(source=pair[0], target=pair[1]) if single and all(len(code) == 2 for code in pair) else None

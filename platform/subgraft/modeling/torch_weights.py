@@ -1,12 +1,22 @@
-"""Weights in PyTorch's pickle format: read as tensors only, and written as safetensors.
+"""Weights in PyTorch's pickle format: read as tensors only, and written as safetensors, in a separate process.
 
-This runs in a separate process with limited time and memory (`weights_process`).
+    python -P -m subgraft.modeling.torch_weights DIRECTORY OUT PARENT
+
+PyTorch's reader executes only those pickle instructions that create tensors (`weights_only`). The separate process is a
+second line of defence: it reads files from one folder and writes to another. A pickle can demand any amount of time and
+memory, so the operating system limits both. The process ends when PARENT ends.
 """
 
 from __future__ import annotations
 
+import ctypes
 import json
+import math
+import os
 import re
+import resource
+import signal
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,9 +26,16 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from subgraft.base.errors import UserError
-from subgraft.base.limits import CONVERSION_MEMORY
-from subgraft.modeling.weights import INDEX
+from subgraft.base.limits import CONVERSION_MEMORY, CONVERSION_SECONDS
+from subgraft.base.terminal_escaping import say
+from subgraft.modeling.weights import INDEX, torch_files
 
+# A file as PyTorch has read it, as tensors of their own, as safetensors' bytes, and what the allocator wastes.
+COPIES_IN_MEMORY = 4
+GIGABYTE = 10**9
+_PR_SET_PDEATHSIG = 1  # of Linux's prctl
+_STATUS = Path("/proc/self/status")
+_GRACE_SECONDS = 5
 # Names that the same numbers may have: a model's largest table is input and output of both sides.
 MOST_NAMES = 16
 _GLOBAL = re.compile(r"GLOBAL ([\w.]{1,200})")
@@ -122,3 +139,62 @@ def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         seen.add(tensor.untyped_storage().data_ptr())
         apart[name] = tensor.clone(memory_format=torch.contiguous_format) if shares else tensor.contiguous()
     return apart
+
+
+def largest(files: Sequence[Path]) -> int:
+    """The size of the largest file in bytes; 0 if there is none."""
+    return max((path.stat().st_size for path in files if path.is_file()), default=0)
+
+
+def conversion_seconds(files: Sequence[Path]) -> int:
+    """The limit of CPU time, in seconds, for reading and writing all files."""
+    size = sum(path.stat().st_size for path in files if path.is_file())
+    return CONVERSION_SECONDS.value * max(1, math.ceil(size / GIGABYTE))
+
+
+def end_with_parent(parent: int) -> None:
+    """Let the system kill this process when its parent dies; exits if the parent is dead already. Linux only.
+
+    parent: the parent's process id.
+    """
+    if sys.platform != "linux":
+        return
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it died before the call
+        sys.exit(1)
+
+
+def limit_processor_time(seconds: int) -> None:
+    """Let the system end this process with SIGXCPU after this many more seconds of CPU time."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    most = int(used.ru_utime + used.ru_stime) + 1 + seconds
+    resource.setrlimit(resource.RLIMIT_CPU, (most, most + _GRACE_SECONDS))
+
+
+def limit_memory(size: int) -> None:
+    """Limit this process to this many more bytes of memory. Linux only, where the current use is known."""
+    if not _STATUS.exists():
+        return
+    (used,) = (line.split()[1] for line in _STATUS.read_text().splitlines() if line.startswith("VmData:"))
+    most = int(used) * 1024 + size
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+
+
+def main() -> int:
+    """Read a directory's weights within limits; a UserError becomes a line of JSON on standard error."""
+    directory, out = map(Path, sys.argv[1:3])
+    end_with_parent(int(sys.argv[3]))
+    try:
+        torch.set_num_threads(1)  # the stacks of others would count as memory
+        files = torch_files(directory)
+        limit_processor_time(conversion_seconds(files))
+        limit_memory(COPIES_IN_MEMORY * largest(files) + CONVERSION_MEMORY.value)
+        rewrite(files, out)
+    except UserError as error:
+        say(json.dumps({"what": error.what, "where": error.where, "hint": error.hint}), to=sys.stderr)
+        return error.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,5 +1,7 @@
 """The weights of a model directory: safetensors, checked before transformers reads any file.
 
+Directories in other formats (adapters, GGUF, ONNX, …) are recognised, so that an error can say what to do with them.
+
 transformers then gets a folder with these files only, so that it cannot load an adapter that names another model, a
 checkpoint in another format, or files outside of the directory.
 """
@@ -12,7 +14,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from safetensors import SafetensorError, safe_open
 
@@ -20,7 +22,6 @@ from subgraft.base.errors import UserError
 from subgraft.base.files import folder_of
 from subgraft.base.json_io import read_object
 from subgraft.modeling.generation_settings import loadable
-from subgraft.modeling.other_forms import other_form
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 # PyTorch's own form, which only a conversion reads.
@@ -30,6 +31,24 @@ _PLAIN = re.compile(r"\w[\w.-]*")
 # Numbers in the weights so far below those of the configuration are of another model: what is missing would be made up.
 _LARGEST_SHARE_MISSING = 4
 _ALWAYS_ALLOWED = 1 << 26
+ADAPTER = "adapter_config.json"
+_ORIGINAL = "Give the model that it was made of, as transformers' save_pretrained writes it."
+
+
+class _Form(NamedTuple):
+    pattern: str
+    what: str
+    hint: str
+
+
+_FORMS = (
+    _Form("*.gguf", "GGUF, llama.cpp's form of a model, and no model in safetensors", _ORIGINAL),
+    _Form("subgraft.json", "a model exported to CTranslate2, which can only be generated with", _ORIGINAL),
+    _Form("model.bin", "a CTranslate2 model, which cannot be trained or changed", _ORIGINAL),
+    _Form("*.onnx", "ONNX, and no model in safetensors", _ORIGINAL),
+    _Form("tf_model.h5", "TensorFlow's weights, and none in safetensors", _ORIGINAL),
+    _Form("flax_model.msgpack", "Flax's weights, and none in safetensors", _ORIGINAL),
+)
 
 
 def weight_files(directory: Path, called: str = "") -> tuple[Path, ...]:
@@ -49,6 +68,18 @@ def weight_files(directory: Path, called: str = "") -> tuple[Path, ...]:
         where=called or str(directory),
         hint=f"`subgraft convert {called or directory} --out DIR` makes them of a {TORCH_WEIGHTS}; other forms, never.",
     )
+
+
+def torch_files(directory: Path) -> tuple[Path, ...]:
+    """pytorch_model.bin, or the files in its index; none if there is neither.
+
+    Raises UserError for an index that is invalid or refers to anything but .bin files in its folder.
+    """
+    if (directory / TORCH_WEIGHTS).is_file():
+        return (directory / TORCH_WEIGHTS,)
+    if not (directory / TORCH_INDEX).is_file():
+        return ()
+    return tuple(directory / name for name in sorted(set(read_index(directory / TORCH_INDEX).values())))
 
 
 def read_index(path: Path) -> Mapping[str, str]:
@@ -100,3 +131,29 @@ def _held(path: Path) -> int:
             return sum(math.prod(stored.get_slice(name).get_shape()) for name in stored.keys())  # noqa: SIM118
     except (SafetensorError, OSError, ValueError) as error:
         raise UserError(f"the weights cannot be loaded: {error}", where=str(path.parent)) from error
+
+
+def other_form(place: Path, called: str = "") -> UserError | None:
+    """What to raise for a directory, or a file, that is recognised as no whole model; None where it is not recognised.
+
+    called: how the user names it; by default as its path.
+    """
+    where = called or str(place)
+    if (place / ADAPTER).is_file():
+        return _adapter(read_object(place / ADAPTER), where)
+    for form in _FORMS:
+        found = [place] if place.is_file() and place.match(form.pattern) else sorted(place.glob(form.pattern))
+        if found:
+            return UserError(f"this is {form.what} ({found[0].name})", where=where, hint=form.hint)
+    return None
+
+
+def _adapter(config: dict[str, Any], where: str) -> UserError:
+    kind, base = str(config.get("peft_type") or "")[:40], config.get("base_model_name_or_path")
+    named = "a LoRA adapter" if kind.upper() == "LORA" else f"a PEFT adapter ({kind})" if kind else "a PEFT adapter"
+    of = f" of {base[:100]}" if isinstance(base, str) and base else ""
+    return UserError(
+        f"this is {named}{of}, and no whole model",
+        where=where,
+        hint="Merge it into its model with peft (`merge_and_unload`, then `save_pretrained`), and give the result.",
+    )

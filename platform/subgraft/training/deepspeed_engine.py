@@ -17,8 +17,7 @@ from torch import Tensor, nn
 
 from subgraft.config.runtime import Offload, ZeroStage
 from subgraft.config.training import TrainingSettings
-from subgraft.modeling.matmul_backend import faster_products
-from subgraft.modeling.precision import autocast
+from subgraft.modeling.precision import autocast, faster_products
 from subgraft.training.engine import Batch
 from subgraft.training.objectives.distributed import rank_and_world
 from subgraft.training.optimizers import OPTIMIZERS, optimizer_arguments

@@ -11,8 +11,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from subgraft.config.training import TrainingSettings
-from subgraft.modeling.matmul_backend import faster_products
-from subgraft.modeling.precision import autocast
+from subgraft.modeling.precision import autocast, faster_products
 from subgraft.training.gradient_all_reduce import GradientAllReduce
 from subgraft.training.objectives.distributed import rank_and_world
 from subgraft.training.optimizers import OPTIMIZERS, make_optimizer

@@ -12,14 +12,12 @@ from subgraft.config.settings_base import SideName
 from subgraft.embeddings.generators.domain_simulation import DomainSimulator, PseudoDomains
 from subgraft.embeddings.generators.generator_loss import GeneratorLoss
 from subgraft.embeddings.generators.network import Network, NetworkShape
-from subgraft.modeling.hidden_states import decoder_states_from_memory, encoder_states, input_scale
-from subgraft.modeling.sequence_format import sequence_format
-from subgraft.modeling.sides import side
+from subgraft.modeling.sides import decoder_states_from_memory, encoder_states, input_scale, side
 from subgraft.subwords.vocabulary.alignment import NEW
 from subgraft.training.objectives.embedding_view import IGNORED
 from subgraft.training.objectives.parallel_text import Translation
 from subgraft.training.objectives.seq2seq import Seq2SeqBatch, Seq2SeqView
-from toys import SHAPE, build_marian, english, english_tokenizer, german, german_tokenizer
+from toys import SHAPE, build_marian, english, english_tokenizer, german, german_tokenizer, sequence_format
 
 SETTINGS = NetworkSettings(width=8, layers=1, domains=3, sentences=50, vocabulary_size=(1.0, 2.0), negatives=20)
 COUNT, LONGEST = 80, SHAPE["max_positions"]

@@ -12,14 +12,12 @@ from subgraft.embeddings.generators.generator import Generator, GeneratorKind, m
 from subgraft.embeddings.generators.generator_loss import GeneratorLoss
 from subgraft.embeddings.generators.resegment import Resegmenter
 from subgraft.embeddings.generators.simulation import GeneratorBatch, Simulator
-from subgraft.modeling.hidden_states import decoder_states_from_memory
-from subgraft.modeling.sequence_format import sequence_format
-from subgraft.modeling.sides import side
+from subgraft.modeling.sides import decoder_states_from_memory, side
 from subgraft.training.objectives.extended_softmax import extended_cross_entropy, without_twins
 from subgraft.training.objectives.objective import TokenBatch
 from subgraft.training.objectives.parallel_text import Translation
 from subgraft.training.objectives.seq2seq import Seq2SeqBatch, Seq2SeqView
-from toys import SHAPE, build_marian, english, english_tokenizer, german, german_tokenizer, output_bias
+from toys import SHAPE, build_marian, english, english_tokenizer, german, german_tokenizer, output_bias, sequence_format
 
 SIDES: tuple[SideName, SideName] = ("encoder", "decoder")
 

@@ -17,7 +17,7 @@ from subgraft.config.conditioning import ConditioningSettings, VariantName
 from subgraft.embeddings.transplanting.transplant import Method
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.conditioning.conditional_model import ConditionalModel, conditioned
-from subgraft.modeling.parameter_count import count_parameters
+from subgraft.modeling.families import count_parameters
 from subgraft.pipeline.stages.transfer import transferred
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.training.objectives.conditioned import (

@@ -14,9 +14,9 @@ from subgraft.config.conditioning import ConditioningSettings
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.conditioning.conditional_model import conditioned
 from subgraft.modeling.conditioning.source_encoders import encoder_of
+from subgraft.modeling.conditioning.source_settings import pretrained_source
 from subgraft.modeling.conditioning.sources import TextSource
-from subgraft.modeling.parameter_count import Parameters, count_parameters
-from subgraft.modeling.source_settings import pretrained_source
+from subgraft.modeling.families import Parameters, count_parameters
 from subgraft.training.objectives.conditioned import source_read
 from toys import bert, german, german_tokenizer, gpt2, joint_tokenizer, m2m100, marian, mbart, t5
 

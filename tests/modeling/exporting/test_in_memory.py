@@ -6,7 +6,7 @@ import pytest
 
 from finished import llama_bundle, separate_bundle
 from subgraft.base.errors import UserError
-from subgraft.modeling.exporting.in_memory import fast_continuer, fast_translator
+from subgraft.modeling.exporting.ctranslate2 import fast_continuer, fast_translator
 
 
 def test_where_it_computes_something_else_the_other_engine_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from subgraft.config.settings_base import SideName, VocabularyKind
 from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.interfaces.cli import main
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.exporting.card import Publication, model_card
+from subgraft.modeling.exporting.publishing import Publication, model_card
 from subgraft.modeling.exporting.transformers import Loading, export_transformers
 from subgraft.modeling.load import load_model
 from subgraft.modeling.tokenizers import load_tokenizers

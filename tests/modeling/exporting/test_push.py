@@ -17,7 +17,7 @@ from finished import separate_bundle, split_mbart_bundle
 from hubs import Hub, hub
 from subgraft.config.corpora import Languages
 from subgraft.interfaces.cli import main
-from subgraft.modeling.exporting.card import METRICS, RECORD_BESIDE, Publication, model_card
+from subgraft.modeling.exporting.publishing import METRICS, RECORD_BESIDE, Publication, model_card
 from subgraft.modeling.exporting.transformers import Loading
 from subgraft.orchestration.tracking.model_registry import CARD
 

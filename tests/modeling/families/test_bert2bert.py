@@ -16,11 +16,10 @@ from subgraft.embeddings.generators.generator import Generator
 from subgraft.embeddings.generators.generator_loss import GeneratorLoss
 from subgraft.embeddings.generators.simulation import Simulator
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.dropout import without_dropout
 from subgraft.modeling.families import family_named
 from subgraft.modeling.families.assembly import BERT2BERT
 from subgraft.modeling.inference.translate import BeamCache, Translator
-from subgraft.modeling.sides import side
+from subgraft.modeling.sides import side, without_dropout
 from subgraft.pipeline.stages.assemble import assembled
 from subgraft.training.objectives.parallel_text import Translation
 from subgraft.training.objectives.seq2seq import Seq2SeqBatch, Seq2SeqData, Seq2SeqLoss, Seq2SeqView, token_loss

@@ -16,9 +16,8 @@ from subgraft.config.conditioning import ConditioningSettings, VariantName
 from subgraft.embeddings.transplanting.transplant import Method
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.conditioning.conditional_model import ConditionalModel, conditioned
-from subgraft.modeling.families import family_of
+from subgraft.modeling.families import count_parameters, family_of
 from subgraft.modeling.families.conditional import with_source
-from subgraft.modeling.parameter_count import count_parameters
 from subgraft.modeling.sides import side
 from subgraft.pipeline.stages.transfer import transfer
 from subgraft.subwords.vocabulary.alignment import align

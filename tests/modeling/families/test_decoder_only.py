@@ -14,8 +14,7 @@ from subgraft.config.models import GPT2Settings, LlamaSettings
 from subgraft.embeddings.transplanting.transplant import Method
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import family_named
-from subgraft.modeling.hidden_states import stack_states
-from subgraft.modeling.sides import side, side_names
+from subgraft.modeling.sides import side, side_names, stack_states
 from subgraft.pipeline.stages.transfer import transfer
 from subgraft.subwords.vocabulary.alignment import align
 from toys import fitted_tokenizer, generated, german, german_tokenizer, gpt2, llama

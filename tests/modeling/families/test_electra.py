@@ -17,9 +17,8 @@ from subgraft.config.loading import load
 from subgraft.config.models import BertSettings
 from subgraft.config.objectives import MaskedSettings
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.families import FAMILIES
+from subgraft.modeling.families import FAMILIES, as_both_sides, count_parameters, described
 from subgraft.modeling.load import load_model
-from subgraft.modeling.parameter_count import as_both_sides, count_parameters, described
 from subgraft.modeling.sides import side
 from subgraft.training.objectives.masked import MaskedSentences
 from subgraft.training.objectives.single_stack import StackLoss

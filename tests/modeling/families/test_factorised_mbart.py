@@ -23,9 +23,8 @@ from subgraft.config.models import MBartSettings
 from subgraft.config.objectives import DenoisingSettings
 from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.families import FAMILIES
+from subgraft.modeling.families import FAMILIES, count_parameters, described
 from subgraft.modeling.load import load_model
-from subgraft.modeling.parameter_count import count_parameters, described
 from subgraft.modeling.sides import replace_tables, shares_table, side
 from subgraft.training.objectives.denoising import Denoising
 from subgraft.training.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss

@@ -13,9 +13,7 @@ from transformers import PreTrainedModel
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.models import DEFAULT_FAMILY, SETTINGS_OF_FAMILY, families_for
-from subgraft.modeling.families import FAMILIES, SequenceFormat, family_named, family_of, language_code
-from subgraft.modeling.parameter_count import as_both_sides
-from subgraft.modeling.sequence_format import sequence_format
+from subgraft.modeling.families import FAMILIES, SequenceFormat, as_both_sides, family_named, family_of, language_code
 from subgraft.subwords.vocabulary.learn import learn
 from toys import (
     SHAPE,
@@ -31,6 +29,7 @@ from toys import (
     marian,
     mbart,
     multilingual_tokenizer,
+    sequence_format,
     t5,
 )
 
@@ -44,7 +43,7 @@ def test_importing_them_needs_neither_torch_nor_transformers() -> None:
 import sys, time
 started = time.process_time()
 from subgraft.modeling.families import FAMILIES, family_of
-from subgraft.modeling.parameter_count import count_parameters
+from subgraft.modeling.families import count_parameters
 seconds = time.process_time() - started
 bert = {"model_type": "bert", "vocab_size": 50, "hidden_size": 8, "num_hidden_layers": 2, "intermediate_size": 16,
         "max_position_embeddings": 20}
@@ -188,8 +187,8 @@ def test_one_of_several_codes_is_named() -> None:
 
 def test_every_module_is_in_the_table(repository: Path) -> None:
     folder = repository / "platform" / "subgraft" / "modeling" / "families"
-    helpers = "__init__ assembly family model_parts registry parameter_counts initialization table_replacement"
-    helpers += " ctranslate2_loading bart_like decoder_only split_mbart factorised_mbart"
+    helpers = "__init__ assembly family model_parts sequence_format registry parameter_counts initialization"
+    helpers += " table_replacement ctranslate2_loading bart_like decoder_only split_mbart factorised_mbart"
     helpers += " marian_layout m2m100_layout piece_numbering"
     modules = {path.stem for path in folder.glob("*.py")} - set(helpers.split())
     assert {type(family).__module__.rsplit(".", 1)[1] for family in FAMILIES.values()} == modules

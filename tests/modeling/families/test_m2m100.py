@@ -20,11 +20,16 @@ from subgraft.embeddings.generators.generator_loss import GeneratorLoss
 from subgraft.embeddings.generators.simulation import Simulator
 from subgraft.embeddings.transplanting.transplant import Method
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.dropout import without_dropout
 from subgraft.modeling.families import SequenceFormat, family_named, language_code
-from subgraft.modeling.hidden_states import decoder_states_from_memory, encoder_states, input_scale
 from subgraft.modeling.inference.translate import Translator
-from subgraft.modeling.sides import shares_table, side
+from subgraft.modeling.sides import (
+    decoder_states_from_memory,
+    encoder_states,
+    input_scale,
+    shares_table,
+    side,
+    without_dropout,
+)
 from subgraft.pipeline.stages.transfer import transfer
 from subgraft.subwords.vocabulary.alignment import align
 from subgraft.subwords.vocabulary.learn import learn

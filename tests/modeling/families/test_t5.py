@@ -21,12 +21,16 @@ from subgraft.embeddings.generators.generator_loss import GeneratorLoss
 from subgraft.embeddings.generators.simulation import Simulator
 from subgraft.embeddings.transplanting.transplant import Method, weight_scale
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.dropout import without_dropout
-from subgraft.modeling.families import family_named
-from subgraft.modeling.hidden_states import decoder_states_from_memory, encoder_states
+from subgraft.modeling.families import count_parameters, family_named
 from subgraft.modeling.inference.translate import Translator
-from subgraft.modeling.parameter_count import count_parameters
-from subgraft.modeling.sides import replace_tables, shares_table, side
+from subgraft.modeling.sides import (
+    decoder_states_from_memory,
+    encoder_states,
+    replace_tables,
+    shares_table,
+    side,
+    without_dropout,
+)
 from subgraft.pipeline.stages.transfer import transfer
 from subgraft.subwords.vocabulary.alignment import align
 from subgraft.training.objectives.parallel_text import Translation

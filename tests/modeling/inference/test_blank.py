@@ -12,8 +12,7 @@ from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import DrawSettings, MeasurementSettings
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.conditioning.conditional_model import conditioned
-from subgraft.modeling.exporting.ctranslate2 import export_ctranslate2
-from subgraft.modeling.exporting.in_memory import fast_translator
+from subgraft.modeling.exporting.ctranslate2 import export_ctranslate2, fast_translator
 from subgraft.modeling.inference.ctranslate2_directory import ExportedModel
 from subgraft.modeling.inference.ctranslate2_search import ExportedTranslator
 from subgraft.modeling.inference.translate import Translator

@@ -9,7 +9,6 @@ from transformers import PreTrainedModel
 from subgraft.config.corpora import Languages
 from subgraft.evaluation.metrics.calibration import inference_calibration
 from subgraft.modeling.inference.translate import Translator
-from subgraft.modeling.sequence_format import sequence_format
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from toys import (
     SHAPE,
@@ -21,6 +20,7 @@ from toys import (
     mbart,
     multilingual_tokenizer,
     output_bias,
+    sequence_format,
 )
 
 LANGUAGES = Languages(source="en", target="de")

@@ -21,10 +21,10 @@ from subgraft.interfaces.api.outputs import generate
 from subgraft.interfaces.api.transfers import transfer
 from subgraft.interfaces.cli import main
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.ends import end_tokens
 from subgraft.modeling.exporting.ctranslate2 import export_ctranslate2
 from subgraft.modeling.exporting.transformers import export_transformers
 from subgraft.modeling.inference.ctranslate2_directory import ExportedModel
+from subgraft.modeling.inference.search import end_tokens
 from subgraft.pipeline.stages.continuation import continuer, searcher
 from subgraft.subwords.vocabulary.extend import extend
 from subgraft.subwords.vocabulary.learn import learn

@@ -4,10 +4,9 @@ import pytest
 import torch
 
 from subgraft.config.corpora import Languages
-from subgraft.modeling.inference.length_limit import MARGIN, LengthLimit, piece_bytes
+from subgraft.modeling.inference.search import MARGIN, LengthLimit, piece_bytes
 from subgraft.modeling.inference.translate import Translator
-from subgraft.modeling.sequence_format import sequence_format
-from toys import SHAPE, english_tokenizer, german_tokenizer, marian, output_bias
+from toys import SHAPE, english_tokenizer, german_tokenizer, marian, output_bias, sequence_format
 
 SOURCES = ["thankful garden", "the garden and the thankful teacher and the house in the garden"]
 

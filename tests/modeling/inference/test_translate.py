@@ -8,7 +8,6 @@ from transformers import PreTrainedModel
 
 from subgraft.config.corpora import Languages
 from subgraft.modeling.inference.translate import BeamCache, Translator
-from subgraft.modeling.sequence_format import sequence_format
 from subgraft.subwords.vocabulary.learn import learn
 from toys import (
     SHAPE,
@@ -21,6 +20,7 @@ from toys import (
     mbart,
     multilingual_tokenizer,
     output_bias,
+    sequence_format,
 )
 
 

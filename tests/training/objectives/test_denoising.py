@@ -15,14 +15,14 @@ from subgraft.data.text import reading
 from subgraft.embeddings.generators.generator import Generator
 from subgraft.embeddings.generators.generator_loss import GeneratorLoss
 from subgraft.embeddings.generators.simulation import Simulator
-from subgraft.modeling.sequence_format import language_code, sequence_format
+from subgraft.modeling.families import language_code
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.words import WordBoundaries
 from subgraft.training.objectives.concatenation import Concatenation
 from subgraft.training.objectives.denoising import Denoising
 from subgraft.training.objectives.seq2seq import Seq2SeqView
-from toys import SHAPE, build_mbart, german
+from toys import SHAPE, build_mbart, german, sequence_format
 
 LINES = german(200)
 

@@ -12,11 +12,11 @@ from subgraft.config.objectives import DenoisingSettings
 from subgraft.config.settings_base import SideName
 from subgraft.config.vocabularies import SamplingSettings
 from subgraft.data.text.sequences import Sequences
-from subgraft.modeling.sequence_format import language_code, sequence_format
+from subgraft.modeling.families import language_code
 from subgraft.training.objectives.denoising import Denoising
 from subgraft.training.objectives.parallel_text import Translation
 from subgraft.training.objectives.subword_regularization import Sampling
-from toys import english, english_tokenizer, german, german_tokenizer, multilingual_tokenizer
+from toys import english, english_tokenizer, german, german_tokenizer, multilingual_tokenizer, sequence_format
 
 PAIRS = list(zip(english(40), german(40), strict=True))
 LANGUAGES = Languages(source="en", target="de")

@@ -1,11 +1,10 @@
 from __future__ import annotations
 
 from subgraft.config.corpora import Languages
-from subgraft.modeling.sequence_format import sequence_format
 from subgraft.training.objectives.embedding_view import IGNORED
 from subgraft.training.objectives.parallel_text import Translation
 from subgraft.training.objectives.seq2seq import collate
-from toys import english, english_tokenizer, german, german_tokenizer, multilingual_tokenizer
+from toys import english, english_tokenizer, german, german_tokenizer, multilingual_tokenizer, sequence_format
 
 PAIRS = list(zip(english(20), german(20), strict=True))
 LANGUAGES = Languages(source="en", target="de")

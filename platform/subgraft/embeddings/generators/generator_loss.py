@@ -14,8 +14,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from subgraft.embeddings.generators.simulation import GeneratorBatch, SpanPairs
-from subgraft.modeling.dropout import without_dropout
-from subgraft.modeling.sides import side
+from subgraft.modeling.sides import side, without_dropout
 from subgraft.training.objectives.embedding_view import ExtendedTables
 from subgraft.training.objectives.objective import GeneratorView
 

@@ -18,8 +18,7 @@ from subgraft.config.initialisers import LikelihoodMatchingSettings
 from subgraft.embeddings.learned_rows.span_pairs import SpanBatch
 from subgraft.embeddings.transplanting.transplant import Method, graft
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.dropout import without_dropout
-from subgraft.modeling.hidden_states import decoder_states_from_memory, encoder_states, input_scale
+from subgraft.modeling.sides import decoder_states_from_memory, encoder_states, input_scale, without_dropout
 from subgraft.modeling.sides import side as side_of
 from subgraft.subwords.similar_tokens.token_subwords import spelled_by
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer

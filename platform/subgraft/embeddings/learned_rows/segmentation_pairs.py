@@ -15,7 +15,7 @@ from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import TrainingSettings
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.sequence_format import SequenceFormat
+from subgraft.modeling.families import SequenceFormat
 from subgraft.subwords.vocabulary.tokenizer import NOWHERE, Tokenizer
 from subgraft.training.objectives.seq2seq import Example, Seq2SeqBatch, collate
 

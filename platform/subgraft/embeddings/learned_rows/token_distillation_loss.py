@@ -18,9 +18,7 @@ from subgraft.embeddings.initialisers.new_rows import Request
 from subgraft.embeddings.initialisers.subword_mean import mix_subwords
 from subgraft.embeddings.learned_rows.segmentation_pairs import SegmentationBatch
 from subgraft.embeddings.transplanting.transplant import table_over
-from subgraft.modeling.dropout import without_dropout
-from subgraft.modeling.hidden_states import decoder_states_from_memory, encoder_states, input_scale
-from subgraft.modeling.sides import Side
+from subgraft.modeling.sides import Side, decoder_states_from_memory, encoder_states, input_scale, without_dropout
 from subgraft.subwords.similar_tokens.token_subwords import spelled_by
 from subgraft.subwords.vocabulary.alignment import align
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer

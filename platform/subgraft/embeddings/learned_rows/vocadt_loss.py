@@ -20,9 +20,7 @@ from subgraft.config.settings_base import SideName
 from subgraft.embeddings.initialisers.new_rows import FloatTables
 from subgraft.embeddings.transplanting.transplant import Method, graft
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.dropout import without_dropout
-from subgraft.modeling.hidden_states import input_scale
-from subgraft.modeling.sides import shares_table, side
+from subgraft.modeling.sides import input_scale, shares_table, side, without_dropout
 from subgraft.subwords.vocabulary.alignment import align
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.cross_entropy import linear_cross_entropy

@@ -9,10 +9,9 @@ from typing import Any
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import SideName, VocabularyKind
-from subgraft.modeling.checkpoint_languages import checkpoint_languages
 from subgraft.modeling.families import family_of
 from subgraft.modeling.hub import read_config, require_model
-from subgraft.modeling.tokenizers import load_tokenizers
+from subgraft.modeling.tokenizers import checkpoint_languages, load_tokenizers
 from subgraft.subwords.vocabulary.entry import Mark
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 

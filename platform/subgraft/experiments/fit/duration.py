@@ -12,9 +12,8 @@ from subgraft.config.runtime import Runtime
 from subgraft.config.training import TrainingSettings
 from subgraft.evaluation.reporting.numbers import duration, fixed
 from subgraft.experiments.fit.choices import QUICK_SEEDS, QUICK_STEPS, SEEDS
-from subgraft.modeling.families import family_of
+from subgraft.modeling.families import family_of, vocabulary_sizes
 from subgraft.modeling.hub import read_config
-from subgraft.modeling.parameter_count import vocabulary_sizes
 from subgraft.orchestration.estimates.estimate import Estimate
 
 # Tokens of one sentence of the update that is timed.
@@ -112,8 +111,7 @@ def _timed_update(
     import torch
 
     from subgraft.modeling.bundle import Bundle
-    from subgraft.modeling.matmul_backend import faster_products
-    from subgraft.modeling.precision import LayerShape, autocast, faster_precision, fuses_attention
+    from subgraft.modeling.precision import LayerShape, autocast, faster_precision, faster_products, fuses_attention
 
     device = torch.device("cuda" if runtime.gpus_per_worker else "cpu")
     network = Bundle.load(model).model.to(device).train()  # type: ignore[arg-type]

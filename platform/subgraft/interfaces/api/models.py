@@ -11,9 +11,9 @@ from subgraft.config.settings_base import SideName
 from subgraft.embeddings.transplanting.transplant import TransplantReport
 from subgraft.interfaces.api.arguments import located, path_of
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.checkpoint_languages import checkpoint_languages
 from subgraft.modeling.families import family_of
 from subgraft.modeling.hub import require_model
+from subgraft.modeling.tokenizers import checkpoint_languages
 from subgraft.orchestration.store.outputs import new_directory
 from subgraft.pipeline.stages.transfer import write_reports
 

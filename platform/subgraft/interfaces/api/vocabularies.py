@@ -98,7 +98,7 @@ def load_vocabulary(place: str | Path, side: SideName = "decoder") -> Tokenizer:
         try:
             return Tokenizer.load(directory)
         except UserError as error:
-            from subgraft.modeling.other_forms import other_form
+            from subgraft.modeling.weights import other_form
 
             raise (other_form(directory) or error) from error
     from subgraft.modeling.families import is_known

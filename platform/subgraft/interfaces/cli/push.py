@@ -18,7 +18,7 @@ from subgraft.orchestration.store.outputs import new_directory
 from subgraft.orchestration.tracking.artifact_inputs import local_model
 
 if TYPE_CHECKING:
-    from subgraft.modeling.exporting.card import Publication
+    from subgraft.modeling.exporting.publishing import Publication
 
 _LICENCE = re.compile(r"[a-z0-9][a-z0-9.+-]*")
 
@@ -46,7 +46,7 @@ def _licence(given: str) -> str:
 
 
 def push_model(arguments: argparse.Namespace) -> None:
-    from subgraft.modeling.exporting.upload import require_name, require_token, upload
+    from subgraft.modeling.exporting.publishing import require_name, require_token, upload
 
     if arguments.dry_run != (arguments.out is not None):
         hint = "A dry run writes the folder to --out; without --dry-run it is sent and not kept."
@@ -80,7 +80,7 @@ def _place(out: Path | None) -> Iterator[Path]:
 
 def _write(arguments: argparse.Namespace, folder: Path) -> None:
     """The model and its card."""
-    from subgraft.modeling.exporting.card import model_card
+    from subgraft.modeling.exporting.publishing import model_card
     from subgraft.modeling.exporting.transformers import export_transformers
     from subgraft.orchestration.tracking.model_registry import CARD
 
@@ -92,9 +92,9 @@ def _write(arguments: argparse.Namespace, folder: Path) -> None:
 
 def _publication(arguments: argparse.Namespace, model: str) -> Publication:
     """What is known of the model: said now, by its files, and by the registry where it is from there."""
-    from subgraft.modeling.checkpoint_languages import checkpoint_languages
-    from subgraft.modeling.exporting.card import Publication
+    from subgraft.modeling.exporting.publishing import Publication
     from subgraft.modeling.hub import require_model
+    from subgraft.modeling.tokenizers import checkpoint_languages
     from subgraft.orchestration.tracking.local_server import recording_server
     from subgraft.orchestration.tracking.model_registry import CARD, SCHEME, Registry
 

@@ -13,10 +13,10 @@ from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.checkpoint_languages import checkpoint_languages
 from subgraft.modeling.hub import require_model
 from subgraft.modeling.inference.ctranslate2_directory import ExportedModel, is_exported
 from subgraft.modeling.inference.ctranslate2_search import ExportedTranslator
+from subgraft.modeling.tokenizers import checkpoint_languages
 from subgraft.pipeline.stages.evaluate import translator
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 

@@ -1,12 +1,14 @@
 # mypy: allow-untyped-calls
-"""Export to CTranslate2 with CTranslate2's own loaders and a vocabulary for each side.
+"""Export to CTranslate2: to a directory, or of a model in memory that CTranslate2 then searches for.
 
-CTranslate2's converter supports one vocabulary for both sides and drops a Marian's padding row, which must be the last.
-Here every row remains: decoding starts with the same row as in transformers.
+CTranslate2's own loaders are used, with a vocabulary for each side. Its converter supports one vocabulary for both
+sides and drops a Marian's padding row, which must be the last. Here every row remains: decoding starts with the same
+row as in transformers.
 """
 
 from __future__ import annotations
 
+import tempfile
 from copy import deepcopy
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,16 +20,20 @@ from transformers import PreTrainedModel
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.checkpoint_languages import checkpoint_languages
-from subgraft.modeling.ends import end_tokens
 from subgraft.modeling.families import family_of
 from subgraft.modeling.hub import require_model
 from subgraft.modeling.inference.ctranslate2_directory import SETTINGS, ExportedModel, ExportSettings
-from subgraft.modeling.inference.ctranslate2_search import engine
+from subgraft.modeling.inference.ctranslate2_search import ExportedContinuer, ExportedTranslator, engine
+from subgraft.modeling.inference.fast_search import FastContinuer, FastTranslator
 from subgraft.modeling.inference.int8_products import choose_library
+from subgraft.modeling.inference.search import end_tokens
 from subgraft.modeling.load import load_model
-from subgraft.modeling.tokenizers import load_tokenizers, save_tokenizers
+from subgraft.modeling.tokenizers import checkpoint_languages, load_tokenizers, save_tokenizers
 
+WITHOUT_IT = (
+    "transformers can: write `engine: transformers` under evaluation, and `dev_engine: transformers` under finetune or "
+    "pretrain for dev scores."
+)
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16")
 # A mean deviation above which outputs may be worse, in nats: probabilities are off by a tenth.
 NOTEWORTHY = 0.1
@@ -217,3 +223,48 @@ class Comparison:
             told = f"log-probabilities differ by up to {check.largest:.3g}"
             raise UserError(f"CTranslate2 does not compute what this model does: {told}", where=where)
         return check
+
+
+def fast_translator(
+    bundle: Bundle, languages: Languages | None, *, beam: int, max_length_ratio: float, check: bool = True
+) -> FastTranslator:
+    """A translator with a copy of the model's current weights, on the GPU if there is one.
+
+    check: whether both engines are compared first, as in an export. Raises UserError if CTranslate2 is not installed,
+    does not support the model or computes something else.
+    """
+    exported, running = _loaded(bundle, languages, check)
+    limits: dict[str, Any] = {"beam": beam, "max_length_ratio": max_length_ratio}
+    search = ExportedTranslator(exported, languages, running=running, **limits)
+    form = bundle.sequence_format(languages)
+    return FastTranslator(
+        search, bundle.model, bundle.encoder, bundle.decoder, form, max_positions=bundle.max_positions, **limits
+    )
+
+
+def fast_continuer(
+    bundle: Bundle, languages: Languages | None, *, beam: int, max_length_ratio: float, max_tokens: int | None = None
+) -> FastContinuer:
+    """The same for a decoder-only model."""
+    exported, running = _loaded(bundle, languages, check=True)
+    limits: dict[str, Any] = {"beam": beam, "max_length_ratio": max_length_ratio, "max_tokens": max_tokens}
+    search = ExportedContinuer(exported, languages, running=running, **limits)
+    start = bundle.sequence_format(languages).start
+    return FastContinuer(search, bundle.model, bundle.decoder, start, max_positions=bundle.max_positions, **limits)
+
+
+def _loaded(bundle: Bundle, languages: Languages | None, check: bool) -> tuple[ExportedModel, Any]:
+    """The exported model, whose files are deleted, and CTranslate2's engine; leaves the model in evaluation mode."""
+    require_ctranslate2()
+    bundle.model.eval()
+    try:
+        with tempfile.TemporaryDirectory(prefix="subgraft-ctranslate2-") as folder:
+            exported = described(bundle, Path(folder), "float32", languages)
+            comparison = Comparison(exported, bundle) if check else None
+            write_exported(exported, bundle)
+            running = engine(exported)
+        if comparison is not None:
+            comparison.check(running, str(bundle.model.name_or_path or bundle.model.config.model_type))
+    except UserError as error:
+        raise UserError(error.what, where=error.where, hint=error.hint or WITHOUT_IT) from error
+    return exported, running

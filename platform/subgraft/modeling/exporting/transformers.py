@@ -15,21 +15,28 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import tokenizers
+import torch
 from tokenizers.processors import TemplateProcessing
 from transformers import AutoTokenizer, PreTrainedModel
 
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
+from subgraft.config.settings_base import SideName
 from subgraft.modeling.bundle import ROOM, Bundle
-from subgraft.modeling.checkpoint_languages import checkpoint_languages
-from subgraft.modeling.ends import end_tokens
 from subgraft.modeling.exporting import two_vocabularies
-from subgraft.modeling.exporting.renumbering import renumbered
-from subgraft.modeling.families import SequenceFormat, family_of
+from subgraft.modeling.families import SequenceFormat, Tables, family_of
 from subgraft.modeling.hub import require_model
+from subgraft.modeling.inference.search import end_tokens
 from subgraft.modeling.load import save_without_tokenizers
+from subgraft.modeling.sides import replace_tables, shares_table, side
+from subgraft.modeling.tokenizers import checkpoint_languages
 from subgraft.subwords.vocabulary.directory import CHAT_TEMPLATE
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.subwords.vocabulary.tokenizer_spec import as_tokenizer, keeping, specification_of
+
+_LISTS = ("bad_words_ids", "suppress_tokens", "begin_suppress_tokens")
+# Texts that tokenizers of different kinds cut differently: spaces, digits, accents, marks, scripts.
+_SAMPLES = ("A text, and  «another» – 12.5 %.", " naïve Straße 2024\tx", "don't I'LL 日本語 ½ e\u0301")
 
 
 class Loading(NamedTuple):
@@ -94,10 +101,6 @@ def _set_generation(bundle: Bundle, form: SequenceFormat) -> None:
     if "encoder" in bundle.tokenizers:
         settings.decoder_start_token_id = form.start
         settings.forced_bos_token_id = form.target_beginning
-
-
-# Texts that tokenizers of different kinds cut differently: spaces, digits, accents, marks, scripts.
-_SAMPLES = ("A text, and  «another» – 12.5 %.", " naïve Straße 2024\tx", "don't I'LL 日本語 ½ e\u0301")
 
 
 def _require_read_alike(bundle: Bundle, form: SequenceFormat, out: Path) -> None:
@@ -165,3 +168,55 @@ def _write(backend: tokenizers.Tokenizer, tokenizer: Tokenizer, out: Path, setti
     (out / "tokenizer.json").write_text(backend.to_str(), encoding="utf-8")
     config = json.dumps({**plain, **roles, **settings}, indent=2, ensure_ascii=False, sort_keys=True)
     (out / "tokenizer_config.json").write_text(config + "\n", encoding="utf-8")
+
+
+def renumbered(bundle: Bundle) -> Bundle:
+    """The bundle with the token order of its family's `published_numbering`; the same object if it has that order.
+
+    Rows without a token are dropped. Consumes the model.
+    """
+    model = bundle.model
+    orders = family_of(model).published_numbering(bundle.encoder, bundle.decoder)
+    rows = {name: len(side(model, name).input.weight) for name in orders}
+    if all(list(order) == list(range(rows[name])) for name, order in orders.items()):
+        return bundle
+    made = _with_orders(model, orders)
+    _translate(made.config, orders["decoder"])
+    _translate(made.generation_config, orders["decoder"])
+    encoder = _in_order(bundle.encoder, orders["encoder"])
+    one = bundle.encoder.fingerprint == bundle.decoder.fingerprint
+    return Bundle(made, encoder, encoder if one else _in_order(bundle.decoder, orders["decoder"]))
+
+
+def _with_orders(model: PreTrainedModel, orders: Mapping[SideName, Sequence[int]]) -> PreTrainedModel:
+    shared = shares_table(model)
+    tables: dict[SideName, Tables] = {}
+    for name, order in orders.items():
+        old, chosen = side(model, name), torch.tensor(order)
+        untied = old.output is not None and not old.tied
+        tables[name] = Tables(
+            input=tables["encoder"].input if shared and tables else old.input.weight.detach()[chosen],
+            output=old.output.weight.detach()[chosen] if untied and old.output is not None else None,
+            bias=None if old.bias is None else old.bias.detach().flatten()[chosen],
+            padding_id=None if old.padding_id is None else order.index(old.padding_id),
+        )
+    return replace_tables(model, tables)
+
+
+def _in_order(tokenizer: Tokenizer, order: Sequence[int]) -> Tokenizer:
+    return as_tokenizer(keeping(specification_of(tokenizer), order), tokenizer)
+
+
+def _translate(settings: Any, order: Sequence[int]) -> None:
+    """Replace the decoder's token ids in a configuration; padding ids were replaced with the embeddings."""
+    new = {old: at for at, old in enumerate(order)}
+    for name, value in list(vars(settings).items()):
+        named = name.endswith("_token_id") and name not in ("pad_token_id", "encoder_pad_token_id")
+        if named or name in _LISTS:
+            setattr(settings, name, _translated(value, new))
+
+
+def _translated(value: Any, new: Mapping[int, int]) -> Any:
+    if isinstance(value, list):
+        return [_translated(each, new) for each in value]
+    return new.get(value, value)

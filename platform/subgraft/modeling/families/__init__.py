@@ -1,17 +1,19 @@
 """Model families: a module for each, and the registry. Importing this needs neither torch nor transformers."""
 
 from subgraft.modeling.families.family import Family
-from subgraft.modeling.families.model_parts import (
-    BEFORE_SOURCE,
-    Config,
-    Parameters,
-    SequenceFormat,
-    Side,
-    Tables,
-    TableSize,
-    language_code,
+from subgraft.modeling.families.model_parts import Config, Parameters, Side, Tables, TableSize
+from subgraft.modeling.families.registry import (
+    FAMILIES,
+    as_both_sides,
+    count_parameters,
+    described,
+    family_named,
+    family_of,
+    is_known,
+    vocabulary_sizes,
+    with_vocabularies,
 )
-from subgraft.modeling.families.registry import FAMILIES, family_named, family_of, is_known
+from subgraft.modeling.families.sequence_format import BEFORE_SOURCE, SequenceFormat, language_code
 
 __all__ = [
     "BEFORE_SOURCE",
@@ -23,8 +25,13 @@ __all__ = [
     "Side",
     "TableSize",
     "Tables",
+    "as_both_sides",
+    "count_parameters",
+    "described",
     "family_named",
     "family_of",
     "is_known",
     "language_code",
+    "vocabulary_sizes",
+    "with_vocabularies",
 ]

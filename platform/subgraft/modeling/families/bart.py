@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from subgraft.modeling.families import parameter_counts
 from subgraft.modeling.families.bart_like import OneTable
 from subgraft.modeling.families.mbart import POSITION_OFFSET
-from subgraft.modeling.families.model_parts import Config, Parameters, SequenceFormat, needed, start_role
+from subgraft.modeling.families.model_parts import Config, Parameters
+from subgraft.modeling.families.sequence_format import SequenceFormat, needed, start_role
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -11,15 +11,8 @@ from subgraft.base.errors import UserError
 from subgraft.modeling.families import parameter_counts
 from subgraft.modeling.families.assembly import Stacks, assemble, assembled
 from subgraft.modeling.families.family import ITS_VOCABULARY, Family
-from subgraft.modeling.families.model_parts import (
-    Config,
-    Parameters,
-    Projection,
-    SequenceFormat,
-    Tables,
-    TableSize,
-    needed,
-)
+from subgraft.modeling.families.model_parts import Config, Parameters, Projection, Tables, TableSize
+from subgraft.modeling.families.sequence_format import SequenceFormat, needed
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -15,7 +15,8 @@ from subgraft.modeling.families import parameter_counts
 from subgraft.modeling.families.assembly import BERT2BERT
 from subgraft.modeling.families.bert import Bert, Electra, head_size, stack_projections, stack_size
 from subgraft.modeling.families.family import Family
-from subgraft.modeling.families.model_parts import Config, Parameters, Projection, SequenceFormat, Tables, TableSize
+from subgraft.modeling.families.model_parts import Config, Parameters, Projection, Tables, TableSize
+from subgraft.modeling.families.sequence_format import SequenceFormat
 from subgraft.modeling.families.xlm_roberta import XLMRoberta
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from subgraft.modeling.families.family import Family
-from subgraft.modeling.families.model_parts import Config, SequenceFormat, Tables, TableSize, needed
+from subgraft.modeling.families.model_parts import Config, Tables, TableSize
+from subgraft.modeling.families.sequence_format import SequenceFormat, needed
 
 if TYPE_CHECKING:
     from torch import nn

@@ -13,15 +13,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from subgraft.base.errors import UserError
-from subgraft.modeling.families.model_parts import (
-    Config,
-    Parameters,
-    Projection,
-    SequenceFormat,
-    Side,
-    Tables,
-    TableSize,
-)
+from subgraft.modeling.families.model_parts import Config, Parameters, Projection, Side, Tables, TableSize
+from subgraft.modeling.families.sequence_format import SequenceFormat
 
 if TYPE_CHECKING:
     from pathlib import Path

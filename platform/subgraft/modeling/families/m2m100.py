@@ -9,15 +9,8 @@ from typing import TYPE_CHECKING, Any
 from subgraft.modeling.families import parameter_counts
 from subgraft.modeling.families.bart_like import OneTable, new_config, shape
 from subgraft.modeling.families.family import same_padding_only
-from subgraft.modeling.families.model_parts import (
-    Config,
-    Parameters,
-    SequenceFormat,
-    Tables,
-    language_codes,
-    needed,
-    start_role,
-)
+from subgraft.modeling.families.model_parts import Config, Parameters, Tables
+from subgraft.modeling.families.sequence_format import SequenceFormat, language_codes, needed, start_role
 
 if TYPE_CHECKING:
     from pathlib import Path

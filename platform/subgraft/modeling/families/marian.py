@@ -7,15 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from subgraft.modeling.families.bart_like import BartLike, new_config, shape
-from subgraft.modeling.families.model_parts import (
-    Config,
-    Parameters,
-    SequenceFormat,
-    Side,
-    needed,
-    start_role,
-    target_named,
-)
+from subgraft.modeling.families.model_parts import Config, Parameters, Side
+from subgraft.modeling.families.sequence_format import SequenceFormat, needed, start_role, target_named
 
 if TYPE_CHECKING:
     from pathlib import Path

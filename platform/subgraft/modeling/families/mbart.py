@@ -11,14 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from subgraft.base.errors import UserError
 from subgraft.modeling.families import parameter_counts
 from subgraft.modeling.families.bart_like import BartLike, new_config, shape
-from subgraft.modeling.families.model_parts import (
-    Config,
-    Parameters,
-    SequenceFormat,
-    language_codes,
-    needed,
-    start_role,
-)
+from subgraft.modeling.families.model_parts import Config, Parameters
+from subgraft.modeling.families.sequence_format import SequenceFormat, language_codes, needed, start_role
 
 if TYPE_CHECKING:
     from collections.abc import Callable

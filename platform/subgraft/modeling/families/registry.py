@@ -1,9 +1,9 @@
-"""The registry of model families."""
+"""The registry of model families, and what a family computes from a config.json without torch."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from subgraft.base.errors import UserError
 from subgraft.modeling.families.bart import Bart
@@ -23,7 +23,11 @@ from subgraft.modeling.families.xlm_roberta import XLMRoberta
 if TYPE_CHECKING:
     from torch import nn
 
-    from subgraft.modeling.families.model_parts import Config
+    from subgraft.config.models import ModelSettings
+    from subgraft.config.settings_base import SideName
+    from subgraft.modeling.families.model_parts import Config, Parameters
+
+T = TypeVar("T")
 
 FAMILIES: Mapping[str, Family] = {
     Marian.model_type: Marian(),
@@ -73,3 +77,38 @@ def family_named(model_type: str) -> Family:
             hint=f"Supported families: {', '.join(sorted(FAMILIES))}. {ITS_VOCABULARY}",
         )
     return FAMILIES[model_type]
+
+
+def count_parameters(config: Config, frozen: Iterable[SideName] = ()) -> Parameters:
+    """Parameters of the model in a config.json; tied tensors count once. frozen: sides with frozen embeddings."""
+    return _checked(lambda: family_of(config).parameters(config, frozen))
+
+
+def described(model: ModelSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+    """The configuration of a new model, in all that its number of parameters depends on."""
+    return family_named(model.family).described(model, encoder_size, decoder_size)
+
+
+def as_both_sides(config: Config) -> dict[str, Any]:
+    """The configuration of the model that is made of one that does not generate text itself."""
+    return _checked(lambda: family_of(config).assembled(config))
+
+
+def vocabulary_sizes(config: Config) -> dict[SideName, int]:
+    """The number of rows of each side's embeddings."""
+    return _checked(lambda: family_of(config).vocabulary_sizes(config))
+
+
+def with_vocabularies(config: Config, sizes: Mapping[SideName, int]) -> dict[str, Any]:
+    """The configuration after a transfer that gives some sides vocabularies of other sizes."""
+    return _checked(lambda: family_of(config).with_vocabularies(config, sizes))
+
+
+def _checked(ask: Callable[[], T]) -> T:
+    """The answer of a family. Raises UserError if config.json lacks an entry that the family needs."""
+    try:
+        return ask()
+    except KeyError as error:
+        raise UserError(f"config.json does not say {error}, which a model of its type needs") from error
+    except (TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise UserError(f"config.json describes no model of its type: {error}") from error

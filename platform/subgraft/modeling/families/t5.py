@@ -9,17 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from subgraft.base.errors import UserError
 from subgraft.modeling.families.family import Family, one_table_only
-from subgraft.modeling.families.model_parts import (
-    Config,
-    Parameters,
-    Projection,
-    SequenceFormat,
-    Tables,
-    TableSize,
-    needed,
-    start_role,
-    target_named,
-)
+from subgraft.modeling.families.model_parts import Config, Parameters, Projection, Tables, TableSize
+from subgraft.modeling.families.sequence_format import SequenceFormat, needed, start_role, target_named
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

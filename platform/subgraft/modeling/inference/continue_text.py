@@ -9,10 +9,8 @@ import torch
 from torch import Tensor, nn
 from transformers import StoppingCriteriaList
 
-from subgraft.modeling.ends import end_tokens
-from subgraft.modeling.inference.length_limit import LengthLimit, piece_bytes
 from subgraft.modeling.inference.prompts import ChatTemplate, Prompts
-from subgraft.modeling.inference.search import searched, unended
+from subgraft.modeling.inference.search import LengthLimit, end_tokens, piece_bytes, searched, unended
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 Progress = Callable[[int, int, str], None]

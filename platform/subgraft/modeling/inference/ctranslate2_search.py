@@ -16,11 +16,10 @@ import torch
 from subgraft.base.errors import UserError
 from subgraft.base.terminal_escaping import say
 from subgraft.config.corpora import Languages
-from subgraft.modeling.inference.blank import is_blank
 from subgraft.modeling.inference.ctranslate2_directory import ExportedModel
 from subgraft.modeling.inference.int8_products import choose_library, exact_products
-from subgraft.modeling.inference.length_limit import allowed, output_limit, piece_bytes
 from subgraft.modeling.inference.prompts import ChatTemplate, Prompts
+from subgraft.modeling.inference.search import allowed, is_blank, output_limit, piece_bytes
 
 Progress = Callable[[int, int, str], None]
 _INEXACT = (

@@ -1,16 +1,26 @@
 # mypy: allow-untyped-calls
-"""transformers' `generate` with the caller's arguments and those of a model's settings that change scores."""
+"""What every search shares: `generate`, end tokens, and the length limit of outputs.
+
+The limit is in bytes of text relative to the source, so that it is the same for every vocabulary. With a limit in
+tokens, a repeating output in long subwords would be three times as long as one in short subwords, and the better
+vocabulary would look slower.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import accumulate
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import GenerationConfig
+from transformers import GenerationConfig, StoppingCriteria
 
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+# Short sources may be followed by this much more, in bytes.
+MARGIN = 30
 # A published model may also ask for other kinds of search, for several outputs of one source, for another form of the
 # answer or for a cache: transformers would follow it in place of what is asked for here, or end in an error.
 FOLLOWED = (
@@ -38,6 +48,26 @@ FOLLOWED = (
 )
 
 
+def is_blank(text: str, ids: Sequence[int], tokenizer: Tokenizer) -> bool:
+    """Whether a source is white space only, or the vocabulary covers none of it, so that its output must be empty.
+
+    ids: the text's token ids.
+    """
+    return not text.strip() or all(tokenizer.pieces[token] == tokenizer.mark.value for token in ids)
+
+
+def end_tokens(model: Any, tokenizer: Tokenizer) -> tuple[int, ...]:
+    """The ids that end an output: the tokenizer's end token, and others in the model's generation settings.
+
+    The tokenizer's, which is used in training, comes first. An instruct model ends a turn with another token than a
+    text. Ids that are not special tokens of the tokenizer are ignored.
+    """
+    named = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
+    further = named if isinstance(named, list) else [named]
+    ends = [tokenizer.special["eos"], *(token for token in further if token in tokenizer.special_ids)]
+    return tuple(dict.fromkeys(ends))
+
+
 def searched(model: nn.Module, **asked: Any) -> Tensor:
     """The ids that transformers' `generate` gives. asked: its arguments, which all count for more than the model's."""
     with _followed_settings(model):
@@ -60,3 +90,48 @@ def _followed_settings(model: Any) -> Iterator[None]:
         yield
     finally:
         model.generation_config = own
+
+
+def piece_bytes(tokenizer: Tokenizer) -> Tensor:
+    """UTF-8 bytes that each piece adds to a text [V], the space before a word included; at least one."""
+    return torch.tensor(
+        [len(entry.surface.encode()) + entry.word_initial if entry is not None else 1 for entry in tokenizer.entries]
+    )
+
+
+def output_limit(source: str, ratio: float) -> float:
+    """The limit of an output in bytes."""
+    return ratio * len(source.encode()) + MARGIN
+
+
+class LengthLimit(StoppingCriteria):
+    """Stops outputs that exceed `ratio` times the bytes of their source, plus a margin.
+
+    Args:
+        lengths: The bytes of each piece [V].
+        sources: The texts of the batch, in order.
+        ratio: Bytes of output per byte of source.
+        given: The number of prompt tokens, which are not part of the output.
+    """
+
+    def __init__(self, lengths: Tensor, sources: Sequence[str], ratio: float, given: int = 0) -> None:
+        self._lengths = lengths
+        self._given = given
+        self._limits = torch.tensor([output_limit(source, ratio) for source in sources], device=lengths.device)
+
+    def __call__(self, input_ids: Tensor, scores: object, **kwargs: Any) -> Tensor:
+        """Which of the outputs so far [B x beams, T] must stop; beams of one source are adjacent."""
+        beams = len(input_ids) // len(self._limits)
+        # Published tables may have more rows than there are pieces; a row that is no piece counts as the last one.
+        pieces = input_ids[:, self._given :].clamp(max=len(self._lengths) - 1)
+        return self._lengths[pieces].sum(dim=1) >= self._limits.repeat_interleave(beams)
+
+
+def allowed(tokens: Sequence[int], lengths: Sequence[int], source: str, ratio: float) -> int:
+    """How many of an output's tokens are written before `LengthLimit` ends it; all where it never does.
+
+    For searches that know no such limit and are cut afterwards. lengths: bytes of each piece.
+    """
+    limit = output_limit(source, ratio)
+    written = accumulate(lengths[min(token, len(lengths) - 1)] for token in tokens)
+    return next((place for place, total in enumerate(written, 1) if total >= limit), len(tokens))

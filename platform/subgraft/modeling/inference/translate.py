@@ -11,11 +11,8 @@ import torch
 from torch import Tensor, nn
 from transformers import DynamicCache, EncoderDecoderCache, StoppingCriteriaList
 
-from subgraft.modeling.ends import end_tokens
-from subgraft.modeling.inference.blank import is_blank
-from subgraft.modeling.inference.length_limit import LengthLimit, piece_bytes
-from subgraft.modeling.inference.search import searched, unended
-from subgraft.modeling.sequence_format import SequenceFormat
+from subgraft.modeling.families import SequenceFormat
+from subgraft.modeling.inference.search import LengthLimit, end_tokens, is_blank, piece_bytes, searched, unended
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 Progress = Callable[[int, int, str], None]

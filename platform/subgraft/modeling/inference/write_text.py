@@ -12,11 +12,9 @@ from torch import Tensor
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.conditioning.sources import Source, TextSource, padded
-from subgraft.modeling.ends import end_tokens
 from subgraft.modeling.families import family_of
-from subgraft.modeling.inference.blank import is_blank
 from subgraft.modeling.inference.prompts import added_text
-from subgraft.modeling.inference.search import searched, unended
+from subgraft.modeling.inference.search import end_tokens, is_blank, searched, unended
 
 Progress = Callable[[int, int, str], None]
 

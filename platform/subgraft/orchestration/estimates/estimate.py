@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, get_args
 
 from subgraft.config.runtime import Runtime, ZeroStage
-from subgraft.modeling.parameter_count import Parameters
+from subgraft.modeling.families import Parameters
 from subgraft.orchestration.estimates.memory_estimate import Dimensions, activation_bytes, checkpoint_bytes, state_bytes
 from subgraft.orchestration.estimates.model_forecast import trained_model, training_parameters
 from subgraft.orchestration.estimates.throughput import Pace, pace

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple, assert_never
 
 from subgraft.config.settings_base import SideName
 from subgraft.data.text.corpus import Corpus
-from subgraft.modeling.families import family_of
-from subgraft.modeling.hub import read_config, resolve_model
-from subgraft.modeling.parameter_count import (
+from subgraft.modeling.conditioning.source_settings import conditioning_settings, pretrained_source
+from subgraft.modeling.families import (
     Parameters,
     as_both_sides,
     count_parameters,
     described,
+    family_of,
     vocabulary_sizes,
-    with_source,
     with_vocabularies,
 )
-from subgraft.modeling.source_settings import conditioning_settings, pretrained_source
+from subgraft.modeling.families.conditional import with_source
+from subgraft.modeling.hub import read_config, resolve_model
 from subgraft.orchestration.estimates.memory_estimate import Dimensions
 from subgraft.orchestration.estimates.workload import known_tokenizer
 from subgraft.orchestration.store.store import Store

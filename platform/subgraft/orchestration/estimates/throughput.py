@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from subgraft.config.runtime import Runtime
-from subgraft.modeling.parameter_count import Parameters
+from subgraft.modeling.families import Parameters
 from subgraft.orchestration.store.events import EVENTS, EventTail, Metrics, Started
 from subgraft.orchestration.store.record import Record
 from subgraft.orchestration.store.store import Store

@@ -12,8 +12,8 @@ from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.conditioning.conditional_model import conditioned
 from subgraft.modeling.conditioning.source_encoders import encoder_of
-from subgraft.modeling.parameter_count import Parameters
-from subgraft.modeling.source_settings import conditioning_settings, pretrained_source
+from subgraft.modeling.conditioning.source_settings import conditioning_settings, pretrained_source
+from subgraft.modeling.families import Parameters
 from subgraft.pipeline.recipes.models import ConditionRecipe
 from subgraft.pipeline.stages.context import Context, Json
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer

@@ -18,7 +18,7 @@ from subgraft.config.evaluation import MeasurementSettings
 from subgraft.data.text.corpus import Corpus
 from subgraft.evaluation.metrics.bits_per_character import count_characters
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.exporting.in_memory import fast_continuer
+from subgraft.modeling.exporting.ctranslate2 import fast_continuer
 from subgraft.modeling.inference.continue_text import Continuer
 from subgraft.modeling.inference.prompts import ChatTemplate
 from subgraft.pipeline.recipes.evaluation import EvaluateRecipe

@@ -23,7 +23,7 @@ from subgraft.evaluation.metrics.plugin_metrics import plugin_metric, plugin_sco
 from subgraft.evaluation.metrics.scores import FURTHER_METRICS, METRICS, Score
 from subgraft.evaluation.metrics.sentence_statistics import corpus_score, sentence_statistics
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.exporting.in_memory import fast_translator
+from subgraft.modeling.exporting.ctranslate2 import fast_translator
 from subgraft.modeling.inference.translate import Translator
 from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
 from subgraft.pipeline.stages import continuation, sourced

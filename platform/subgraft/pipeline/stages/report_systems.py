@@ -18,8 +18,8 @@ from subgraft.evaluation.metrics.scores import Score
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 from subgraft.evaluation.metrics.token_classes import Likelihood
 from subgraft.evaluation.reporting.records import Bill, CurvePoint, Forgetting, Intrinsic, SystemResult, TransferSummary
+from subgraft.modeling.families import vocabulary_sizes
 from subgraft.modeling.hub import read_config
-from subgraft.modeling.parameter_count import vocabulary_sizes
 from subgraft.pipeline.recipes.evaluation import ReportedSystem
 from subgraft.pipeline.stages.artifacts import BITS, CHARACTERS, LIKELIHOOD, QUALITY, SPELLED, STATISTICS
 from subgraft.pipeline.stages.selected_weights import CURVE, selected_weights

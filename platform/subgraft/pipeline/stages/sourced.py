@@ -17,8 +17,7 @@ from subgraft.data.text.corpus import Corpus
 from subgraft.evaluation.metrics.conditional_generation import TextClassifier
 from subgraft.evaluation.metrics.speed import measure_speed
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.conditioning.conditioned_examples import Sourced
-from subgraft.modeling.conditioning.sources import Source
+from subgraft.modeling.conditioning.sources import Source, Sourced
 from subgraft.modeling.inference.write_text import Writer, written_for
 from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
 from subgraft.pipeline.stages.artifacts import STATISTICS

@@ -15,7 +15,7 @@ from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.corpus_views import class_labels
 from subgraft.evaluation.metrics.bits_per_character import count_characters
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.conditioning.conditioned_examples import Sourced
+from subgraft.modeling.conditioning.sources import Sourced
 from subgraft.pipeline.stages.artifacts import BITS, CHARACTERS
 from subgraft.pipeline.stages.context import Context, Json
 from subgraft.pipeline.stages.sourced_scores import Scored, Texts, saved

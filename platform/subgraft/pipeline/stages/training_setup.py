@@ -17,10 +17,9 @@ from torch import Tensor, nn
 from subgraft.base.errors import UserError
 from subgraft.config.training import ROWS_IN_PARTS, ModelTrainingSettings, TrainingSettings
 from subgraft.data.text.batch_files import BatchFiles
-from subgraft.modeling.dropout import set_hidden_dropout
 from subgraft.modeling.families import family_of
-from subgraft.modeling.matmul_backend import products_by
-from subgraft.modeling.precision import autocast, fuses_attention
+from subgraft.modeling.precision import autocast, fuses_attention, products_by
+from subgraft.modeling.sides import set_hidden_dropout
 from subgraft.pipeline.stages.auto_precision import describe_precision
 from subgraft.pipeline.stages.context import Context, Json
 from subgraft.pipeline.stages.selected_weights import CURVE

@@ -13,7 +13,7 @@ from subgraft.config.objectives import DenoisingSettings
 from subgraft.data.text.encoded import encode
 from subgraft.data.text.noise import infill, permute
 from subgraft.data.text.sequences import blocks
-from subgraft.modeling.sequence_format import language_code
+from subgraft.modeling.families import language_code
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.words import WordBoundaries
 from subgraft.training.objectives.concatenation import Concatenation

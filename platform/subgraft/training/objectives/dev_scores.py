@@ -20,7 +20,7 @@ from subgraft.evaluation.metrics.bits_per_character import LEFT_OUT, bits_per_ch
 from subgraft.evaluation.metrics.parameter_drift import FEED_FORWARD, root_median_squared
 from subgraft.evaluation.metrics.scores import corpus_scores
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.exporting.in_memory import fast_translator
+from subgraft.modeling.exporting.ctranslate2 import fast_translator
 from subgraft.modeling.families import family_of
 from subgraft.modeling.inference.translate import AT_ONCE, Translator
 from subgraft.training.objectives.dev_sharding import texts_by_worker

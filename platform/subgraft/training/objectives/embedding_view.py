@@ -13,8 +13,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from subgraft.config.settings_base import SideName
-from subgraft.modeling.hidden_states import input_scale
-from subgraft.modeling.sides import Side, side
+from subgraft.modeling.sides import Side, input_scale, side
 from subgraft.training.objectives.cross_entropy import linear_cross_entropy
 from subgraft.training.objectives.extended_softmax import CompetingTokens, extended_cross_entropy, without_twins
 

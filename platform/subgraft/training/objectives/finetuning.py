@@ -13,7 +13,7 @@ from subgraft.config.settings_base import SideName
 from subgraft.config.training import FinetuneSettings
 from subgraft.data.text.batches import evenly_spaced_places
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.conditioning.conditioned_examples import Sourced
+from subgraft.modeling.conditioning.sources import Sourced
 from subgraft.training.objectives.causal import CausalScores, Lines, begin_with, separator_of
 from subgraft.training.objectives.conditioned import SourcedLines, SourcedLoss, SourcedScores, source_read
 from subgraft.training.objectives.dev_scores import DevScores

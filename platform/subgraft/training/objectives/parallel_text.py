@@ -9,7 +9,7 @@ import numpy as np
 
 from subgraft.data.text.encoded import encode
 from subgraft.data.text.segments import sides
-from subgraft.modeling.sequence_format import SequenceFormat
+from subgraft.modeling.families import SequenceFormat
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.seq2seq import Example
 from subgraft.training.objectives.subword_regularization import Sampling, Subwords

@@ -14,8 +14,8 @@ from transformers import PreTrainedModel
 
 from subgraft.config.settings_base import SideName
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.hidden_states import decoder_states_from_memory, encoder_states
-from subgraft.modeling.sequence_format import SequenceFormat
+from subgraft.modeling.families import SequenceFormat
+from subgraft.modeling.sides import decoder_states_from_memory, encoder_states
 from subgraft.training.objectives.embedding_view import IGNORED, EmbeddingView, ModelEmbeddings
 from subgraft.training.objectives.objective import Body, Examples, TokenLoss
 

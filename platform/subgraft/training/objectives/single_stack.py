@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from subgraft.config.settings_base import SideName
-from subgraft.modeling.hidden_states import stack_states
+from subgraft.modeling.sides import stack_states
 from subgraft.training.objectives.embedding_view import IGNORED, EmbeddingView, ModelEmbeddings
 from subgraft.training.objectives.objective import TokenLoss
 from subgraft.training.objectives.seq2seq import pad

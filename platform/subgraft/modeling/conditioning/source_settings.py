@@ -20,8 +20,7 @@ from subgraft.config.conditioning import (
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.corpus_views import class_labels
 from subgraft.data.text.features import features_of
-from subgraft.modeling.families import Config, SequenceFormat, family_of
-from subgraft.modeling.parameter_count import Parameters, count_parameters
+from subgraft.modeling.families import Config, Parameters, SequenceFormat, count_parameters, family_of
 
 # Of a corpus that is not there yet, for what only has to be near: two classes, of any names, and rows of 64 numbers.
 _CLASSES, _FEATURES = ("", " "), 64

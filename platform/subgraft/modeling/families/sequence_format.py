@@ -1,0 +1,149 @@
+"""The special tokens around sequences, and the language codes among them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from subgraft.base.errors import ArgumentError, UserError
+
+if TYPE_CHECKING:
+    from subgraft.config.corpora import Languages
+    from subgraft.modeling.families.model_parts import Config
+    from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+# What codes begin with that name the target's language in front of a source: >>fra<<, <2fr>. No decoder writes them.
+BEFORE_SOURCE = (">>", "<2")
+# What M2M-100, Marian and MADLAD-400 put around a language's code: __fr__, >>fra<<, <2fr>.
+_MARKED = re.compile(r"(?:__|>>|<2)(.+?)(?:__|<<|>)")
+# Codes of one language: two letters (ISO 639-1), three (ISO 639-3), and what published models say for either.
+#
+# A language a line: its two letters, its three, then those of its largest variety, where models name that.
+_CODES = """
+af afr | am amh | ar ara arb | as asm | ast ast | az aze azj | ba bak | be bel | bg bul | bn ben | bo bod | br bre
+bs bos | ca cat | cs ces | cy cym | da dan | de deu | el ell | en eng | eo epo | es spa | et est ekk | eu eus
+fa fas pes | ff ful fuv | fi fin | fr fra | fy fry | ga gle | gd gla | gl glg | gu guj | ha hau | he heb | hi hin
+hr hrv | ht hat | hu hun | hy hye | id ind | ig ibo | is isl | it ita | ja jpn | jv jav | ka kat | kk kaz | km khm
+kn kan | ko kor | ku kur kmr | ky kir | la lat | lb ltz | lg lug | ln lin | lo lao | lt lit | lv lav lvs
+mg mlg plt | mi mri | mk mkd | ml mal | mn mon khk | mr mar | ms msa zsm | mt mlt | my mya | nb nob | ne nep npi
+nl nld | nn nno | no nor nob | ny nya | oc oci | om orm gaz | or ori ory | pa pan | pl pol | ps pus pbt | pt por
+qu que quy | ro ron | ru rus | sd snd | si sin | sk slk | sl slv | sn sna | so som | sq sqi als | sr srp | ss ssw
+st sot | su sun | sv swe | sw swa swh | ta tam | te tel | tg tgk | th tha | ti tir | tk tuk | tl tgl | tn tsn
+tr tur | tt tat | ug uig | uk ukr | ur urd | uz uzb uzn | vi vie | wo wol | xh xho | yi yid ydd | yo yor
+zh zho cmn | zu zul
+"""
+_SETS = [frozenset(line.split()) for row in _CODES.strip().splitlines() for line in row.split("|")]
+
+
+@dataclass(frozen=True)
+class SequenceFormat:
+    """The ids of the special tokens around a sequence.
+
+    A decoder-only model has no source: its sequence is the start, the text and the target's ending.
+
+    Attributes:
+        source_ending: Tokens after every source.
+        target_ending: Tokens after every target.
+        start: The token that decoding starts with.
+        source_beginning: Tokens before every source.
+        target_beginning: The first label of every target, if any: it is predicted in training and forced in generation
+            (forced_bos_token_id of transformers).
+    """
+
+    source_ending: tuple[int, ...]
+    target_ending: tuple[int, ...]
+    start: int
+    source_beginning: tuple[int, ...] = ()
+    target_beginning: int | None = None
+
+    @property
+    def target_begins(self) -> int:
+        """The number of labels before those of the target text."""
+        return 0 if self.target_beginning is None else 1
+
+    @property
+    def around(self) -> int:
+        """The number of special tokens around a text, on the side with more of them."""
+        return max(len(self.source_beginning) + len(self.source_ending), self.target_begins + len(self.target_ending))
+
+
+def start_role(config: Config, default: str, another: str | None = None) -> str:
+    """The role of the token that decoding starts with, according to a configuration.
+
+    Padding takes precedence if an id has several roles.
+
+    Args:
+        config: config.json.
+        default: The role if the configuration does not name a start token.
+        another: The role if it names a token that is neither padding, beginning nor end; `default` if None.
+    """
+    start = config.get("decoder_start_token_id")
+    if start is None:
+        return default
+    roles = ("pad", "bos", "eos")
+    return next((role for role in roles if config.get(f"{role}_token_id") == start), another or default)
+
+
+def needed(tokenizer: Tokenizer, role: str, model: str) -> int:
+    """The id of a special token. Raises UserError where the vocabulary has none. model: as a message names it."""
+    names = {
+        "bos": "the beginning of a sentence",
+        "eos": "the end of a sentence",
+        "pad": "padding",
+        "unk": "what is unknown",
+    }
+    if role not in tokenizer.special:
+        raise UserError(f"the vocabulary has no token for {names[role]}, which {model} needs")
+    return tokenizer.special[role]
+
+
+def language_code(tokenizer: Tokenizer, language: str) -> int:
+    """The id of a language's code: `en`, `eng` and `en-XX` match en_XX, and `en` also __en__, eng_Latn, >>eng<<, <2en>.
+
+    Raises UserError if no code matches, or several do (usually two scripts) and none exactly.
+    """
+    wanted = language.replace("-", "_")
+    codes = {code: _MARKED.sub(r"\1", code) for code in sorted(tokenizer.languages)}
+    named = [code for code, plain in codes.items() if wanted in (code, plain)]
+    same = same_language(wanted)
+    found = named or [code for code, plain in codes.items() if plain.split("_")[0] in same]
+    if len(found) == 1 or named:
+        return tokenizer.languages[found[0]]
+    if found:
+        raise UserError(f"the vocabulary has several codes for '{language}'", hint=f"Name one: {', '.join(found)}.")
+    raise UserError(
+        f"the vocabulary has no language code for '{language}'", hint=f"It has: {', '.join(codes) or 'none'}."
+    )
+
+
+def language_codes(source: Tokenizer, target: Tokenizer, languages: Languages | None) -> tuple[int, int]:
+    """The ids of both languages' codes, each in its side's vocabulary. Raises UserError if one is missing."""
+    pair = configured_languages(languages, source)
+    return language_code(source, pair.source), language_code(target, pair.target)
+
+
+def configured_languages(languages: Languages | None, tokenizer: Tokenizer) -> Languages:
+    """The languages, which a model with language codes requires. Raises UserError if they are None."""
+    if languages is None:
+        raise ArgumentError(
+            "this model has a code for each language, and nothing says which languages are meant",
+            where="languages",
+            hint=f"Name those of source and target. Its codes: {', '.join(sorted(tokenizer.languages))}.",
+        )
+    return languages
+
+
+def target_named(source: Tokenizer, languages: Languages | None, mark: str) -> tuple[int, ...]:
+    """What sources begin with in a model that is told its target language there; nothing in one that is not.
+
+    mark: what such codes begin with. Raises UserError where the vocabulary has such codes, and no language is given.
+    """
+    if not any(code.startswith(mark) for code in source.languages):
+        return ()
+    return (language_code(source, configured_languages(languages, source).target),)
+
+
+def same_language(code: str) -> frozenset[str]:
+    """All codes of a language: {fr, fra} for `fr`; only the code itself if it is unknown."""
+    return frozenset({code}).union(*(codes for codes in _SETS if code in codes))
