@@ -16,7 +16,7 @@ from subgraft.config.runtime import Runtime
 from subgraft.orchestration.execution.cluster import cluster
 from subgraft.orchestration.execution.heartbeat import SIGNS
 from subgraft.orchestration.execution.runner import run
-from subgraft.orchestration.store.events import Warned
+from subgraft.orchestration.store.events import Observer, Warned
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.recipes.recipe import Recipe
@@ -66,19 +66,14 @@ def computing(recipe: Recipe, inputs: Mapping[str, Path], out: Path, context: Co
 ALONE, TOGETHER = Stage("alone", 1, alone), Stage("together", 1, together, distributed=True)
 
 
-class Warnings:
-    """An observer that writes down what it is warned of."""
+class Warnings(Observer):
+    """Collects the warnings."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
 
     def warned(self, step: Step, event: Warned) -> None:
         self.lines.append(event.line)
-
-    def _unheard(self, *news: object) -> None:
-        pass
-
-    cached = started = progress = metrics = finished = failed = _unheard
 
 
 @pytest.fixture(scope="module", autouse=True)

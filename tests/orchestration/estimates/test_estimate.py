@@ -18,7 +18,7 @@ from subgraft.orchestration.estimates import throughput
 from subgraft.orchestration.estimates.estimate import Estimate, estimates, table
 from subgraft.orchestration.execution.plan import make_plan
 from subgraft.orchestration.execution.worker import Job, perform
-from subgraft.orchestration.store.events import EVENTS, EventLog
+from subgraft.orchestration.store.events import EVENTS, EventLog, Metrics, Started
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store
@@ -176,11 +176,11 @@ def test_a_step_that_was_stopped_tells_its_own_pace(
     store = Store(tmp_path)
     store.work(other.step).mkdir(parents=True)
     log = EventLog(store.work(other.step) / EVENTS)
-    log.append("started")
-    log.append("metrics", step=1, values={"train_loss": 1.0})
-    log.append("metrics", step=2, values={"train_loss": 1.0})
-    log.append("metrics", step=2, values={"dev_bleu": 1.0})
-    log.append("metrics", step=4, values={"train_loss": 1.0})
+    log.append(Started())
+    log.append(Metrics(1, {"train_loss": 1.0}))
+    log.append(Metrics(2, {"train_loss": 1.0}))
+    log.append(Metrics(2, {"dev_bleu": 1.0}))
+    log.append(Metrics(4, {"train_loss": 1.0}))
     found = throughput.pace(store, other.step, Runtime(), other.parameters, 500)
     assert found == throughput.Pace(8 / 3, "measured before it was stopped")
 

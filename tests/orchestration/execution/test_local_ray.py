@@ -25,6 +25,7 @@ from subgraft.interfaces.cli import main
 from subgraft.orchestration.execution.cluster import cluster
 from subgraft.orchestration.execution.ray_folder import PREFIX
 from subgraft.orchestration.execution.runner import run
+from subgraft.orchestration.store.events import Observer
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.recipes.recipe import Recipe
@@ -90,7 +91,7 @@ class Look:
         assert self.modes == {0o700}
 
 
-class Looking:
+class Looking(Observer):
     """An observer that looks when a step reports, and lets it end."""
 
     def __init__(self, look: Look, until: Path) -> None:
@@ -100,11 +101,6 @@ class Looking:
     def metrics(self, *_: object) -> None:
         self._look.once()
         self._until.touch()
-
-    def ignored(self, *_: object) -> None:
-        pass
-
-    cached = started = progress = warned = finished = failed = ignored
 
 
 def ray_folders() -> set[Path]:

@@ -9,7 +9,7 @@ import pytest
 from subgraft.base.terminal import Terminal
 from subgraft.config.settings_base import Settings
 from subgraft.orchestration.execution.plan import State, make_plan, table
-from subgraft.orchestration.store.events import EVENTS, EventLog
+from subgraft.orchestration.store.events import EVENTS, EventLog, Started
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.recipes.recipe import Recipe
@@ -108,7 +108,7 @@ def test_the_table_reads_well(store: Store) -> None:
     make(store, vocabulary(size=10))
     step = vocabulary(size=20)
     store.work(step).mkdir(parents=True)
-    EventLog(store.work(step) / EVENTS).append("started")
+    EventLog(store.work(step) / EVENTS).append(Started())
     console = Terminal(width=120, record=True, quiet=False, file=(store.home / "printed").open("w"))
     console.print(table(make_plan(store, [step])))
     corpus, below = console.export_text().splitlines()[1:]

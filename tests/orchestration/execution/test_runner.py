@@ -17,7 +17,7 @@ from subgraft.config.runtime import Runtime
 from subgraft.orchestration.execution.cluster import cluster
 from subgraft.orchestration.execution.runner import run
 from subgraft.orchestration.execution.worker import TRACEBACK
-from subgraft.orchestration.store.events import Metrics, Progress, Warned
+from subgraft.orchestration.store.events import Metrics, Observer, Progress, Warned
 from subgraft.orchestration.store.record import Record
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
@@ -110,7 +110,7 @@ DIE, ATTEMPTS = Stage("die", 1, die), Stage("attempts", 1, count_attempts)
 TOGETHER = Stage("together", 1, together, distributed=True)
 
 
-class Notes:
+class Notes(Observer):
     """An observer that writes everything down."""
 
     def __init__(self) -> None:

@@ -21,7 +21,7 @@ def test_what_is_appended_is_read_once_and_in_order(tmp_path: Path) -> None:
     tail = EventTail(path)
     assert tail.read() == []
     log = EventLog(path)
-    log.append("started")
+    log.append(Started())
     context = StageContext(tmp_path, Runtime(), log)
     context.metrics(3, {"loss": 1.5})
     started, metrics = tail.read()
@@ -34,12 +34,12 @@ def test_what_is_appended_is_read_once_and_in_order(tmp_path: Path) -> None:
 
 def test_a_torn_line_spoils_nothing_else(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
-    EventLog(path).append("metrics", step=1, values={"loss": 2.0})
+    EventLog(path).append(Metrics(1, {"loss": 2.0}))
     with path.open("a") as stream:
         stream.write('{"kind": "metrics", "st')
     tail = EventTail(path)
     assert steps(tail) == [1], "a line that is not finished is left for later"
-    EventLog(path).append("metrics", step=2, values={"loss": 1.0})
+    EventLog(path).append(Metrics(2, {"loss": 1.0}))
     assert steps(tail) == [2]
 
 

@@ -86,7 +86,7 @@ class Experiment:
             self.store.work(finetune).mkdir(parents=True)
             tracker.started(finetune)
             for step in (5, 9):
-                log.append("metrics", step=step, values={"dev_bleu": float(step)})
+                log.append(Metrics(step, {"dev_bleu": float(step)}))
                 tracker.metrics(finetune, Metrics(step, {"dev_bleu": float(step)}, time.time()))
             tracker.finished(finetune, self.store.publish(finetune, model_in))
             tracker.finished(self.evaluate[system], self.store.publish(self.evaluate[system], scored(len(system))))

@@ -18,9 +18,8 @@ from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.search.space import trial_steps
 from subgraft.experiments.search.trial_results import TrialResult
 from subgraft.orchestration.execution.runner import run
-from subgraft.orchestration.store.events import Metrics, Progress, Warned
+from subgraft.orchestration.store.events import Metrics, Observer, Progress, Warned
 from subgraft.orchestration.store.provenance import Provenance
-from subgraft.orchestration.store.record import Record
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.stages import FINETUNE
@@ -50,7 +49,7 @@ def run_trial(
         tune.report({STATE: "failed", SAID: str(failure)})
 
 
-class Watcher:
+class Watcher(Observer):
     """An observer that reports the dev scores of a finetuning, by which ASHA decides.
 
     Tune may end the trial within a report, by SystemExit; the runner then stops the finetuning, whose checkpoints stay.
@@ -63,12 +62,6 @@ class Watcher:
         self._scores: dict[int, float] = {}
         self._total = 0
         self.warnings: list[str] = []
-
-    def cached(self, step: Step, record: Record) -> None:
-        pass
-
-    def started(self, step: Step) -> None:
-        pass
 
     def progress(self, step: Step, event: Progress) -> None:
         if step.stage == FINETUNE:
@@ -83,9 +76,3 @@ class Watcher:
 
     def warned(self, step: Step, event: Warned) -> None:
         self.warnings.append(f"{step.name}: {event.line}")
-
-    def finished(self, step: Step, record: Record) -> None:
-        pass
-
-    def failed(self, step: Step, error: BaseException) -> None:
-        pass

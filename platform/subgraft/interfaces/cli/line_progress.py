@@ -30,7 +30,7 @@ def counting(what: str, to: TextIO | None = None, seconds: float = LINE_SECONDS)
         pace = Pace()
 
         def report(done: int, total: int, counts: str) -> None:
-            event = Progress(done, total, counts, time.time())
+            event = Progress(done, total, counts)
             pace.update(event)
             show(event, f"{counted(event)}{pace.left(event)}")
 

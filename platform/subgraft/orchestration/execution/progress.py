@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from subgraft.base.redaction import redacted
 from subgraft.base.terminal_escaping import printable
-from subgraft.orchestration.store.events import Metrics, Progress, Warned
-from subgraft.orchestration.store.observer import Observer
+from subgraft.orchestration.store.events import Observer, Progress, Warned
 from subgraft.orchestration.store.record import Record
 from subgraft.orchestration.store.step import Step
 
@@ -23,7 +22,7 @@ LINE_SECONDS = 15.0
 STEPS = "steps"  # as the training loop counts them
 
 
-class Display(Observer, Protocol):
+class Display(Observer):
     """An observer that shows a run to its user."""
 
     def say(self, line: str) -> None:
@@ -33,7 +32,7 @@ class Display(Observer, Protocol):
         """Leave the terminal as it was."""
 
 
-class PlainDisplay:
+class PlainDisplay(Display):
     """Lines for logs: a step's start and end, and in between one every `seconds`, with the time left."""
 
     def __init__(self, write: Callable[[str], None], seconds: float = LINE_SECONDS) -> None:
@@ -60,9 +59,6 @@ class PlainDisplay:
             self._last[step.fingerprint] = now
             self.say(f"[running]  {step.name}: {counted(event)}{pace.left(event)}")
 
-    def metrics(self, step: Step, event: Metrics) -> None:
-        pass
-
     def warned(self, step: Step, event: Warned) -> None:
         self.say(f"[warning]  {step.name}: {event.line}")
 
@@ -75,11 +71,8 @@ class PlainDisplay:
             return
         self.say(f"[failed]   {step.name}: {(str(error) or type(error).__name__).splitlines()[0]}")
 
-    def close(self) -> None:
-        pass
 
-
-class RichDisplay:
+class RichDisplay(Display):
     """A bar per running step, and the finished ones above."""
 
     def __init__(self, console: Terminal) -> None:
@@ -114,9 +107,6 @@ class RichDisplay:
             total=event.total or None,
             shown=printable(f"{counted(event)}{pace.left(event)}"),
         )
-
-    def metrics(self, step: Step, event: Metrics) -> None:
-        pass
 
     def warned(self, step: Step, event: Warned) -> None:
         self._lines.warned(step, event)

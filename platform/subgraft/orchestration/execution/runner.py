@@ -24,8 +24,16 @@ from subgraft.orchestration.execution.resources import (
     require_gpus,
 )
 from subgraft.orchestration.execution.worker import Job, perform
-from subgraft.orchestration.store.events import EVENTS, EventTail, Metrics, Progress, Started, Warned
-from subgraft.orchestration.store.observer import Observer
+from subgraft.orchestration.store.events import (
+    EVENTS,
+    EventTail,
+    Metrics,
+    Observer,
+    Observers,
+    Progress,
+    Started,
+    Warned,
+)
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.record import Record
 from subgraft.orchestration.store.step import Step
@@ -64,7 +72,8 @@ def run(
         UserError: As a stage raised it, or for resources that cannot be had.
         OperationalError: For any other failure.
     """
-    plan = _announced(store, targets, observers)
+    everyone = Observers(observers)
+    plan = _announced(store, targets, everyone)
     records = dict(plan.cached)
     if plan.to_run:
         store.sweep()
@@ -73,24 +82,23 @@ def run(
             local = is_local(address)  # a cluster elsewhere may grow
             if local:
                 _check_local(plan, store, runtime)
-            records.update(_Drive(store, plan, runtime, observers, provenance or Provenance.here(), local).run())
+            records.update(_Drive(store, plan, runtime, everyone, provenance or Provenance.here(), local).run())
     return records
 
 
-def _announced(store: Store, targets: Sequence[Step], observers: Sequence[Observer]) -> Plan:
-    """The plan, of which observers have been told what is there: from then on no garbage collection takes it.
+def _announced(store: Store, targets: Sequence[Step], observers: Observer) -> Plan:
+    """The plan, after its cached steps were reported to the observers: from then on no garbage collection removes them.
 
-    One that had begun before may have taken something between the look and the word.
+    One that started earlier may remove an artifact between the look-up and the report: then the plan is made again.
     """
-    told = set[str]()
+    announced = set[str]()
     while True:
         plan = make_plan(store, targets)
         there = [entry for entry in plan.entries if entry.record is not None]
         for entry in there:
-            if entry.step.fingerprint not in told:
-                told.add(entry.step.fingerprint)
-                for observer in observers:
-                    observer.cached(entry.step, plan.cached[entry.step.fingerprint])
+            if entry.step.fingerprint not in announced:
+                announced.add(entry.step.fingerprint)
+                observers.cached(entry.step, plan.cached[entry.step.fingerprint])
         if all(store.find(entry.step) is not None for entry in there):
             return plan
 
@@ -148,7 +156,7 @@ class _Drive:
     store: Store
     plan: Plan
     runtime: Runtime
-    observers: Sequence[Observer]
+    observers: Observer
     provenance: Provenance
     local: bool
     running: dict[Any, _Running] = field(default_factory=dict)
@@ -207,7 +215,7 @@ class _Drive:
         running = _Running(job, tail, time.monotonic())
         for event in tail.read():  # an earlier attempt's: its curve is part of this step's
             if isinstance(event, Metrics):
-                self._tell("metrics", step, event)
+                self.observers.metrics(step, event)
         # A distributed step's own task only waits for its workers, which have the resources.
         options = {"num_cpus": 0, "num_gpus": 0} if job.distributed else capped(job, machines())
         task = ray.remote(perform).options(
@@ -220,26 +228,28 @@ class _Drive:
         self.running[task.remote(job)] = running
 
     def _follow(self, running: _Running) -> None:
+        step = running.job.step
         for event in running.tail.read():
-            if isinstance(event, Started):
-                running.started = True
-                self._tell("started", running.job.step)
-            elif isinstance(event, Progress):
-                running.heard_of = True
-                self._tell("progress", running.job.step, event)
-            elif isinstance(event, Warned):
-                self._tell("warned", running.job.step, event)
-            else:
-                self._tell("metrics", running.job.step, event)
+            match event:
+                case Started():
+                    running.started = True
+                    self.observers.started(step)
+                case Progress():
+                    running.heard_of = True
+                    self.observers.progress(step, event)
+                case Metrics():
+                    self.observers.metrics(step, event)
+                case Warned():
+                    self.observers.warned(step, event)
         if not running.heard_of and time.monotonic() - running.since > PATIENCE_SECONDS:
             if line := lacking(running.job, machines()):
-                self._tell("warned", running.job.step, Warned(line, time.time()))
+                self.observers.warned(running.job.step, Warned(line))
             running.heard_of = True
 
     def _watch_over(self, running: _Running) -> None:
         for line in self.watch.end_hanging(self.store.work(running.job.step)):
             running.ended = line
-            self._tell("warned", running.job.step, Warned(line, time.time()))
+            self.observers.warned(running.job.step, Warned(line))
 
     def _finish(self, reference: Any) -> None:
         import ray
@@ -257,11 +267,11 @@ class _Drive:
                 if running.ended and not isinstance(failure, UserError):
                     failure = _hung(running)
                 self.failures.append(failure)
-                self._tell("failed", running.job.step, failure)
+                self.observers.failed(running.job.step, failure)
                 self._cancel_queued()
         else:
             self.made[running.job.step.fingerprint] = record
-            self._tell("finished", running.job.step, record)
+            self.observers.finished(running.job.step, record)
 
     def _cancel_queued(self) -> None:
         import ray
@@ -277,11 +287,7 @@ class _Drive:
 
         for reference, running in self.running.items():
             ray.cancel(reference, force=True)
-            self._tell("failed", running.job.step, stop)
-
-    def _tell(self, what: str, *news: Any) -> None:
-        for observer in self.observers:
-            getattr(observer, what)(*news)
+            self.observers.failed(running.job.step, stop)
 
 
 def _hung(running: _Running) -> OperationalError:

@@ -19,7 +19,7 @@ from subgraft.orchestration.execution.early_stopping import take_over
 from subgraft.orchestration.execution.heartbeat import heartbeats
 from subgraft.orchestration.execution.local_ray import local_folder
 from subgraft.orchestration.store.disk import space_needed
-from subgraft.orchestration.store.events import EVENTS, EventLog, StageContext
+from subgraft.orchestration.store.events import EVENTS, EventLog, Progress, StageContext, Started, Warned
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.record import Record
 from subgraft.orchestration.store.step import Step
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 TRACEBACK = "error.txt"
 RAY_TRAIN = "ray-train"
-ELSEWHERE = {"done": 0, "total": 0, "what": "waiting for another process at the same step"}
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "RAYON_NUM_THREADS")
 
 
@@ -63,17 +62,21 @@ def perform(job: Job) -> Record:
     with space_needed(job.home):
         work.mkdir(parents=True, exist_ok=True)
         log = EventLog(work / EVENTS)
-        store = Store(job.home, lambda line: log.append("warned", line=line))
+        store = Store(job.home, lambda line: log.append(Warned(line)))
+
+        def waiting() -> None:
+            log.append(Progress(0, 0, "waiting for another process at the same step"))
+
         claim = work.with_name(f"{work.name}.claim")
         with (
             heartbeats(work, "its process"),
-            Lock.wait(claim, "makes the same step", lambda: log.append("progress", **ELSEWHERE)),
+            Lock.wait(claim, "makes the same step", waiting),
         ):
             found = store.find(job.step)
             if found is not None:
                 return found
             take_over(store, job.step)
-            log.append("started")
+            log.append(Started())
             return _publish(job, store, work)
 
 

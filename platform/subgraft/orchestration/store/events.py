@@ -1,29 +1,38 @@
-"""Events of a running stage, as JSON lines in its work directory; the display and the tracking read the file.
+"""Events of a running stage, from the worker's file to the observers in the process that runs the plan.
 
-So a slow terminal or an unreachable tracking server never delays a training, and a killed driver loses nothing.
+The worker appends events to a file of JSON lines in the step's work directory (EventLog). The runner reads the file
+(EventTail) and calls its observers: the display, the tracking, a search (Observers). So a slow terminal or an
+unreachable tracking server never delays a training, and a killed driver loses nothing.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from subgraft.base import json_io
 from subgraft.base.redaction import redacted
 from subgraft.config.runtime import Runtime
+from subgraft.orchestration.store.record import Record
+from subgraft.orchestration.store.step import Step
 
 EVENTS = "events.jsonl"
 PROGRESS_SECONDS = 0.5
 
 
+def _now() -> float:
+    """Seconds since the epoch, to a millisecond."""
+    return round(time.time(), 3)
+
+
 @dataclass(frozen=True, slots=True)
 class Started:
-    """An attempt at the step started; time in seconds since the epoch."""
+    """An attempt at the step started."""
 
-    time: float
+    time: float = field(default_factory=_now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +42,7 @@ class Progress:
     done: int
     total: int
     what: str
-    time: float
+    time: float = field(default_factory=_now)
     now: str = ""
 
 
@@ -43,7 +52,7 @@ class Metrics:
 
     step: int
     values: Mapping[str, float]
-    time: float
+    time: float = field(default_factory=_now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +60,11 @@ class Warned:
     """Something was damaged or lost, and the step continues without it: one line for the user."""
 
     line: str
-    time: float
+    time: float = field(default_factory=_now)
 
 
 Event: TypeAlias = Started | Progress | Metrics | Warned
+# By the `kind` of a line in the file.
 KINDS: Mapping[str, type[Started] | type[Progress] | type[Metrics] | type[Warned]] = {
     "started": Started,
     "progress": Progress,
@@ -69,9 +79,9 @@ class EventLog:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def append(self, kind: str, **fields: Any) -> None:
-        """Append an event: `kind` is a key of KINDS, `fields` are those of its class without `time`."""
-        json_io.append(self._path, {"kind": kind, **fields, "time": round(time.time(), 3)})
+    def append(self, event: Event) -> None:
+        """Append an event."""
+        json_io.append(self._path, {"kind": type(event).__name__.lower(), **asdict(event)})
 
 
 class EventTail:
@@ -111,21 +121,81 @@ class StageContext:
             return
         self._last = (what, moment)
         if self.rank == 0:
-            self.log.append("progress", done=int(done), total=int(total), what=what, **({"now": now} if now else {}))
+            self.log.append(Progress(int(done), int(total), what, now=now))
 
     def metrics(self, step: int, values: Mapping[str, float]) -> None:
         """Append measured values."""
         if self.rank == 0:
-            self.log.append("metrics", step=int(step), values={name: float(value) for name, value in values.items()})
+            self.log.append(Metrics(int(step), {name: float(value) for name, value in values.items()}))
 
     def warn(self, line: str) -> None:
         """Append a warning."""
-        self.log.append("warned", line=redacted(line))
+        self.log.append(Warned(redacted(line)))
+
+
+class Observer:
+    """Called by the runner in its own thread; calls return at once and do not raise. The base class does nothing."""
+
+    def cached(self, step: Step, record: Record) -> None:
+        """The step's artifact is in the store already."""
+
+    def started(self, step: Step) -> None:
+        """The step is running now; before, it may have waited in the scheduler."""
+
+    def progress(self, step: Step, event: Progress) -> None:
+        """The stage reported progress."""
+
+    def metrics(self, step: Step, event: Metrics) -> None:
+        """The stage reported values; after a kill, also those of the previous attempt."""
+
+    def warned(self, step: Step, event: Warned) -> None:
+        """The stage continues without something that was damaged."""
+
+    def finished(self, step: Step, record: Record) -> None:
+        """The step's artifact is published."""
+
+    def failed(self, step: Step, error: BaseException) -> None:
+        """The step ended with an error, or was stopped."""
+
+
+class Observers(Observer):
+    """Passes every call on to several observers, in their order."""
+
+    def __init__(self, observers: Sequence[Observer]) -> None:
+        self._observers = observers
+
+    def cached(self, step: Step, record: Record) -> None:
+        for observer in self._observers:
+            observer.cached(step, record)
+
+    def started(self, step: Step) -> None:
+        for observer in self._observers:
+            observer.started(step)
+
+    def progress(self, step: Step, event: Progress) -> None:
+        for observer in self._observers:
+            observer.progress(step, event)
+
+    def metrics(self, step: Step, event: Metrics) -> None:
+        for observer in self._observers:
+            observer.metrics(step, event)
+
+    def warned(self, step: Step, event: Warned) -> None:
+        for observer in self._observers:
+            observer.warned(step, event)
+
+    def finished(self, step: Step, record: Record) -> None:
+        for observer in self._observers:
+            observer.finished(step, record)
+
+    def failed(self, step: Step, error: BaseException) -> None:
+        for observer in self._observers:
+            observer.failed(step, error)
 
 
 def _event(fields: dict[str, Any]) -> Event | None:
     try:
         kind = KINDS[fields.pop("kind")]
-        return json_io.build(kind, fields)
+        return json_io.build(kind, fields) if "time" in fields else None
     except (KeyError, TypeError, ValueError):
         return None

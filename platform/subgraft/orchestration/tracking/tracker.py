@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from subgraft.base.errors import OperationalError
-from subgraft.orchestration.store.events import Metrics, Progress, Warned
+from subgraft.orchestration.store.events import Metrics, Observer, Warned
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.record import Record
 from subgraft.orchestration.store.step import Step, flatten
@@ -39,7 +39,7 @@ PARENT = "invocation"
 IDENTITY = ("stage", FINGERPRINT, "git_commit")
 
 
-class Tracker:
+class Tracker(Observer):
     """An observer that writes everything to an outbox, which a thread delivers; no call here waits for the server.
 
     A step's own run has its flattened recipe as params, its labels and identity as tags, and the stage's metrics and
@@ -106,9 +106,6 @@ class Tracker:
             self._systems.started(step)
         elif step.fingerprint != self._report:
             self._begin(step)
-
-    def progress(self, step: Step, event: Progress) -> None:
-        pass
 
     def metrics(self, step: Step, event: Metrics) -> None:
         self.started(step)
