@@ -53,7 +53,8 @@ from subgraft.evaluation.metrics.bits_per_character import bits_per_character, c
 from subgraft.experiments.allocation_session import ALLOCATED, JOINT, AllocationPipeline
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import family_named
-from subgraft.orchestration.store.store import Store, default_home
+from subgraft.orchestration.store.home import default_home
+from subgraft.orchestration.store.store import Store
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.concatenation import Concatenation
 from subgraft.training.objectives.reference_likelihood import token_nats

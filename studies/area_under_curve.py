@@ -25,7 +25,8 @@ from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.experiments.pipeline import Pipeline
-from subgraft.orchestration.store.store import Store, default_home
+from subgraft.orchestration.store.home import default_home
+from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.stages.selected_weights import CURVE
 
 # What is measured, as a curve has it.

@@ -22,8 +22,9 @@ from subgraft.config.loading import load
 from subgraft.data.sources.paths import find_file
 from subgraft.data.text import reading
 from subgraft.experiments.allocation_session import ALLOCATED, JOINT, AllocationPipeline
+from subgraft.orchestration.store.home import default_home
 from subgraft.orchestration.store.step import Step
-from subgraft.orchestration.store.store import Store, default_home
+from subgraft.orchestration.store.store import Store
 from subgraft.subwords.allocation.capacity import Capacity, capacity
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 

@@ -24,8 +24,9 @@ from subgraft.config.settings_base import DecodingEngine, MetricName
 from subgraft.evaluation.metrics.scores import Score, corpus_scores
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.inference.fast_search import FastTranslator
+from subgraft.orchestration.store.home import default_home
 from subgraft.orchestration.store.record import Record
-from subgraft.orchestration.store.store import Store, default_home
+from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
 from subgraft.pipeline.stages import EVALUATE
 from subgraft.pipeline.stages.evaluate import searcher

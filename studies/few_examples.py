@@ -23,7 +23,8 @@ from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.evaluation.reporting.drawing import drawing, png
 from subgraft.experiments.pipeline import Pipeline
-from subgraft.orchestration.store.store import Store, default_home
+from subgraft.orchestration.store.home import default_home
+from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.stages.selected_weights import selected_weights
 
 MEASURES = {

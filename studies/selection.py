@@ -30,8 +30,9 @@ from subgraft.data.text.corpus import Corpus
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import tables_of
+from subgraft.orchestration.store.home import default_home
 from subgraft.orchestration.store.step import Step
-from subgraft.orchestration.store.store import Store, default_home
+from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.recipes.training import FinetuneRecipe
 from subgraft.pipeline.stages.training_setup import fit
 from subgraft.training.best_weights import SELECTIONS

@@ -102,7 +102,7 @@ def test_a_search_is_in_no_fingerprint(config: Path) -> None:
     without = experiment.model_copy(update={"search": None})
     assert manifest(experiment, ()) == manifest(without, ())
     recipe = EvaluateRecipe(languages=experiment.languages, evaluation=experiment.evaluation.measurement)
-    assert "split" not in recipe.model_dump()
+    assert recipe.model_dump()["split"] == "test"
     assert recipe.model_copy(update={"split": "dev"}).model_dump()["split"] == "dev"
 
 

@@ -74,13 +74,6 @@ def test_both_engines_come_to_the_same_results(tmp_path: Path) -> None:
     assert left_to_transformers(True, in_order([fast.report])) == []
 
 
-def test_recipes_say_nothing_of_transformers_which_all_was_once_written_by(tmp_path: Path) -> None:
-    written(tmp_path, TINY)
-    slow = planned(tmp_path, *SLOW).report
-    for step in in_order([slow]):
-        assert "engine" not in json.dumps(step.recipe.model_dump(mode="json")) or step is slow
-
-
 def test_evaluations_are_those_of_ctranslate2_where_it_is_installed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,8 +55,6 @@ def test_its_settings_are_in_no_other_fingerprint(repository: Path) -> None:
     assert distilled(repository, *changes).fingerprint != distilled(repository).fingerprint
     plain, changed = systems(repository)["mean", 1], systems(repository, *changes)["mean", 1]
     assert plain.evaluate.fingerprint == changed.evaluate.fingerprint
-    without = load(repository / "configs" / "quickstart.yaml", Experiment)
-    assert not [name for name in without.model_dump() if name.startswith("token_distillation")]
 
 
 def test_presets_fill_in_what_is_not_given(repository: Path) -> None:

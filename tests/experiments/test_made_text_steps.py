@@ -50,7 +50,7 @@ def test_systems_and_seeds_share_the_pairs_that_are_made(tmp_path: Path) -> None
     assert copied.inputs == {"text": found.text}
     assert finetunes["mean+text", 1].recipe.text_objective == TranslationSettings()
     plain = finetunes["old", 1]
-    assert "synthetic" not in plain.inputs and "text_objective" not in plain.recipe.model_dump()
+    assert "synthetic" not in plain.inputs and plain.recipe.text_objective is None
 
 
 def test_a_share_moves_only_those_that_have_text(tmp_path: Path) -> None:

@@ -74,9 +74,6 @@ def test_its_settings_are_in_no_other_fingerprint(repository: Path) -> None:
     assert matching(before["matched", 1]).fingerprint != matching(after["matched", 1]).fingerprint
     for name in ("mean", "patt+kd"):
         assert before[name, 1].evaluate.fingerprint == after[name, 1].evaluate.fingerprint
-    without = load(repository / "configs" / "quickstart.yaml", Experiment)
-    assert not [name for name in without.model_dump() if name.startswith("likelihood_matching")]
-    assert all("starts_from" not in system.model_dump() for system in without.systems)
 
 
 def test_presets_fill_in_what_is_not_given(repository: Path) -> None:

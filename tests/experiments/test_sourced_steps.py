@@ -21,7 +21,6 @@ from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.config.models import MarianSettings
 from subgraft.config.runtime import Runtime
-from subgraft.config.systems import System
 from subgraft.data.text.corpus import Corpus
 from subgraft.evaluation.reporting.table import MainTable
 from subgraft.experiments.pipeline import Pipeline
@@ -273,14 +272,6 @@ def test_what_cannot_be_copied_is_told_before_anything_runs(
     with pytest.raises(UserError) as raised:
         load(config, Experiment)
     assert told in str(raised.value)
-
-
-def test_a_system_that_copies_nothing_has_the_fingerprint_that_it_has_always_had(tmp_path: Path) -> None:
-    systems = "[{name: ours, vocabulary: upstream, conditioning: pseudo-self}]"
-    condition = Pipeline(load(written_for(tmp_path, "text", systems=systems), Experiment), tmp_path).systems[0]
-    recipe = condition.finetune.inputs["model"].recipe.model_dump(mode="json")
-    assert "copying" not in recipe and "shared_vocabulary" not in recipe["settings"]
-    assert "copying" not in System(name="a", vocabulary="upstream").model_dump()
 
 
 def test_a_pretrained_encoder_reads_in_its_own_vocabulary(tmp_path: Path) -> None:

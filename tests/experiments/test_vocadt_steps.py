@@ -52,15 +52,13 @@ def test_its_settings_are_in_no_other_fingerprint(repository: Path) -> None:
     before, after = (systems(pipeline(repository, *more)) for more in ((), ("vocadt_training.max_steps=7",)))
     assert adapting(before["adapted", 1]).fingerprint != adapting(after["adapted", 1]).fingerprint
     assert before["mean", 1].evaluate.fingerprint == after["mean", 1].evaluate.fingerprint
-    without = load(repository / "configs" / "quickstart.yaml", Experiment)
-    assert "vocadt_training" not in without.model_dump()
 
 
 def test_it_reads_as_many_pairs_as_the_finetuning(repository: Path) -> None:
     """Else the rows would know text that no other system of the comparison has."""
     step = adapting(systems(pipeline(repository, "finetune.pairs=50"))["adapted", 1])
     assert step.recipe.pairs == 50  # type: ignore[attr-defined]
-    assert "pairs" not in adapting(systems(pipeline(repository))["adapted", 1]).recipe.model_dump()
+    assert adapting(systems(pipeline(repository))["adapted", 1]).recipe.pairs is None  # type: ignore[attr-defined]
 
 
 def test_a_plan_estimates_a_weight_for_every_new_and_old_token(repository: Path, tmp_path: Path) -> None:

@@ -71,10 +71,8 @@ class Comparison(Settings):
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
     preset: Literal["small", "gpu", "paper"] = "small"
-    task: TaskName = Field(default="translation", exclude_if=lambda given: given == "translation")
-    question_generation: QuestionGenerationSettings = Field(
-        default=QuestionGenerationSettings(), exclude_if=lambda given: given == QuestionGenerationSettings()
-    )
+    task: TaskName = "translation"
+    question_generation: QuestionGenerationSettings = QuestionGenerationSettings()
     languages: Languages
     seeds: Annotated[tuple[Seed, ...], Field(min_length=1, max_length=1000)] = (1,)
     sides: Annotated[tuple[SideName, ...], Field(min_length=1)] = ("decoder",)
@@ -82,40 +80,28 @@ class Comparison(Settings):
     cleaning: Cleaning = Cleaning()
     upstream: UpstreamSettings
     downstream: DownstreamSettings
-    conditioning: ReadingSettings = Field(
-        default=ReadingSettings(), exclude_if=lambda given: given == ReadingSettings()
-    )
+    conditioning: ReadingSettings = ReadingSettings()
     joint_vocabulary: JointVocabularySettings = JointVocabularySettings()
     model: ModelSettings
     pretrain: PretrainSettings
     generator: GeneratorSettings = GeneratorSettings()
     generator_training: TrainingSettings
-    network: NetworkSettings = Field(default=NetworkSettings(), exclude_if=lambda given: given == NetworkSettings())
-    network_training: TrainingSettings | None = Field(default=None, exclude_if=lambda given: given is None)
+    network: NetworkSettings = NetworkSettings()
+    network_training: TrainingSettings | None = None
     static_embeddings: StaticEmbeddingSettings = StaticEmbeddingSettings()
-    token_distillation: TokenDistillationSettings = Field(
-        default=TokenDistillationSettings(), exclude_if=lambda given: given == TokenDistillationSettings()
-    )
-    token_distillation_training: TrainingSettings | None = Field(default=None, exclude_if=lambda given: given is None)
-    likelihood_matching: LikelihoodMatchingSettings = Field(
-        default=LikelihoodMatchingSettings(), exclude_if=lambda given: given == LikelihoodMatchingSettings()
-    )
-    likelihood_matching_training: TrainingSettings | None = Field(default=None, exclude_if=lambda given: given is None)
-    vocadt_training: TrainingSettings | None = Field(default=None, exclude_if=lambda given: given is None)
-    copied_text: CopiedTextSettings = Field(
-        default=CopiedTextSettings(), exclude_if=lambda given: given == CopiedTextSettings()
-    )
-    back_translation: BackTranslationSettings = Field(
-        default=BackTranslationSettings(), exclude_if=lambda given: given == BackTranslationSettings()
-    )
-    embedding_warmup_training: EmbeddingWarmupSettings | None = Field(
-        default=None, exclude_if=lambda given: given is None
-    )
+    token_distillation: TokenDistillationSettings = TokenDistillationSettings()
+    token_distillation_training: TrainingSettings | None = None
+    likelihood_matching: LikelihoodMatchingSettings = LikelihoodMatchingSettings()
+    likelihood_matching_training: TrainingSettings | None = None
+    vocadt_training: TrainingSettings | None = None
+    copied_text: CopiedTextSettings = CopiedTextSettings()
+    back_translation: BackTranslationSettings = BackTranslationSettings()
+    embedding_warmup_training: EmbeddingWarmupSettings | None = None
     finetune: FinetuneSettings
     systems: Annotated[tuple[System, ...], Field(min_length=1, max_length=1000)]
     evaluation: EvaluationSettings = EvaluationSettings()
-    intrinsic: IntrinsicSettings | None = Field(default=None, exclude_if=lambda given: given is None)
-    search: SearchSettings | None = Field(default=None, exclude_if=lambda given: given is None)
+    intrinsic: IntrinsicSettings | None = None
+    search: SearchSettings | None = None
     runtime: Runtime = Runtime()
 
     @property

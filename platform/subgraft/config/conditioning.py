@@ -86,7 +86,7 @@ class PretrainedTextSourceSettings(Settings):
     model: dict[str, Any]
     width: Width
     parameters: Annotated[int, Field(ge=1)]
-    fixed: Annotated[int, Field(ge=0, exclude_if=lambda given: not given)] = 0
+    fixed: Annotated[int, Field(ge=0)] = 0
     beginning: tuple[int, ...] = ()
     ending: tuple[int, ...] = ()
     max_length: SourceLength = 256
@@ -101,7 +101,7 @@ class TrainedTextSourceSettings(Settings):
 
     kind: Literal["own-text"] = "own-text"
     max_length: SourceLength = 256
-    encoder: EncoderSettings | None = Field(default=None, exclude_if=lambda given: given is None)
+    encoder: EncoderSettings | None = None
 
 
 class ClassSourceSettings(Settings):
@@ -125,7 +125,7 @@ class FeatureSourceSettings(Settings):
 
     kind: Literal["features"] = "features"
     features: Annotated[int, Field(ge=1, le=1_000_000)]
-    rows: Annotated[int | None, Field(ge=1, exclude_if=lambda given: given is None)] = None
+    rows: Annotated[int | None, Field(ge=1)] = None
 
 
 SourceSettings: TypeAlias = Annotated[
@@ -155,14 +155,12 @@ class ReadingSettings(Settings):
 
     vectors: Annotated[int, Field(ge=1, le=1024)] = 1
     decoder: StackSettings = StackSettings()
-    encoder: EncoderSettings = Field(default=EncoderSettings(), exclude_if=lambda given: given == EncoderSettings())
-    pretrained_encoder: str | None = Field(default=None, exclude_if=lambda given: given is None)
-    vocabulary: VocabularySettings = Field(
-        default=VocabularySettings(), exclude_if=lambda given: given == VocabularySettings()
-    )
-    shared_vocabulary: bool = Field(default=False, exclude_if=lambda given: not given)
-    max_length: SourceLength = Field(default=256, exclude_if=lambda given: given == 256)
-    copy_threshold: CopyThreshold = Field(default=0.2, exclude_if=lambda given: given == 0.2)
+    encoder: EncoderSettings = EncoderSettings()
+    pretrained_encoder: str | None = None
+    vocabulary: VocabularySettings = VocabularySettings()
+    shared_vocabulary: bool = False
+    max_length: SourceLength = 256
+    copy_threshold: CopyThreshold = 0.2
 
     @model_validator(mode="after")
     def _one_vocabulary(self) -> ReadingSettings:
@@ -182,7 +180,7 @@ class CopyingSettings(Settings):
     """
 
     kind: CopyingName = "pointer-generator"
-    threshold: CopyThreshold | None = Field(default=None, exclude_if=lambda given: given is None)
+    threshold: CopyThreshold | None = None
 
     @model_validator(mode="after")
     def _selects(self) -> CopyingSettings:
@@ -207,7 +205,7 @@ class ConditioningSettings(Settings):
     variant: VariantName
     source: SourceSettings
     decoder: StackSettings = StackSettings()
-    copying: CopyingSettings | None = Field(default=None, exclude_if=lambda given: given is None)
+    copying: CopyingSettings | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> ConditioningSettings:

@@ -14,7 +14,6 @@ from subgraft.config.source_files import (
     RecordFiles,
     UrlFile,
     VerseFiles,
-    is_absent,
 )
 
 
@@ -80,13 +79,13 @@ class CorpusSource(Settings):
     mtdata: dict[Split, str] | None = None
     squad: str | dict[Split, str] | None = None
     columns: ColumnFiles | None = None
-    together: tuple[CorpusSource, ...] | None = Field(default=None, exclude_if=is_absent)
-    records: RecordFiles | None = Field(default=None, exclude_if=is_absent)
-    features: FeatureFiles | None = Field(default=None, exclude_if=is_absent)
-    verses: VerseFiles | None = Field(default=None, exclude_if=is_absent)
-    plain: PlainTexts | None = Field(default=None, exclude_if=is_absent)
-    texts: dict[str, CorpusSource] | None = Field(default=None, exclude_if=is_absent)
-    languages: tuple[str, ...] | None = Field(default=None, exclude_if=is_absent)
+    together: tuple[CorpusSource, ...] | None = None
+    records: RecordFiles | None = None
+    features: FeatureFiles | None = None
+    verses: VerseFiles | None = None
+    plain: PlainTexts | None = None
+    texts: dict[str, CorpusSource] | None = None
+    languages: tuple[str, ...] | None = None
     limit: dict[Split, Count] = Field(default_factory=dict)
 
     @property

@@ -36,15 +36,15 @@ class UpstreamSettings(Settings):
     seed: of pretraining, generators and learnt embeddings, which all `seeds` share.
     """
 
-    corpus: str | None = Field(default=None, exclude_if=lambda given: given is None)
-    languages: Languages | Literal["all"] | None = Field(default=None, exclude_if=lambda given: given is None)
+    corpus: str | None = None
+    languages: Languages | Literal["all"] | None = None
     objectives: Annotated[tuple[ObjectiveSettings, ...], Field(min_length=1)] = (TranslationSettings(),)
-    language_exponent: Annotated[float | None, Field(ge=0, le=1, exclude_if=lambda given: given is None)] = None
+    language_exponent: Annotated[float | None, Field(ge=0, le=1)] = None
     vocabulary: VocabularySettings = VocabularySettings()
-    given_vocabulary: str | None = Field(default=None, exclude_if=lambda given: given is None)
+    given_vocabulary: str | None = None
     checkpoint: str | None = None
-    revision: str | None = Field(default=None, exclude_if=lambda given: given is None)
-    continue_pretraining: bool = Field(default=False, exclude_if=lambda given: not given)
+    revision: str | None = None
+    continue_pretraining: bool = False
     sampling: SamplingSettings = SamplingSettings()
     seed: Seed = 1
 
@@ -84,8 +84,8 @@ class DownstreamText(Settings):
     target: text in the language that is written.
     """
 
-    source: tuple[str, ...] = Field(default=(), exclude_if=lambda given: not given)
-    target: tuple[str, ...] = Field(default=(), exclude_if=lambda given: not given)
+    source: tuple[str, ...] = ()
+    target: tuple[str, ...] = ()
 
     @property
     def sides(self) -> tuple[TextSide, ...]:
@@ -116,5 +116,5 @@ class DownstreamSettings(Settings):
 
     corpus: str
     vocabulary: TaskVocabularySettings = TaskVocabularySettings()
-    shared: bool = Field(default=False, exclude_if=lambda given: not given)
-    text: DownstreamText | None = Field(default=None, exclude_if=lambda given: given is None)
+    shared: bool = False
+    text: DownstreamText | None = None

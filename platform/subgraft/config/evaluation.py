@@ -86,17 +86,11 @@ class MeasurementSettings(Settings):
     speed_sentences: Count = 128
     speed_repeats: Annotated[int, Field(ge=1, le=1000)] = 3
     calibration: bool = True
-    engine: DecodingEngine = Field(default="transformers", exclude_if=lambda given: given == "transformers")
-    speed_measured: Literal["apart", "in-translation"] = Field(
-        default="apart", exclude_if=lambda given: given == "apart"
-    )
-    draw: DrawSettings | None = Field(default=None, exclude_if=lambda given: given is None)
-    no_repeat_ngrams: Annotated[int, Field(ge=1, le=1000)] | None = Field(
-        default=None, exclude_if=lambda given: given is None
-    )
-    metrics: Annotated[tuple[str, ...], AfterValidator(_offered)] = Field(
-        default=(), exclude_if=lambda given: not given
-    )
+    engine: DecodingEngine = "transformers"
+    speed_measured: Literal["apart", "in-translation"] = "apart"
+    draw: DrawSettings | None = None
+    no_repeat_ngrams: Annotated[int, Field(ge=1, le=1000)] | None = None
+    metrics: Annotated[tuple[str, ...], AfterValidator(_offered)] = ()
 
 
 class EvaluationSettings(MeasurementSettings):
@@ -111,11 +105,11 @@ class EvaluationSettings(MeasurementSettings):
     ranking: for models that write for a source.
     """
 
-    engine: EngineSetting = Field(default="auto", exclude_if=lambda given: given == "auto")  # type: ignore[assignment]
+    engine: EngineSetting = "auto"  # type: ignore[assignment]
     bootstrap_samples: Annotated[int, Field(ge=1, le=1_000_000)] = 1000
     by_token_count: bool = True
-    upstream_sentences: Count | None = Field(default=None, exclude_if=lambda given: given is None)
-    ranking: RankingSettings = Field(default=RankingSettings(), exclude_if=lambda given: given == RankingSettings())
+    upstream_sentences: Count | None = None
+    ranking: RankingSettings = RankingSettings()
 
     @property
     def measurement(self) -> MeasurementSettings:

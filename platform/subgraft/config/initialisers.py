@@ -29,8 +29,8 @@ class ResegmentationSettings(Settings):
     merge_rate: Share = 0.35
     split_rate: Share = 0.15
     max_merge: Annotated[int, Field(ge=2, le=1000)] = 4
-    match: Literal["downstream"] | None = Field(default=None, exclude_if=lambda given: given is None)
-    match_rate: Share = Field(default=MATCH_RATE, exclude_if=lambda given: given == MATCH_RATE)
+    match: Literal["downstream"] | None = None
+    match_rate: Share = MATCH_RATE
 
     @model_validator(mode="after")
     def _of_one_kind(self) -> ResegmentationSettings:
@@ -62,8 +62,8 @@ class GeneratorSettings(Settings):
     literal_equation: bool = False
     distillation_position: Literal["input", "prediction"] = "input"
     resegmentation: ResegmentationSettings = ResegmentationSettings()
-    negatives: Negatives = Field(default="sentence", exclude_if=lambda given: given == "sentence")
-    initial_weights: Literal["zero", "normal"] = Field(default="zero", exclude_if=lambda given: given == "zero")
+    negatives: Negatives = "sentence"
+    initial_weights: Literal["zero", "normal"] = "zero"
 
 
 class NetworkSettings(Settings):
@@ -89,7 +89,7 @@ class NetworkSettings(Settings):
     taken_out: tuple[Share, Share] = (0.3, 0.9)
     negatives: Annotated[int, Field(ge=0, le=1_000_000)] = 1000
     unknown_commonness: Annotated[float, Field(ge=0, lt=1)] = 0.1
-    trained: str | None = Field(default=None, exclude_if=lambda given: given is None)
+    trained: str | None = None
 
     @model_validator(mode="after")
     def _bounds_ordered(self) -> NetworkSettings:

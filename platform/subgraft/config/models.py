@@ -114,9 +114,7 @@ class MBartSettings(TwoStackSettings):
     needs_language_codes = True
 
     family: Literal["mbart"] = "mbart"
-    embedding_width: Annotated[int, Field(ge=1, le=WIDEST)] | None = Field(
-        default=None, exclude_if=lambda given: given is None
-    )
+    embedding_width: Annotated[int, Field(ge=1, le=WIDEST)] | None = None
 
     @property
     def width_of_rows(self) -> int:
@@ -142,9 +140,7 @@ class BertSettings(OneStackSettings):
 
     family: Literal["bert"] = "bert"
     dropout: Share = 0.1
-    embedding_width: Annotated[int, Field(ge=1, le=WIDEST)] | None = Field(
-        default=None, exclude_if=lambda given: given is None
-    )
+    embedding_width: Annotated[int, Field(ge=1, le=WIDEST)] | None = None
 
     @property
     def width_of_rows(self) -> int:

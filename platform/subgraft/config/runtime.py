@@ -45,7 +45,7 @@ class Runtime(Settings):
 
     workers: Annotated[int, Field(ge=1, le=10_000)] = 1
     gpus_per_worker: Annotated[float, Field(ge=0, le=1000)] = 0
-    cpus: Cores | None = Field(default=None, exclude_if=lambda given: given is None)
+    cpus: Cores | None = None
     cpus_per_step: Cores = 1
     pretrain_cpus: Cores | None = None
     evaluate_cpus: Cores | None = None
@@ -53,7 +53,7 @@ class Runtime(Settings):
     offload: Offload = "none"
     activation_checkpointing: bool = False
     checkpoint_seconds: Annotated[float, Field(gt=0)] = 60.0
-    checkpoints_in_background: bool = Field(default=True, exclude_if=lambda given: given)
+    checkpoints_in_background: bool = True
     max_failures: Annotated[int, Field(ge=0, le=LARGEST_COUNT)] = 0
     heartbeat_timeout: Annotated[float, Field(ge=10)] = 300.0
     tracking_uri: str | None = None

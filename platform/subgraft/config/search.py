@@ -81,13 +81,13 @@ class SearchSpace(Settings):
     embedding_learning_rate: peak learning rates of the embeddings in finetuning.
     """
 
-    vocabulary_mode: Choices[VocabularyMode] | None = Field(default=None, exclude_if=lambda given: given is None)
+    vocabulary_mode: Choices[VocabularyMode] | None = None
     initialiser: Choices[AnyInitialiser] | None = None
     kd_weight: Weights | None = None
     vocabulary_size: Choices[Annotated[int, Field(ge=50, le=LARGEST_VOCABULARY)]] | None = None
     generator_steps: Choices[Count] | None = None
-    learning_rate: Rates | None = Field(default=None, exclude_if=lambda given: given is None)
-    embedding_learning_rate: Weights | None = Field(default=None, exclude_if=lambda given: given is None)
+    learning_rate: Rates | None = None
+    embedding_learning_rate: Weights | None = None
 
     @property
     def varied(self) -> dict[str, Range | tuple[Any, ...]]:
@@ -130,7 +130,7 @@ class SearchSettings(Settings):
     """
 
     system: str | None = None
-    systems: Choices[str] | None = Field(default=None, exclude_if=lambda given: given is None)
+    systems: Choices[str] | None = None
     space: SearchSpace
     trials: Count | None = None
     sampler: Literal["tpe", "random", "grid"] = "tpe"

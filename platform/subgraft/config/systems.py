@@ -73,24 +73,20 @@ class System(Settings):
     copy_shared_tokens: bool = True
     embeddings_only_fraction: Annotated[float, Field(ge=0, lt=1)] = 0.0
     tie_to_sources: bool = False
-    vocabulary_mode: VocabularyMode | None = Field(default=None, exclude_if=lambda given: given is None)
-    vocabulary_size: Annotated[int, Field(ge=50, le=LARGEST_VOCABULARY)] | None = Field(
-        default=None, exclude_if=lambda given: given is None
-    )
-    vocabulary_min_count: Count | None = Field(default=None, exclude_if=lambda given: given is None)
-    generator_steps: Count | None = Field(default=None, exclude_if=lambda given: given is None)
-    rare_tokens: RareTokenSettings | None = Field(default=None, exclude_if=lambda given: given is None)
-    starts_from: StartName | None = Field(default=None, exclude_if=lambda given: given is None)
-    learning_rate: Annotated[float, Field(gt=0)] | None = Field(default=None, exclude_if=lambda given: given is None)
-    embedding_learning_rate: Annotated[float, Field(ge=0)] | None = Field(
-        default=None, exclude_if=lambda given: given is None
-    )
-    train: TrainName | None = Field(default=None, exclude_if=lambda given: given is None)
-    embedding_warmup: TextUse | None = Field(default=None, exclude_if=lambda given: given is None)
-    conditioning: VariantName | None = Field(default=None, exclude_if=lambda given: given is None)
-    copying: CopyingName | None = Field(default=None, exclude_if=lambda given: given is None)
-    shuffled_sources: bool = Field(default=False, exclude_if=lambda given: not given)
-    text: TextUse | None = Field(default=None, exclude_if=lambda given: given is None)
+    vocabulary_mode: VocabularyMode | None = None
+    vocabulary_size: Annotated[int, Field(ge=50, le=LARGEST_VOCABULARY)] | None = None
+    vocabulary_min_count: Count | None = None
+    generator_steps: Count | None = None
+    rare_tokens: RareTokenSettings | None = None
+    starts_from: StartName | None = None
+    learning_rate: Annotated[float, Field(gt=0)] | None = None
+    embedding_learning_rate: Annotated[float, Field(ge=0)] | None = None
+    train: TrainName | None = None
+    embedding_warmup: TextUse | None = None
+    conditioning: VariantName | None = None
+    copying: CopyingName | None = None
+    shuffled_sources: bool = False
+    text: TextUse | None = None
 
     @property
     def generator(self) -> TrainedGenerator | None:

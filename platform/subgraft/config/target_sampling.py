@@ -23,7 +23,7 @@ class NearestTargets(Settings):
     kind: Literal["nearest"] = "nearest"
     neighbours: Count = 50
     rebuild_every: Count = 500
-    drawn: Annotated[int, Field(ge=0, le=LARGEST_COUNT)] = Field(default=0, exclude_if=lambda given: given == 0)
+    drawn: Annotated[int, Field(ge=0, le=LARGEST_COUNT)] = 0
 
 
 class UniformTargets(Settings):

@@ -98,18 +98,16 @@ class TrainingSettings(Settings):
 
     epochs: Count | None = None
     max_steps: Count | None = None
-    stop_after: Count | None = Field(default=None, exclude_if=lambda given: given is None)
+    stop_after: Count | None = None
     batch_size: Count
-    batch_size_schedule: tuple[BatchSizeFrom, ...] = Field(default=(), exclude_if=lambda given: not given)
+    batch_size_schedule: tuple[BatchSizeFrom, ...] = ()
     batch_unit: Literal["tokens", "characters"] = "tokens"
     micro_batch_size: Count | None = None
     max_length: Annotated[int, Field(ge=4, le=LONGEST_SEQUENCE)] = 256
     learning_rate: Annotated[float, Field(gt=0)]
-    schedule: ScheduleName = Field(
-        default="inverse-square-root", exclude_if=lambda given: given == "inverse-square-root"
-    )
+    schedule: ScheduleName = "inverse-square-root"
     warmup_steps: Count
-    optimizer: OptimizerName = Field(default="adamw", exclude_if=lambda given: given == "adamw")
+    optimizer: OptimizerName = "adamw"
     adam_beta1: Share = 0.9
     adam_beta2: Share = 0.98
     adam_epsilon: Annotated[float, Field(gt=0)] = 1e-9
@@ -118,7 +116,7 @@ class TrainingSettings(Settings):
     label_smoothing: Share = 0.1
     precision: Precision = "fp32"
     evaluations_per_epoch: Count = 1
-    evaluate_at: tuple[Count, ...] = Field(default=(), exclude_if=lambda given: not given)
+    evaluate_at: tuple[Count, ...] = ()
     patience: Count | None = None
     dev_sentences: Count = 200
 
@@ -159,15 +157,13 @@ class ModelTrainingSettings(TrainingSettings):
     last (no selection); by default BLEU where there are dev scores.
     dev_engine: the engine that translates the dev set: transformers, or CTranslate2, which loads the weights again for
     each evaluation; models that CTranslate2 does not support, and `train: adapters`, use transformers. auto is
-    CTranslate2 where it is installed, on a CPU, for up to 250 million parameters; it is not part of the fingerprint.
+    CTranslate2 where it is installed, on a CPU, for up to 250 million parameters.
     """
 
-    layer_decay: Annotated[float, Field(gt=0, le=1)] | None = Field(
-        default=None, exclude_if=lambda given: given is None
-    )
-    dropout_schedule: tuple[DropoutFrom, ...] = Field(default=(), exclude_if=lambda given: not given)
-    select: SelectName | None = Field(default=None, exclude_if=lambda given: given is None)
-    dev_engine: EngineSetting = Field(default="auto", exclude_if=lambda given: given != "ctranslate2")
+    layer_decay: Annotated[float, Field(gt=0, le=1)] | None = None
+    dropout_schedule: tuple[DropoutFrom, ...] = ()
+    select: SelectName | None = None
+    dev_engine: EngineSetting = "auto"
 
     def dropout_at(self, step: int) -> float | None:
         """The dropout of the update after `step` others; None for the model's own."""
@@ -192,7 +188,7 @@ class PretrainSettings(ModelTrainingSettings):
     whole vocabulary. label_smoothing then spreads over the sampled tokens.
     """
 
-    target_sampling: TargetSamplingSettings | None = Field(default=None, exclude_if=lambda given: given is None)
+    target_sampling: TargetSamplingSettings | None = None
 
     @model_validator(mode="after")
     def _smooths_probabilities(self) -> Self:
@@ -233,16 +229,14 @@ class FinetuneSettings(ModelTrainingSettings):
     over the pairs, however much text there is; at 1 batches are text alone, and an epoch is one pass over it.
     """
 
-    train: TrainName = Field(default="all", exclude_if=lambda given: given == "all")
-    adapters: AdapterSettings | None = Field(default=None, exclude_if=lambda given: given is None)
-    embedding_learning_rate: Annotated[float | None, Field(ge=0, exclude_if=lambda given: given is None)] = None
-    rare_tokens: RareTokenSettings | None = Field(default=None, exclude_if=lambda given: given is None or given.idle)
-    pairs: Count | None = Field(default=None, exclude_if=lambda given: given is None)
-    shuffled_sources: bool = Field(default=False, exclude_if=lambda given: not given)
-    resample_subset: bool = Field(default=False, exclude_if=lambda given: not given)
-    monolingual_fraction: Annotated[float, Field(gt=0, le=1)] = Field(
-        default=0.5, exclude_if=lambda given: given == 0.5
-    )
+    train: TrainName = "all"
+    adapters: AdapterSettings | None = None
+    embedding_learning_rate: Annotated[float | None, Field(ge=0)] = None
+    rare_tokens: RareTokenSettings | None = None
+    pairs: Count | None = None
+    shuffled_sources: bool = False
+    resample_subset: bool = False
+    monolingual_fraction: Annotated[float, Field(gt=0, le=1)] = 0.5
 
     @model_validator(mode="after")
     def _share_of_a_batch(self) -> Self:

@@ -29,10 +29,10 @@ class VocabularySettings(Settings):
     size: Annotated[int, Field(ge=50, le=LARGEST_VOCABULARY)] = 8000
     character_coverage: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
     byte_fallback: bool = Field(default_factory=lambda given: given.get("kind") in SENTENCEPIECE_KINDS)
-    min_count: Annotated[int | None, Field(ge=1, le=LARGEST_COUNT, exclude_if=lambda given: given is None)] = None
-    language_exponent: Annotated[float | None, Field(ge=0, le=1, exclude_if=lambda given: given is None)] = None
+    min_count: Annotated[int | None, Field(ge=1, le=LARGEST_COUNT)] = None
+    language_exponent: Annotated[float | None, Field(ge=0, le=1)] = None
 
-    max_lines: Annotated[int | None, Field(ge=1, le=LARGEST_COUNT, exclude_if=lambda given: given is None)] = None
+    max_lines: Annotated[int | None, Field(ge=1, le=LARGEST_COUNT)] = None
 
     @model_validator(mode="after")
     def _kind_has_bytes(self) -> VocabularySettings:
@@ -53,7 +53,7 @@ class TaskVocabularySettings(VocabularySettings):
     `language_exponent` and `max_lines` apply to replace only.
     """
 
-    mode: VocabularyMode = Field(default="replace", exclude_if=lambda given: given == "replace")
+    mode: VocabularyMode = "replace"
 
 
 class JointVocabularySettings(VocabularySettings):

@@ -18,8 +18,9 @@ from subgraft.experiments.vocabulary_steps import vocabulary_digest
 from subgraft.orchestration.execution.plan import Plan, make_plan
 from subgraft.orchestration.execution.progress import display_for
 from subgraft.orchestration.execution.runner import run
+from subgraft.orchestration.store.home import default_home
 from subgraft.orchestration.store.step import Step
-from subgraft.orchestration.store.store import Store, default_home
+from subgraft.orchestration.store.store import Store
 from subgraft.orchestration.tracking.tracker import Tracker
 from subgraft.pipeline import stages
 from subgraft.pipeline.recipes.allocations import (

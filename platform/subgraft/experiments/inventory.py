@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from subgraft.orchestration.store.home import require_format
 from subgraft.orchestration.store.record import RECORD, Record
 from subgraft.orchestration.tracking.tags import fingerprints_in
 
@@ -46,7 +47,8 @@ class WorkDirectory:
 
 
 def artifacts(home: Path) -> list[StoredArtifact]:
-    """Every artifact under a home, stage by stage, the oldest first."""
+    """Every artifact under a home, stage by stage, the oldest first. Raises UserError for a store of another format."""
+    require_format(home)
     stages = sorted(path for path in (home / "store").glob("[!.]*") if path.is_dir())
     return [
         artifact

@@ -44,7 +44,10 @@ def manifest(experiment: Experiment, systems: Sequence[SystemSteps]) -> tuple[Re
         bootstrap_samples=experiment.evaluation.bootstrap_samples,
         select=experiment.finetune.select or "bleu",
         objective=experiment.finetuned_on,
-        settings=experiment.model_dump(mode="json", exclude={"runtime", "corpora", "search"}),
+        settings={
+            **experiment.model_dump(mode="json", exclude={"runtime", "corpora", "search", "systems"}),
+            "systems": [system.model_dump(mode="json", exclude_defaults=True) for system in experiment.systems],
+        },
     )
     return recipe, keys.steps
 

@@ -24,9 +24,9 @@ from subgraft.orchestration.execution.plan import Plan, make_plan
 from subgraft.orchestration.execution.progress import display_for
 from subgraft.orchestration.execution.resources import gpus_lacking
 from subgraft.orchestration.execution.runner import require_devices, run
-from subgraft.orchestration.store.locations import describe_empty_store
+from subgraft.orchestration.store.home import default_home, describe_empty_store
 from subgraft.orchestration.store.step import in_order
-from subgraft.orchestration.store.store import Store, default_home
+from subgraft.orchestration.store.store import Store
 from subgraft.orchestration.tracking.model_registry import CANDIDATE, CHAMPION
 from subgraft.orchestration.tracking.tracker import Tracker
 

@@ -14,10 +14,11 @@ import pytest
 
 from subgraft.base import digest_cache
 from subgraft.base.errors import OperationalError, UserError
+from subgraft.orchestration.store.home import default_home
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.record import RECORD, Record
 from subgraft.orchestration.store.step import Step, sha256_of
-from subgraft.orchestration.store.store import Store, default_home
+from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.recipes.recipe import Recipe
 from subgraft.pipeline.stages.context import Json
 from subgraft.pipeline.stages.stage import Stage
@@ -266,7 +267,7 @@ def test_a_job_keeps_no_store_in_its_copy_of_the_working_directory(
     monkeypatch.delenv("SUBGRAFT_HOME", raising=False)
     if named is not None:
         monkeypatch.setenv("SUBGRAFT_HOME", named)
-    with pytest.raises(UserError, match="SUBGRAFT_HOME: the store would be in the working directory of a job"):
+    with pytest.raises(UserError, match="SUBGRAFT_HOME: the store would be in the temporary working directory of a job"):
         default_home()
     monkeypatch.setenv("SUBGRAFT_HOME", "/shared/subgraft")
     assert default_home() == Path("/shared/subgraft")

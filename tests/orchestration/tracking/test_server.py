@@ -141,9 +141,8 @@ def test_runs_are_compared(store: Store) -> None:
         tracker.close()
     tracker = Tracker(store, "demo", print, name="forgetful")
     own = {"system": "patt", "seed": "1"}
-    earlier = {"row": "avg", "seed": "1"}  # as versions wrote it that called a system a row
     after = own | {TEST_SET: "upstream"}
-    told = {"patt": own, "after": after, "bert": {TEST_SET: "upstream"}, "avg": earlier}
+    told = {"patt": own, "after": after, "bert": {TEST_SET: "upstream"}}
     for name, labels in told.items():
         step = Step(EVALUATE, f"evaluate {name}", ToyRecipe(system=name), labels=labels)
         tracker.finished(step, store.publish(step, lambda out: {"BLEU": 1.0}))
@@ -157,7 +156,7 @@ def test_runs_are_compared(store: Store) -> None:
         ("monday", "patt", 20.0),
     ]
     found = [system.system for system in compare(server, ["forgetful"])]
-    assert found == ["patt", "patt (upstream)", "evaluate bert", "avg"]
+    assert found == ["patt", "patt (upstream)", "evaluate bert"]
     console = Terminal(width=100, record=True, file=(store.home / "printed").open("w"))
     console.print(table(systems))
     shown = console.export_text()

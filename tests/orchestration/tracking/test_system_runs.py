@@ -236,7 +236,7 @@ def test_what_is_delivered_twice_is_there_once(toy: Experiment) -> None:
     assert len(server.client.search_logged_models([found.info.experiment_id])) == 1
 
 
-def test_an_experiment_of_before_is_given_its_kind(toy: Experiment) -> None:
+def test_an_experiment_that_another_program_made_gets_its_kind(toy: Experiment) -> None:
     server = Server(toy.store.home)
     server.client.create_experiment("toy")
     server.client.create_experiment("other", tags={KIND[0]: "regression"})

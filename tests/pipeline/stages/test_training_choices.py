@@ -85,7 +85,7 @@ def test_a_checkpoint_is_pretrained_further_from_where_it_stands(config: Path, p
     changes = (f"upstream.checkpoint={plain}", "upstream.continue_pretraining=true", "model.d_model=64")
     pipeline, further = pretrained(config, config.parent / "home", *changes)
     recipe, checkpoint = pipeline.pretrained.recipe, pipeline.pretrained.inputs["model"]
-    assert isinstance(recipe, PretrainRecipe) and recipe.model is None and "model" not in recipe.model_dump()
+    assert isinstance(recipe, PretrainRecipe) and recipe.model is None
     assert set(pipeline.pretrained.inputs) == {"corpus", "model"} and checkpoint.stage.name == "checkpoint"
     before, after = Bundle.load(plain), Bundle.load(further)
     assert [after.encoder.fingerprint, after.decoder.fingerprint] == [

@@ -76,4 +76,3 @@ def test_a_vocabulary_may_be_learnt_from_a_sample(tmp_path: Path) -> None:
     expected = learn(sample(UPSTREAM, 100, seed=1), kind="unigram", size=90)
     assert Tokenizer.load(tmp_path / "out").fingerprint == expected.fingerprint
     assert expected.fingerprint != learn(UPSTREAM, kind="unigram", size=90).fingerprint
-    assert "max_lines" not in VocabularySettings().model_dump()

@@ -39,7 +39,7 @@ def _is_learnt_by(learning: str, system: Mapping[str, Any]) -> bool:
 
 
 # Groups that some systems alone need: those of an initialiser, by the training that makes its rows, or those whose new
-# rows are trained before the finetuning. Elsewhere they are in no experiment, and in no fingerprint.
+# rows are trained before the finetuning. Other experiments do not have them.
 _ONLY_FOR: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
     **{facts.training: partial(_is_learnt_by, learning) for learning, facts in LEARNINGS.items()},
     "embedding_warmup_training": lambda system: bool(system.get("embedding_warmup")),

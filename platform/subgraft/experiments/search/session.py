@@ -31,9 +31,10 @@ from subgraft.orchestration.execution.cluster import cluster
 from subgraft.orchestration.execution.progress import Display, display_for
 from subgraft.orchestration.execution.resources import require_gpus
 from subgraft.orchestration.execution.runner import is_local, run
+from subgraft.orchestration.store.home import default_home
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import Step, in_order
-from subgraft.orchestration.store.store import Store, default_home
+from subgraft.orchestration.store.store import Store
 from subgraft.orchestration.tracking.tracker import Tracker
 
 if TYPE_CHECKING:

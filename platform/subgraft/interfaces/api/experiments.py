@@ -56,17 +56,15 @@ def report_of(run: str, overrides: Sequence[str] = ()) -> Path:
     if overrides or Path(run).suffix in (".yaml", ".yml"):
         return session_of(Path(run), overrides).report_directory()
     from subgraft.base.errors import UserError
-    from subgraft.orchestration.store.store import default_home
+    from subgraft.orchestration.store.home import default_home, require_format
     from subgraft.orchestration.tracking.local_server import recording_server
 
+    require_format(default_home())
     with recording_server() as server:
-        found = server.find(run)
-        # Earlier versions gave the report a run of its own.
-        made = [one.tags.get("fingerprint", "") for one in server.children(found) if one.tags.get("stage") == "report"]
-        for fingerprint in (found.tags.get("fingerprint.report", ""), *made):
-            directory = default_home() / "store" / "report" / fingerprint
-            if (directory / "report.html").is_file():
-                return directory
+        fingerprint = server.find(run).tags.get("fingerprint.report", "")
+    directory = default_home() / "store" / "report" / fingerprint
+    if (directory / "report.html").is_file():
+        return directory
     raise UserError(
         "this run has no finished report", where=run, hint="Give the experiment's YAML file, or run it again."
     )

@@ -105,7 +105,8 @@ def _train(experiment: Experiment, out: Path) -> None:
     from subgraft.experiments.pipeline import Pipeline
     from subgraft.orchestration.execution.progress import display_for
     from subgraft.orchestration.execution.runner import run
-    from subgraft.orchestration.store.store import Store, default_home
+    from subgraft.orchestration.store.home import default_home
+    from subgraft.orchestration.store.store import Store
 
     step = Pipeline(experiment, Path.cwd()).generator_of(experiment.systems[0])
     assert step is not None

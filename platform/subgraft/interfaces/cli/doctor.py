@@ -64,7 +64,7 @@ def _devices() -> tuple[bool, str]:
 
 
 def _store() -> tuple[bool, str]:
-    from subgraft.orchestration.store.store import default_home
+    from subgraft.orchestration.store.home import default_home
 
     home = default_home().absolute()
     existing = next(path for path in (home, *home.parents) if path.exists())

@@ -131,7 +131,7 @@ def copy_report(arguments: argparse.Namespace) -> None:
 
 
 def serve_tracking(arguments: argparse.Namespace) -> None:
-    from subgraft.orchestration.store.store import default_home
+    from subgraft.orchestration.store.home import default_home
     from subgraft.orchestration.tracking.local_server import require_recorded
     from subgraft.orchestration.tracking.page import serve
 

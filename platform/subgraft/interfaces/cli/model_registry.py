@@ -47,7 +47,6 @@ def list_models(arguments: argparse.Namespace) -> None:
     from subgraft.evaluation.reporting.numbers import fixed
     from subgraft.orchestration.tracking.local_server import recording_server
     from subgraft.orchestration.tracking.model_registry import Registry
-    from subgraft.orchestration.tracking.tags import system_of
 
     del arguments
     table = Sheet(box=None, pad_edge=False)
@@ -58,7 +57,7 @@ def list_models(arguments: argparse.Namespace) -> None:
     for one in versions:
         scores = [fixed(float(one.tags[tag]) if tag in one.tags else None) for tag in ("dev.BLEU", "test.BLEU")]
         aliases, told = ", ".join(one.aliases), one.created.strftime("%Y-%m-%d %H:%M")
-        system, seed = system_of(one.tags) or "", one.tags.get("seed", "")
+        system, seed = one.tags.get("system", ""), one.tags.get("seed", "")
         table.add_row(one.model, str(one.number), aliases, system, seed, *scores, told)
     if not versions:
         say("no model is registered here")

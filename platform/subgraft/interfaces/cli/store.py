@@ -43,8 +43,7 @@ def add_to(commands: Commands) -> None:
 
 def list_store(arguments: argparse.Namespace) -> None:
     from subgraft.experiments.inventory import artifacts, work_directories
-    from subgraft.orchestration.store.locations import describe_empty_store
-    from subgraft.orchestration.store.store import default_home
+    from subgraft.orchestration.store.home import default_home, describe_empty_store
 
     del arguments
     home = default_home()
@@ -60,7 +59,7 @@ def list_store(arguments: argparse.Namespace) -> None:
 
 def collect_garbage(arguments: argparse.Namespace) -> None:
     from subgraft.experiments.garbage_collection import remove, surplus
-    from subgraft.orchestration.store.store import default_home
+    from subgraft.orchestration.store.home import default_home
 
     home = default_home()
     keep = set[str]().union(*(needed(*each) for each in _configurations(arguments.keep)))
@@ -98,7 +97,7 @@ def needed(config: Path, changes: Sequence[str]) -> set[str]:
     from subgraft.experiments.pipeline import Pipeline
     from subgraft.experiments.search.session import last_trial_steps
     from subgraft.interfaces.cli.experiments import load_experiment
-    from subgraft.orchestration.store.store import default_home
+    from subgraft.orchestration.store.home import default_home
 
     experiment, base = load_experiment(config, changes), config.absolute().parent
     return needed_by(Pipeline(experiment, base).report, *last_trial_steps(default_home(), experiment, base))

@@ -1,6 +1,7 @@
 """Artifacts, each made once: written to a partial directory, recorded, published by one rename, verified before use.
 
     <home>/store/<stage>/<fingerprint>/      an artifact: the stage's files and record.json
+    <home>/store/.format                     the number of the format, written before the first artifact
     <home>/store/.partial/<name>/            one being written
     <home>/store/.partial/<name>.writer      the lock of its process, taken before it is created
     <home>/work/<fingerprint>/               state of a step between attempts; survives kills
@@ -16,7 +17,6 @@ file system.
 from __future__ import annotations
 
 import errno
-import os
 import secrets
 import shutil
 import sys
@@ -29,10 +29,11 @@ from typing import TYPE_CHECKING
 
 from subgraft.base import terminal_escaping
 from subgraft.base.digest_cache import DigestCache
-from subgraft.base.errors import OperationalError, UserError
+from subgraft.base.errors import OperationalError
 from subgraft.base.files import sync, sync_tree
 from subgraft.base.locks import Lock
 from subgraft.orchestration.store.disk import space_needed
+from subgraft.orchestration.store.home import require_format, write_format
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.record import RECORD, Record, content_digest, file_entries, plain, seeds_in, verified
 from subgraft.orchestration.store.step import Step
@@ -41,29 +42,17 @@ if TYPE_CHECKING:
     from subgraft.pipeline.stages.context import Json
 
 WRITER = ".writer"
-RAY_JOB = "RAY_JOB_CONFIG_JSON_ENV_VAR"  # Ray sets this variable, of that name, for the command of a job
-
-
-def default_home() -> Path:
-    """SUBGRAFT_HOME, or .subgraft in the working directory; absolute.
-
-    Raises UserError in a Ray job whose store would be in its temporary copy of the working directory.
-    """
-    home = Path(os.environ.get("SUBGRAFT_HOME") or ".subgraft")
-    if RAY_JOB in os.environ and not home.is_absolute():
-        raise UserError(
-            f"the store would be in the working directory of a job, which is not kept: {home}",
-            where="SUBGRAFT_HOME",
-            hint="Set it on all nodes, or in env_vars of runtime_env.yaml, to a folder on the shared storage.",
-        )
-    return home.absolute()
 
 
 class Store:
-    """The artifacts under a home directory. `say` receives a line for every artifact moved to quarantine."""
+    """The artifacts under a home directory. `say` receives a line for every artifact moved to quarantine.
+
+    Raises UserError for a home whose artifacts have another format (`home.STORE_FORMAT`).
+    """
 
     def __init__(self, home: Path, say: Callable[[str], None] | None = None) -> None:
         self.home = home.absolute()
+        require_format(self.home)
         self.say = say or (lambda line: terminal_escaping.say(line, to=sys.stderr))
         self._digests = DigestCache(self.home)
         self._verified: dict[str, tuple[object, Record]] = {}
@@ -171,6 +160,7 @@ class Store:
     @contextmanager
     def _partial(self, step: Step) -> Iterator[Path]:
         self.sweep()
+        write_format(self.home)
         claim = None
         while claim is None:
             partial = self.home / "store" / ".partial" / f"{step.fingerprint[:12]}-{secrets.token_hex(6)}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TextIO
 from subgraft.base.errors import UserError
 from subgraft.orchestration.store.step import TEST_SET
 from subgraft.orchestration.tracking.server import Server, TrackedRun
-from subgraft.orchestration.tracking.tags import SYSTEM, TEST, TRAINED, UPSTREAM_AFTER, system_of
+from subgraft.orchestration.tracking.tags import SYSTEM, TEST, TRAINED, UPSTREAM_AFTER
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -69,7 +69,7 @@ def _shown(run: TrackedRun, stage: str) -> Iterator[tuple[str, dict[str, float]]
 def _alone(run: TrackedRun, stage: str) -> Iterator[tuple[str, dict[str, float]]]:
     """The figures of a stage that has its own run."""
     if run.tags.get("stage") == stage and run.metrics:
-        system = system_of(run.tags)
+        system = run.tags.get("system")
         yield run.name if system is None else _name(system, run.tags.get(TEST_SET)), dict(run.metrics)
 
 

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from subgraft.base.errors import UserError
-from subgraft.orchestration.store.locations import other_store_hint
-from subgraft.orchestration.store.store import default_home
+from subgraft.orchestration.store.home import default_home, other_store_hint
 from subgraft.orchestration.tracking.server import Server, tracking_uri
 
 

@@ -206,8 +206,6 @@ class Server:
             found = self.client.get_experiment_by_name(name)
             if found is not None:
                 self._experiments[name] = _answered(found.experiment_id)
-                if KIND[0] not in found.tags:  # made by an earlier version
-                    self.client.set_experiment_tag(found.experiment_id, *KIND)
             else:
                 location = (self.home / ARTIFACTS).as_uri() if self.is_file else None
                 made = self.client.create_experiment(name, artifact_location=location, tags=dict([KIND]))

@@ -16,11 +16,6 @@ SHORT = 12
 _PER_TAG = 300
 
 
-def system_of(tags: Mapping[str, str]) -> str | None:
-    """The system that a run or a model belongs to; None if it belongs to none."""
-    return tags.get("system", tags.get("row"))
-
-
 def found_tags(fingerprints: list[str]) -> dict[str, str]:
     """Tags that list the artifacts a run found in the store, in as few tags as their length allows."""
     short = [one[:SHORT] for one in fingerprints]

@@ -62,11 +62,11 @@ class CapacityRecipe(Recipe):
     The vocabulary is the input `vocabulary`, or a user's own one.
 
     Attributes:
-        digest: Of a user's vocabulary; not in the fingerprint if a step makes the vocabulary.
+        digest: Of a user's vocabulary; None if a step makes the vocabulary.
         place: The path of a user's vocabulary.
     """
 
-    digest: str | None = Field(default=None, exclude_if=lambda given: given is None)
+    digest: str | None = None
     place: Path | None = Field(default=None, exclude=True)
 
 

@@ -14,7 +14,7 @@ from subgraft.pipeline.recipes.recipe import Recipe
 
 
 class CorpusRecipe(Recipe):
-    """A corpus from a source of text. Settings that are None are not in the fingerprint.
+    """A corpus from a source of text.
 
     Attributes:
         identity: Digests or parameters of the source, which identify the corpus; its path does not.
@@ -25,10 +25,10 @@ class CorpusRecipe(Recipe):
     """
 
     identity: dict[str, Any]
-    languages: Languages | None = Field(default=None, exclude_if=lambda given: given is None)
-    texts: dict[str, str] | None = Field(default=None, exclude_if=lambda given: given is None)
+    languages: Languages | None = None
+    texts: dict[str, str] | None = None
     cleaning: Cleaning
-    questions: QuestionGenerationSettings | None = Field(default=None, exclude_if=lambda given: given is None)
+    questions: QuestionGenerationSettings | None = None
     source: CorpusSource = Field(exclude=True)
     base: Path = Field(exclude=True)
 
@@ -51,7 +51,7 @@ class TextRecipe(Recipe):
     identities: dict[TextSide, tuple[dict[str, Any], ...]]
     languages: Languages
     cleaning: Cleaning
-    questions: QuestionGenerationSettings | None = Field(default=None, exclude_if=lambda given: given is None)
+    questions: QuestionGenerationSettings | None = None
     sources: dict[TextSide, tuple[CorpusSource, ...]] = Field(exclude=True)
     base: Path = Field(exclude=True)
 

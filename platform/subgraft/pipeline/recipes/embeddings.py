@@ -129,7 +129,7 @@ class VocadtRecipe(TrainedRecipe):
 
     languages: Languages
     sides: tuple[SideName, ...]
-    pairs: int | None = Field(default=None, exclude_if=lambda given: given is None)
+    pairs: int | None = None
 
     def extra_parameters(self, sizes: KnownSizes) -> ExtraParameters:
         """Old and new embeddings are held in addition to the model's; a weight is trained for each pair of a new and an

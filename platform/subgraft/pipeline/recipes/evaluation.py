@@ -15,7 +15,7 @@ from subgraft.pipeline.recipes.recipe import Recipe
 
 
 class EvaluateRecipe(Recipe):
-    """An evaluation of a model on a corpus. Settings at their defaults are not in the fingerprint.
+    """An evaluation of a model on a corpus.
 
     Attributes:
         speed: Whether generation is timed.
@@ -27,13 +27,11 @@ class EvaluateRecipe(Recipe):
 
     languages: Languages
     evaluation: MeasurementSettings
-    speed: bool = Field(default=True, exclude_if=bool)
-    split: Literal["dev", "test"] = Field(default="test", exclude_if=lambda given: given == "test")
-    objective: TaskObjectiveSettings = Field(
-        default=TranslationSettings(), exclude_if=lambda given: given == TranslationSettings()
-    )
-    packages: dict[str, str] = Field(default_factory=dict, exclude_if=lambda given: not given)
-    ranking: RankingSettings | None = Field(default=None, exclude_if=lambda given: given is None)
+    speed: bool = True
+    split: Literal["dev", "test"] = "test"
+    objective: TaskObjectiveSettings = TranslationSettings()
+    packages: dict[str, str] = Field(default_factory=dict)
+    ranking: RankingSettings | None = None
 
 
 class IntrinsicRecipe(Recipe):
@@ -41,14 +39,14 @@ class IntrinsicRecipe(Recipe):
 
     Attributes:
         seed: Of random initialisers, as in a transfer; the sample has its own.
-        package: Package and version of a plugin's method; not in the fingerprint otherwise.
+        package: Package and version of a plugin's method.
     """
 
     method: str
     sides: tuple[SideName, ...]
     max_similar: int
     seed: int
-    package: str | None = Field(default=None, exclude_if=lambda given: given is None)
+    package: str | None = None
     sample: IntrinsicSettings
 
 
@@ -93,8 +91,8 @@ class SystemInputs(Settings):
     generator: str | None = None
     static: dict[SideName, str] = Field(default_factory=dict)
     distilled: str | None = None
-    embedding_warmup: str | None = Field(default=None, exclude_if=lambda given: given is None)
-    made_text: tuple[str, ...] = Field(default=(), exclude_if=lambda given: not given)
+    embedding_warmup: str | None = None
+    made_text: tuple[str, ...] = ()
     upstream_before: str | None = None
     upstream_after: str | None = None
     intrinsic: str | None = None
@@ -134,12 +132,12 @@ class ReportRecipe(Recipe):
         baseline: The system that the others are compared with.
         select: The score that selects weights.
         settings: All settings of the experiment, to be shown.
-        objective: Of the finetuning; not in the fingerprint at its default.
+        objective: Of the finetuning.
     """
 
     name: str
     languages: Languages
-    upstream: str | None = Field(default=None, exclude_if=lambda given: given is None)
+    upstream: str | None = None
     downstream: str
     systems: tuple[ReportedSystem, ...]
     baseline: str | None
@@ -147,6 +145,4 @@ class ReportRecipe(Recipe):
     bootstrap_samples: int
     select: SelectName
     settings: dict[str, Any]
-    objective: TaskObjectiveSettings = Field(
-        default=TranslationSettings(), exclude_if=lambda given: given == TranslationSettings()
-    )
+    objective: TaskObjectiveSettings = TranslationSettings()

@@ -48,7 +48,7 @@ class AssembleRecipe(Recipe):
 
 
 class ConditionRecipe(Recipe):
-    """A language model that is given a source. Settings at their defaults are not in the fingerprint.
+    """A language model that is given a source.
 
     A source text is read in the vocabulary of the input `encoder`, or by the encoder and in the vocabulary of the model
     `reader`; without either in the model's own vocabulary.
@@ -62,9 +62,9 @@ class ConditionRecipe(Recipe):
     variant: VariantName
     settings: ReadingSettings
     seed: int
-    source: SourceName = Field(default="class", exclude_if=lambda given: given == "class")
-    copying: CopyingName | None = Field(default=None, exclude_if=lambda given: given is None)
-    language: str | None = Field(default=None, exclude_if=lambda given: given is None)
+    source: SourceName = "class"
+    copying: CopyingName | None = None
+    language: str | None = None
 
     @property
     def model_change(self) -> WithSource:
@@ -72,7 +72,7 @@ class ConditionRecipe(Recipe):
 
 
 class TransferRecipe(Recipe):
-    """A transfer of a model to new vocabularies. Settings at their defaults are not in the fingerprint.
+    """A transfer of a model to new vocabularies.
 
     Attributes:
         seed: Of random initialisers; 0 for the others, so that all seeds share one transfer.
@@ -84,9 +84,9 @@ class TransferRecipe(Recipe):
     sides: tuple[SideName, ...]
     max_similar: int
     seed: int
-    package: str | None = Field(default=None, exclude_if=lambda given: given is None)
-    copy_shared_tokens: bool = Field(default=True, exclude_if=bool)
-    keep_matrices: bool = Field(default=False, exclude_if=lambda given: not given)
+    package: str | None = None
+    copy_shared_tokens: bool = True
+    keep_matrices: bool = False
 
     @property
     def model_change(self) -> WithVocabularies:

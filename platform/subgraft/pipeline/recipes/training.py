@@ -103,7 +103,7 @@ class TrainedRecipe(Recipe):
 
 
 class PretrainRecipe(TrainedRecipe):
-    """A pretraining. Settings that are None are not in the fingerprint.
+    """A pretraining.
 
     Attributes:
         model: The model to build; None continues the pretraining of the input `model`.
@@ -113,10 +113,10 @@ class PretrainRecipe(TrainedRecipe):
 
     objectives: tuple[ObjectiveSettings, ...]
     languages: Languages
-    model: ModelSettings | None = Field(default=None, exclude_if=lambda given: given is None)
+    model: ModelSettings | None = None
     training: PretrainSettings
-    sampling: SamplingSettings | None = Field(default=None, exclude_if=lambda given: given is None)
-    language_exponent: float | None = Field(default=None, exclude_if=lambda given: given is None)
+    sampling: SamplingSettings | None = None
+    language_exponent: float | None = None
 
     @property
     def model_change(self) -> ModelChange:
@@ -138,11 +138,11 @@ class NewRows(Settings):
     """The sides with new rows; with `copy_shared_tokens` tokens of the upstream vocabulary have their old rows."""
 
     sides: tuple[SideName, ...]
-    copy_shared_tokens: bool = Field(default=True, exclude_if=bool)
+    copy_shared_tokens: bool = True
 
 
 class FinetuneRecipe(TrainedRecipe):
-    """A finetuning on a task. Settings at their defaults are not in the fingerprint.
+    """A finetuning on a task.
 
     Attributes:
         group: The section of its settings in a configuration.
@@ -160,16 +160,14 @@ class FinetuneRecipe(TrainedRecipe):
 
     languages: Languages
     training: FinetuneSettings
-    first_phase: FirstPhase | None = Field(default=None, exclude_if=lambda given: given is None)
-    tie_to_sources: tuple[SideName, ...] = Field(default=(), exclude_if=lambda given: not given)
-    fast_tables: tuple[SideName, ...] = Field(default=(), exclude_if=lambda given: not given)
-    new_rows: NewRows | None = Field(default=None, exclude_if=lambda given: given is None)
-    objective: TaskObjectiveSettings = Field(
-        default=TranslationSettings(), exclude_if=lambda given: given == TranslationSettings()
-    )
+    first_phase: FirstPhase | None = None
+    tie_to_sources: tuple[SideName, ...] = ()
+    fast_tables: tuple[SideName, ...] = ()
+    new_rows: NewRows | None = None
+    objective: TaskObjectiveSettings = TranslationSettings()
 
-    text_objective: TaskObjectiveSettings | None = Field(default=None, exclude_if=lambda given: given is None)
-    drift: bool = Field(default=False, exclude_if=lambda given: not given)
+    text_objective: TaskObjectiveSettings | None = None
+    drift: bool = False
 
     @property
     def trained_on(self) -> tuple[TaskObjectiveSettings, ...]:

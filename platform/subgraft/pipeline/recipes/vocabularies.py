@@ -14,7 +14,7 @@ from subgraft.pipeline.recipes.recipe import Recipe
 
 
 class VocabularyRecipe(Recipe):
-    """A vocabulary learnt on the input `corpus`. Settings at their defaults are not in the fingerprint.
+    """A vocabulary learnt on the input `corpus`.
 
     With an input `model`, that model's special tokens and language codes are copied. With an input `second`, the
     vocabulary is learnt on two corpora.
@@ -29,8 +29,8 @@ class VocabularyRecipe(Recipe):
     side: Literal["source", "target", "both"]
     settings: VocabularySettings
     languages: tuple[str, ...] = ()
-    weighing: Literal["as-they-are", "equal"] | None = Field(default=None, exclude_if=lambda given: given is None)
-    marks: tuple[str, ...] = Field(default=(), exclude_if=lambda given: not given)
+    weighing: Literal["as-they-are", "equal"] | None = None
+    marks: tuple[str, ...] = ()
 
 
 class AdaptedVocabularyRecipe(Recipe):

@@ -260,8 +260,8 @@ def _report(recipe: ReportRecipe, inputs: Inputs, out: Path, context: Context) -
     return run(recipe, inputs, out, context)
 
 
-CORPUS = Stage("corpus", 2, _corpus, CorpusRecipe)
-TEXT = Stage("text", 2, _monolingual_text, TextRecipe)
+CORPUS = Stage("corpus", 1, _corpus, CorpusRecipe)
+TEXT = Stage("text", 1, _monolingual_text, TextRecipe)
 COPIED = Stage("copied", 1, _copied_text, CopiedRecipe)
 REVERSED = Stage("reversed", 1, _reversed_corpus, ReversedRecipe)
 BACK_TRANSLATED = Stage(
@@ -269,26 +269,26 @@ BACK_TRANSLATED = Stage(
 )
 VOCABULARY = Stage("vocabulary", 1, _vocabulary, VocabularyRecipe)
 ADAPTED_VOCABULARY = Stage("adapted-vocabulary", 1, _adapted_vocabulary, AdaptedVocabularyRecipe)
-GAP = Stage("gap", 2, _subword_gap, GapRecipe)
+GAP = Stage("gap", 1, _subword_gap, GapRecipe)
 CHECKPOINT = Stage("checkpoint", 1, _checkpoint, CheckpointRecipe)
 BUILD = Stage("build", 1, _build, BuildRecipe)
-PRETRAIN = Stage("pretrain", 3, _pretrain, PretrainRecipe, distributed=True, accelerated=True)
+PRETRAIN = Stage("pretrain", 1, _pretrain, PretrainRecipe, distributed=True, accelerated=True)
 ASSEMBLE = Stage("assemble", 1, _assemble, AssembleRecipe)
-GENERATOR = Stage("generator", 3, _generator, GeneratorRecipe, distributed=True, accelerated=True)
+GENERATOR = Stage("generator", 1, _generator, GeneratorRecipe, distributed=True, accelerated=True)
 NETWORK = Stage("network", 1, _network, NetworkRecipe, distributed=True, accelerated=True)
 IMPORTED_NETWORK = Stage("given-network", 1, _imported_network, ImportedNetworkRecipe)
 STATIC = Stage("static", 1, _static_embeddings, StaticEmbeddingsRecipe)
 DISTILLATION = Stage(
-    "distillation", 2, _token_distillation, TokenDistillationRecipe, distributed=True, accelerated=True
+    "distillation", 1, _token_distillation, TokenDistillationRecipe, distributed=True, accelerated=True
 )
 MATCHING = Stage("matching", 1, _likelihood_matching, LikelihoodMatchingRecipe, distributed=True, accelerated=True)
 VOCADT = Stage("vocadt", 1, _vocadt, VocadtRecipe, distributed=True, accelerated=True)
-TRANSFER = Stage("transfer", 2, _transfer, TransferRecipe)
+TRANSFER = Stage("transfer", 1, _transfer, TransferRecipe)
 EMBEDDING_WARMUP = Stage("embedding-warmup", 1, _finetune, EmbeddingWarmupRecipe, distributed=True, accelerated=True)
 CONDITION = Stage("condition", 1, _condition, ConditionRecipe)
-INTRINSIC = Stage("intrinsic", 2, _intrinsic, IntrinsicRecipe)
-FINETUNE = Stage("finetune", 3, _finetune, FinetuneRecipe, distributed=True, accelerated=True)
-EVALUATE = Stage("evaluate", 4, _evaluate, EvaluateRecipe, accelerated=True)
+INTRINSIC = Stage("intrinsic", 1, _intrinsic, IntrinsicRecipe)
+FINETUNE = Stage("finetune", 1, _finetune, FinetuneRecipe, distributed=True, accelerated=True)
+EVALUATE = Stage("evaluate", 1, _evaluate, EvaluateRecipe, accelerated=True)
 LIKELIHOOD = Stage("likelihood", 1, _likelihood, LikelihoodRecipe, accelerated=True)
 IMPORTED_VOCABULARY = Stage("given-vocabulary", 1, _imported_vocabulary, ImportedVocabularyRecipe)
 CURVE = Stage("curve", 1, _curve, CurveRecipe)
@@ -296,7 +296,7 @@ ALLOCATION = Stage("allocation", 1, _allocation, AllocationRecipe)
 JOINT_VOCABULARY = Stage("joint-vocabulary", 1, _joint_vocabulary, JointVocabularyRecipe)
 CAPACITY = Stage("capacity", 1, _capacity, CapacityRecipe)
 ALLOCATION_REPORT = Stage("allocation-report", 1, _allocation_report, AllocationReportRecipe)
-REPORT = Stage("report", 6, _report, ReportRecipe)
+REPORT = Stage("report", 1, _report, ReportRecipe)
 
 STAGES = (
     CORPUS,
