@@ -83,7 +83,7 @@ def test_recipes_name_the_package_with_its_version(package: Path, tmp_path: Path
     newer = install(tmp_path / "newer", "1.3")
     assert _recipes(newer, config, *OWN)[2] != before, "another version is another result"
     plain = _recipes(package, config)
-    assert plain[:2] == [None, None]
+    assert plain[:2] == [{}, None]
     assert plain == _recipes(tmp_path, config), "that a package is installed changes nothing"
 
 

@@ -43,7 +43,6 @@ def test_both_engines_come_to_the_same_results(tmp_path: Path) -> None:
         made[name] = finish(written(folder, TINY), *SHORT, *changes)
     (slow, slow_store), (fast, fast_store) = made["transformers"], made["ctranslate2"]
     for one, other in zip(slow.systems, fast.systems, strict=True):
-        assert one.finetune.fingerprint == other.finetune.fingerprint, "dev scores of either engine end as the same"
         told, untold = fast_store.find(other.finetune), slow_store.find(one.finetune)
         assert told is not None and told.summary["dev_engine"] == "ctranslate2"
         assert untold is not None and "dev_engine" not in untold.summary
@@ -89,7 +88,7 @@ def test_evaluations_are_those_of_ctranslate2_where_it_is_installed(
 
 def test_models_that_ctranslate2_has_not_are_left_to_transformers(tmp_path: Path) -> None:
     written(tmp_path, TINY)
-    plain, asked = planned(tmp_path, *MASKED), planned(tmp_path, *MASKED, *FAST)
+    plain, asked = planned(tmp_path, *MASKED, *SLOW), planned(tmp_path, *MASKED, *FAST)
     made = [
         {step.fingerprint for step in in_order([each.report]) if step is not each.report} for each in (plain, asked)
     ]

@@ -324,7 +324,7 @@ def test_a_store_says_which_source_a_model_reads(tmp_path: Path) -> None:
     systems = "[{name: ours, vocabulary: upstream, conditioning: pseudo-self}]"
     pipeline, store = finish(written_for(tmp_path, "features", systems=systems))
     record = Store(tmp_path / "home").find(pipeline.systems[0].finetune.inputs["model"])
-    assert record is not None and record.summary["source"] == {"kind": "features", "features": 3}
+    assert record is not None and record.summary["source"] == {"kind": "features", "features": 3, "rows": None}
     model = store.path(pipeline.systems[0].finetune)
     with pytest.raises(UserError, match="reads features, not text"):
         generate(model, ["a text"])

@@ -43,7 +43,7 @@ def require_format(home: Path) -> None:
     used = has_artifacts(home)  # first: the number is written before any artifact
     try:
         found = _format_file(home).read_text(encoding="utf-8", errors="replace").strip()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         if not used:
             return
         found = ""
