@@ -267,7 +267,7 @@ def test_a_job_keeps_no_store_in_its_copy_of_the_working_directory(
     monkeypatch.delenv("SUBGRAFT_HOME", raising=False)
     if named is not None:
         monkeypatch.setenv("SUBGRAFT_HOME", named)
-    with pytest.raises(UserError, match="SUBGRAFT_HOME: the store would be in the temporary working directory of a job"):
+    with pytest.raises(UserError, match="SUBGRAFT_HOME: the store would be in the temporary working directory"):
         default_home()
     monkeypatch.setenv("SUBGRAFT_HOME", "/shared/subgraft")
     assert default_home() == Path("/shared/subgraft")
