@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from subgraft.base.errors import OperationalError, UserError
     from subgraft.interfaces.api.experiments import run
     from subgraft.interfaces.api.generators import train_generator
+    from subgraft.interfaces.api.graft import Grafted, graft
     from subgraft.interfaces.api.models import Model, load
     from subgraft.interfaces.api.outputs import translate
     from subgraft.interfaces.api.transfers import transfer
@@ -16,9 +17,11 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "Grafted",
     "Model",
     "OperationalError",
     "UserError",
+    "graft",
     "learn_vocabulary",
     "load",
     "run",
@@ -27,9 +30,11 @@ __all__ = [
     "translate",
 ]
 _HOMES = {
+    "Grafted": "interfaces.api.graft",
     "Model": "interfaces.api.models",
     "OperationalError": "base.errors",
     "UserError": "base.errors",
+    "graft": "interfaces.api.graft",
     "learn_vocabulary": "interfaces.api.vocabularies",
     "load": "interfaces.api.models",
     "run": "interfaces.api.experiments",

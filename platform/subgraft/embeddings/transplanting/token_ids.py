@@ -90,6 +90,7 @@ class _Translation:
     def __init__(self, source: Tokenizer, target: Tokenizer) -> None:
         self._source = source
         self._target = target
+        self._special = {target.pieces[i]: i for i in target.special_ids}
         self.missing: list[str] = []
         self.dropped: list[str] = []
 
@@ -135,7 +136,7 @@ class _Translation:
         return kept
 
     def _token(self, token: int, preferred: str) -> int | None:
-        """The target's id for a source id: by role (the preferred one first), by language code, or by entry."""
+        """The target's id for a source id: by role (the preferred one first), by language code, or by spelling."""
         source, target = self._source, self._target
         roles = [role for role, known in source.special.items() if known == token]
         for role in sorted(roles, key=lambda role: role != preferred):
@@ -144,5 +145,7 @@ class _Translation:
         for code, known in source.languages.items():
             if known == token and code in target.languages:
                 return target.languages[code]
+        if not roles and token in source.special_ids and source.pieces[token] in self._special:
+            return self._special[source.pieces[token]]
         entry = source.entries[token] if 0 <= token < len(source) else None
         return None if entry is None else target.ids.get(entry)

@@ -59,7 +59,7 @@ def transfer(
         static={} if static is None else dict.fromkeys(sides, require_sound(Path(static))),
         distilled=None if distilled is None else require_sound(Path(distilled)),
     )
-    _check(made)
+    check_method(made)
     target = dict.fromkeys(sides, vocabulary_of(vocabulary))
     given = _copied(model) if isinstance(model, Model) else load(model)
     result = transferred(given.bundle, target, made)
@@ -72,7 +72,7 @@ def _copied(model: Model) -> Model:
     return Model(Bundle(copy.deepcopy(bundle.model), bundle.encoder, bundle.decoder), model.languages)
 
 
-def _check(method: Method) -> None:
+def check_method(method: Method) -> None:
     """Raise unless the method exists and its inputs are exactly those it needs."""
     facts = initialiser_info(require_known(method.name))
     if (method.generator is not None) != (facts.trained is not None):

@@ -67,15 +67,24 @@ def export_transformers(model: Path | str, out: Path, languages: Languages | Non
     if family_of(bundle.model).has_source:
         hint = "`subgraft generate` writes with it."
         raise UserError("transformers has no class for a language model with a source", where=str(model), hint=hint)
-    bundle, spoken = renumbered(bundle), languages or checkpoint_languages(directory)
-    form = bundle.sequence_format(spoken)
-    _set_generation(bundle, form)
-    written = _save_tokenizers(bundle, form, out, spoken)
+    bundle, loading = write_tokenizers(bundle, out, languages or checkpoint_languages(directory))
     save_without_tokenizers(bundle.model, out)
     config = json.loads((out / "config.json").read_text(encoding="utf-8"))
     if "encoder" not in bundle.tokenizers and family_of(bundle.model).generates:
-        _require_read_alike(bundle, form, out)
-    return Loading(_auto_class(bundle), "auto_map" in config, *written)
+        _require_read_alike(bundle, bundle.sequence_format(None), out)
+    return loading._replace(model_code="auto_map" in config)
+
+
+def write_tokenizers(bundle: Bundle, out: Path, languages: Languages | None) -> tuple[Bundle, Loading]:
+    """Write tokenizers for transformers, and set the model's generation settings to what `generate` needs.
+
+    Returns the model with the token ids of its published layout, and how transformers loads it. Consumes the bundle.
+    """
+    bundle = renumbered(bundle)
+    form = bundle.sequence_format(languages)
+    _set_generation(bundle, form)
+    code, prompt = _save_tokenizers(bundle, form, out, languages)
+    return bundle, Loading(_auto_class(bundle), model_code=False, tokenizer_code=code, prompt=prompt)
 
 
 def _auto_class(bundle: Bundle) -> str:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from subgraft.subwords.vocabulary.directory import CHAT_TEMPLATE
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+# Special tokens that a model was never trained on: Llama 3 has 250 of them, Gemma 99.
+_PLACEHOLDER = re.compile(r"reserved|unused|placeholder|extra_id", re.IGNORECASE)
 
 SENTENCEPIECE_ORDER = ("bos", "pad", "eos", "unk")
 WORDPIECE_ORDER = ("pad", "unk", "cls", "sep", "mask")
@@ -30,11 +35,13 @@ class SpecialTokens:
         spelling: The piece of each role.
         first: The roles at ids 0, 1, …
         last: The pieces after the learnt ones.
+        template: The settings of a chat template.
     """
 
     spelling: dict[str, str]
     first: tuple[str, ...]
     last: tuple[str, ...]
+    template: dict[str, Any] = field(default_factory=dict)
 
     @property
     def first_pieces(self) -> tuple[str, ...]:
@@ -45,14 +52,16 @@ class SpecialTokens:
     def config(self) -> dict[str, Any]:
         """The contents of tokenizer_config.json."""
         roles = {f"{role}_token": piece for role, piece in self.spelling.items()}
-        return {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False, **roles}
+        plain = {"tokenizer_class": "PreTrainedTokenizerFast", "clean_up_tokenization_spaces": False}
+        return {**plain, **roles, **self.template}
 
 
 def special_tokens(*, wordpiece: bool, mask: bool, languages: Sequence[str], like: Tokenizer | None) -> SpecialTokens:
     """Special tokens by our convention, or as in `like` for every role and language that it has.
 
     SentencePiece kinds begin <s> <pad> </s> <unk>, WordPiece [PAD] [UNK] [CLS] [SEP] [MASK]; the others come last, in
-    the order of their ids in `like`. Padding and unknown tokens exist even if `like` has none.
+    the order of their ids in `like`. Padding and unknown tokens exist even if `like` has none. The vocabulary of a chat
+    model passes on its template, and the special tokens of turns.
     """
     first = WORDPIECE_ORDER if wordpiece else SENTENCEPIECE_ORDER
     spelling = dict(WORDPIECE_SPELLING if wordpiece else SENTENCEPIECE_SPELLING)
@@ -64,10 +73,18 @@ def special_tokens(*, wordpiece: bool, mask: bool, languages: Sequence[str], lik
     last = [piece for role, piece in spelling.items() if role not in first]
     last += languages
     if like is not None:
-        last += like.languages
+        last += [*like.languages, *_turns(like)]
         position = {piece: i for i, piece in enumerate(like.pieces)}
         last.sort(key=lambda piece: position.get(piece, -1))
-    return SpecialTokens(spelling, first, tuple(dict.fromkeys(p for p in last if p not in foremost)))
+    template = {} if like is None else {name: value for name, value in like.config.items() if name == CHAT_TEMPLATE}
+    return SpecialTokens(spelling, first, tuple(dict.fromkeys(p for p in last if p not in foremost)), template)
+
+
+def _turns(like: Tokenizer) -> list[str]:
+    """The special tokens of a chat model, without placeholders; none of other models, whose roles are enough."""
+    if CHAT_TEMPLATE not in like.config:
+        return []
+    return [piece for i in sorted(like.special_ids) if (piece := like.pieces[i]) and not _PLACEHOLDER.search(piece)]
 
 
 def _adopted(like: Tokenizer, ours: dict[str, str]) -> dict[str, str]:

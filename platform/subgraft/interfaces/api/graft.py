@@ -1,0 +1,154 @@
+# mypy: allow-untyped-calls
+"""graft: a transformers model and tokenizer in, both with a task's vocabulary out."""
+
+from __future__ import annotations
+
+import copy
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+
+from subgraft.base.errors import ArgumentError, UserError
+from subgraft.config.settings_base import VocabularyKind
+from subgraft.embeddings.initialisers.registry import require_known
+from subgraft.embeddings.transplanting.transplant import Method
+from subgraft.experiments.fit.choices import vocabulary_size
+from subgraft.interfaces.api.arguments import LanguagePair, one_of, pair_of, whole
+from subgraft.interfaces.api.transfers import check_method
+from subgraft.interfaces.api.vocabularies import Text, text_lines
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.exporting.transformers import write_tokenizers
+from subgraft.modeling.families import family_of
+from subgraft.modeling.tokenizers import load_tokenizers
+from subgraft.pipeline.stages.transfer import transferred
+from subgraft.subwords.vocabulary.entry import Mark
+from subgraft.subwords.vocabulary.extend import extend
+from subgraft.subwords.vocabulary.learn import learn
+from subgraft.subwords.vocabulary.learning_errors import TooLargeError
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+Mode = Literal["replace", "extend"]
+
+
+class Grafted(NamedTuple):
+    """A model and its tokenizer, of transformers' own classes."""
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+
+
+def graft(
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    texts: Text,
+    *,
+    mode: Mode = "replace",
+    size: int | None = None,
+    method: str = "mean",
+    languages: LanguagePair | None = None,
+    seed: int = 1,
+) -> Grafted:
+    """Give a transformers model the vocabulary of a task's texts, for `transformers.Trainer` or a loop of one's own.
+
+    The model and tokenizer that are passed are not modified. Tokens of both vocabularies keep their embeddings.
+
+    Args:
+        model: of a family that Subgraft supports (docs/checkpoints.md), with its language modelling head.
+        tokenizer: the model's.
+        texts: the task's text, lines or files (`Path`); of a model with an encoder, lines of both languages.
+        mode: replace the vocabulary by one learnt on the texts, or extend it with the texts' most frequent subwords.
+        size: subwords of the new vocabulary, or with `extend` those to add; by default what suits the amount of text,
+            and no more than the text supports.
+        method: the initialiser of new embeddings: mean, random, random-matched or avg; others need trained inputs, see
+            `transfer`.
+        languages: of models with language codes; by default the tokenizer's `src_lang` and `tgt_lang`.
+        seed: of random initialisers.
+
+    Raises:
+        UserError: the family is not supported, the texts are empty, or transformers has no tokenizer class for the
+            result (two different vocabularies of one model).
+    """
+    from tokenizers.processors import TemplateProcessing
+    from transformers import AutoTokenizer
+
+    one_of("mode", mode, get_args(Mode))
+    whole("size", size, 1, optional=True)
+    whole("seed", seed, 0)
+    made = Method(require_known(method), None, 10, seed)
+    check_method(made)
+    pair = _languages(tokenizer, languages)
+    lines = list(text_lines(texts))
+    with tempfile.TemporaryDirectory(prefix="subgraft-graft-") as folder:
+        read, written = Path(folder) / "read", Path(folder) / "written"
+        written.mkdir()
+        bundle = _bundle(model, tokenizer, read)
+        sides = family_of(model).sides
+        if len({each.fingerprint for each in bundle.tokenizers.values()}) > 1:
+            hint = "`subgraft.transfer` gives each side a vocabulary of its own."
+            raise UserError("this model has two vocabularies", where="tokenizer", hint=hint)
+        vocabulary = _vocabulary(bundle.decoder, lines, mode, size)
+        result = transferred(bundle, dict.fromkeys(sides, vocabulary), made).bundle
+        result, loading = write_tokenizers(result, written, pair)
+        if loading.tokenizer_code:
+            raise UserError("transformers has no tokenizer class for this vocabulary", where="tokenizer")
+        result.model.config.save_pretrained(written)  # which AutoTokenizer reads the class from
+        loaded: Any = AutoTokenizer.from_pretrained(written, local_files_only=True, trust_remote_code=False)
+    if not _adds_beginning(tokenizer) and "encoder" not in sides:
+        loaded.backend_tokenizer.post_processor = TemplateProcessing(single="$A", special_tokens=[])
+    grafted = result.model.to(model.device)  # type: ignore[arg-type]
+    grafted.train(model.training)
+    return Grafted(grafted, loaded)
+
+
+def _adds_beginning(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Whether texts get a token before them. An export adds one to every text of a decoder-only model."""
+    ids: list[int] = tokenizer("a")["input_ids"]
+    return bool(ids) and ids[0] in tokenizer.all_special_ids
+
+
+def _languages(tokenizer: PreTrainedTokenizerBase, languages: LanguagePair | None) -> Any:
+    if languages is not None:
+        return pair_of(languages)
+    codes = getattr(tokenizer, "src_lang", None), getattr(tokenizer, "tgt_lang", None)
+    return pair_of((codes[0], codes[1])) if codes[0] and codes[1] else None
+
+
+def _bundle(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> Bundle:
+    """A copy of the model on the CPU with our reading of its tokenizer, which goes through its files."""
+    if not hasattr(model, "config") or not hasattr(tokenizer, "save_pretrained"):
+        raise ArgumentError("expected a model and a tokenizer of transformers", where="model")
+    family_of(model)  # raises for an unsupported one, before anything is written
+    tokenizer.save_pretrained(folder)
+    model.config.save_pretrained(folder)
+    tokenizers = load_tokenizers(folder)
+    copied = copy.deepcopy(model).cpu()
+    family_of(copied).post_init(copied)
+    return Bundle(copied.eval(), tokenizers.get("encoder", tokenizers["decoder"]), tokenizers["decoder"])
+
+
+def _vocabulary(old: Tokenizer, lines: Sequence[str], mode: Mode, size: int | None) -> Tokenizer:
+    """A vocabulary of the old one's kind. Without a size, at most as large as the text supports."""
+    wanted = size if size is not None else vocabulary_size(sum(map(len, lines)))
+    try:
+        return _of_size(old, lines, mode, wanted)
+    except TooLargeError as error:
+        if size is not None:
+            raise
+        return _of_size(old, lines, mode, error.possible)
+
+
+def _of_size(old: Tokenizer, lines: Sequence[str], mode: Mode, size: int) -> Tokenizer:
+    if mode == "extend":
+        return extend(old, lines, size)
+    kind = _kind(old)
+    return learn(lines, kind=kind, size=size, byte_fallback=kind in ("unigram", "bpe"), like=old)
+
+
+def _kind(tokenizer: Tokenizer) -> VocabularyKind:
+    marks: dict[Mark, VocabularyKind] = {Mark.WORDPIECE: "wordpiece", Mark.BYTELEVEL: "byte-level-bpe"}
+    algorithm: VocabularyKind = "bpe" if type(tokenizer.backend.model).__name__ == "BPE" else "unigram"
+    return marks.get(tokenizer.mark, algorithm)
