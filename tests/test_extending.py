@@ -1,87 +1,92 @@
-"""What docs/extending.md shows works as it stands there: an initialiser and an objective."""
+"""What docs/extending.md shows works as it stands there: its files and entries, in a copy of the package."""
 
 from __future__ import annotations
 
+import ast
+import os
 import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
-import torch
 
-from subgraft.config import objectives as config_objectives
-from subgraft.config.corpora import Cleaning, CorpusSource, Languages
-from subgraft.config.initialisers import ResegmentationSettings
-from subgraft.config.training import TrainingSettings
-from subgraft.data.sources.corpus_builder import build
-from subgraft.embeddings.generators.generator import Generator
-from subgraft.embeddings.generators.generator_loss import GeneratorLoss
-from subgraft.embeddings.generators.simulation import Simulator
-from subgraft.embeddings.initialisers import registry as initialiser_registry
-from subgraft.embeddings.transplanting.transplant import Method, transplant
-from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.sides import side
-from subgraft.training.objectives import registry as objective_registry
-from subgraft.training.objectives.objective import Request
-from toys import english, fitted_tokenizer, german, mbart, multilingual_tokenizer
+EXTENSIONS = ("initialiser", "metric", "family", "objective", "conditioning", "task")
+FILE = re.compile(r"^New file `(?P<path>[^`]+)`:\n\n```python\n(?P<code>.*?)^```$", re.MULTILINE | re.DOTALL)
+ENTRY = re.compile(
+    r"^In `(?P<path>[^`]+)`, (?P<where>at the end of|before) `(?P<table>[\w.]+)`[^:]*:\n\n"
+    r"```python\n(?P<code>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+ENTRY_POINT = re.compile(r'^\[project\.entry-points\."(subgraft\.metrics)"\]\n(.*) = "(.*)"$', re.MULTILINE)
 
 
-def _shown(repository: Path) -> list[str]:
-    """The page's pieces of code, in their order."""
-    text = (repository / "docs" / "extending.md").read_text(encoding="utf-8")
-    return re.findall(r"^```python\n(.*?)^```$", text, flags=re.MULTILINE | re.DOTALL)
+@pytest.fixture(scope="module")
+def extended(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[str], str]:
+    """The extensions that work in a copy of the package, and the errors."""
+    repository = Path(__file__).resolve().parents[1]
+    page = (repository / "docs" / "extending.md").read_text(encoding="utf-8")
+    copy, folder = tmp_path_factory.mktemp("copy"), tmp_path_factory.mktemp("results")
+    hidden = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(repository / "platform", copy / "platform", ignore=hidden)
+    for file in FILE.finditer(page):
+        path = copy / file["path"]
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(file["code"], encoding="utf-8")
+    for entry in ENTRY.finditer(page):
+        _enter(copy / entry["path"], entry["where"], entry["table"], entry["code"])
+    _install(copy, page)
+    places = os.pathsep.join(map(str, (copy / "platform", copy, repository / "tests" / "support")))
+    command = [sys.executable, str(repository / "tests" / "support" / "extended_package.py"), str(folder)]
+    environment = {**os.environ, "PYTHONPATH": places}
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
+    return ended.stdout.split(), ended.stderr[-3000:]
 
 
-def test_the_shown_initialiser_transplants_a_model(
-    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file, entry, *_ = _shown(repository)
-    (tmp_path / "first_subword.py").write_text(file, encoding="utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
-    import first_subword  # type: ignore[import-not-found]
-
-    added = eval("{" + entry + "}", vars(first_subword))
-    monkeypatch.setattr(initialiser_registry, "METHODS", {**initialiser_registry.METHODS, **added})
-    model, source, target = mbart(), multilingual_tokenizer(), fitted_tokenizer()
-    old = side(model, "decoder").input.weight.detach().clone()
-    result, reports, _ = transplant(
-        model, dict.fromkeys(("encoder", "decoder"), source), {"decoder": target}, Method("first-subword")
-    )
-    new = side(result, "decoder").input.weight
-    unseen = [entry for entry in target.ids if entry not in source.ids]
-    assert reports["decoder"].unseen == len(unseen) > 20
-    for token in unseen:
-        assert torch.equal(new[target.ids[token]], old[source.segment(token)[0]])
+@pytest.mark.parametrize("extension", EXTENSIONS)
+def test_each_shown_extension_works(extended: tuple[list[str], str], extension: str) -> None:
+    working, errors = extended
+    assert extension in working, errors
 
 
-def test_the_shown_objective_trains_a_model_and_a_generator(
-    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    settings_class, file, entry = _shown(repository)[2:]
-    # As if it stood in the module.
-    exec(settings_class, vars(config_objectives))
-    monkeypatch.setattr(config_objectives, "DeletionSettings", config_objectives.DeletionSettings, raising=False)  # type: ignore[attr-defined]
-    (tmp_path / "deletion.py").write_text(file, encoding="utf-8")
-    monkeypatch.syspath_prepend(tmp_path)
-    import deletion  # type: ignore[import-not-found]
+def _enter(path: Path, where: str, table: str, code: str) -> None:
+    """Insert a page's code into a module: its imports at the top, the rest into or before an assignment."""
+    text = path.read_text(encoding="utf-8")
+    imports = "".join(re.findall(r"^from .*\n", code, re.MULTILINE))
+    code = re.sub(r"^from .*\n", "", code, flags=re.MULTILINE).strip("\n")
+    node = _assignment(ast.parse(text), table.split("."))
+    lines = text.splitlines(keepends=True)
+    start, end = sum(map(len, lines[: node.lineno - 1])), sum(map(len, lines[: node.end_lineno]))
+    value = text[start:end]
+    if where == "before":  # a class that joins a union
+        (name,) = re.findall(r"^class (\w+)", code, re.MULTILINE)
+        value = f"{code}\n\n\n" + re.sub(r"(,\s*Field\()", rf" | {name}\1", value, count=1)
+    elif value.rstrip().endswith("})"):
+        value = f"{value.rstrip()[:-2]}, {code}}})\n"
+    else:
+        value = f"{value.rstrip()[:-1].rstrip().rstrip(',')},\n{code}\n{value.rstrip()[-1]}\n"
+    text = text[:start] + value + text[end:]
+    future = "from __future__ import annotations\n"
+    path.write_text(text.replace(future, future + imports, 1), encoding="utf-8")
 
-    added = eval("{" + entry + "}", vars(deletion))
-    monkeypatch.setattr(objective_registry, "OBJECTIVES", {**objective_registry.OBJECTIVES, **added})
-    for language, lines in (("en", english(40)), ("de", german(40))):
-        (tmp_path / f"train.{language}").write_text("".join(f"{line}\n" for line in lines))
-    languages = Languages(source="en", target="de")
-    corpus = build(CorpusSource(folder=str(tmp_path)), languages, Cleaning(), tmp_path / "corpus")
-    bundle = Bundle(mbart(), multilingual_tokenizer(), multilingual_tokenizer())
-    training = TrainingSettings(max_steps=1, batch_size=400, max_length=40, learning_rate=0.1, warmup_steps=1)
-    wanted = deletion.DeletionSettings(share=0.5)
-    (objective,) = objective_registry.objectives_of([wanted], Request(bundle, corpus, languages, training, 1)).values()
-    batch = objective.batch(np.arange(20), 0)
-    source, target = (int(part) for part in (batch.attention_mask.sum() - 40, batch.counts["loss"] - 40))
-    assert 0.4 < source / target < 0.6
-    objective.loss(0.0)(batch)["loss"].backward()
-    assert all(parameter.grad is not None for parameter in bundle.model.parameters())
-    view, generator = objective.view("decoder"), Generator("patt", 16)
-    simulator = Simulator(view, bundle.decoder, ResegmentationSettings(merge_rate=0.4), 10, 1)
-    sums = GeneratorLoss(bundle.model, generator, view, 0.5, 0.0, "input")(simulator.batch(np.arange(8), 0))
-    (sums["prediction"] + sums["distillation"]).backward()
-    assert generator.weight.grad is not None and generator.weight.grad.abs().sum() > 0
+
+def _assignment(tree: ast.AST, names: list[str]) -> ast.Assign | ast.AnnAssign:
+    """The assignment to a name, or to a class's attribute."""
+    for node in ast.walk(tree):
+        if len(names) > 1 and isinstance(node, ast.ClassDef) and node.name == names[0]:
+            return _assignment(node, names[1:])
+        if len(names) == 1 and isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if ast.unparse(targets[0]) == names[0]:
+                return node
+    raise AssertionError(f"no assignment to {names}")
+
+
+def _install(folder: Path, page: str) -> None:
+    """The metadata of the page's package, as pip writes them."""
+    described = folder / "mypackage-1.0.dist-info"
+    described.mkdir()
+    (described / "METADATA").write_text("Metadata-Version: 2.1\nName: mypackage\nVersion: 1.0\n")
+    points = [f"[{group}]\n{name} = {function}\n" for group, name, function in ENTRY_POINT.findall(page)]
+    (described / "entry_points.txt").write_text("".join(points))

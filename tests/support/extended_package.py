@@ -1,0 +1,140 @@
+"""Uses each extension that docs/extending.md shows, in a copy of the package that has all of them.
+
+    PYTHONPATH=COPY:tests/support python tests/support/extended_package.py FOLDER
+
+Prints the names of those that work, one a line.
+"""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import MistralConfig, MistralForCausalLM
+
+from sourced import language_model, settings, some_features
+from subgraft.config import objectives as config_objectives
+from subgraft.config.corpora import Cleaning, CorpusSource, Languages
+from subgraft.config.experiment import Experiment
+from subgraft.config.initialisers import ResegmentationSettings
+from subgraft.config.loading import load
+from subgraft.config.training import TrainingSettings
+from subgraft.data.sources.corpus_builder import build
+from subgraft.embeddings.generators.generator import Generator
+from subgraft.embeddings.generators.generator_loss import GeneratorLoss
+from subgraft.embeddings.generators.simulation import Simulator
+from subgraft.embeddings.transplanting.transplant import Method, transplant
+from subgraft.evaluation.metrics.plugin_metrics import plugin_metric, plugin_score, plugin_statistics
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.conditioning.conditional_model import conditioned
+from subgraft.modeling.families import count_parameters
+from subgraft.modeling.sides import side
+from subgraft.training.objectives.objective import Request
+from subgraft.training.objectives.registry import objectives_of
+from toys import english, fitted_tokenizer, german, mbart, multilingual_tokenizer
+
+CONFIGS = Path(__file__).resolve().parents[2] / "configs"
+
+
+def initialiser(folder: Path) -> None:
+    """Each unseen token gets the row of its first subword; a configuration may name the initialiser."""
+    model, source, target = mbart(), multilingual_tokenizer(), fitted_tokenizer()
+    old = side(model, "decoder").input.weight.detach().clone()
+    sides = dict.fromkeys(("encoder", "decoder"), source)
+    result, reports, _ = transplant(model, sides, {"decoder": target}, Method("first-subword"))  # type: ignore[arg-type]
+    new = side(result, "decoder").input.weight
+    unseen = [entry for entry in target.ids if entry not in source.ids]
+    assert reports["decoder"].unseen == len(unseen) > 20
+    assert all(torch.equal(new[target.ids[token]], old[source.segment(token)[0]]) for token in unseen)
+    systems = "systems=[{name: first-subword, initialiser: first-subword}]"
+    assert load(CONFIGS / "quickstart.yaml", Experiment, [systems]).systems[0].initialiser == "first-subword"
+
+
+def metric(folder: Path) -> None:
+    """Scores are those of the function, signed with its package."""
+    function = plugin_metric("length-ratio")
+    statistics = plugin_statistics(function, None, ["one", "two"], ["one", "four"], "en")
+    score = plugin_score(function, statistics)
+    assert score.value == pytest.approx((1 + 3 / 4) / 2) and score.signature == "length-ratio|mean|mypackage:1.0"
+    assert load(CONFIGS / "quickstart.yaml", Experiment, ["evaluation.metrics=[length-ratio]"]).evaluation.metrics
+
+
+def family(folder: Path) -> None:
+    """A checkpoint is counted by formula, loaded, and gets another vocabulary."""
+    sizes: dict[str, Any] = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2}
+    heads: dict[str, Any] = {"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 24}
+    tokenizer, target = multilingual_tokenizer(), fitted_tokenizer()
+    model = MistralForCausalLM(MistralConfig(vocab_size=len(tokenizer), **sizes, **heads))
+    counted = count_parameters(model.config.to_dict())
+    assert counted.total == sum(parameter.numel() for parameter in model.parameters())
+    Bundle(model, tokenizer, tokenizer).save(folder / "mistral")
+    bundle = Bundle.load(folder / "mistral")
+    assert isinstance(bundle.model, MistralForCausalLM)
+    result, _, _ = transplant(bundle.model, {"decoder": bundle.decoder}, {"decoder": target}, Method("mean"))
+    assert side(result, "decoder").input.weight.shape == (len(target), 16)
+
+
+def objective(folder: Path) -> None:
+    """The objective trains a model and, by its view, a generator."""
+    for language, lines in (("en", english(40)), ("de", german(40))):
+        (folder / f"train.{language}").write_text("".join(f"{line}\n" for line in lines))
+    languages = Languages(source="en", target="de")
+    corpus = build(CorpusSource(folder=str(folder)), languages, Cleaning(), folder / "corpus")
+    bundle = Bundle(mbart(), multilingual_tokenizer(), multilingual_tokenizer())
+    training = TrainingSettings(max_steps=1, batch_size=400, max_length=40, learning_rate=0.1, warmup_steps=1)
+    deletion = config_objectives.DeletionSettings(share=0.5)  # type: ignore[attr-defined]
+    (trained,) = objectives_of([deletion], Request(bundle, corpus, languages, training, 1)).values()
+    batch = trained.batch(np.arange(20), 0)
+    source, target = (int(part) for part in (batch.attention_mask.sum() - 40, batch.counts["loss"] - 40))
+    assert 0.4 < source / target < 0.6
+    trained.loss(0.0)(batch)["loss"].backward()
+    assert all(parameter.grad is not None for parameter in bundle.model.parameters())
+    view, generator = trained.view("decoder"), Generator("patt", 16)
+    simulator = Simulator(view, bundle.decoder, ResegmentationSettings(merge_rate=0.4), 10, 1)
+    sums = GeneratorLoss(bundle.model, generator, view, 0.5, 0.0, "input")(simulator.batch(np.arange(8), 0))
+    (sums["prediction"] + sums["distillation"]).backward()
+    assert generator.weight.grad is not None and generator.weight.grad.abs().sum() > 0
+    listed = "upstream.objectives=[{kind: denoising}, {kind: deletion, share: 0.3, weight: 0.5}]"
+    experiment = load(CONFIGS / "table3-mbart.yaml", Experiment, [listed])
+    assert [each.kind for each in experiment.upstream.objectives] == ["denoising", "deletion"]
+
+
+def conditioning(folder: Path) -> None:
+    """The model reads its source, generates with a cache as without, and is counted by formula."""
+    model = conditioned(language_model(), settings("summed"), seed=1)
+    model.train(False)
+    assert count_parameters(model.config.to_dict()).total == sum(each.numel() for each in model.parameters())
+    features, mask = some_features()
+    ids = torch.full((3, 4), 5)
+    with torch.no_grad():
+        read, hidden = (
+            model(input_ids=features, attention_mask=shown, decoder_input_ids=ids).logits
+            for shown in (mask, torch.zeros_like(mask))
+        )
+        expected = language_model()(input_ids=ids).logits
+    assert torch.allclose(hidden, expected, atol=1e-5) and not torch.allclose(read, expected, atol=1e-2)
+    generate: Any = model.generate  # type: ignore[misc]
+    options = {"input_ids": features, "attention_mask": mask, "max_length": 12, "do_sample": False}
+    assert torch.equal(generate(**options), generate(**options, use_cache=False))
+
+
+def task(folder: Path) -> None:
+    """A configuration may name the task, and gets its defaults."""
+    experiment = load(CONFIGS / "quickstart.yaml", Experiment, ["task=simplification"])
+    assert experiment.evaluation.max_length_ratio == 1.5 and experiment.cleaning.max_ratio is None
+
+
+if __name__ == "__main__":
+    for extension in (initialiser, metric, family, objective, conditioning, task):
+        place = Path(sys.argv[1]) / extension.__name__
+        place.mkdir()
+        try:
+            extension(place)
+            print(extension.__name__, flush=True)
+        except Exception:
+            traceback.print_exc()
