@@ -31,7 +31,7 @@ class Name:
 
 JOINING = ("backend", "world_rank", "world_size", "init_method", "timeout_s")
 RAY, SACREBLEU, DEEPSPEED = "ray 2.60", "sacrebleu 2.6", "deepspeed 0.19"
-UPLOAD, TER = "orchestration/execution/upload.py", "evaluation/metrics/ter_alignment.py"
+UPLOAD, TER = "orchestration/execution/upload.py", "evaluation/metrics/calibration.py"
 MEMORY = "faults/test_memory.py"
 LOCAL, RENDEZVOUS, TRAIN = (
     "orchestration/execution/local_ray.py",

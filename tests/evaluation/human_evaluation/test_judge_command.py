@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from small_experiments import finish, tiny, written
-from subgraft.evaluation.human_evaluation.key import Key
-from subgraft.evaluation.human_evaluation.sheet import REFERENCE
+from subgraft.evaluation.human_evaluation.sheet import REFERENCE, Key
 from subgraft.interfaces.cli import main
 from subgraft.pipeline.stages.report_systems import read_lines
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from subgraft.evaluation.metrics.inter_annotator import Scale, krippendorff_alpha
+from subgraft.evaluation.human_evaluation.ratings import Scale, krippendorff_alpha
 
 # Krippendorff 2011, sections B and C: twelve units, four observers, what is missing as a dot.
 FOUR = {

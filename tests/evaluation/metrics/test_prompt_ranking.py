@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from subgraft.base.errors import UserError
-from subgraft.evaluation.metrics.conditional_generation import candidates, found
+from subgraft.evaluation.metrics.conditional_generation import candidates, ranked_first
 
 SOURCES = [f"source {number % 40}" for number in range(100)]  # each more than once
 
@@ -34,9 +34,9 @@ def test_of_few_sources_all_are_candidates() -> None:
 
 def test_the_least_nats_are_found_and_a_tie_is_shared() -> None:
     nats = np.array([[1.0, 2.0, 3.0], [2.0, 1.0, 3.0], [5.0, 5.0, 5.0], [1.0, 1.0 + 1e-5, 2.0]])
-    assert found(nats).tolist() == pytest.approx([1, 0, 1 / 3, 0.5])
+    assert ranked_first(nats).tolist() == pytest.approx([1, 0, 1 / 3, 0.5])
 
 
 def test_random_likelihoods_find_a_tenth() -> None:
     nats = np.random.default_rng(1).normal(40, 5, size=(20_000, 10))
-    assert found(nats).mean() == pytest.approx(0.1, abs=0.01)
+    assert ranked_first(nats).mean() == pytest.approx(0.1, abs=0.01)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sacrebleu.metrics.lib_ter import BeamEditDistance
 
-from subgraft.evaluation.metrics.ter_alignment import _Distances, correct_tokens
+from subgraft.evaluation.metrics.calibration import _Distances, correct_tokens
 
 IDS = st.lists(st.integers(0, 4), max_size=12)
 

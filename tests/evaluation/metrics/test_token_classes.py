@@ -11,8 +11,8 @@ import pytest
 
 from subgraft.evaluation.metrics.token_classes import (
     CLASSES,
+    NOT_SPELLED,
     SEEN,
-    UNSPELLED,
     BitsByClass,
     Likelihood,
     common_ends,
@@ -37,7 +37,7 @@ def test_new_tokens_are_classed_by_how_often_they_occur() -> None:
     found = names(token_classes(DOWNSTREAM, UPSTREAM, TRAINING), DOWNSTREAM)
     assert found == {
         **dict.fromkeys(("<s>", "<pad>", "</s>", "▁the", "▁"), SEEN),
-        "<unk>": UNSPELLED,
+        "<unk>": NOT_SPELLED,
         "▁z": "0",
         "▁nacht": "1–2",
         "▁dankbar": "11–100",
@@ -45,7 +45,7 @@ def test_new_tokens_are_classed_by_how_often_they_occur() -> None:
         "▁y": "over 100",
     }
     assert names(token_classes(DOWNSTREAM, UPSTREAM, ["dankbar"] * 3), DOWNSTREAM)["▁dankbar"] == "3–10"
-    assert set(names(token_classes(UPSTREAM, UPSTREAM, TRAINING), UPSTREAM).values()) == {SEEN, UNSPELLED}
+    assert set(names(token_classes(UPSTREAM, UPSTREAM, TRAINING), UPSTREAM).values()) == {SEEN, NOT_SPELLED}
 
 
 def test_bytes_are_new_only_where_upstream_has_none() -> None:
@@ -108,8 +108,8 @@ def test_no_bit_and_no_character_is_lost(own: Tokenizer) -> None:
 def test_a_stretch_that_either_vocabulary_cannot_spell_is_set_apart() -> None:
     lost_upstream = measured(DOWNSTREAM, ["the x"])
     assert DOWNSTREAM.special["unk"] not in DOWNSTREAM.encode("the x")
-    assert set(lost_upstream.stretches) == {SEEN, UNSPELLED}
-    assert set(measured(UPSTREAM, ["the k"]).stretches) == {SEEN, UNSPELLED}, "the downstream one lacks the k"
+    assert set(lost_upstream.stretches) == {SEEN, NOT_SPELLED}
+    assert set(measured(UPSTREAM, ["the k"]).stretches) == {SEEN, NOT_SPELLED}, "the downstream one lacks the k"
 
 
 def test_text_without_spaces_has_stretches_too() -> None:

@@ -121,7 +121,7 @@ def _system(
         scores={metric: corpus_score(metric, counts, "de") for metric, counts in statistics.items()},
         statistics={str(metric): counts for metric, counts in statistics.items()},
         curve=(curve := _curve(right, kept, generator)),
-        kept_step=max(curve, key=lambda point: point.dev_bleu or 0.0).step,
+        selected_step=max(curve, key=lambda point: point.dev_bleu or 0.0).step,
         tokens_per_sentence=27.41 if kept else 18.02,
         characters_per_token=2.31 if kept else 3.52,
         sentences_per_second=speed + generator.uniform(-0.3, 0.3),

@@ -28,7 +28,7 @@ def _written(system: SystemResult) -> SystemResult:
     }
     statistics = {"adherence": np.stack([100 * hits, np.ones(TEXTS)], axis=1)}
     curve = tuple(CurvePoint(step, 1.0, 1.0, 2.0, drift=step * 1e-4) for step in (0, 10, 20))
-    return replace(system, scores=scores, statistics=statistics, curve=curve, kept_step=10)
+    return replace(system, scores=scores, statistics=statistics, curve=curve, selected_step=10)
 
 
 @pytest.fixture(scope="module")

@@ -37,7 +37,7 @@ def small(report_data: ReportData) -> ReportData:
 
 def test_gains_and_losses_are_counted_for_every_system(small: ReportData) -> None:
     recalls = {recall.name: recall for recall in find_examples(small).recalls}
-    counts = {name: (r.found, r.total, r.gained, r.lost) for name, r in recalls.items()}
+    counts = {name: (r.recalled, r.total, r.gained, r.lost) for name, r in recalls.items()}
     assert counts == {"baseline": (1, 3, None, None), "mean": (2, 3, 2, 1), "patt": (2, 3, 1, 0)}
 
 
@@ -64,7 +64,7 @@ def test_no_word_and_no_sentence_is_shown_twice(report_data: ReportData) -> None
 
 def test_a_part_of_a_longer_word_does_not_count(small: ReportData) -> None:
     systems = tuple(replace(system, hypotheses=("schadenersatzes", "", "", "")) for system in small.systems)
-    assert all(recall.found == 0 for recall in find_examples(replace(small, systems=systems)).recalls)
+    assert all(recall.recalled == 0 for recall in find_examples(replace(small, systems=systems)).recalls)
 
 
 def test_chinese_words_are_found_inside_running_text(small: ReportData) -> None:
@@ -80,13 +80,13 @@ def test_chinese_words_are_found_inside_running_text(small: ReportData) -> None:
     )
     examples = find_examples(chinese)
     assert [example.word for example in examples.gained] == ["图书馆"]
-    assert [recall.found for recall in examples.recalls] == [0, 1, 1]
+    assert [recall.recalled for recall in examples.recalls] == [0, 1, 1]
 
 
 def test_without_a_baseline_there_is_nothing_to_set_beside(small: ReportData) -> None:
     examples = find_examples(replace(small, baseline=None))
     assert examples.gained == examples.lost == ()
-    assert [recall.found for recall in examples.recalls] == [1, 2, 2]
+    assert [recall.recalled for recall in examples.recalls] == [1, 2, 2]
 
 
 def test_long_sources_are_shown_where_most_are_long(small: ReportData) -> None:

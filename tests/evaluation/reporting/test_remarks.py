@@ -95,7 +95,7 @@ def test_a_system_that_finetuning_did_not_improve_is_named_wherever_systems_are_
 ) -> None:
     assert untrained(report_data) is None
     systems = [
-        replace(system, kept_step=0) if (system.name, system.seed) == ("mean", 2) else system
+        replace(system, selected_step=0) if (system.name, system.seed) == ("mean", 2) else system
         for system in report_data.systems
     ]
     data = replace(report_data, systems=tuple(systems))

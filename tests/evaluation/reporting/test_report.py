@@ -260,18 +260,18 @@ def test_what_finetunings_trained_is_told_where_systems_differ_in_it(report_data
 
 def test_the_step_of_the_weights_is_shown_and_step_0_is_warned_of(report_data: ReportData, tmp_path: Path) -> None:
     """In the table of curves, before the scores, and below the system's name."""
-    assert all(system.kept_step for system in report_data.systems)
+    assert all(system.selected_step for system in report_data.systems)
     write_report(report_data, tmp_path)
     before = (tmp_path / "report.md").read_text(encoding="utf-8")
-    steps = " · ".join(str(result.kept_step) for result in report_data.results("AVG"))
+    steps = " · ".join(str(result.selected_step) for result in report_data.results("AVG"))
     assert re.search(rf"\| AVG +\| +{re.escape(steps)} \| +400 \|", before) and "weights of step 0" not in before
     systems = tuple(
-        replace(system, kept_step=0) if (system.name, system.seed) == ("random", 2) else system
+        replace(system, selected_step=0) if (system.name, system.seed) == ("random", 2) else system
         for system in report_data.systems
     )
     write_report(replace(report_data, systems=systems), tmp_path)
     after = (tmp_path / "report.md").read_text(encoding="utf-8")
-    (first,) = (result.kept_step for result in report_data.results("random") if result.seed == 1)
+    (first,) = (result.selected_step for result in report_data.results("random") if result.seed == 1)
     assert re.search(rf"\| random +\| +{first} · \*\*0\*\* \|", after)
     assert "> **Step 0: best on dev before any training" in after.split("Scores on the test set")[0]
     assert "| random **weights of step 0**" in after

@@ -59,14 +59,14 @@ def test_p_values_are_corrected_over_the_systems_of_a_metric(report_data: Report
 
 def test_bits_are_taken_at_the_start_after_an_epoch_and_of_the_kept_weights(report_data: ReportData) -> None:
     kept = {1: 150, 2: 300}
-    systems = tuple(replace(system, kept_step=kept[system.seed]) for system in report_data.systems)
+    systems = tuple(replace(system, selected_step=kept[system.seed]) for system in report_data.systems)
     bits = summarise(replace(report_data, systems=systems))[0].bits
     curves = [system.curve for system in report_data.results("pretrain-finetune")]
     assert bits.start == pytest.approx(np.mean([curve[0].dev_bits_per_character for curve in curves]))
     assert bits.first_epoch == pytest.approx(np.mean([curve[2].dev_bits_per_character for curve in curves]))
     ends = [curves[0][3].dev_bits_per_character, curves[1][6].dev_bits_per_character]
     assert [curves[0][3].step, curves[1][6].step] == [150, 300]
-    assert bits.kept == pytest.approx(np.mean(ends))
+    assert bits.selected == pytest.approx(np.mean(ends))
 
 
 def test_a_calibration_that_one_seed_lacks_is_not_averaged(report_data: ReportData) -> None:

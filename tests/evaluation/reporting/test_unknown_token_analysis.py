@@ -18,7 +18,7 @@ from subgraft.evaluation.reporting.unknown_token_analysis import (
     spelled_by_all,
     spelling_in_short,
     spelling_table,
-    unspelled_caption,
+    unknown_token_caption,
 )
 from subgraft.subwords.vocabulary.spelling import Spelling
 
@@ -61,7 +61,7 @@ def test_what_of_a_gain_may_be_spelling_is_said(report_data: ReportData) -> None
     assert "would reach BLEU 87.90, one with the downstream vocabulary 99.90: up to 12.00 points" in references
     assert "1.0 % of the tokens of the sources, in 40.0 %" in sources
     assert "Systems that begin with the upstream model do not see them." in sources
-    assert unspelled_caption(data) == (
+    assert unknown_token_caption(data) == (
         "\nthe upstream vocabulary cannot spell 2.5 % of the reference tokens: see the report"
     )
 
@@ -72,7 +72,7 @@ def test_where_all_is_spelled_that_is_said(report_data: ReportData) -> None:
     assert told(data) == ["Every vocabulary here spells all of the test set: nothing of a gain is spelling."]
     other = with_masks(data, {"mean": [3, 4]})
     assert told(other) == ["Some systems' vocabularies cannot spell 2 of 240 test sentences."]
-    assert unspelled_caption(data) == ""
+    assert unknown_token_caption(data) == ""
     assert told(report_data) == [] == spelling_table(report_data), "nothing was counted"
 
 

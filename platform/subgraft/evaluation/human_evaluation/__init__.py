@@ -1,1 +1,1 @@
-"""What people say of the texts that systems write: a blind sheet for each judge, and what comes of filled ones."""
+"""Human evaluation: a blind sheet of outputs for each judge, and the results of filled sheets."""

@@ -10,11 +10,10 @@ from pathlib import Path
 
 from subgraft.base.errors import UserError
 from subgraft.base.files import require_path
-from subgraft.evaluation.human_evaluation.key import Key
+from subgraft.evaluation.human_evaluation.sheet import Key
 
 _LARGEST = 64 << 20  # bytes
-# So many mistakes are told.
-_TOLD = 20
+_MOST_MISTAKES = 20  # of an error message
 # What programs write between cells, by where they are used.
 _DELIMITERS = ",;\t"
 
@@ -23,20 +22,23 @@ Answers = Mapping[str, tuple[int, ...]]
 
 
 def read_answers(sheets: Sequence[Path], key: Key) -> dict[str, Answers]:
-    """Answers by judge, who is called as the file is.
+    """Answers by judge, whose name is the file's.
 
     Raises UserError with every text without an answer, every answer out of range, and every key that is not the
     sheet's or there twice.
     """
     judges = [sheet.stem for sheet in sheets]
     if len(set(judges)) < len(judges):
-        raise UserError("two sheets have one name, by which judges are told apart", hint="Give each a name of its own.")
+        raise UserError(
+            "two sheets have the same name, but judges are named after their sheets",
+            hint="Give each a name of its own.",
+        )
     mistakes: list[str] = []
     answers: dict[str, Answers] = {sheet.stem: dict(_answers(sheet, key, mistakes)) for sheet in sheets}
     if mistakes:
-        more = [f"and {len(mistakes) - _TOLD} more"] if len(mistakes) > _TOLD else []
+        more = [f"and {len(mistakes) - _MOST_MISTAKES} more"] if len(mistakes) > _MOST_MISTAKES else []
         raise UserError(
-            "\n".join([*mistakes[:_TOLD], *more]), hint=f"An answer is a whole number from 0 to {key.most}."
+            "\n".join([*mistakes[:_MOST_MISTAKES], *more]), hint=f"An answer is a whole number from 0 to {key.most}."
         )
     return answers
 
@@ -52,9 +54,11 @@ def _answers(sheet: Path, key: Key, mistakes: list[str]) -> Iterator[tuple[str, 
             mistakes.append(f"{where}: key {name} is there twice")
         else:
             seen.add(name)
-            found = {question: _answer(row.get(_plain(question), ""), key.most) for question in key.questions}
-            mistakes += [f"{where}: {question}: {what}" for question, what in found.items() if isinstance(what, str)]
-            yield name, tuple(what for what in found.values() if isinstance(what, int))
+            cells = {question: _answer(row.get(_plain(question), ""), key.most) for question in key.questions}
+            mistakes += [
+                f"{where}: {question}: {answer}" for question, answer in cells.items() if isinstance(answer, str)
+            ]
+            yield name, tuple(answer for answer in cells.values() if isinstance(answer, int))
     if missing := [name for name in key.texts if name not in seen]:
         mistakes.append(f"{sheet}: {len(missing)} texts of the sheet are not there, such as {missing[0]}")
 
@@ -64,15 +68,15 @@ def _answer(cell: str, most: int) -> int | str:
     text = cell.strip().removesuffix(".0").removesuffix(",0")
     if not text:
         return "no answer"
-    return int(text) if re.fullmatch(r"[0-9]{1,4}", text) and int(text) <= most else f"{cell!r:.40} is no answer"
+    return int(text) if re.fullmatch(r"[0-9]{1,4}", text) and int(text) <= most else f"{cell!r:.40} is not an answer"
 
 
 def _rows(sheet: Path, key: Key) -> list[tuple[int, dict[str, str]]]:
-    """Rows with the number of the line that each ends on. Raises UserError for a file that is no sheet of this key."""
+    """Rows with the number of the line that each ends on. Raises UserError for another file."""
     if not require_path(sheet).is_file():
         raise UserError("there is no such file", where=str(sheet))
     if sheet.stat().st_size > _LARGEST:
-        raise UserError(f"larger than {_LARGEST:,} bytes: this is no sheet", where=str(sheet))
+        raise UserError(f"larger than {_LARGEST:,} bytes: this is not a sheet", where=str(sheet))
     try:
         text = sheet.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:

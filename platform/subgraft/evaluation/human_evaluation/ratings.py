@@ -1,23 +1,24 @@
-"""What filled sheets come to: means with intervals over items, and how far the judges agree."""
+"""Results of filled sheets: means with intervals over items, and how far the judges agree."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from subgraft.evaluation.human_evaluation.answers import Answers
-from subgraft.evaluation.human_evaluation.key import Key
-from subgraft.evaluation.metrics.inter_annotator import Scale, krippendorff_alpha
+from subgraft.evaluation.human_evaluation.sheet import Key
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 from subgraft.evaluation.metrics.significance import Estimate, estimate
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+
 COMBINED = "combined"
+Scale = Literal["nominal", "interval"]
 
 
 @dataclass(frozen=True)
@@ -37,13 +38,19 @@ class Ratings:
         """As it is written to a file."""
         systems = {
             name: {
-                what: {"mean": one.score, "interval": [one.interval.low, one.interval.high]}
-                for what, one in found.items()
+                question: {"mean": one.score, "interval": [one.interval.low, one.interval.high]}
+                for question, one in estimates.items()
             }
-            for name, found in self.systems.items()
+            for name, estimates in self.systems.items()
         }
-        told = {"run": self.run, "judges": self.judges, "items": self.items, "confidence": 0.95}
-        return {**told, "systems": systems, "krippendorff_alpha": dict(self.agreement)}
+        return {
+            "run": self.run,
+            "judges": self.judges,
+            "items": self.items,
+            "confidence": 0.95,
+            "systems": systems,
+            "krippendorff_alpha": dict(self.agreement),
+        }
 
     def table(self) -> Table:
         """For a terminal, the best first."""
@@ -51,10 +58,10 @@ class Ratings:
 
         shown = Sheet(box=None, pad_edge=False, caption=self._caption(), caption_justify="left")
         shown.add_column("system")
-        for what in self.agreement:
-            shown.add_column(what, justify="right")
-        for name, found in sorted(self.systems.items(), key=lambda item: -item[1][COMBINED].score):
-            shown.add_row(name, *(_cell(one) for one in found.values()))
+        for question in self.agreement:
+            shown.add_column(question, justify="right")
+        for name, estimates in sorted(self.systems.items(), key=lambda item: -item[1][COMBINED].score):
+            shown.add_row(name, *map(_cell, estimates.values()))
         alphas = ("–" if alpha is None else f"{alpha:.2f}" for alpha in self.agreement.values())
         shown.add_row("agreement", *alphas)
         return shown
@@ -72,32 +79,61 @@ def _cell(one: Estimate) -> str:
 
 def rate(key: Key, answers: Mapping[str, Answers], samples: int = 1000) -> Ratings:
     """answers: of each judge, all texts of the key. The same answers make the same intervals."""
-    parts = {question: place for place, question in enumerate(key.questions)}
     numbers = {
-        what: {judge: {name: found[place] for name, found in given.items()} for judge, given in answers.items()}
-        for what, place in parts.items()
+        question: {judge: {name: each[place] for name, each in own.items()} for judge, own in answers.items()}
+        for place, question in enumerate(key.questions)
     }
-    numbers[COMBINED] = {judge: {name: sum(found) for name, found in given.items()} for judge, given in answers.items()}
+    numbers[COMBINED] = {judge: {name: sum(each) for name, each in own.items()} for judge, own in answers.items()}
     systems = {
-        system: {what: _estimate(key, system, by_judge, samples) for what, by_judge in numbers.items()}
+        system: {question: _estimate(key, system, by_judge, samples) for question, by_judge in numbers.items()}
         for system in key.systems
     }
-    agreement = {what: krippendorff_alpha(by_judge, _scale(key, what)) for what, by_judge in numbers.items()}
+    agreement = {
+        question: krippendorff_alpha(by_judge, _scale(key, question)) for question, by_judge in numbers.items()
+    }
     items = len({written.item for written in key.texts.values()})
     return Ratings(key.run, len(answers), items, systems, agreement)
 
 
-def _scale(key: Key, what: str) -> Scale:
-    return "interval" if what == COMBINED or key.most > 1 else "nominal"
+def _scale(key: Key, question: str) -> Scale:
+    return "interval" if question == COMBINED or key.most > 1 else "nominal"
 
 
 def _estimate(key: Key, system: str, by_judge: Mapping[str, Mapping[str, int]], samples: int) -> Estimate:
     """The mean over judges and items, of which items are resampled."""
     names = [name for name, written in key.texts.items() if written.system == system]
-    sums = [sum(given[name] for given in by_judge.values()) for name in names]
+    sums = [sum(numbers[name] for numbers in by_judge.values()) for name in names]
     statistics = np.array([[[total, len(by_judge)] for total in sums]], dtype=np.float64)
     return estimate(_mean, statistics, samples=samples, seed=key.seed)
 
 
 def _mean(sums: FloatArray) -> FloatArray:
     return np.asarray(sums[..., 0] / sums[..., 1])
+
+
+def krippendorff_alpha(answers: Mapping[str, Mapping[str, int]], scale: Scale) -> float | None:
+    """How far judges agree: Krippendorff's alpha (2011, "Computing Krippendorff's Alpha-Reliability").
+
+    Args:
+        answers: By judge and by item, the answer as a number. A judge may have answered for some items only.
+        scale: Nominal answers are equal or not; interval answers differ by the square of their difference.
+
+    Returns:
+        1 for full agreement, 0 for chance. None where alpha is undefined: no item has two answers, or all those
+        answers are equal.
+    """
+    from nltk.metrics import binary_distance, interval_distance
+    from nltk.metrics.agreement import AnnotationTask
+
+    judged: dict[str, list[int]] = {}
+    for of_judge in answers.values():
+        for item, answer in of_judge.items():
+            judged.setdefault(item, []).append(answer)
+    shared = {item for item, several in judged.items() if len(several) > 1}
+    if len({answer for item in shared for answer in judged[item]}) < 2:
+        return None
+    distance = binary_distance if scale == "nominal" else interval_distance
+    triples = [
+        (judge, item, answer) for judge, own in answers.items() for item, answer in own.items() if item in shared
+    ]
+    return float(AnnotationTask(triples, distance=distance).alpha())

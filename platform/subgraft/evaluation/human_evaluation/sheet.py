@@ -1,15 +1,76 @@
-"""Blind sheets: texts of several systems, in one order for each judge, under keys that tell nothing of the systems."""
+"""Blind sheets: texts of several systems, in an order of its own for each judge, under keys that hide the systems.
+
+The key of a sheet, which system wrote each text, is a file of its own: judges must not see it.
+"""
 
 from __future__ import annotations
 
 import csv
+import json
 import random
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from subgraft.base.errors import UserError
-from subgraft.evaluation.human_evaluation.key import Key, Written
+from subgraft.base.files import make_private, require_path
+
+FORMAT = 1
+_KEY = re.compile(r"[0-9a-f]{8}")
+
+
+@dataclass(frozen=True)
+class Written:
+    """Who wrote a text, under which seed, for which source of the run."""
+
+    system: str
+    seed: int
+    item: int
+
+
+@dataclass(frozen=True)
+class Key:
+    """run: whose texts they are.  seed: of items, orders and keys.  questions: each answered from 0 to `most`."""
+
+    run: str
+    seed: int
+    questions: tuple[str, ...]
+    most: int
+    texts: Mapping[str, Written]
+
+    @property
+    def systems(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(written.system for written in self.texts.values()))
+
+    def write(self, file: Path) -> None:
+        """To a file that only this user can read."""
+        make_private(file, json.dumps({"format": FORMAT, **asdict(self)}, indent=1) + "\n")
+
+    @classmethod
+    def read(cls, file: Path) -> Key:
+        """Raises UserError for another file."""
+        if not require_path(file).is_file():
+            raise UserError("there is no such file", where=str(file))
+        try:
+            return _parsed(json.loads(file.read_text(encoding="utf-8")))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            hint = "`subgraft judge make` writes one, where --key says."
+            raise UserError("this is not the key of a blind sheet", where=str(file), hint=hint) from None
+
+
+def _parsed(stored: Any) -> Key:
+    if stored["format"] != FORMAT:
+        raise ValueError
+    texts = {
+        name: Written(str(one["system"]), int(one["seed"]), int(one["item"])) for name, one in stored["texts"].items()
+    }
+    questions, most = tuple(map(str, stored["questions"])), int(stored["most"])
+    if not texts or not questions or most < 1 or not all(map(_KEY.fullmatch, texts)):
+        raise ValueError
+    return Key(str(stored["run"]), int(stored["seed"]), questions, most, texts)
+
 
 # What people wrote, among the systems.
 REFERENCE = "reference text"

@@ -1,4 +1,4 @@
-"""CIDEr-D: how much an output says of what only its own reference says (Vedantam et al., CVPR 2015, sections 4 and 5).
+"""CIDEr-D: rare n-grams that an output shares with its own reference (Vedantam et al., CVPR 2015, sections 4 and 5).
 
 N-grams of words, n from 1 to 4, are weighted by how rare they are among the references; an output's vector is compared
 with its reference's, no weight counting more than the reference has of it, and another length costs. It is computed as

@@ -73,7 +73,7 @@ def candidates(sources: Sequence[Hashable], count: int, seed: int, texts: int | 
     return np.array(chosen, dtype=np.int64)
 
 
-def found(nats: NDArray[np.float64]) -> NDArray[np.float64]:
+def ranked_first(nats: NDArray[np.float64]) -> NDArray[np.float64]:
     """Of each text [n], whether its own source makes it the likeliest; of k sources that do so alike, 1 / k.
 
     nats: negative log-likelihoods [n, candidates], of its own source first.
@@ -90,8 +90,8 @@ def distinct(texts: Sequence[str], language: str, n: int) -> float:
 
     It falls with the number of texts, so only equal numbers of them compare.
     """
-    found = [gram for text in texts for gram in _grams(tokens(text, language), n)]
-    return len(set(found)) / len(found) if found else 0.0
+    grams = [gram for text in texts for gram in _grams(tokens(text, language), n)]
+    return len(set(grams)) / len(grams) if grams else 0.0
 
 
 def _grams(words: Sequence[str], n: int) -> list[tuple[str, ...]]:

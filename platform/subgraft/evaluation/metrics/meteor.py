@@ -1,7 +1,7 @@
 """METEOR with its exact and stem modules (Banerjee and Lavie 2005; Lavie and Agarwal 2007 for the parameters).
 
 Synonyms and paraphrases need WordNet and tables that exist for few languages; they are not used. Words are matched in
-stages: equal words first, then equal stems of what is left. Of the alignments with the most matches the one with the
+stages: equal words first, then equal stems of the other words. Of the alignments with the most matches the one with the
 fewest chunks is taken (Denkowski and Lavie 2011, section 2).
 """
 
@@ -126,10 +126,10 @@ def _continuations(
     if fixed is not None:
         return [partial.match(fixed)]
     places = [place for place in free.get(key, ()) if place not in partial.used]
-    found = [partial.match(place) for place in places]
+    extended = [partial.match(place) for place in places]
     if dict(partial.left_out).get(key, 0) < spare[key]:
-        found.append(partial.leave_out(key))
-    return found
+        extended.append(partial.leave_out(key))
+    return extended
 
 
 def _cost(partial: _Partial) -> tuple[int, int]:

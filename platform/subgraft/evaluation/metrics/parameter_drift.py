@@ -1,4 +1,4 @@
-"""Drift: how far a training moves parameters from those that it began with (Ziegler et al. 2019, figure 2)."""
+"""Drift: how far a training moves parameters from their initial values (Ziegler et al. 2019, figure 2)."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-# What it is recorded as, of feed-forward weights, whose drift figure 2 is about.
+# The name under which the drift of feed-forward weights is recorded, which figure 2 is about.
 FEED_FORWARD = "drift_feed_forward"
 
 
 def root_median_squared(now: Iterable[NDArray[np.floating]], before: Iterable[NDArray[np.floating]]) -> float:
     """The root of the median of squared differences, over the numbers of all tensors together.
 
-    Unlike a mean, it is of what most numbers do: a few that move far do not count. Raises ValueError where the tensors
+    Unlike a mean, it describes most numbers: a few that move far do not count. Raises ValueError where the tensors
     do not pair up.
     """
     pairs = zip(now, before, strict=True)

@@ -37,8 +37,8 @@ def plugin_statistics(
     except (TypeError, ValueError) as error:
         raise UserError(f"the metric failed: {type(error).__name__}: {error}", where=where) from error
     if scores.shape != (len(references),) or not np.isfinite(scores).all():
-        found = f"{scores.size} scores" if scores.shape != (len(references),) else "a score that is no finite number"
-        raise UserError(f"the metric gave {found} for {len(references)} sentences", where=where)
+        what = f"{scores.size} scores" if scores.shape != (len(references),) else "NaN or infinity among its scores"
+        raise UserError(f"the metric returned {what} for {len(references)} sentences", where=where)
     return np.stack([scores, np.ones_like(scores)], axis=1)
 
 

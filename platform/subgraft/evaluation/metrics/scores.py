@@ -6,9 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
-
-from typing_extensions import TypeIs
+from typing import TYPE_CHECKING, TypeAlias, get_args
 
 from subgraft.base.errors import UserError
 from subgraft.config.settings_base import FurtherMetricName, MetricName
@@ -20,8 +18,6 @@ if TYPE_CHECKING:
     from sacrebleu.metrics.chrf import CHRF
     from sacrebleu.metrics.ter import TER
 
-SacrebleuName = Literal["BLEU", "chrF", "TER"]
-MeanName = Literal["ROUGE-1", "ROUGE-2", "ROUGE-L", "METEOR", "CIDEr"]
 AnyMetricName: TypeAlias = MetricName | FurtherMetricName
 METRICS: tuple[MetricName, ...] = ("BLEU", "chrF", "TER", "ROUGE-L", "METEOR")
 # TER counts edits: of two systems, the one with the lower score is the better one.
@@ -36,20 +32,25 @@ def _each(score: Callable[[str, str, str], float]) -> Callable[[Sequence[str], S
     ]
 
 
-# A corpus score of these is the mean of its sentences' scores.
-SENTENCE_SCORES: Mapping[MeanName, Callable[[Sequence[str], Sequence[str], str], list[float]]] = {
-    "ROUGE-1": _each(partial(rouge.sentence_rouge_ngrams, n=1)),
-    "ROUGE-2": _each(partial(rouge.sentence_rouge_ngrams, n=2)),
-    "ROUGE-L": _each(rouge.sentence_rouge),
-    "METEOR": _each(meteor.sentence_meteor),
-    "CIDEr": cider.sentence_ciders,
-}
-SENTENCE_SIGNATURES: Mapping[MeanName, Callable[[str], str]] = {
-    "ROUGE-1": rouge.ngram_signature,
-    "ROUGE-2": rouge.ngram_signature,
-    "ROUGE-L": rouge.signature,
-    "METEOR": meteor.signature,
-    "CIDEr": cider.signature,
+@dataclass(frozen=True)
+class SentenceMetric:
+    """A metric whose corpus score is the mean of its sentences' scores.
+
+    scores: of hypotheses and references in a language, each in 0 to 1 (CIDEr: 0 to 10).
+    signature: the settings that it scores under in a language.
+    """
+
+    scores: Callable[[Sequence[str], Sequence[str], str], list[float]]
+    signature: Callable[[str], str]
+
+
+# To add one: its file, and an entry here; its name joins `FurtherMetricName` of the settings.
+SENTENCE_METRICS: Mapping[str, SentenceMetric] = {
+    "ROUGE-1": SentenceMetric(_each(partial(rouge.sentence_rouge_ngrams, n=1)), rouge.ngram_signature),
+    "ROUGE-2": SentenceMetric(_each(partial(rouge.sentence_rouge_ngrams, n=2)), rouge.ngram_signature),
+    "ROUGE-L": SentenceMetric(_each(rouge.sentence_rouge), rouge.signature),
+    "METEOR": SentenceMetric(_each(meteor.sentence_meteor), meteor.signature),
+    "CIDEr": SentenceMetric(cider.sentence_ciders, cider.signature),
 }
 
 
@@ -86,26 +87,16 @@ def corpus_scores(
 
 
 def _corpus_score(name: AnyMetricName, hypotheses: Sequence[str], references: Sequence[str], language: str) -> Score:
-    if is_mean(name):
-        value = 100 * fmean(sentence_scores(name, hypotheses, references, language))
-        return Score(name, value, SENTENCE_SIGNATURES[name](language))
+    if name in SENTENCE_METRICS:
+        value = 100 * fmean(SENTENCE_METRICS[name].scores(hypotheses, references, language))
+        return Score(name, value, signature(name, language))
     metric = sacrebleu_metric(name, language)
     value = metric.corpus_score(list(hypotheses), [list(references)]).score
     return Score(name, float(value), str(metric.get_signature()))
 
 
-def sentence_scores(name: MeanName, hypotheses: Sequence[str], references: Sequence[str], language: str) -> list[float]:
-    """The score of every sentence, in 0 to 1 (CIDEr: 0 to 10), by a metric that is a mean over sentences."""
-    return SENTENCE_SCORES[name](hypotheses, references, language)
-
-
-def is_mean(name: str) -> TypeIs[MeanName]:
-    """Whether a corpus score of this metric is the mean of its sentences' scores."""
-    return name in SENTENCE_SCORES
-
-
-def sacrebleu_metric(name: SacrebleuName, language: str) -> BLEU | CHRF | TER:
-    """The metric with sacrebleu's defaults: TER is uncased, the others cased.
+def sacrebleu_metric(name: AnyMetricName, language: str) -> BLEU | CHRF | TER:
+    """BLEU, chrF or TER with sacrebleu's defaults: TER is uncased, the others are cased.
 
     Chinese has no words between spaces: BLEU tokenises `zh` instead of 13a, and TER counts characters.
     """
@@ -123,8 +114,8 @@ def sacrebleu_metric(name: SacrebleuName, language: str) -> BLEU | CHRF | TER:
 
 def signature(name: AnyMetricName, language: str) -> str:
     """The settings that a metric scores under, with sacrebleu's version where it is sacrebleu's."""
-    if is_mean(name):
-        return SENTENCE_SIGNATURES[name](language)
+    if name in SENTENCE_METRICS:
+        return SENTENCE_METRICS[name].signature(language)
     metric = sacrebleu_metric(name, language)
     metric.num_refs = 1  # set by scoring, and part of the signature
     return str(metric.get_signature())

@@ -13,12 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from subgraft.evaluation.metrics.scores import (
+    SENTENCE_METRICS,
     AnyMetricName,
     Score,
     check_parallel,
-    is_mean,
     sacrebleu_metric,
-    sentence_scores,
     signature,
 )
 
@@ -42,8 +41,8 @@ def sentence_statistics(
         UserError: there is nothing to score, or the counts of lines differ.
     """
     check_parallel(hypotheses, references)
-    if is_mean(metric):
-        scores = np.asarray(sentence_scores(metric, hypotheses, references, language))
+    if metric in SENTENCE_METRICS:
+        scores = np.asarray(SENTENCE_METRICS[metric].scores(hypotheses, references, language))
         return np.stack([scores, np.ones_like(scores)], axis=1)
     scorer = sacrebleu_metric(metric, language)
     # sacrebleu has no public name for this; its own significance tests stand on it.
@@ -59,7 +58,7 @@ def score_sums(metric: str, sums: FloatArray) -> FloatArray:
         return _chrf(sums)
     if metric == "TER":
         return _ter(sums)
-    return (100 if is_mean(metric) else 1) * sums[..., 0] / sums[..., 1]
+    return (100 if metric in SENTENCE_METRICS else 1) * sums[..., 0] / sums[..., 1]
 
 
 def corpus_score(metric: AnyMetricName, statistics: FloatArray, language: str) -> Score:

@@ -25,8 +25,8 @@ CONFIDENCE = 0.95
 LEVEL = 0.05
 # A method is called better only over so many seeds of it.
 FEWEST_SEEDS = 3
-# So often the luck of the seeds is drawn for each resample of the sentences, which costs nothing beside it.
-LUCK_DRAWS = 100
+# Draws of the variation between seeds for each resample of the sentences; they cost little next to the resample.
+SEED_DRAWS = 100
 _BLOCK = 100
 
 # A metric by its name, or what makes scores [...] of summed statistics [..., k].
@@ -86,9 +86,9 @@ def estimate(metric: Scored, statistics: FloatArray, *, samples: int = 1000, see
     """The score of statistics [seeds, sentences, counts] and its interval. No built-in score is below zero."""
     by_seed = _seed_scores(metric, statistics)
     resampled = bootstrap_scores(metric, statistics, samples=samples, seed=seed)
-    found = _interval(by_seed.mean() + _luck(resampled, by_seed, seed))
+    interval = _interval(by_seed.mean() + _deviations(resampled, by_seed, seed))
     least = -np.inf if isinstance(metric, str) and metric not in (*METRICS, *FURTHER_METRICS) else 0.0
-    return Estimate(float(by_seed.mean()), Interval(max(least, found.low), found.high))
+    return Estimate(float(by_seed.mean()), Interval(max(least, interval.low), interval.high))
 
 
 def compare(
@@ -108,10 +108,10 @@ def compare(
     difference = float(by_seed.mean())
     # The same seed makes the same draws for both: that is what pairs them.
     ours, theirs = (bootstrap_scores(metric, side, samples=samples, seed=seed) for side in (system, baseline))
-    luck = _luck(ours - theirs, by_seed, seed)
-    as_far = np.abs(luck) >= abs(difference) - 1e-12
+    deviations = _deviations(ours - theirs, by_seed, seed)
+    as_far = np.abs(deviations) >= abs(difference) - 1e-12
     p_value = (float(as_far.mean()) * samples + 1) / (samples + 1)
-    return Comparison(difference, _interval(difference + luck), p_value, system.shape[0], system.shape[1])
+    return Comparison(difference, _interval(difference + deviations), p_value, system.shape[0], system.shape[1])
 
 
 def bootstrap_scores(metric: Scored, statistics: FloatArray, *, samples: int = 1000, seed: int = 1) -> FloatArray:
@@ -157,7 +157,7 @@ def _sentence_weights(generator: np.random.Generator, samples: int, sentences: i
         yield np.bincount(flat, minlength=rows * sentences).reshape(rows, sentences).astype(np.float64)
 
 
-def _luck(resampled: FloatArray, by_seed: FloatArray, seed: int) -> FloatArray:
+def _deviations(resampled: FloatArray, by_seed: FloatArray, seed: int) -> FloatArray:
     """How far from the truth a mean over seeds may be: draws [samples, draws], or [samples, 1] of one seed.
 
     Args:
@@ -174,7 +174,7 @@ def _luck(resampled: FloatArray, by_seed: FloatArray, seed: int) -> FloatArray:
     common = (covariance.sum() - covariance.trace()) / (seeds * (seeds - 1))
     of_sentences *= np.sqrt(max(0.0, common) / max(covariance.mean(), 1e-12))
     standard_error = by_seed.std(ddof=1) / np.sqrt(seeds)
-    of_seeds = np.random.default_rng((seed, seeds)).standard_t(seeds - 1, size=(len(resampled), LUCK_DRAWS))
+    of_seeds = np.random.default_rng((seed, seeds)).standard_t(seeds - 1, size=(len(resampled), SEED_DRAWS))
     return np.asarray(of_sentences + standard_error * of_seeds)
 
 

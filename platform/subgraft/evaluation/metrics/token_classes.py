@@ -22,11 +22,11 @@ from subgraft.subwords.vocabulary.tokenizer import NOWHERE, Tokenizer
 # Classes in the order of CLASSES, as small integers.
 ClassArray: TypeAlias = NDArray[np.int64]
 
-SEEN, UNSPELLED = "seen", "not spelled"
+SEEN, NOT_SPELLED = "seen", "not spelled"
 # Most occurrences in the training text, by class; above the last one it is `over 100`.
 _MOST = {"0": 0, "1–2": 2, "3–10": 10, "11–100": 100}
 NEW_CLASSES = (*_MOST, "over 100")
-CLASSES = (SEEN, *NEW_CLASSES, UNSPELLED)
+CLASSES = (SEEN, *NEW_CLASSES, NOT_SPELLED)
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Likelihood:
     def from_json(cls, values: Mapping[str, Any]) -> Likelihood:
         plain = {name: value for name, value in values.items() if name != "bits_per_character"}
         for kind in ("tokens", "stretches"):
-            plain[kind] = {name: Bits(**found) for name, found in values[kind].items()}
+            plain[kind] = {name: Bits(**bits) for name, bits in values[kind].items()}
         return cls(**plain)
 
 
@@ -87,7 +87,7 @@ def token_classes(vocabulary: Tokenizer, upstream: Tokenizer, lines: Iterable[st
     new = _new_tokens(vocabulary, upstream)
     classes[new] = 1 + np.searchsorted(list(_MOST.values()), counts[new])
     if "unk" in vocabulary.special:
-        classes[vocabulary.special["unk"]] = CLASSES.index(UNSPELLED)
+        classes[vocabulary.special["unk"]] = CLASSES.index(NOT_SPELLED)
     return classes
 
 
@@ -146,25 +146,25 @@ class BitsByClass:
     ) -> None:
         borders = common_ends(old[1], new[1], length)
         by_character = spread(ends, bits.tolist(), length)
-        found: list[list[int]] = [[] for _ in borders]
+        own: list[list[int]] = [[] for _ in borders]
         unknown_tokens = [False] * len(borders)
         for token, end in zip(*new, strict=True):
             if end != NOWHERE:
-                found[int(np.searchsorted(borders, end))].append(token)
+                own[int(np.searchsorted(borders, end))].append(token)
         for token, end in zip(*old, strict=True):
             if end != NOWHERE and token == self._upstream.special.get("unk"):
                 unknown_tokens[int(np.searchsorted(borders, end))] = True
         start = 0
-        for border, tokens, lost in zip(borders, found, unknown_tokens, strict=True):
-            name, rarest = (CLASSES.index(UNSPELLED), []) if lost else self._rarest(tokens)
+        for border, tokens, lost in zip(borders, own, unknown_tokens, strict=True):
+            name, rarest = (CLASSES.index(NOT_SPELLED), []) if lost else self._rarest(tokens)
             self._stretches.add(name, border - start, float(by_character[start:border].sum()), rarest)
             start = border
 
     def _rarest(self, tokens: Sequence[int]) -> tuple[int, list[int]]:
         """The class of a stretch of text, and the tokens that decide it."""
         classes = {token: int(self._classes[token]) for token in tokens}
-        if CLASSES.index(UNSPELLED) in classes.values():
-            return CLASSES.index(UNSPELLED), []
+        if CLASSES.index(NOT_SPELLED) in classes.values():
+            return CLASSES.index(NOT_SPELLED), []
         new = [each for each in classes.values() if each != CLASSES.index(SEEN)]
         rarest = min(new, default=CLASSES.index(SEEN))
         return rarest, [token for token, each in classes.items() if each == rarest]
@@ -217,14 +217,14 @@ def spread(ends: Sequence[int], amounts: Sequence[float], length: int) -> NDArra
     ends: as `Tokenizer.encode_with_ends` gives them. A bare mark's amount goes to the token after it, or to the last
     character; that of a further byte of a character to that character. More amounts than ends are left out.
     """
-    found = np.zeros(length)
+    by_character = np.zeros(length)
     reached, waiting = 0, 0.0
     for end, amount in zip(ends, amounts, strict=False):
         waiting += amount
         if end == NOWHERE:
             continue
         start, stop = (reached, end) if end > reached else (max(0, reached - 1), max(1, reached))
-        found[start:stop] += waiting / (stop - start)
+        by_character[start:stop] += waiting / (stop - start)
         reached, waiting = max(reached, end), 0.0
-    found[-1] += waiting
-    return found
+    by_character[-1] += waiting
+    return by_character

@@ -34,7 +34,7 @@ def quality_and_speed(data: ReportData) -> list[Section]:
         return []
     caption = (
         "Means over seeds. Bold systems are beaten by no other in both speed and BLEU; the line joins them. There are "
-        "no intervals here: those of the table say what may be luck."
+        "no intervals here: see those of the table."
     )
     return [Section("Quality and speed", (Figure("quality_and_speed", plot_front(data, systems), caption),))]
 
@@ -74,8 +74,7 @@ def calibration(data: ReportData) -> list[Section]:
 def forgetting(data: ReportData) -> list[Section]:
     """BLEU on the upstream test set before and after finetuning."""
     systems = [system for system in summarise(data) if system.forgetting is not None]
-    found = [(system.name, system.forgetting) for system in systems if system.forgetting is not None]
-    if not found:
+    if not systems:
         return []
     columns = [
         Column("system", "left"),
@@ -86,7 +85,7 @@ def forgetting(data: ReportData) -> list[Section]:
     ]
     shown = table(
         columns,
-        [_forgetting_cells(name, summary) for name, summary in found],
+        [_forgetting_cells(system.name, system.forgetting) for system in systems if system.forgetting is not None],
         "The upstream test set, translated before finetuning and after",
         "Before: the model that the system begins with, with its own vocabulary, before any transfer.",
         "Intervals and p-values: paired bootstrap as for the task's test set, without a correction for the number of "
@@ -96,12 +95,12 @@ def forgetting(data: ReportData) -> list[Section]:
     return [Section("Forgetting", (shown,))]
 
 
-def _forgetting_cells(name: str, found: ForgettingSummary) -> list[str | Text]:
-    change = found.change
+def _forgetting_cells(name: str, summary: ForgettingSummary) -> list[str | Text]:
+    change = summary.change
     if change is None:
-        return [name, MISSING, fixed(found.after), MISSING, MISSING]
+        return [name, MISSING, fixed(summary.after), MISSING, MISSING]
     difference = text(signed(change.difference), "\n", Span(interval(change.interval), "faint"))
-    return [name, fixed(found.before), fixed(found.after), difference, probability(change.p_value)]
+    return [name, fixed(summary.before), fixed(summary.after), difference, probability(change.p_value)]
 
 
 def intrinsic_quality(data: ReportData) -> list[Section]:
@@ -141,21 +140,21 @@ def _intrinsic_table(systems: Sequence[SystemSummary], side: str) -> Block:
     return table(columns, body, f"Held-out tokens of the {side}", about)
 
 
-def _intrinsic_cells(found: Intrinsic) -> list[str]:
+def _intrinsic_cells(quality: Intrinsic) -> list[str]:
     return [
-        count(found.tokens),
-        fixed(found.cosine, 3),
-        fixed(found.median_cosine, 3),
-        fixed(found.reciprocal_rank, 3),
-        percent(found.hits_at_1),
-        percent(found.hits_at_10),
+        count(quality.tokens),
+        fixed(quality.cosine, 3),
+        fixed(quality.median_cosine, 3),
+        fixed(quality.reciprocal_rank, 3),
+        percent(quality.hits_at_1),
+        percent(quality.hits_at_10),
     ]
 
 
-# Plots of what is measured beside the scores: reliability diagrams, and the quality of held-out tokens' rows.
+# Plots of auxiliary metrics: reliability diagrams, and the quality of held-out tokens' rows.
 
-_ACROSS = 5  # panels beside one another
-_SURE, _UNSURE = "#D55E00", "#0072B2"  # told apart by where they lie, above or below the diagonal, as well
+_ACROSS = 5  # panels in a row
+_SURE, _UNSURE = "#D55E00", "#0072B2"  # their position above or below the diagonal distinguishes them too
 
 
 @for_narrow_screens
@@ -195,9 +194,9 @@ def plot_intrinsic(data: ReportData, systems: Sequence[SystemSummary], side: str
     """Bars by system: mean cosine, mean reciprocal rank, and how often the true row is among the nearest ten."""
     shown = system_looks(data)
     panels: list[tuple[str, Callable[[Intrinsic], float]]] = [
-        ("Mean cosine", lambda found: found.cosine),
-        ("Mean reciprocal rank", lambda found: found.reciprocal_rank),
-        ("True row among the nearest 10", lambda found: found.hits_at_10),
+        ("Mean cosine", lambda quality: quality.cosine),
+        ("Mean reciprocal rank", lambda quality: quality.reciprocal_rank),
+        ("True row among the nearest 10", lambda quality: quality.hits_at_10),
     ]
     with drawing(10, 1.1 + 0.34 * len(systems)) as figure:
         drawn = side_by_side(figure, len(panels), sharey=True)

@@ -19,11 +19,11 @@ CLASSES = ("low", "middle", "high")
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """A vocabulary as it was measured. size: everything counted.  found: by language and split."""
+    """A vocabulary as it was measured. size: everything counted.  capacities: by language and split."""
 
     name: str
     size: int
-    found: Mapping[str, Mapping[str, Capacity]]
+    capacities: Mapping[str, Mapping[str, Capacity]]
 
 
 @dataclass(frozen=True)
@@ -44,8 +44,8 @@ class AllocationResult:
 
     def worth(self, vocabulary: Vocabulary, split: str, languages: Sequence[str] | None = None) -> float | None:
         """Σ q^β ALP of the languages that have such text, under the tokenizer as it is; None where none has."""
-        chosen = [each for each in languages or self.shares if split in vocabulary.found[each]]
-        parts = [self.shares[each] ** self.exponent * vocabulary.found[each][split].alp for each in chosen]
+        chosen = [each for each in languages or self.shares if split in vocabulary.capacities[each]]
+        parts = [self.shares[each] ** self.exponent * vocabulary.capacities[each][split].alp for each in chosen]
         return sum(parts) if parts else None
 
 
@@ -73,13 +73,13 @@ def allocation_table(curves: Mapping[str, Curve], result: AllocationResult) -> M
     headings += [f"tokens/word {each.name}" for each in result.vocabularies] + ["unknown"]
     return MainTable(
         title=f"{result.total:,} places: {allocated.size:,} written",
-        caption=_told(curves, result),
+        caption=_caption(curves, result),
         headings=tuple(headings),
         rows=tuple(_row(language, curves[language], result) for language in curves),
     )
 
 
-def _told(curves: Mapping[str, Curve], result: AllocationResult) -> str:
+def _caption(curves: Mapping[str, Curve], result: AllocationResult) -> str:
     gap = (result.bound - result.value) / abs(result.value) if result.value else 0.0
     least = sum(result.sizes[language] == curve.sizes[0] < curve.sizes[-1] for language, curve in curves.items())
     held = (
@@ -94,16 +94,16 @@ def _told(curves: Mapping[str, Curve], result: AllocationResult) -> str:
 
 def _row(language: str, curve: Curve, result: AllocationResult) -> tuple[str, ...]:
     size, limit = result.sizes[language], curve.limit
-    found = [each.found[language][TRAIN] for each in result.vocabularies]
+    measured = [each.capacities[language][TRAIN] for each in result.vocabularies]
     return (
         language,
         f"{curve.sentences:,}",
         f"{result.shares[language]:.2%}",
         f"{size:,}",
         MISSING if limit is None else f"{size / limit:.0%} of {limit:,}",
-        *(fixed(each.alp) for each in found),
-        *(fixed(each.tokens_per_word) for each in found),
-        f"{found[0].unknown:,}",
+        *(fixed(each.alp) for each in measured),
+        *(fixed(each.tokens_per_word) for each in measured),
+        f"{measured[0].unknown:,}",
     )
 
 
@@ -130,14 +130,17 @@ def _sections(curves: Mapping[str, Curve], result: AllocationResult) -> Iterator
 
 def _compared(curves: Mapping[str, Curve], result: AllocationResult) -> Table:
     """Every vocabulary as a whole: its worth on each split, and by resource class next to the others."""
-    splits = [TRAIN, *sorted({split for each in result.vocabularies[0].found.values() for split in each} - {TRAIN})]
+    splits = [
+        TRAIN,
+        *sorted({split for each in result.vocabularies[0].capacities.values() for split in each} - {TRAIN}),
+    ]
     thirds = classes(curves)
     headings = ["vocabulary", "size", *(f"Σ q^β ALP {split}" for split in splits)]
     headings += [f"{name} ({split})" for split in splits for name in thirds] + ["tokens/word", "unknown", "bytes"]
     rows = list[list[str]]()
     for each in result.vocabularies:
-        found = [by_split[TRAIN] for by_split in each.found.values()]
-        tokens, words = sum(one.tokens for one in found), sum(one.words for one in found)
+        measured = [by_split[TRAIN] for by_split in each.capacities.values()]
+        tokens, words = sum(one.tokens for one in measured), sum(one.words for one in measured)
         differences = [_difference(result, each, split, thirds[name]) for split in splits for name in thirds]
         rows.append(
             [
@@ -146,8 +149,8 @@ def _compared(curves: Mapping[str, Curve], result: AllocationResult) -> Table:
                 *(fixed(result.worth(each, split)) for split in splits),
                 *differences,
                 fixed(tokens / max(1, words)),
-                f"{sum(one.unknown for one in found):,}",
-                f"{sum(one.byte_tokens for one in found):,}",
+                f"{sum(one.unknown for one in measured):,}",
+                f"{sum(one.byte_tokens for one in measured):,}",
             ]
         )
     columns = [Column(headings[0], "left"), *map(Column, headings[1:])]

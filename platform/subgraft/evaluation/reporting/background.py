@@ -1,4 +1,4 @@
-"""The sections of a report that say what was done, with what, and how long it took."""
+"""The sections of a report on data, vocabularies, transfers, time, settings and versions."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _NEAR_COPIES = (
 )
 
 
-def what_was_done(data: ReportData) -> Section:
+def setup(data: ReportData) -> Section:
     """Corpora, vocabularies, the model, and how each system got its vocabulary."""
     blocks: list[Block] = [Paragraph(text(f"Model: {data.model}.")), _corpus_table(data), *_text_table(data)]
     blocks.append(_vocabulary_table(data))
     transfers = _transfer_table(data)
-    return Section("What was done", (*blocks, *([transfers] if transfers else [])))
+    return Section("Set-up", (*blocks, *([transfers] if transfers else [])))
 
 
 def _corpus_table(data: ReportData) -> Table:
@@ -56,17 +56,17 @@ def _text_table(data: ReportData) -> list[Table]:
     columns += [Column("dropped", "left"), Column("near copies")]
     rows = [
         [
-            f"{found.side}, {found.language}",
-            count(found.read),
-            count(found.kept),
-            count(found.characters),
-            _dropped(found.dropped),
-            count(found.near_copies),
+            f"{side.side}, {side.language}",
+            count(side.read),
+            count(side.retained),
+            count(side.characters),
+            _dropped(side.dropped),
+            count(side.near_copies),
         ]
-        for found in data.text
+        for side in data.text
     ]
-    note = "Vocabularies, static embeddings and learnt rows were made of it too, on the side that they are about."
-    return [table(columns, rows, "Text beside the pairs, in lines", note)]
+    note = "It was also used for the vocabularies, static embeddings and learnt rows of its side."
+    return [table(columns, rows, "Monolingual text, in lines", note)]
 
 
 def _vocabulary_table(data: ReportData) -> Table:
@@ -90,7 +90,7 @@ def _transfer_table(data: ReportData) -> Table | None:
         Column("initialised"),
         Column("without similar tokens", "left"),
     ]
-    return table(columns, [_transfer_cells(name, found) for name, found in transfers.items()], "Transfer")
+    return table(columns, [_transfer_cells(name, transfer) for name, transfer in transfers.items()], "Transfer")
 
 
 def _transfer_cells(name: str, transfer: TransferSummary) -> list[str]:

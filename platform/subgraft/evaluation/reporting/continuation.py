@@ -12,13 +12,13 @@ import numpy as np
 from subgraft.base.errors import UserError
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 from subgraft.evaluation.metrics.significance import Comparison, Interval, compare, estimate, holm
-from subgraft.evaluation.reporting.background import do_it_again, look_further, subword_gap, time_spent, what_was_done
+from subgraft.evaluation.reporting.background import do_it_again, look_further, setup, subword_gap, time_spent
 from subgraft.evaluation.reporting.document import Block, Document, Figure, Notice, Section, write_document
 from subgraft.evaluation.reporting.findings import (
     GENERATED_NOTICE,
     busy_notes,
-    kept_steps,
     on_few_seeds,
+    selected_steps,
     untrained,
     untrained_notice,
 )
@@ -36,7 +36,7 @@ from subgraft.evaluation.reporting.numbers import (
 from subgraft.evaluation.reporting.plots import learning_panels, plot_drift, plot_learning_curves
 from subgraft.evaluation.reporting.records import ReportData, SystemResult
 from subgraft.evaluation.reporting.table import Column, MainTable, Table, table
-from subgraft.evaluation.reporting.unknown_token_analysis import unspelled_caption
+from subgraft.evaluation.reporting.unknown_token_analysis import unknown_token_caption
 
 # So many prompts are shown with what followed them.
 SHOWN = 5
@@ -72,14 +72,14 @@ def judged(data: ReportData) -> list[Judged]:
     whole = np.logical_and.reduce([_bits(system)[:, 1] > 0 for system in data.systems])
     if not whole.any():
         raise UserError("no test line is taken whole by the models of every system")
-    found = [_judged(data, data.results(name), whole) for name in data.system_names]
-    compared = [place for place, each in enumerate(found) if each.comparison]
-    p_values = holm([found[place].comparison.p_value for place in compared])  # type: ignore[union-attr]
+    systems = [_judged(data, data.results(name), whole) for name in data.system_names]
+    compared = [place for place, each in enumerate(systems) if each.comparison]
+    p_values = holm([systems[place].comparison.p_value for place in compared])  # type: ignore[union-attr]
     for place, p_value in zip(compared, p_values, strict=True):
-        of_one = found[place].comparison
+        of_one = systems[place].comparison
         assert of_one is not None
-        found[place] = replace(found[place], comparison=replace(of_one, p_value=p_value))
-    return found
+        systems[place] = replace(systems[place], comparison=replace(of_one, p_value=p_value))
+    return systems
 
 
 def _bits(result: SystemResult) -> FloatArray:
@@ -109,7 +109,7 @@ def continuation_table(data: ReportData) -> MainTable:
     """
     systems, scores = judged(data), headline_scores(data)
     caption = f"{count(len(data.references))} test lines, less is better; Δ and p against {data.baseline or 'nothing'}"
-    caption += unspelled_caption(data) + "".join(f"\n{remark}" for remark in _remarks(data, systems))
+    caption += unknown_token_caption(data) + "".join(f"\n{remark}" for remark in _remarks(data, systems))
     if data.generated:
         caption += "\nbuilt-in generated corpus: it shows the machinery, not that a method wins"
     several = len(data.seeds) > 1
@@ -168,10 +168,10 @@ def build_continuation_document(data: ReportData) -> Document:
     sections = [
         Section("Results", (*notice, *untrained_notice(data), _score_table(data, systems), _cost_table(data, systems))),
         *written_section(data),
-        Section("Learning curves", (kept_steps(data), curves)),
+        Section("Learning curves", (selected_steps(data), curves)),
         subword_gap(data),
         Section("Continuations", (_examples(data),)),
-        what_was_done(data),
+        setup(data),
         time_spent(data),
         *([look_further(data)] if data.commands else []),
         do_it_again(data),
@@ -205,7 +205,7 @@ def _score_table(data: ReportData, systems: Sequence[Judged]) -> Table:
         "Bits per character of the test text (less is better)",
         "Each line by itself, its end included; lines that some system's model cannot take whole are left out.",
         f"Intervals and p-values: paired bootstrap with {count(data.bootstrap_samples)} resamples of lines, and over "
-        f"several seeds their luck by Student's t.{against}",
+        f"several seeds their variance by Student's t.{against}",
         *on_few_seeds(_compared_seeds(systems)),
     )
 
@@ -268,7 +268,7 @@ def headline_scores(data: ReportData) -> dict[str, dict[str, str]]:
 
 
 def written_scores(data: ReportData) -> tuple[Table, ...]:
-    """Scores of what was written, a column each; nothing where models continue text without a source."""
+    """Scores of the texts that were written for a source, a column each; empty where there is no source."""
     names = [name for name in data.systems[0].scores if all(name in system.scores for system in data.systems)]
     if not names:
         return ()
@@ -280,11 +280,11 @@ def written_scores(data: ReportData) -> tuple[Table, ...]:
         cells = [_cell(data, results, name, p_values[name].get(system)) for name in names]
         rows.append([system, *cells, MISSING if drift is None else f"{drift:.1e}"])
     columns = [Column("system", "left"), *(Column(name.replace(" ", "\n")) for name in names), Column("drift")]
-    return (table(columns, rows, "What is written, and what the source is worth", *_notes(data, names)),)
+    return (table(columns, rows, "Scores of outputs, and how much the source contributes", *_notes(data, names)),)
 
 
 def drift_curves(data: ReportData) -> tuple[Figure, ...]:
-    """How far feed-forward weights move during finetuning; nothing where no curve tells."""
+    """How far feed-forward weights move during finetuning; empty where drift was not measured."""
     if not any(point.drift is not None for system in data.systems for point in system.curve):
         return ()
     caption = (
@@ -297,7 +297,7 @@ def drift_curves(data: ReportData) -> tuple[Figure, ...]:
 def written_section(data: ReportData) -> tuple[Section, ...]:
     """Both, where there are any."""
     shown: tuple[Block, ...] = (*written_scores(data), *drift_curves(data))
-    return (Section("Scores of what is written", shown),) if shown else ()
+    return (Section("Scores of outputs", shown),) if shown else ()
 
 
 def _cell(data: ReportData, results: Sequence[SystemResult], name: str, p_value: float | None) -> str:
@@ -310,7 +310,7 @@ def _cell(data: ReportData, results: Sequence[SystemResult], name: str, p_value:
 
 
 def _interval(data: ReportData, results: Sequence[SystemResult], name: str) -> Interval | None:
-    """By resampling texts, and of several seeds their luck; of a score of all texts together by the seeds alone."""
+    """From resampled texts and the variance between seeds; for a score of all texts together from seeds alone."""
     samples, seed = data.bootstrap_samples, data.bootstrap_seed
     by_text = [result.statistics[name] for result in results if name in result.statistics]
     if len(by_text) == len(results) and len(set(map(len, by_text))) == 1:
@@ -324,7 +324,7 @@ def _interval(data: ReportData, results: Sequence[SystemResult], name: str) -> I
 
 def _p_values(data: ReportData, name: str) -> dict[str, float]:
     """Of each system against the baseline, on the seeds that both have, by Holm; of scores that can be resampled."""
-    found: dict[str, float] = {}
+    p_values: dict[str, float] = {}
     baseline = {result.seed: result for result in data.results(data.baseline or "")}
     for system in data.system_names:
         pairs = [(result, baseline[result.seed]) for result in data.results(system) if result.seed in baseline]
@@ -332,8 +332,8 @@ def _p_values(data: ReportData, name: str) -> dict[str, float]:
         if system == data.baseline or not _alike(statistics):
             continue
         ours, theirs = (np.stack([pair[side] for pair in statistics]) for side in (0, 1))  # type: ignore[misc]
-        found[system] = compare(name, ours, theirs, samples=data.bootstrap_samples, seed=data.bootstrap_seed).p_value
-    return dict(zip(found, holm(list(found.values())), strict=True))
+        p_values[system] = compare(name, ours, theirs, samples=data.bootstrap_samples, seed=data.bootstrap_seed).p_value
+    return dict(zip(p_values, holm(list(p_values.values())), strict=True))
 
 
 def _alike(statistics: Sequence[tuple[FloatArray | None, FloatArray | None]]) -> bool:
@@ -344,8 +344,8 @@ def _alike(statistics: Sequence[tuple[FloatArray | None, FloatArray | None]]) ->
 
 def _mean_drift(results: Sequence[SystemResult]) -> float | None:
     """The mean drift of the selected weights."""
-    kept = [point.drift for result in results for point in result.curve if point.step == result.kept_step]
-    known = [drift for drift in kept if drift is not None]
+    selected = [point.drift for result in results for point in result.curve if point.step == result.selected_step]
+    known = [drift for drift in selected if drift is not None]
     return fmean(known) if known and len(known) == len(results) else None
 
 
@@ -357,6 +357,6 @@ def _notes(data: ReportData, names: Sequence[str]) -> list[str]:
         "Drift: the root median squared distance of feed-forward weights from where finetuning began; – where a model "
         "begins with none that were pretrained.",
         f"Below each score its 95 % interval: {count(data.bootstrap_samples)} resamples of texts, and over several "
-        f"seeds their luck by Student's t, which is all there is of distinct.{against}",
+        f"seeds their variance by Student's t; of distinct, that variance alone.{against}",
         "Signatures: " + "; ".join(f"{name} {scores[name].signature}" for name in names),
     ]

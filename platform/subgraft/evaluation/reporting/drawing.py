@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 Arguments = ParamSpec("Arguments")
-# Inches of a plot for a narrow screen, and its small panels beside one another.
+# Inches of a plot for a narrow screen, and its small panels in a row.
 _NARROW, _NARROW_ACROSS = 4.2, 2
 _narrow: ContextVar[bool] = ContextVar("narrow", default=False)
 SMALL = 8.5  # points, of labels in a plot
@@ -196,7 +196,7 @@ def _places(x: float, y: float, width: float, height: float) -> Iterator[Box]:
 
 
 def _covered(box: Box, taken: Sequence[Box], frame: Sequence[float]) -> float:
-    """The area of what a box covers of others, and of what lies outside the frame."""
+    """The area of a box that covers others or lies outside the frame."""
     width, height = box[2] - box[0], box[3] - box[1]
     outside = width * height - _common(box, (frame[0], frame[1], frame[2], frame[3]))
     return round(outside + sum(_common(box, other) for other in taken), 3)
@@ -229,7 +229,7 @@ def _annotate(panel: Axes, label: Label, offset: tuple[float, float], far: bool)
 # How a system is drawn: the same in every plot, and distinguishable without full colour vision.
 #
 # Up to six systems have a colour and a mark of their own. Of more, some are highlighted and all others are one pale
-# grey: beyond six, neither colours nor line styles can be told apart, and labels say what is what.
+# grey: beyond six, neither colours nor line styles can be distinguished, so lines have labels.
 
 BASELINE_COLOUR = "#4b5058"
 OTHER_COLOUR = "#b4bac3"

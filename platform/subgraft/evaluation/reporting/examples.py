@@ -37,7 +37,7 @@ class WordRecall:
     """
 
     name: str
-    found: int
+    recalled: int
     total: int
     gained: int | None
     lost: int | None
@@ -125,16 +125,16 @@ def _vocabulary_of(text: str, data: ReportData) -> str | set[str]:
 
 def _recall(data: ReportData, occurrences: _Occurrences, name: str) -> WordRecall:
     own = {result.seed: occurrences.hits[name, result.seed] for result in data.results(name)}
-    found, total = (int(sum(part)) for part in ([h.sum() for h in own.values()], [h.size for h in own.values()]))
+    recalled, total = (int(sum(part)) for part in ([h.sum() for h in own.values()], [h.size for h in own.values()]))
     if data.baseline is None or name == data.baseline:
-        return WordRecall(name, found, total, None, None)
+        return WordRecall(name, recalled, total, None, None)
     gained = lost = 0
     for seed, hits in own.items():
         base = occurrences.hits.get((data.baseline, seed))
         if base is not None:
             gained += int((hits & ~base).sum())
             lost += int((base & ~hits).sum())
-    return WordRecall(name, found, total, gained, lost)
+    return WordRecall(name, recalled, total, gained, lost)
 
 
 def _choose(
@@ -225,9 +225,9 @@ def _recall_table(data: ReportData, examples: Examples) -> Table:
 
 
 def _recall_cells(recall: WordRecall) -> list[str]:
-    share = percent(recall.found / recall.total) if recall.total else MISSING
+    share = percent(recall.recalled / recall.total) if recall.total else MISSING
     against = [MISSING if value is None else count(value) for value in (recall.gained, recall.lost)]
-    return [recall.name, count(recall.found), count(recall.total), share, *against]
+    return [recall.name, count(recall.recalled), count(recall.total), share, *against]
 
 
 def _example_table(example: SideBySide, what: str) -> Table:
@@ -276,17 +276,17 @@ def over_segmented_words(
 
     In languages without spaces, words are the downstream vocabulary's subwords of two characters or more.
     """
-    found: dict[str, Entry] = {}
+    words: dict[str, Entry] = {}
     if is_spaceless(language):
         for ids in downstream.encode_batch(references):
             entries = (downstream.entries[token] for token in ids)
-            found.update({entry.surface: entry for entry in entries if entry and len(entry.surface) > 1})
+            words.update({entry.surface: entry for entry in entries if entry and len(entry.surface) > 1})
     else:
-        found.update({word: Entry(word, True) for line in references for word in words_of(line)})
-    segmented = upstream.segment_batch(list(found.values()))
+        words.update({word: Entry(word, True) for line in references for word in words_of(line)})
+    segmented = upstream.segment_batch(list(words.values()))
     return {
         word: tuple(upstream.pieces[token] for token in ids)
-        for word, ids in zip(found, segmented, strict=True)
+        for word, ids in zip(words, segmented, strict=True)
         if len(ids) >= at_least
     }
 

@@ -12,8 +12,8 @@ from subgraft.evaluation.reporting.summary import SystemSummary, summarise
 from subgraft.evaluation.reporting.table import Column, Span, Table, Text, table, text
 from subgraft.evaluation.reporting.unknown_token_analysis import spelling_in_short
 
-# With more systems, the findings are given by group.
-MOST_TOLD = 8
+# More systems than these are listed by group.
+MOST_LISTED = 8
 GENERATED_NOTICE = "Built-in generated corpus: it shows the machinery, not that a method wins."
 
 
@@ -34,13 +34,13 @@ def in_short(data: ReportData) -> Block:
     if baseline is not None:
         items.append(
             text(
-                "What the others are compared with is ",
+                "The baseline of all comparisons is ",
                 Span(baseline.name, "strong"),
                 f": BLEU {fixed(baseline.metrics['BLEU'].mean)}, {_speed(baseline)}.",
             )
         )
     compared = [system for system in systems if system.metrics["BLEU"].comparison]
-    items += [_difference(system) for system in compared] if len(compared) <= MOST_TOLD else _verdicts(compared)
+    items += [_difference(system) for system in compared] if len(compared) <= MOST_LISTED else _verdicts(compared)
     return Bullets((*items, *map(text, few_seeds(data))))
 
 
@@ -71,7 +71,7 @@ def _difference(system: SystemSummary) -> Text:
     )
 
 
-# Remarks beside figures: what a difference shows, and which finetunings changed nothing.
+# Remarks next to figures: what a difference shows, and which finetunings changed nothing.
 
 _VERDICTS: Mapping[Claim, str] = {
     Claim.SIGNIFICANT: "significant",
@@ -113,27 +113,27 @@ def few_seeds(data: ReportData) -> list[str]:
 
 def on_few_seeds(seeds: Mapping[str, int]) -> list[str]:
     """What intervals and p-values are worth of systems with fewer than three seeds; nothing where all have more."""
-    said = {
+    by_seeds = {
         1: "On one seed{}, intervals and p-values are of these outputs; whether another seed would agree is not known.",
         2: f"On two seeds{{}} nothing is called significant: that takes {FEWEST_SEEDS}.",
     }
-    found = []
-    for few, remark in said.items():
+    notes = []
+    for few, remark in by_seeds.items():
         named = [name for name, number in seeds.items() if number == few]
         which = "" if len(named) == len(seeds) else f" ({', '.join(named)})"
-        found += [remark.format(which)] if named else []
-    return found
+        notes += [remark.format(which)] if named else []
+    return notes
 
 
 def untrained(data: ReportData) -> str | None:
     """Which systems were best on dev before any training; None where all finetunings brought something."""
     seeds: dict[str, list[int]] = {}
     for system in data.systems:
-        if system.kept_step == 0:
+        if system.selected_step == 0:
             seeds.setdefault(system.name, []).append(system.seed)
     if not seeds:
         return None
-    named = "; ".join(f"{name}, {_seeds(found)}" for name, found in seeds.items())
+    named = "; ".join(f"{name}, {_seeds(numbers)}" for name, numbers in seeds.items())
     return f"Best on dev before any training, so that these are scores of models that are not finetuned: {named}."
 
 
@@ -141,7 +141,7 @@ def _seeds(seeds: Sequence[int]) -> str:
     return f"seed{'s' * (len(seeds) > 1)} {', '.join(map(str, sorted(seeds)))}"
 
 
-# Speeds that were measured while others wanted the machine: which, and what is said of them.
+# Remarks on speeds that were measured on a busy machine.
 
 
 def is_busy(result: SystemResult) -> bool:
@@ -162,15 +162,15 @@ def busy_notes(data: ReportData) -> list[str]:
         return []
     cores = ", ".join(sorted({str(result.cores) for result in busy}))
     return [
-        f"Busy: {len(busy)} of {len(data.systems)} speeds were measured while more wanted to run (load average) than"
-        f" the machine has cores ({cores}). They are lower than the model's, and differ by what else ran."
+        f"Busy: {len(busy)} of {len(data.systems)} speeds were measured while the load average exceeded the machine's"
+        f" cores ({cores}). They are too low, by a different amount each."
     ]
 
 
-# Which step's weights each finetuning took, and what is said where that is step 0.
+# Which step's weights were selected in each finetuning, and a warning where that is step 0.
 
 
-def kept_steps(data: ReportData) -> Table:
+def selected_steps(data: ReportData) -> Table:
     """The steps by seed, with the last step; marked where some system was not finetuned at all."""
     rows: list[list[str | Text]] = []
     for name in data.system_names:
@@ -178,7 +178,7 @@ def kept_steps(data: ReportData) -> Table:
         steps: list[Span] = []
         for result in results:
             steps += [Span(" · ")] if steps else []
-            steps.append(Span(str(result.kept_step), "warning" if result.kept_step == 0 else "plain"))
+            steps.append(Span(str(result.selected_step), "warning" if result.selected_step == 0 else "plain"))
         last = {result.curve[-1].step for result in results if result.curve}
         rows.append([name, tuple(steps), " · ".join(map(str, sorted(last)))])
     columns = [Column("system", "left"), Column("step of the weights\nthat were taken, by seed"), Column("last step")]
@@ -193,5 +193,5 @@ def untrained_notice(data: ReportData) -> tuple[Notice, ...]:
 
 def marked(name: str, data: ReportData) -> Text:
     """What stands below a system's name in tables of its scores, where some seed of it was not finetuned."""
-    zero = any(result.kept_step == 0 for result in data.results(name))
+    zero = any(result.selected_step == 0 for result in data.results(name))
     return text("\n", Span("weights of step 0", "warning")) if zero else ()

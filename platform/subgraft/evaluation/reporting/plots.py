@@ -115,7 +115,7 @@ def plot_scores(data: ReportData, systems: Sequence[SystemSummary]) -> bytes:
 
 
 def readable_scores(panel: Axes) -> None:
-    """Scores are read as they are: differences in digits that nobody writes are no differences."""
+    """Plain tick labels, and an axis wide enough that rounding differences look small."""
     low, high = panel.get_xlim()
     if high - low < _LEAST_SPAN:
         middle = (low + high) / 2

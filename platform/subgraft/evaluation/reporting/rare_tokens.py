@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from subgraft.evaluation.metrics.token_classes import CLASSES, NEW_CLASSES, SEEN, UNSPELLED, Bits, Likelihood
+from subgraft.evaluation.metrics.token_classes import CLASSES, NEW_CLASSES, NOT_SPELLED, SEEN, Bits, Likelihood
 from subgraft.evaluation.reporting.document import Block, Figure, Section
 from subgraft.evaluation.reporting.drawing import BASELINE_COLOUR, Label, drawing, label_ends, png
 from subgraft.evaluation.reporting.numbers import MISSING, count, fixed, percent
@@ -38,9 +38,9 @@ def rare_tokens(data: ReportData) -> list[Section]:
 
 
 def _stretch_table(systems: Sequence[SystemSummary]) -> Table:
-    found = [_likelihood(system) for system in systems]
-    shown = [name for name in CLASSES if any(name in each.stretches for each in found)]
-    first = found[0]
+    likelihoods = [_likelihood(system) for system in systems]
+    shown = [name for name in CLASSES if any(name in each.stretches for each in likelihoods)]
+    first = likelihoods[0]
     shares = [percent(_stretches(first, name).characters / first.characters) for name in shown]
     numbers = [count(_stretches(first, name).units) for name in shown]
     columns = [Column("system", "left"), Column("all text"), *(Column(_heading(name)) for name in shown)]
@@ -54,7 +54,7 @@ def _stretch_table(systems: Sequence[SystemSummary]) -> Table:
         "It is classed by its rarest new token: how often the task's training text has it. Seen: it has no new token.",
         "All text counts the ends of sentences as well.",
     ]
-    if UNSPELLED in shown:
+    if NOT_SPELLED in shown:
         notes.append(
             "Not spelled: one of the two vocabularies has an unknown token there, which is cheap to predict and says "
             "nothing. It also makes the bits of all text too low for a system with that vocabulary."
@@ -66,27 +66,27 @@ def _stretch_table(systems: Sequence[SystemSummary]) -> Table:
 
 def _left_out(systems: Sequence[SystemSummary]) -> list[str]:
     cut = {system.name: _likelihood(system).left_out for system in systems if _likelihood(system).left_out}
-    told = ", ".join(f"{name} {count(number)}" for name, number in cut.items())
-    return [f"References longer than the model takes, which are left out: {told}."] if cut else []
+    systems_cut = ", ".join(f"{name} {count(number)}" for name, number in cut.items())
+    return [f"References longer than the model takes, which are left out: {systems_cut}."] if cut else []
 
 
 def _heading(name: str) -> str:
-    return name if name in (SEEN, UNSPELLED) else f"{name}\ntimes"
+    return name if name in (SEEN, NOT_SPELLED) else f"{name}\ntimes"
 
 
-def _stretch_cells(found: Likelihood, shown: Sequence[str]) -> list[str]:
-    rates = [_rate(found, name) for name in shown]
-    return [fixed(found.bits_per_character, 3), *(fixed(rate, 3) for rate in rates)]
+def _stretch_cells(likelihood: Likelihood, shown: Sequence[str]) -> list[str]:
+    rates = [_rate(likelihood, name) for name in shown]
+    return [fixed(likelihood.bits_per_character, 3), *(fixed(rate, 3) for rate in rates)]
 
 
-def _rate(found: Likelihood, name: str) -> float | None:
+def _rate(likelihood: Likelihood, name: str) -> float | None:
     """Bits per character of a class of stretches."""
-    stretches = _stretches(found, name)
+    stretches = _stretches(likelihood, name)
     return stretches.bits / stretches.characters if stretches.characters else None
 
 
-def _stretches(found: Likelihood, name: str) -> Bits:
-    return found.stretches.get(name, Bits(0, 0, 0, 0.0))
+def _stretches(likelihood: Likelihood, name: str) -> Bits:
+    return likelihood.stretches.get(name, Bits(0, 0, 0, 0.0))
 
 
 def _token_table(systems: Sequence[SystemSummary]) -> Table:
@@ -101,8 +101,8 @@ def _token_table(systems: Sequence[SystemSummary]) -> Table:
     return table(columns, body, "Bits per token, of systems with new tokens", about)
 
 
-def _token_cell(found: Likelihood, name: str) -> str | Text:
-    tokens = found.tokens.get(name)
+def _token_cell(likelihood: Likelihood, name: str) -> str | Text:
+    tokens = likelihood.tokens.get(name)
     if tokens is None:
         return MISSING
     return text(fixed(tokens.bits / tokens.units), "\n", Span(f"{count(tokens.units)} tokens", "faint"))

@@ -99,13 +99,13 @@ class SystemResult:
     hypotheses: outputs for the report's sources, in order.
     scores: by metric name ("BLEU", "TER"), see `metrics.scores.corpus_scores`.
     statistics: by metric name, see `metrics.sentence_statistics` [sentences, counts]; taking them takes long.
-    curve: dev evaluations by rising step.  kept_step: the step of the selected weights, from which all figures are.
+    curve: dev evaluations by rising step.  selected_step: the step of the selected weights, from which all figures are.
     tokens_per_sentence: mean target length of the test references in the system's vocabulary, end of sentence included.
     characters_per_token: mean length of those tokens, the end of sentence left out.
     inference_ece: calibration error of generated tokens, 0 to 1; None where it was not measured.
     sentences_per_second: median, generating at the batch size that `ReportData.speed_batch_size` names.
     cut_outputs: how many hypotheses did not end of themselves but ran into the length limit.
-    trained_parameters, peak_memory: of the finetuning, the second in bytes on one worker; None where no record tells.
+    trained_parameters, peak_memory: of the finetuning, the second in bytes on one worker; None if unknown.
     transfer: None for a system that keeps the upstream vocabulary.
     family: what the system shares with others of a sweep, in words; they differ by the two fields after it alone.
     variant: that part of it which is not its initialiser's.
@@ -116,7 +116,7 @@ class SystemResult:
     line_bits: of a model that continues text, each test line's bits and the characters these are of [n, 2]; it has no
         hypotheses, and scores and statistics only where it writes for a source.  continuations: what it wrote after the
         first halves of test lines, or for sources.
-    load, cores: of the machine while speed was measured (`evaluation.metrics.speed`); None where no record tells.
+    load, cores: of the machine while speed was measured (`evaluation.metrics.speed`); None if unknown.
     spelled: of each test sentence [n], whether the system's vocabularies have no unknown token in source or reference.
     """
 
@@ -126,7 +126,7 @@ class SystemResult:
     scores: Mapping[str, Score]
     statistics: Mapping[str, FloatArray] = field(compare=False, repr=False)
     curve: tuple[CurvePoint, ...]
-    kept_step: int
+    selected_step: int
     tokens_per_sentence: float
     characters_per_token: float
     sentences_per_second: float
@@ -177,7 +177,7 @@ class TextFacts:
     side: str
     language: str
     read: int
-    kept: int
+    retained: int
     characters: int
     dropped: Mapping[str, int] = field(default_factory=dict)
     near_copies: int = 0
@@ -185,7 +185,7 @@ class TextFacts:
 
 @dataclass(frozen=True)
 class VocabularyFacts:
-    """A vocabulary of one side; `fingerprint` is the sha256 of what it is."""
+    """A vocabulary of one side; `fingerprint` is the sha256 of its content."""
 
     role: Role
     kind: str
@@ -308,8 +308,8 @@ class ReportData:
     @property
     def plugin_metrics(self) -> tuple[str, ...]:
         """Names of metrics of a user's own, by which all systems were scored."""
-        found = [[name for name in system.statistics if name not in METRICS] for system in self.systems]
-        return tuple(name for name in found[0] if all(name in names for names in found)) if found else ()
+        names_of = [[name for name in system.statistics if name not in METRICS] for system in self.systems]
+        return tuple(name for name in names_of[0] if all(name in names for names in names_of)) if names_of else ()
 
     @property
     def system_names(self) -> tuple[str, ...]:

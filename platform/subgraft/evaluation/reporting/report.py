@@ -11,7 +11,7 @@ from subgraft.evaluation.reporting.additional_sections import (
     quality_and_speed,
     sweeps,
 )
-from subgraft.evaluation.reporting.background import do_it_again, look_further, subword_gap, time_spent, what_was_done
+from subgraft.evaluation.reporting.background import do_it_again, look_further, setup, subword_gap, time_spent
 from subgraft.evaluation.reporting.document import Document, Notice, Section, write_document
 from subgraft.evaluation.reporting.examples import translations
 from subgraft.evaluation.reporting.findings import GENERATED_NOTICE, in_short
@@ -45,7 +45,7 @@ def build_document(data: ReportData) -> Document:
         *rare_tokens(data),
         subword_gap(data),
         translations(data),
-        what_was_done(data),
+        setup(data),
         time_spent(data),
     ]
     if data.commands:

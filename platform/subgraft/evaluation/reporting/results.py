@@ -14,9 +14,9 @@ from subgraft.evaluation.reporting.findings import (
     busy_mark,
     busy_notes,
     few_seeds,
-    kept_steps,
     marked,
     remarks,
+    selected_steps,
     untrained_notice,
 )
 from subgraft.evaluation.reporting.numbers import (
@@ -40,7 +40,7 @@ from subgraft.evaluation.reporting.plots import (
 from subgraft.evaluation.reporting.records import ReportData
 from subgraft.evaluation.reporting.summary import SystemSummary, summarise, summarise_spelled
 from subgraft.evaluation.reporting.table import Column, MainTable, Span, Table, Text, table, text
-from subgraft.evaluation.reporting.unknown_token_analysis import spelled_by_all, unspelled_caption
+from subgraft.evaluation.reporting.unknown_token_analysis import spelled_by_all, unknown_token_caption
 
 # The scores in a comparison's main table; the others have a table of their own.
 MAIN_METRICS: tuple[MetricName, ...] = ("BLEU", "chrF")
@@ -137,7 +137,7 @@ def _score_notes(data: ReportData) -> list[str | Text]:
         if data.baseline
         else " There is no baseline, so that there are no differences."
     )
-    of_seeds = ", with the luck of the seeds by Student's t" if len(data.seeds) > 1 else ""
+    of_seeds = ", with the variance between seeds by Student's t" if len(data.seeds) > 1 else ""
     return [
         f"Seeds: {seeds}. {count(len(data.references))} test sentences.",
         f"Intervals and p-values: paired bootstrap with {count(data.bootstrap_samples)} resamples of sentences"
@@ -147,8 +147,8 @@ def _score_notes(data: ReportData) -> list[str | Text]:
 
 
 def _signatures(data: ReportData, metrics: Sequence[str]) -> list[Text]:
-    found = {system.scores[metric].signature: metric for system in data.systems for metric in metrics}
-    return [text(f"{name}: ", Span(signature, "code")) for signature, name in found.items()]
+    signatures = {system.scores[metric].signature: metric for system in data.systems for metric in metrics}
+    return [text(f"{name}: ", Span(signature, "code")) for signature, name in signatures.items()]
 
 
 def _cost_table(data: ReportData, systems: Sequence[SystemSummary]) -> Table:
@@ -193,11 +193,11 @@ def _trained(data: ReportData) -> list[str]:
     shares = {round((first.trained_parameters or 0) / first.parameters, 2) for first in firsts.values()}
     if len(shares) < 2 or not all(first.trained_parameters for first in firsts.values()):
         return []
-    told = ", ".join(
+    systems = ", ".join(
         f"{name} {millions(first.trained_parameters or 0)} ({gibibytes(first.peak_memory or 0)})"
         for name, first in firsts.items()
     )
-    return [f"Parameters that finetuning trained (peak memory of one worker): {told}."]
+    return [f"Parameters that finetuning trained (peak memory of one worker): {systems}."]
 
 
 def _left_out(data: ReportData) -> list[str]:
@@ -206,8 +206,10 @@ def _left_out(data: ReportData) -> list[str]:
         name: max((point.references_left_out for result in data.results(name) for point in result.curve), default=0)
         for name in data.system_names
     }
-    told = ", ".join(f"{name} {count(number)}" for name, number in most.items() if number)
-    return [f"Dev references longer than the model takes, left out of bits per character: {told}."] if told else []
+    systems = ", ".join(f"{name} {count(number)}" for name, number in most.items() if number)
+    return (
+        [f"Dev references longer than the model takes, left out of bits per character: {systems}."] if systems else []
+    )
 
 
 def _cut_outputs(data: ReportData) -> list[str]:
@@ -215,8 +217,8 @@ def _cut_outputs(data: ReportData) -> list[str]:
     cut = {name: sum(result.cut_outputs for result in data.results(name)) for name in data.system_names}
     if not any(cut.values()):
         return []
-    told = ", ".join(f"{name} {count(number)}" for name, number in cut.items())
-    return [f"Outputs that were cut at the length limit, all seeds: {told}."]
+    systems = ", ".join(f"{name} {count(number)}" for name, number in cut.items())
+    return [f"Outputs that were cut at the length limit, all seeds: {systems}."]
 
 
 def _cost_cells(system: SystemSummary, baseline: SystemSummary, data: ReportData) -> list[str | Text]:
@@ -225,7 +227,7 @@ def _cost_cells(system: SystemSummary, baseline: SystemSummary, data: ReportData
     return [
         fixed(system.bits.start, 3),
         fixed(system.bits.first_epoch, 3),
-        fixed(system.bits.kept, 3),
+        fixed(system.bits.selected, 3),
         _against(fixed(system.tokens_per_sentence, 1), system.tokens_per_sentence, baseline.tokens_per_sentence),
         fixed(system.characters_per_token),
         fixed(system.inference_ece, 3),
@@ -260,7 +262,7 @@ def learning(data: ReportData) -> Section:
         best = f"the {MOST_COLOURED} systems with the best dev {dev_score(data).name}"
         caption += f" In colour, here and elsewhere, are {best}; others are grey."
     curves = Figure("learning_curves", plot_learning_curves(data), caption, learning_panels(data))
-    return Section("Learning curves", (kept_steps(data), curves))
+    return Section("Learning curves", (selected_steps(data), curves))
 
 
 def terminal_table(data: ReportData) -> MainTable:
@@ -270,7 +272,7 @@ def terminal_table(data: ReportData) -> MainTable:
     Where forgetting was measured, BLEU on the upstream test set comes last.
     """
     caption = f"{count(len(data.references))} test sentences; Δ and p against {data.baseline or 'nothing'}"
-    caption += unspelled_caption(data)
+    caption += unknown_token_caption(data)
     caption += "".join(f"\n{remark}" for remark in remarks(data))
     if data.generated:
         caption += "\nbuilt-in generated corpus: it shows the machinery, not that a method wins"
@@ -287,7 +289,7 @@ def _cells(system: SystemSummary, data: ReportData) -> list[str]:
     comparison = bleu.comparison
     against = [signed(comparison.difference), probability(comparison.p_value)] if comparison else [MISSING, MISSING]
     figures = [
-        fixed(system.bits.kept, 3),
+        fixed(system.bits.selected, 3),
         fixed(system.tokens_per_sentence, 1),
         fixed(system.sentences_per_second, 1),
     ]

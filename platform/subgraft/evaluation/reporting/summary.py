@@ -35,15 +35,15 @@ def summarise_forgetting(results: Sequence[SystemResult], samples: int, seed: in
 
     All seeds of a system start from one model, so the score before finetuning does not depend on the seed.
     """
-    found = [result.forgetting for result in results if result.forgetting is not None]
-    if len(found) != len(results):
+    measured = [result.forgetting for result in results if result.forgetting is not None]
+    if len(measured) != len(results):
         return None
-    after = fmean(each.after.value for each in found)
-    before = [each.before.value for each in found if each.before is not None]
-    statistics = [each.before_statistics for each in found if each.before_statistics is not None]
-    if len(before) != len(found) or len(statistics) != len(found):
+    after = fmean(each.after.value for each in measured)
+    before = [each.before.value for each in measured if each.before is not None]
+    statistics = [each.before_statistics for each in measured if each.before_statistics is not None]
+    if len(before) != len(measured) or len(statistics) != len(measured):
         return ForgettingSummary(None, after, None)
-    stacked = np.stack([each.after_statistics for each in found])
+    stacked = np.stack([each.after_statistics for each in measured])
     change = compare("BLEU", stacked, np.stack(statistics), samples=samples, seed=seed)
     return ForgettingSummary(fmean(before), after, change)
 
@@ -51,31 +51,31 @@ def summarise_forgetting(results: Sequence[SystemResult], samples: int, seed: in
 def mean_intrinsic(results: Sequence[SystemResult]) -> Mapping[str, Intrinsic]:
     """By side, the means over seeds; empty unless every seed was measured."""
     sides = dict.fromkeys(side for result in results for side in result.intrinsic)
-    found = {side: [result.intrinsic[side] for result in results if side in result.intrinsic] for side in sides}
-    return {side: _mean(each) for side, each in found.items() if len(each) == len(results)}
+    by_side = {side: [result.intrinsic[side] for result in results if side in result.intrinsic] for side in sides}
+    return {side: _mean(each) for side, each in by_side.items() if len(each) == len(results)}
 
 
-def _mean(found: Sequence[Intrinsic]) -> Intrinsic:
-    means = {each.name: fmean(getattr(one, each.name) for one in found) for each in fields(Intrinsic)[1:]}
-    return Intrinsic(found[0].tokens, **means)
+def _mean(measured: Sequence[Intrinsic]) -> Intrinsic:
+    means = {each.name: fmean(getattr(one, each.name) for one in measured) for each in fields(Intrinsic)[1:]}
+    return Intrinsic(measured[0].tokens, **means)
 
 
 def mean_likelihood(results: Sequence[SystemResult]) -> Likelihood | None:
     """Bits as means over seeds, which all read the same references; None unless every seed was measured."""
-    found = [result.likelihood for result in results if result.likelihood is not None]
-    if len(found) != len(results):
+    measured = [result.likelihood for result in results if result.likelihood is not None]
+    if len(measured) != len(results):
         return None
     return replace(
-        found[0],
-        bits=fmean(each.bits for each in found),
-        end_bits=fmean(each.end_bits for each in found),
-        tokens=_mean_class_bits([each.tokens for each in found]),
-        stretches=_mean_class_bits([each.stretches for each in found]),
+        measured[0],
+        bits=fmean(each.bits for each in measured),
+        end_bits=fmean(each.end_bits for each in measured),
+        tokens=_mean_class_bits([each.tokens for each in measured]),
+        stretches=_mean_class_bits([each.stretches for each in measured]),
     )
 
 
-def _mean_class_bits(found: Sequence[Mapping[str, Bits]]) -> dict[str, Bits]:
-    return {name: replace(bits, bits=fmean(each[name].bits for each in found)) for name, bits in found[0].items()}
+def _mean_class_bits(measured: Sequence[Mapping[str, Bits]]) -> dict[str, Bits]:
+    return {name: replace(bits, bits=fmean(each[name].bits for each in measured)) for name, bits in measured[0].items()}
 
 
 def pooled_bins(results: Sequence[SystemResult]) -> tuple[Bin, ...]:
@@ -118,7 +118,7 @@ class BitsSummary:
 
     start: float | None
     first_epoch: float | None
-    kept: float | None
+    selected: float | None
 
 
 @dataclass(frozen=True)
@@ -269,14 +269,14 @@ def _summarise_bits(results: tuple[SystemResult, ...]) -> BitsSummary:
     return BitsSummary(
         start=_mean_bits(results, lambda point, result: point.step == 0),
         first_epoch=_mean_bits(results, lambda point, result: point.epoch >= 1),
-        kept=_mean_bits(results, lambda point, result: point.step == result.kept_step),
+        selected=_mean_bits(results, lambda point, result: point.step == result.selected_step),
     )
 
 
 def _mean_bits(results: tuple[SystemResult, ...], wanted: Callable[[CurvePoint, SystemResult], bool]) -> float | None:
     """The mean over seeds of the first wanted point; None unless every seed has one."""
-    found = (
+    bits = (
         next((point.dev_bits_per_character for point in result.curve if wanted(point, result)), None)
         for result in results
     )
-    return _mean_of_all(list(found))
+    return _mean_of_all(list(bits))

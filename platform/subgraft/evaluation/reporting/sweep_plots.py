@@ -60,7 +60,7 @@ def step_series(systems: Sequence[SystemSummary]) -> list[Series]:
 
 
 def _alike(system: SystemSummary) -> Hashable:
-    """What a system with a generator shares with the `avg` that it began as."""
+    """What a system with a generator shares with the `avg` that its generator starts from."""
     return system.vocabulary_size, system.variant
 
 
@@ -73,12 +73,12 @@ def _series(
     swept: Callable[[SystemSummary], int | None],
     fixed: Callable[[SystemSummary], Hashable],
 ) -> list[Series]:
-    found: dict[tuple[str, Hashable], dict[int, SystemSummary]] = {}
+    series: dict[tuple[str, Hashable], dict[int, SystemSummary]] = {}
     for system in systems:
         value = swept(system)
         if value is not None and system.family:
-            found.setdefault((system.family, fixed(system)), {}).setdefault(value, system)
-    return [Series(key[0], tuple(sorted(by.items()))) for key, by in found.items() if len(by) > 1]
+            series.setdefault((system.family, fixed(system)), {}).setdefault(value, system)
+    return [Series(key[0], tuple(sorted(by.items()))) for key, by in series.items() if len(by) > 1]
 
 
 @for_narrow_screens
@@ -117,14 +117,14 @@ def plot_generator_steps(data: ReportData, systems: Sequence[SystemSummary]) -> 
 
 def _draw_series(
     panel: Axes,
-    found: Sequence[Series],
+    lines: Sequence[Series],
     value: Callable[[SystemSummary], float | None],
     has_interval: bool,
     baseline: SystemSummary | None,
 ) -> None:
     ends: list[Label] = []
-    for name, look in looks([series.name for series in found], None, [s.name for s in found][:6]).items():
-        for series in (series for series in found if series.name == name):
+    for name, look in looks([series.name for series in lines], None, [s.name for s in lines][:6]).items():
+        for series in (series for series in lines if series.name == name):
             points = [(x, y, system) for x, system in series.points if (y := value(system)) is not None]
             if not points:
                 continue

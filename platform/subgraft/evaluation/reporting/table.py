@@ -146,8 +146,8 @@ class MainTable:
     @classmethod
     def read(cls, report: Path) -> MainTable:
         """From the directory of a finished report."""
-        found = json.loads((report / FILE).read_text(encoding="utf-8"))
-        return cls(found["title"], found["caption"], tuple(found["headings"]), tuple(map(tuple, found["rows"])))
+        stored = json.loads((report / FILE).read_text(encoding="utf-8"))
+        return cls(stored["title"], stored["caption"], tuple(stored["headings"]), tuple(map(tuple, stored["rows"])))
 
     def write(self, report: Path) -> None:
         (report / FILE).write_text(json.dumps(asdict(self), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")

@@ -16,8 +16,8 @@ _NAMES = {"encoder": "sources", "decoder": "references"}
 
 def spelled_by_all(data: ReportData) -> NDArray[np.bool_] | None:
     """Of each test sentence, whether every system can spell its source and reference; None where that is not known."""
-    found = [system.spelled for system in data.systems if system.spelled is not None]
-    return np.logical_and.reduce(found) if found and len(found) == len(data.systems) else None
+    masks = [system.spelled for system in data.systems if system.spelled is not None]
+    return np.logical_and.reduce(masks) if masks and len(masks) == len(data.systems) else None
 
 
 def spelling_in_short(data: ReportData) -> list[Text]:
@@ -26,10 +26,9 @@ def spelling_in_short(data: ReportData) -> list[Text]:
     if not tested:
         return []
     mask = spelled_by_all(data)
-    told = [_about(data, side, tested) for side in ("decoder", "encoder")]
-    found = [each for each in told if each is not None]
-    if found:
-        return found
+    sides = [_about(data, side, tested) for side in ("decoder", "encoder")]
+    if losses := [each for each in sides if each is not None]:
+        return losses
     if mask is not None and not mask.all():
         missed = f"{count(int((~mask).sum()))} of {count(len(mask))} test sentences"
         some = f"Some systems' vocabularies cannot spell {missed}."
@@ -96,7 +95,7 @@ def _cells(spelled: SpelledText) -> list[str]:
     ]
 
 
-def unspelled_caption(data: ReportData) -> str:
+def unknown_token_caption(data: ReportData) -> str:
     """For a terminal, where a table stands alone; empty where the upstream vocabulary spells every reference."""
     role: Role = "upstream"
     for spelled in data.gap.spelling:

@@ -15,7 +15,6 @@ from subgraft.evaluation.reporting.numbers import count, fixed, interval, signed
 from subgraft.evaluation.reporting.records import ReportData
 from subgraft.evaluation.reporting.results import MAIN_METRICS
 from subgraft.evaluation.reporting.summary import SystemSummary, summarise
-from subgraft.evaluation.reporting.unknown_token_analysis import unspelled_caption
 from subgraft.experiments.model_selection import Finetuned, Selection
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.orchestration.store.store import Store
@@ -58,7 +57,7 @@ class Outcome:
         caption = "\n".join(
             [
                 f"{sentences} test sentences, {over}, 95 % intervals; bits per "
-                f"character of dev; tokens of a target sentence{unspelled_caption(self.data)}",
+                f"character of dev; tokens of a target sentence{unknown_token_caption(self.data)}",
                 *remarks(self.data),
             ]
         )
@@ -76,7 +75,7 @@ def _cells(system: SystemSummary) -> list[str]:
     return [
         system.name,
         *(f"{fixed(score.mean)} {interval(score.interval)}" for score in scores),
-        fixed(system.bits.kept, 3),
+        fixed(system.bits.selected, 3),
         fixed(system.tokens_per_sentence, 1),
         fixed(1 / system.sentences_per_second, 3),
     ]

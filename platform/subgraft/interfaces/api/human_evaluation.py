@@ -8,9 +8,8 @@ from pathlib import Path
 from subgraft.base.errors import UserError
 from subgraft.base.files import require_path
 from subgraft.evaluation.human_evaluation.answers import read_answers
-from subgraft.evaluation.human_evaluation.key import Key
 from subgraft.evaluation.human_evaluation.ratings import Ratings, rate
-from subgraft.evaluation.human_evaluation.sheet import Form, Material, Outputs, blind, write_sheets
+from subgraft.evaluation.human_evaluation.sheet import Form, Key, Material, Outputs, blind, write_sheets
 from subgraft.interfaces.api.experiments import report_of
 from subgraft.orchestration.store.outputs import new_directory, require_absent
 from subgraft.pipeline.stages.report_systems import read_lines, read_record

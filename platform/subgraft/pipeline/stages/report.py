@@ -178,7 +178,7 @@ def _commands(name: str, pair: str, systems: Sequence[SystemResult]) -> tuple[Co
     generate = f'echo "…" | subgraft generate --model {model} --languages {pair}'
     found = (
         [Command("generate with the best model on dev", generate)]
-        if any(system.kept_step for system in systems)
+        if any(system.selected_step for system in systems)
         else []
     )
     return (Command("browse every run", "subgraft tracking"), *found)

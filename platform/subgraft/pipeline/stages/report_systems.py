@@ -71,7 +71,7 @@ def _of_any_task(system: ReportedSystem, inputs: Mapping[str, Path], evaluation:
         "name": system.name,
         "seed": system.seed,
         "curve": _curve(finetuned / CURVE),
-        "kept_step": selected_weights(finetuned, design.select).step,
+        "selected_step": selected_weights(finetuned, design.select).step,
         "tokens_per_sentence": evaluation["tokens_per_sentence"],
         "characters_per_token": evaluation["characters_per_token"],
         "sentences_per_second": evaluation["speed"]["median"],

@@ -62,7 +62,7 @@ def ranked(bundle: Bundle, texts: Texts, settings: RankingSettings, context: Con
     for place, of_tokens in sourced_nats(bundle, lines, encoded, texts.separator, context.progress):
         nats[place] = of_tokens.sum()
     table = nats.reshape(chosen.shape)
-    found = conditional_generation.found(table[~np.isnan(table).any(axis=1)])
+    found = conditional_generation.ranked_first(table[~np.isnan(table).any(axis=1)])
     signature = f"candidates:{count}|chance:{100 / count:.1f}|texts:{len(found)}|seed:{settings.seed}"
     return [share(RANKING, found, signature)] if len(found) else []
 

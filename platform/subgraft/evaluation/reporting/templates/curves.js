@@ -75,11 +75,11 @@
   for (const source of document.querySelectorAll("script.numbers")) {
     const panels = JSON.parse(source.textContent), hidden = new Set();
     const place = document.createElement("div"), drawn = document.createElement("div");
-    const legend = document.createElement("div"), told = document.createElement("div");
+    const legend = document.createElement("div"), readout = document.createElement("div");
     const asked = "Point at a curve for its figures; choose a name to hide its curve, or show it again.";
-    drawn.className = "panels"; legend.className = "legend"; told.className = "told";
-    told.textContent = asked;
-    const again = () => drawn.replaceChildren(...panels.map(one => draw(one, hidden, words => { told.textContent = words; })));
+    drawn.className = "panels"; legend.className = "legend"; readout.className = "readout";
+    readout.textContent = asked;
+    const again = () => drawn.replaceChildren(...panels.map(one => draw(one, hidden, words => { readout.textContent = words; })));
     for (const one of panels[0].series) {
       const button = document.createElement("button"), spot = document.createElement("i");
       spot.style.background = one.colour;
@@ -94,7 +94,7 @@
       legend.append(button);
     }
     again();
-    place.append(drawn, legend, told);
+    place.append(drawn, legend, readout);
     source.parentNode.querySelector("picture").replaceWith(place);
   }
 })();
