@@ -81,7 +81,7 @@ def test_old_and_own_vocabulary_are_compared_with_a_class_and_without(tmp_path: 
     report = store.path(pipeline.report)
     assert [row[0] for row in MainTable.read(report).rows] == ["unconditional", "pseudo-self", "pseudo-self-own"]
     shown = (report / "report.md").read_text(encoding="utf-8")
-    assert "the class" in shown and "## Scores of what is written" in shown and "](plots/drift.png)" in shown
+    assert "the class" in shown and "## Scores of outputs" in shown and "](plots/drift.png)" in shown
     assert "prompt ranking candidates:2|chance:50.0" in shown
 
 

@@ -29,7 +29,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
 
 @pytest.fixture
 def make(finished: tuple[Path, dict[str, tuple[str, ...]]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Two sheets of everything, beside their key."""
+    """Two sheets of everything, next to their key."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SUBGRAFT_HOME", str(finished[0].parent / "home"))
     arguments = ["judge", "make", str(finished[0]), "--out", "sheets", "--key", "kept/key.json", "--judges", "2"]
@@ -78,7 +78,7 @@ def test_a_seed_makes_the_same_sheets_and_another_does_not(
     assert sheet("again", "1") == (make / "sheets" / "judge-1.csv").read_bytes() != sheet("other", "2")
 
 
-def test_filled_sheets_come_to_means_intervals_and_agreement(make: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_filled_sheets_give_means_intervals_and_agreement(make: Path, capsys: pytest.CaptureFixture[str]) -> None:
     key = Key.read(make / "kept" / "key.json")
     good = {name: int(by.system == REFERENCE) for name, by in key.texts.items()}
     sheets = [make / "sheets" / f"judge-{judge}.csv" for judge in (1, 2)]
@@ -89,18 +89,18 @@ def test_filled_sheets_come_to_means_intervals_and_agreement(make: Path, capsys:
     capsys.readouterr()
     assert main(["judge", "score", "kept/key.json", *map(str, sheets), "--out", "ratings.json"]) == 0
     assert "agreement" in (shown := capsys.readouterr().out) and "2 judges, 3 items" in shown
-    found = json.loads((make / "ratings.json").read_text())
-    assert found["systems"][REFERENCE]["combined"] == {"mean": 4.0, "interval": [4.0, 4.0]}
-    assert found["systems"]["mean"]["grammatical"]["mean"] == 0
-    plain = found["systems"]["plain"]["combined"]
+    ratings = json.loads((make / "ratings.json").read_text())
+    assert ratings["systems"][REFERENCE]["combined"] == {"mean": 4.0, "interval": [4.0, 4.0]}
+    assert ratings["systems"]["mean"]["grammatical"]["mean"] == 0
+    plain = ratings["systems"]["plain"]["combined"]
     assert plain["mean"] == pytest.approx(4 / 6)
     # One of three items has 2 of 4 on average: in 8 of 27 resamples it is not there, in one it is all there is.
     assert plain["interval"] == pytest.approx([0, 2], abs=0.1)
     # Two judges of nine texts gave 7 ones and 11 zeros, and differ once: 2 / 18, by chance 2 · 7 · 11 / (18 · 17).
-    assert found["krippendorff_alpha"]["grammatical"] == pytest.approx(1 - (2 / 18) / (2 * 7 * 11 / (18 * 17)))
+    assert ratings["krippendorff_alpha"]["grammatical"] == pytest.approx(1 - (2 / 18) / (2 * 7 * 11 / (18 * 17)))
 
 
-def test_every_mistake_of_a_sheet_is_told(make: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_mistake_of_a_sheet_is_reported(make: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sheet = make / "sheets" / "judge-1.csv"
     rows = _rows(sheet)
     _fill(sheet, {row["key"]: 1 for row in rows})
@@ -116,17 +116,17 @@ def test_every_mistake_of_a_sheet_is_told(make: Path, capsys: pytest.CaptureFixt
     sheet.write_text("\n".join([head, *wrong]) + "\n", encoding="utf-8")
     capsys.readouterr()
     assert main(["judge", "score", "kept/key.json", str(sheet), "--out", "ratings.json"]) == 2
-    told = capsys.readouterr().err
-    assert "judge-1.csv:2: fits its source: '2' is no answer" in told
-    assert "judge-1.csv:3: fits its source: no answer" in told
-    assert "judge-1.csv:4: unknown key '0badc0de'" in told
-    assert f"key {rows[3]['key']} is there twice" in told
-    assert "2 texts of the sheet are not there" in told and last
-    assert "An answer is a whole number from 0 to 1." in told and not (make / "ratings.json").exists()
+    errors = capsys.readouterr().err
+    assert "judge-1.csv:2: fits its source: '2' is not an answer" in errors
+    assert "judge-1.csv:3: fits its source: no answer" in errors
+    assert "judge-1.csv:4: unknown key '0badc0de'" in errors
+    assert f"key {rows[3]['key']} is there twice" in errors
+    assert "2 texts of the sheet are not there" in errors and last
+    assert "An answer is a whole number from 0 to 1." in errors and not (make / "ratings.json").exists()
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"),
+    ("arguments", "message"),
     [
         (["--out", "new", "--key", "new/key.json"], "the key would lie among the sheets"),
         (["--out", "new", "--key", "kept/key.json"], "kept/key.json: exists already\n  Give another --key."),
@@ -138,25 +138,25 @@ def test_every_mistake_of_a_sheet_is_told(make: Path, capsys: pytest.CaptureFixt
 )
 def test_what_cannot_be_made_is_refused(
     arguments: list[str],
-    told: str,
+    message: str,
     make: Path,
     finished: tuple[Path, dict[str, tuple[str, ...]]],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     before = sorted(make.rglob("*"))
     assert main(["judge", "make", str(finished[0]), *arguments]) == 2
-    assert told in capsys.readouterr().err and sorted(make.rglob("*")) == before
+    assert message in capsys.readouterr().err and sorted(make.rglob("*")) == before
 
 
-def test_files_that_are_no_sheets_are_refused(make: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_other_than_sheets_are_refused(make: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (make / "plain.csv").write_text("a,b\n1,2\n")
     (make / "latin.csv").write_bytes("key,é\n".encode("latin-1"))
-    for given, told in (
+    for arguments, message in (
         (["kept/key.json", "plain.csv"], "plain.csv: no column 'key'"),
         (["kept/key.json", "latin.csv"], "latin.csv: not UTF-8"),
         (["kept/key.json", "nowhere.csv"], "nowhere.csv: there is no such file"),
         (["plain.csv", "plain.csv"], "plain.csv: this is not the key of a blind sheet"),
         (["kept/key.json", "sheets/judge-1.csv", "./sheets/judge-1.csv"], "two sheets have one name"),
     ):
-        assert main(["judge", "score", *given]) == 2
-        assert told in capsys.readouterr().err
+        assert main(["judge", "score", *arguments]) == 2
+        assert message in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""CIDEr-D beside the formula of its paper in plain float64, and beside what pycocoevalcap gave."""
+"""CIDEr-D compared with the formula of its paper in plain float64, and with the scores of pycocoevalcap."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ SENTENCES = st.lists(st.sampled_from("abcd"), max_size=8)
 def test_scores_are_those_of_pycocoevalcap() -> None:
     """Written down from pycocoevalcap 1.2, whose package is 104 MB. On 1,000 English sentences, some with a fifth of
     their words left out, some replaced by others, each score was the same to 4e-15."""
-    found = sentence_ciders(OUTPUTS, REFERENCES, "en")
-    assert found == pytest.approx([5.962929713988574, 2.6126385297959014, 1.3410191642864155, 0.0, 10.0], abs=1e-12)
+    scores = sentence_ciders(OUTPUTS, REFERENCES, "en")
+    assert scores == pytest.approx([5.962929713988574, 2.6126385297959014, 1.3410191642864155, 0.0, 10.0], abs=1e-12)
 
 
 @settings(max_examples=100, deadline=None)

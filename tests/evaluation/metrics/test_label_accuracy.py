@@ -1,4 +1,4 @@
-"""The classifier that judges what was written for a class."""
+"""The classifier that labels texts which were written for a class."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def test_it_knows_classes_by_their_words_and_shuffled_labels_tell_it_nothing() -
     texts, labels = _classed(200, 2)
     assert judge.agreement(texts, labels) == 1.0
     assert judge.agreement(["so awful", "so fine"], ["good", "bad"]) == 0.0
-    trained, given = _classed(400, 3)
-    random.Random(1).shuffle(given)
-    assert 0.35 < TextClassifier(trained, given, "en").agreement(texts, labels) < 0.65
+    trained, classes = _classed(400, 3)
+    random.Random(1).shuffle(classes)
+    assert 0.35 < TextClassifier(trained, classes, "en").agreement(texts, labels) < 0.65
 
 
 def test_text_that_knows_no_class_adheres_by_chance() -> None:
@@ -42,8 +42,9 @@ def test_words_are_those_of_the_language(language: str, texts: list[str]) -> Non
 
 
 @pytest.mark.parametrize(
-    ("texts", "labels", "told"), [(["a"], ["x"], "needs two classes"), (["", ""], ["x", "y"], "no classifier can be")]
+    ("texts", "labels", "message"),
+    [(["a"], ["x"], "needs two classes"), (["", ""], ["x", "y"], "no classifier can be")],
 )
-def test_what_cannot_be_told_apart_is_refused(texts: list[str], labels: list[str], told: str) -> None:
-    with pytest.raises(UserError, match=told):
+def test_classes_that_cannot_be_learnt_are_refused(texts: list[str], labels: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
         TextClassifier(texts, labels, "en")

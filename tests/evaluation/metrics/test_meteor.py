@@ -57,8 +57,8 @@ def test_no_match_scores_zero() -> None:
 def _all_alignments(output: list[str], reference: list[str]) -> list[Alignment]:
     """Every alignment of equal words with the most matches, by trying all."""
     places = [*range(len(reference)), *[None] * len(output)]
-    found = set(permutations(places, len(output)))
-    legal = [a for a in found if all(p is None or output[i] == reference[p] for i, p in enumerate(a))]
+    alignments = set(permutations(places, len(output)))
+    legal = [a for a in alignments if all(p is None or output[i] == reference[p] for i, p in enumerate(a))]
     most = max(sum(p is not None for p in a) for a in legal)
     return [a for a in legal if sum(p is not None for p in a) == most]
 

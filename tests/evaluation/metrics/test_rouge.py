@@ -1,4 +1,4 @@
-"""ROUGE on the example of its paper, beside rouge-score, and on what its tokens are."""
+"""ROUGE on the example of its paper, compared with rouge-score, and its tokens."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ def test_ngrams_of_the_example_of_lin_2004(hypothesis: str, n: int, expected: fl
 def test_plain_english_scores_as_by_rouge_score_itself() -> None:
     scorer = RougeScorer(["rouge1", "rouge2", "rougeL"])
     for output, reference in zip(english(40, 1), english(40, 2), strict=True):
-        found = scorer.score(reference, output)
-        assert sentence_rouge_ngrams(output, reference, "en", 1) == pytest.approx(found["rouge1"].fmeasure)
-        assert sentence_rouge_ngrams(output, reference, "en", 2) == pytest.approx(found["rouge2"].fmeasure)
-        assert sentence_rouge(output, reference, "en") == pytest.approx(found["rougeL"].fmeasure)
+        score = scorer.score(reference, output)
+        assert sentence_rouge_ngrams(output, reference, "en", 1) == pytest.approx(score["rouge1"].fmeasure)
+        assert sentence_rouge_ngrams(output, reference, "en", 2) == pytest.approx(score["rouge2"].fmeasure)
+        assert sentence_rouge(output, reference, "en") == pytest.approx(score["rougeL"].fmeasure)
 
 
 def test_ngrams_are_of_words_in_any_script() -> None:

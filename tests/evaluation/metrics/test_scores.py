@@ -76,7 +76,7 @@ def test_chinese_is_scored_by_characters(language: str) -> None:
     assert scores["TER"].value == pytest.approx(100 * 1 / 12)
 
 
-def test_unequal_counts_are_told_with_both_counts() -> None:
+def test_unequal_counts_are_reported_with_both_counts() -> None:
     with pytest.raises(UserError, match="2 hypotheses but 1 references"):
         corpus_scores(HYPOTHESES, REFERENCES[:1], "fr")
 

@@ -136,17 +136,17 @@ def scored(scores: NDArray[np.float64]) -> FloatArray:
 
 # The 97.5th percentiles of Student's t with 1, 2 and 4 degrees of freedom, as tables have them.
 @pytest.mark.parametrize(("seeds", "quantile"), [(2, 12.706), (3, 4.303), (5, 2.776)])
-def test_where_seeds_are_all_the_luck_the_interval_is_students(seeds: int, quantile: float) -> None:
+def test_variance_between_seeds_alone_gives_students_interval(seeds: int, quantile: float) -> None:
     by_seed = np.random.default_rng(seeds).normal(0.3, 0.02, size=(seeds, 1))
-    found = compare("ROUGE-L", scored(np.repeat(by_seed, 20, axis=1)), scored(np.zeros((seeds, 20))))
+    comparison = compare("ROUGE-L", scored(np.repeat(by_seed, 20, axis=1)), scored(np.zeros((seeds, 20))))
     half = quantile * 100 * by_seed.std(ddof=1) / np.sqrt(seeds)
-    assert found.difference == pytest.approx(100 * by_seed.mean())
-    assert [found.interval.low, found.interval.high] == pytest.approx(
-        [found.difference - half, found.difference + half], abs=0.03 * half
+    assert comparison.difference == pytest.approx(100 * by_seed.mean())
+    assert [comparison.interval.low, comparison.interval.high] == pytest.approx(
+        [comparison.difference - half, comparison.difference + half], abs=0.03 * half
     )
 
 
-def test_where_sentences_are_all_the_luck_seeds_change_nothing() -> None:
+def test_without_variance_between_seeds_they_change_nothing() -> None:
     one = np.random.default_rng(1).normal(0.01, 0.05, size=(1, 300))
     single, several = (
         compare("ROUGE-L", scored(np.repeat(one, n, axis=0)), scored(np.zeros((n, 300)))) for n in (1, 4)
@@ -158,10 +158,10 @@ def test_where_sentences_are_all_the_luck_seeds_change_nothing() -> None:
 def rejections(seeds: int, share: float, effect: float = 0.0, trials: int = 300) -> float:
     """How often two methods differ at 0.05 that are `effect` standard errors of the mean difference apart.
 
-    share: of the mean's variance, what the luck of the seeds has. Of the rest, half is of the sentences, whatever the
+    share: of the mean's variance, that between seeds. Of the rest, half is of the sentences, whatever the
     seed, and half of sentence and seed together.
     """
-    found, sentences = 0, 60
+    significant, sentences = 0, 60
     for trial in range(trials):
         draws = np.random.default_rng((trial, seeds)).normal
         of_seed = draws(size=(seeds, 1)) * np.sqrt(share * seeds)
@@ -169,8 +169,8 @@ def rejections(seeds: int, share: float, effect: float = 0.0, trials: int = 300)
         of_both = draws(size=(seeds, sentences)) * np.sqrt((1 - share) / 2 * sentences * seeds)
         system = scored(effect + of_seed + of_sentence + of_both)
         baseline = scored(np.zeros((seeds, sentences)))
-        found += compare("ROUGE-L", system, baseline, samples=100, seed=trial).p_value < 0.05
-    return found / trials
+        significant += compare("ROUGE-L", system, baseline, samples=100, seed=trial).p_value < 0.05
+    return significant / trials
 
 
 @pytest.mark.parametrize("seeds", [2, 3, 5])
@@ -182,9 +182,9 @@ def test_equal_methods_seldom_differ_over_several_seeds(seeds: int, share: float
 
 def test_one_seed_says_nothing_of_others_and_nothing_is_claimed_of_it() -> None:
     assert rejections(1, 0.9) > 0.3, "this is why there is a rule"
-    found = compare("ROUGE-L", scored(np.full((1, 20), 0.5)), scored(np.zeros((1, 20))))
-    assert found.p_value < 0.01
-    assert found.claim() is Claim.OUTPUTS_DIFFER
+    comparison = compare("ROUGE-L", scored(np.full((1, 20), 0.5)), scored(np.zeros((1, 20))))
+    assert comparison.p_value < 0.01
+    assert comparison.claim() is Claim.OUTPUTS_DIFFER
 
 
 def test_a_true_difference_is_found_with_five_seeds() -> None:
@@ -209,9 +209,9 @@ def test_only_three_seeds_make_a_difference_significant(seeds: int, p_value: flo
 
 
 def test_no_score_is_thought_to_be_below_zero() -> None:
-    found = estimate("ROUGE-L", scored(np.repeat([[0.01], [0.05]], 20, axis=1)))
-    assert found.score == pytest.approx(3.0)
-    assert found.interval.low == 0.0
+    estimated = estimate("ROUGE-L", scored(np.repeat([[0.01], [0.05]], 20, axis=1)))
+    assert estimated.score == pytest.approx(3.0)
+    assert estimated.interval.low == 0.0
 
 
 def test_equal_seeds_make_equal_results_and_sample_counts_need_not_divide() -> None:

@@ -37,8 +37,8 @@ def test_nothing_to_time_is_an_error() -> None:
         measure_speed(len, [])
 
 
-def test_the_load_of_the_machine_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The greater of before and after; of a system that does not count, nothing is told."""
+def test_the_load_of_the_machine_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The greater of before and after; of a system that does not count, none is recorded."""
     loads = iter([(1.5, 0.0, 0.0), (7.25, 0.0, 0.0)])
     monkeypatch.setattr(os, "getloadavg", lambda: next(loads))
     speed = measure_speed(len, ["a"])

@@ -34,8 +34,8 @@ def names(classes: np.ndarray, vocabulary: Tokenizer) -> dict[str, str]:
 
 
 def test_new_tokens_are_classed_by_how_often_they_occur() -> None:
-    found = names(token_classes(DOWNSTREAM, UPSTREAM, TRAINING), DOWNSTREAM)
-    assert found == {
+    classes = names(token_classes(DOWNSTREAM, UPSTREAM, TRAINING), DOWNSTREAM)
+    assert classes == {
         **dict.fromkeys(("<s>", "<pad>", "</s>", "▁the", "▁"), SEEN),
         "<unk>": NOT_SPELLED,
         "▁z": "0",
@@ -77,13 +77,13 @@ def test_stretches_are_the_same_for_every_vocabulary_and_hold_their_own_bits() -
     old = measured(UPSTREAM, [LINE], [[k * ln2 for k in (1, 10, 20, 30, 100, 200, 8)]])
     assert UPSTREAM.encode(LINE) == [UPSTREAM.pieces.index(p) for p in ("▁the", "▁dan", "k", "bar", "▁nach", "t")]
     bits: dict[str, object]
-    bits = {name: (found.units, found.characters, found.bits) for name, found in new.stretches.items()}
+    bits = {name: (each.units, each.characters, each.bits) for name, each in new.stretches.items()}
     assert bits == {
         SEEN: (1, 3, pytest.approx(1)),
         "11–100": (1, 8, pytest.approx(2)),
         "1–2": (1, 6, pytest.approx(4)),
     }
-    bits = {name: (found.units, found.characters, found.bits) for name, found in old.stretches.items()}
+    bits = {name: (each.units, each.characters, each.bits) for name, each in old.stretches.items()}
     assert bits == {
         SEEN: (1, 3, pytest.approx(1)),
         "11–100": (1, 8, pytest.approx(60)),
@@ -91,18 +91,18 @@ def test_stretches_are_the_same_for_every_vocabulary_and_hold_their_own_bits() -
     }
     assert new.end_bits == pytest.approx(8) == old.end_bits
     assert new.bits_per_character == pytest.approx(15 / len(LINE))
-    assert {name: found.units for name, found in new.tokens.items()} == {SEEN: 1, "11–100": 1, "1–2": 1}
-    assert {name: found.units for name, found in old.tokens.items()} == {SEEN: 6}
+    assert {name: each.units for name, each in new.tokens.items()} == {SEEN: 1, "11–100": 1, "1–2": 1}
+    assert {name: each.units for name, each in old.tokens.items()} == {SEEN: 6}
 
 
 @pytest.mark.parametrize("own", [UPSTREAM, DOWNSTREAM], ids=["upstream", "downstream"])
 def test_no_bit_and_no_character_is_lost(own: Tokenizer) -> None:
     lines = ["dankbar the nacht", " the  k nacht ", "", "(the) dankbar!", "zz z"]
-    found = measured(own, lines)
-    assert sum(each.characters for each in found.stretches.values()) == found.characters == sum(map(len, lines))
-    assert sum(each.bits for each in found.stretches.values()) + found.end_bits == pytest.approx(found.bits)
-    assert sum(each.bits for each in found.tokens.values()) + found.end_bits == pytest.approx(found.bits)
-    assert found.sentences == 5
+    result = measured(own, lines)
+    assert sum(each.characters for each in result.stretches.values()) == result.characters == sum(map(len, lines))
+    assert sum(each.bits for each in result.stretches.values()) + result.end_bits == pytest.approx(result.bits)
+    assert sum(each.bits for each in result.tokens.values()) + result.end_bits == pytest.approx(result.bits)
+    assert result.sentences == 5
 
 
 def test_a_stretch_that_either_vocabulary_cannot_spell_is_set_apart() -> None:
@@ -119,16 +119,16 @@ def test_text_without_spaces_has_stretches_too() -> None:
     classes = token_classes(new, old, training)
     sums = BitsByClass((new, classes), old, (new, classes))
     sums.add(lines, [np.ones(len(new.encode(line)) + 1) for line in lines])
-    found = sums.result(left_out=0)
-    assert sum(each.units for each in found.stretches.values()) > 2 * len(lines)
-    assert len(found.stretches) > 2
+    likelihood = sums.result(left_out=0)
+    assert sum(each.units for each in likelihood.stretches.values()) > 2 * len(lines)
+    assert len(likelihood.stretches) > 2
 
 
 def test_amounts_are_spread_over_the_characters_of_their_token() -> None:
     assert spread([NOWHERE, 2, 3], [1.0, 3.0, 5.0], 3).tolist() == [2.0, 2.0, 5.0], "a mark's goes to what it marks"
     assert spread([1, 1, 1, 2], [1.0, 1.0, 1.0, 4.0], 2).tolist() == [3.0, 4.0], "bytes of one character"
     assert spread([2, NOWHERE], [2.0, 7.0], 3).tolist() == [1.0, 1.0, 7.0]
-    assert spread([2], [2.0, 9.0], 2).tolist() == [1.0, 1.0], "the end of the sentence is no character's"
+    assert spread([2], [2.0, 9.0], 2).tolist() == [1.0, 1.0], "the end of the sentence belongs to no character"
 
 
 def test_ends_meet_at_the_end_of_the_text() -> None:
@@ -136,10 +136,10 @@ def test_ends_meet_at_the_end_of_the_text() -> None:
     assert common_ends([], [4], 5) == [5]
 
 
-def test_what_is_written_is_read_again() -> None:
-    found = measured(DOWNSTREAM, [LINE, "the x"])
-    assert Likelihood.from_json(json.loads(json.dumps(found.to_json()))) == found
-    assert found.to_json()["bits_per_character"] == found.bits_per_character
+def test_json_is_read_as_it_was_written() -> None:
+    likelihood = measured(DOWNSTREAM, [LINE, "the x"])
+    assert Likelihood.from_json(json.loads(json.dumps(likelihood.to_json()))) == likelihood
+    assert likelihood.to_json()["bits_per_character"] == likelihood.bits_per_character
 
 
 def test_an_empty_text_has_no_likelihood() -> None:

@@ -112,7 +112,7 @@ def _system(
     right, wrong, speed = chances or SYSTEMS[name]
     generator = random.Random(f"{name} {seed}")
     hypotheses = tuple(_translate(line, right, wrong, generator) for line in references)
-    kept = name == "pretrain-finetune"
+    upstream = name == "pretrain-finetune"
     statistics = {metric: sentence_statistics(metric, hypotheses, references, "de") for metric in METRICS}
     return SystemResult(
         name=name,
@@ -120,15 +120,15 @@ def _system(
         hypotheses=hypotheses,
         scores={metric: corpus_score(metric, counts, "de") for metric, counts in statistics.items()},
         statistics={str(metric): counts for metric, counts in statistics.items()},
-        curve=(curve := _curve(right, kept, generator)),
+        curve=(curve := _curve(right, upstream, generator)),
         selected_step=max(curve, key=lambda point: point.dev_bleu or 0.0).step,
-        tokens_per_sentence=27.41 if kept else 18.02,
-        characters_per_token=2.31 if kept else 3.52,
+        tokens_per_sentence=27.41 if upstream else 18.02,
+        characters_per_token=2.31 if upstream else 3.52,
         sentences_per_second=speed + generator.uniform(-0.3, 0.3),
-        parameters=7_412_000 if kept else 6_900_512,
+        parameters=7_412_000 if upstream else 6_900_512,
         bill=Bill(183.4, 95.2 if name == "PATT+KD" else 0.0, 88.0 + generator.uniform(-4, 4)),
         inference_ece=wrong + generator.uniform(0, 0.02),
-        transfer=None if kept else TransferSummary(name.lower(), ("decoder",), 1210, 1786, {"bytes": 2, "mean": 0}),
+        transfer=None if upstream else TransferSummary(name.lower(), ("decoder",), 1210, 1786, {"bytes": 2, "mean": 0}),
     )
 
 
@@ -142,10 +142,10 @@ def _translate(line: str, right: float, wrong: float, generator: random.Random) 
     return " ".join(output)
 
 
-def _curve(right: float, kept: bool, generator: random.Random) -> tuple[CurvePoint, ...]:
+def _curve(right: float, upstream: bool, generator: random.Random) -> tuple[CurvePoint, ...]:
     points = []
     for step in range(0, 401, 50):
-        bits = 1.9 - 0.4 * right + (1.1 if kept else 0.8) * 2.0 ** (-step / 70) + generator.uniform(-0.02, 0.02)
+        bits = 1.9 - 0.4 * right + (1.1 if upstream else 0.8) * 2.0 ** (-step / 70) + generator.uniform(-0.02, 0.02)
         bleu = 45 * (1 - 2.0 ** (-step / 120)) + 6 * right + generator.uniform(-0.6, 0.6)
         points.append(CurvePoint(step, step / 100, step * 0.21, bits, bleu, train_loss=6.0 - step / 100))
     return tuple(points)
@@ -183,17 +183,17 @@ def make_wide_data(sentences: int = 60) -> ReportData:
     draws = random.Random(9)
     systems = []
     for name in ("pretrain-finetune", *STRATEGIES):
-        kept = name in ("pretrain-finetune", "subword-regularisation")
+        upstream = name in ("pretrain-finetune", "subword-regularisation")
         chances = (
-            (0.35, 0.12, 9.8) if kept else (draws.uniform(0.4, 0.8), draws.uniform(0.09, 0.14), draws.gauss(14, 1))
+            (0.35, 0.12, 9.8) if upstream else (draws.uniform(0.4, 0.8), draws.uniform(0.09, 0.14), draws.gauss(14, 1))
         )
         made = [_system(name, seed, narrow.references, chances) for seed in (1, 2, 3)]
-        systems += [_measured(system, kept, narrow.systems[0]) for system in made]
+        systems += [_measured(system, upstream, narrow.systems[0]) for system in made]
     return replace(narrow, systems=tuple(systems), bootstrap_samples=50)
 
 
-def _measured(system: SystemResult, kept: bool, before: SystemResult) -> SystemResult:
-    """The system with what is measured beside its scores; upstream as good as on the task, and was as `before`."""
+def _measured(system: SystemResult, upstream: bool, before: SystemResult) -> SystemResult:
+    """The system with auxiliary metrics; upstream as good as on the task, and was as `before`."""
     draws = random.Random(f"{system.name} {system.seed}")
     sure = [(0.05 * i + 0.025, max(0.0, 0.05 * i - draws.uniform(-0.05, 0.15)), 5 + i * i) for i in range(20)]
     bins = tuple(Bin(0.05 * i, 0.05 * i + 0.05, count, low, right) for i, (low, right, count) in enumerate(sure))
@@ -213,8 +213,8 @@ def _measured(system: SystemResult, kept: bool, before: SystemResult) -> SystemR
             before.scores["BLEU"] if pretrained else None,
             before.statistics["BLEU"] if pretrained else None,
         ),
-        intrinsic={} if kept or not pretrained else {"decoder": quality},
-        transfer=None if kept or not pretrained else system.transfer,
+        intrinsic={} if upstream or not pretrained else {"decoder": quality},
+        transfer=None if upstream or not pretrained else system.transfer,
     )
 
 

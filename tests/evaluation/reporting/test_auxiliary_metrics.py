@@ -1,4 +1,4 @@
-"""What is measured beside the scores, over seeds."""
+"""Auxiliary metrics over seeds."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def test_forgetting_is_the_difference_of_means_with_an_interval(wide_data: Repor
         )
         for one, two in zip(results, other, strict=True)
     ]
-    found = summarise_forgetting(changed, samples=50, seed=1)
-    assert found is not None and found.change is not None and found.before is not None
-    assert found.change.difference == pytest.approx(found.after - found.before)
-    assert found.change.interval.low < found.change.difference < found.change.interval.high
+    summary = summarise_forgetting(changed, samples=50, seed=1)
+    assert summary is not None and summary.change is not None and summary.before is not None
+    assert summary.change.difference == pytest.approx(summary.after - summary.before)
+    assert summary.change.interval.low < summary.change.difference < summary.change.interval.high
 
 
 def test_a_system_from_nothing_forgets_nothing_and_a_missing_seed_is_not_averaged(wide_data: ReportData) -> None:
@@ -60,22 +60,24 @@ def test_intrinsic_quality_is_averaged_by_side(wide_data: ReportData) -> None:
     first, second, _ = wide_data.results("mean")
     one = replace(first, intrinsic={"decoder": Intrinsic(9, 0.2, 0.1, 0.5, 0.25, 0.75)})
     two = replace(second, intrinsic={"decoder": Intrinsic(9, 0.4, 0.3, 0.1, 0.75, 0.25)})
-    found = mean_intrinsic([one, two])["decoder"]
-    assert found.tokens == 9
-    assert (found.cosine, found.median_cosine, found.reciprocal_rank) == pytest.approx((0.3, 0.2, 0.3))
-    assert (found.hits_at_1, found.hits_at_10) == pytest.approx((0.5, 0.5))
+    quality = mean_intrinsic([one, two])["decoder"]
+    assert quality.tokens == 9
+    assert (quality.cosine, quality.median_cosine, quality.reciprocal_rank) == pytest.approx((0.3, 0.2, 0.3))
+    assert (quality.hits_at_1, quality.hits_at_10) == pytest.approx((0.5, 0.5))
     assert mean_intrinsic([one, replace(two, intrinsic={})]) == {}
 
 
 def test_likelihood_is_averaged_class_by_class(wide_data: ReportData) -> None:
     first, second, _ = wide_data.results("mean")
 
-    def found(bits: float) -> Likelihood:
+    def likelihood_of(bits: float) -> Likelihood:
         return Likelihood(9, 0, 100, 2 * bits, 1.0, {"0": Bits(2, 8, 1, bits)}, {"seen": Bits(3, 90, 0, bits + 1)})
 
-    mean = mean_likelihood([replace(first, likelihood=found(50)), replace(second, likelihood=found(60))])
+    mean = mean_likelihood(
+        [replace(first, likelihood=likelihood_of(50)), replace(second, likelihood=likelihood_of(60))]
+    )
     assert mean is not None
     assert mean.bits_per_character == pytest.approx(1.1)
     assert mean.tokens == {"0": Bits(2, 8, 1, 55)}
     assert mean.stretches == {"seen": Bits(3, 90, 0, 56)}
-    assert mean_likelihood([replace(first, likelihood=found(50)), replace(second, likelihood=None)]) is None
+    assert mean_likelihood([replace(first, likelihood=likelihood_of(50)), replace(second, likelihood=None)]) is None

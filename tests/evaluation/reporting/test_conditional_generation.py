@@ -1,4 +1,4 @@
-"""What is written for a source, in the report: a score a column, with intervals over texts and seeds."""
+"""Texts that are written for a source, in the report: a score a column, with intervals over texts and seeds."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_scores_have_intervals_and_a_comparison_with_the_baseline(data: ReportDa
     assert cells["AVG"][2] == "1.0e-03", "of the weights that were kept"
 
 
-def test_a_score_of_all_texts_together_has_the_luck_of_seeds_alone(data: ReportData) -> None:
+def test_a_score_of_all_texts_together_has_the_variance_of_seeds_alone(data: ReportData) -> None:
     mean, between = _cells(written_scores(data)[0])["AVG"][1].split("\n")
     low, high = (float(end) for end in between.strip("[]").split(", "))
     # 31 and 32: 31.5 ± 12.706 · 0.7071 / √2.
@@ -69,10 +69,10 @@ def test_signatures_and_what_scores_mean_stand_below(data: ReportData) -> None:
     assert "adherence" in table_markdown(written_scores(data)[0])
 
 
-def test_drift_is_drawn_where_a_curve_tells(data: ReportData) -> None:
+def test_drift_is_drawn_where_a_curve_has_it(data: ReportData) -> None:
     (figure,) = drift_curves(data)
     assert figure.png.startswith(b"\x89PNG")
-    assert [section.title for section in written_section(data)] == ["Scores of what is written"]
+    assert [section.title for section in written_section(data)] == ["Scores of outputs"]
 
 
 def test_models_without_a_source_have_none_of_it(data: ReportData) -> None:

@@ -83,7 +83,7 @@ def test_chinese_words_are_found_inside_running_text(small: ReportData) -> None:
     assert [recall.recalled for recall in examples.recalls] == [0, 1, 1]
 
 
-def test_without_a_baseline_there_is_nothing_to_set_beside(small: ReportData) -> None:
+def test_without_a_baseline_there_is_nothing_to_compare(small: ReportData) -> None:
     examples = find_examples(replace(small, baseline=None))
     assert examples.gained == examples.lost == ()
     assert [recall.recalled for recall in examples.recalls] == [1, 2, 2]

@@ -6,13 +6,13 @@ from subgraft.evaluation.reporting.drawing import BASELINE_COLOUR, MOST_COLOURED
 
 
 def luminance(colour: str) -> float:
-    """Relative luminance by WCAG 2: what is left of a colour in print."""
+    """Relative luminance by WCAG 2: the lightness of a colour in print."""
     shares = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     linear = [share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def test_a_handful_of_systems_are_told_apart_by_colour_and_by_mark() -> None:
+def test_a_handful_of_systems_differ_in_colour_and_in_mark() -> None:
     names = ["old", *(f"system{index}" for index in range(MOST_COLOURED))]
     drawn = looks(names, "old")
     assert list(drawn) == names

@@ -1,4 +1,4 @@
-"""The section on rare tokens: rates of each class, shares of the text, and what was left out."""
+"""The section on rare tokens: rates of each class, shares of the text, and omitted references."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ def measured(data: ReportData, left_out: int = 0) -> ReportData:
     """The comparison with likelihoods: the baseline has no new token, and a stretch that it cannot spell."""
 
     def likelihood(name: str, seed: int) -> Likelihood:
-        kept = name == data.baseline
-        bits = 200.0 + seed if kept else 100.0 + seed
+        is_baseline = name == data.baseline
+        bits = 200.0 + seed if is_baseline else 100.0 + seed
         stretches = {
             "seen": Bits(40, 400, 0, 800.0),
             "1–2": Bits(10, 100, 6, bits),
             "not spelled": Bits(2, 2, 0, 1.0),
         }
-        tokens = {"seen": Bits(90, 502, 0, 900.0)} if kept else {"1–2": Bits(20, 100, 6, bits)}
-        return Likelihood(240, left_out if kept else 0, 502, 1004.0, 100.0, tokens, stretches)
+        tokens = {"seen": Bits(90, 502, 0, 900.0)} if is_baseline else {"1–2": Bits(20, 100, 6, bits)}
+        return Likelihood(240, left_out if is_baseline else 0, 502, 1004.0, 100.0, tokens, stretches)
 
     return replace(
         data, systems=tuple(replace(system, likelihood=likelihood(system.name, system.seed)) for system in data.systems)
@@ -53,7 +53,7 @@ def test_rates_by_class(report_data: ReportData) -> None:
     assert "5.08" in text_markdown(tokens.rows[0][1]) and "20 tokens" in text_markdown(tokens.rows[0][1])
 
 
-def test_nothing_is_said_of_what_was_not_measured(report_data: ReportData) -> None:
+def test_without_likelihoods_there_is_no_section(report_data: ReportData) -> None:
     assert rare_tokens(report_data) == []
     plain = [text_markdown(note) for note in rare_tokens(measured(report_data))[0].blocks[0].notes]  # type: ignore[union-attr]
     assert not any("left out" in note for note in plain)

@@ -1,4 +1,4 @@
-"""What is said of differences, by the seeds that they are over, and of finetunings that changed nothing."""
+"""Remarks on differences, by their number of seeds, and on finetunings that changed nothing."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNKNOWN = "whether another seed would agree is not known"
 CLAIMED = re.compile(r"(?<!not )(?<!call it )(?<!called )\bsignifican(?:t|tly)\b")
 
 
-def found(seeds: int, p_value: float, difference: float = 0.5) -> Comparison:
+def comparison_of(seeds: int, p_value: float, difference: float = 0.5) -> Comparison:
     return Comparison(difference, Interval(difference - 0.4, difference + 0.4), p_value, seeds, 40)
 
 
@@ -41,21 +41,21 @@ def printed(data: ReportData) -> str:
 @pytest.mark.parametrize(
     ("comparison", "said", "grouped"),
     [
-        (found(3, 0.02), "significant (p = 0.020)", "significantly higher"),
-        (found(3, 0.02, -0.5), "significant (p = 0.020)", "significantly lower"),
-        (found(3, 0.2), "not significant (p = 0.200)", "not significantly different"),
+        (comparison_of(3, 0.02), "significant (p = 0.020)", "significantly higher"),
+        (comparison_of(3, 0.02, -0.5), "significant (p = 0.020)", "significantly lower"),
+        (comparison_of(3, 0.2), "not significant (p = 0.200)", "not significantly different"),
         (
-            found(2, 0.02),
+            comparison_of(2, 0.02),
             "on too few seeds to call it significant (p = 0.020)",
             "higher, on too few seeds to call it significant",
         ),
         (
-            found(1, 0.023),
+            comparison_of(1, 0.023),
             "in these outputs of one seed more than the choice of sentences explains (p = 0.023)",
             "higher in these outputs of one seed, by more than the choice of sentences explains",
         ),
         (
-            found(1, 0.2),
+            comparison_of(1, 0.2),
             "in these outputs of one seed no more than the choice of sentences explains (p = 0.200)",
             "in these outputs of one seed no more apart than the choice of sentences explains",
         ),
@@ -100,8 +100,10 @@ def test_a_system_that_finetuning_did_not_improve_is_named_wherever_systems_are_
     ]
     data = replace(report_data, systems=tuple(systems))
     write_report(data, tmp_path)
-    told = "Best on dev before any training, so that these are scores of models that are not finetuned: mean, seed 2."
-    assert untrained(data) == told
+    warning = (
+        "Best on dev before any training, so that these are scores of models that are not finetuned: mean, seed 2."
+    )
+    assert untrained(data) == warning
     markdown = (tmp_path / "report.md").read_text(encoding="utf-8")
-    assert markdown.lower().count(told.lower()) == 1, "before the scores, and nowhere else"
-    assert told in printed(data)
+    assert markdown.lower().count(warning.lower()) == 1, "before the scores, and nowhere else"
+    assert warning in printed(data)

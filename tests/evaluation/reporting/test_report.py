@@ -78,7 +78,7 @@ def test_the_page_is_well_formed_and_fetches_nothing(written: Path, page: Strict
     assert not re.search(r"url\(|@import|https?://", html)
 
 
-def test_images_are_the_plots_beside_the_markdown(written: Path, page: StrictReader) -> None:
+def test_images_are_the_plots_next_to_the_markdown(written: Path, page: StrictReader) -> None:
     images = [base64.b64decode(r.split(",", 1)[1]) for r in page.references if r.startswith("data:")]
     names = re.findall(r"\]\((plots/[a-z_]+\.png)\)", (written / "report.md").read_text(encoding="utf-8"))
     expected = ("scores", "costs", "quality_and_speed", "learning_curves", "stages")
@@ -92,18 +92,18 @@ def test_images_are_the_plots_beside_the_markdown(written: Path, page: StrictRea
             assert len(opened.convert("RGB").getcolors(1 << 20) or ()) > 50
 
 
-def test_the_baseline_is_no_multiple_of_itself(report_data: ReportData) -> None:
+def test_the_baseline_has_no_ratio_to_itself(report_data: ReportData) -> None:
     assert report_data.baseline is not None
     alone = replace(report_data, systems=report_data.results(report_data.baseline))
     assert "×1.00" not in str(results(alone))
     assert "×0.66" in str(results(report_data))
 
 
-def test_dev_references_that_were_left_out_are_told(report_data: ReportData) -> None:
+def test_dev_references_that_were_left_out_are_reported(report_data: ReportData) -> None:
     curve = tuple(replace(point, references_left_out=2) for point in report_data.systems[0].curve)
     cut = replace(report_data, systems=(replace(report_data.systems[0], curve=curve), *report_data.systems[1:]))
-    told = "Dev references longer than the model takes, left out of bits per character: pretrain-finetune 2."
-    assert told in str(results(cut))
+    note = "Dev references longer than the model takes, left out of bits per character: pretrain-finetune 2."
+    assert note in str(results(cut))
     assert "left out of bits" not in str(results(report_data))
 
 
@@ -172,17 +172,17 @@ def test_real_corpora_carry_no_notice_and_one_seed_says_so(report_data: ReportDa
     assert "of these outputs; whether another seed would agree is not known" in markdown
 
 
-def test_text_beside_the_pairs_is_counted(report_data: ReportData, written: Path, tmp_path: Path) -> None:
-    found = TextFacts("target", "de", 1500, 1200, 34567, {"in dev or test": 40, "a second time": 260}, 12)
+def test_monolingual_text_is_counted(report_data: ReportData, written: Path, tmp_path: Path) -> None:
+    facts = TextFacts("target", "de", 1500, 1200, 34567, {"in dev or test": 40, "a second time": 260}, 12)
     corpora = tuple(replace(corpus, dropped={"in dev or test": 7}, near_copies=3) for corpus in report_data.corpora)
-    write_report(replace(report_data, text=(found,), corpora=corpora), tmp_path)
+    write_report(replace(report_data, text=(facts,), corpora=corpora), tmp_path)
     markdown = (tmp_path / "report.md").read_text(encoding="utf-8")
     line = next(line for line in markdown.splitlines() if line.startswith("| target, de"))
     cells = [cell.strip() for cell in line.strip("|").split("|")]
     assert cells == ["target, de", "1,500", "1,200", "34,567", "40 in dev or test, 260 a second time", "12"]
     line = next(line for line in markdown.splitlines() if line.startswith("| downstream") and "law" in line)
     assert [cell.strip() for cell in line.strip("|").split("|")][-2:] == ["7 in dev or test", "3"]
-    assert "Text beside the pairs" not in (written / "report.md").read_text(encoding="utf-8")
+    assert "Monolingual text" not in (written / "report.md").read_text(encoding="utf-8")
 
 
 def test_curves_show_the_score_that_chose_the_weights(report_data: ReportData) -> None:
@@ -224,20 +224,20 @@ def test_what_was_measured_has_a_section_and_a_plot(wide_data: ReportData, tmp_p
     markdown = (tmp_path / "report.md").read_text(encoding="utf-8")
     lines = [re.sub(" +", " ", line) for line in markdown.splitlines()]
     after = fmean(system.scores["BLEU"].value for system in wide_data.results("random"))
-    found = wide_data.results("random")[0].forgetting
-    assert found is not None and found.before is not None
-    told = f"| random | {found.before.value:.2f} | {after:.2f} | {signed(after - found.before.value)} ["
-    assert any(line.startswith(told) for line in lines)
+    measured = wide_data.results("random")[0].forgetting
+    assert measured is not None and measured.before is not None
+    row = f"| random | {measured.before.value:.2f} | {after:.2f} | {signed(after - measured.before.value)} ["
+    assert any(line.startswith(row) for line in lines)
     made = wide_data.results("avg")[0].intrinsic["decoder"]
     assert any(line.startswith(f"| avg | {made.tokens} |") and "20.0 %" in line for line in lines)
 
 
-def test_many_systems_are_told_in_groups(wide_data: ReportData, report_data: ReportData) -> None:
+def test_many_systems_are_listed_in_groups(wide_data: ReportData, report_data: ReportData) -> None:
     short, long = (build_document(data).sections[0].blocks[-1] for data in (report_data, wide_data))
     assert isinstance(short, Bullets) and isinstance(long, Bullets)
     assert len(long.items) <= 5 < len(short.items)
-    told = "".join(span.text for item in long.items for span in item)
-    assert all(name in told for name in wide_data.system_names)
+    shown = "".join(span.text for item in long.items for span in item)
+    assert all(name in shown for name in wide_data.system_names)
 
 
 def test_what_was_not_measured_has_no_section(report_data: ReportData) -> None:
@@ -245,7 +245,7 @@ def test_what_was_not_measured_has_no_section(report_data: ReportData) -> None:
     assert not titles & {"Sweeps", "Calibration", "Forgetting", "Intrinsic quality"}
 
 
-def test_what_finetunings_trained_is_told_where_systems_differ_in_it(report_data: ReportData) -> None:
+def test_trained_parameters_are_reported_where_systems_differ(report_data: ReportData) -> None:
     said = "Parameters that finetuning trained"
     alike = [replace(each, trained_parameters=each.parameters, peak_memory=2**30) for each in report_data.systems]
     assert said not in str(results(replace(report_data, systems=tuple(alike))))
@@ -278,7 +278,7 @@ def test_the_step_of_the_weights_is_shown_and_step_0_is_warned_of(report_data: R
     assert after.count("before any training") == 1
 
 
-def test_without_a_baseline_nothing_is_said_of_one(report_data: ReportData, tmp_path: Path) -> None:
+def test_without_a_baseline_none_is_mentioned(report_data: ReportData, tmp_path: Path) -> None:
     write_report(replace(report_data, baseline=None), tmp_path)
     for form in ("report.md", "report.html"):
         text = (tmp_path / form).read_text(encoding="utf-8")
@@ -287,7 +287,7 @@ def test_without_a_baseline_nothing_is_said_of_one(report_data: ReportData, tmp_
 
 
 def test_speeds_of_a_busy_machine_are_marked(report_data: ReportData, tmp_path: Path) -> None:
-    """Those alone; and none where no record tells, or as much wanted to run as could."""
+    """Those alone; and none where the load is unknown, or no more than the cores."""
     loads = {"mean": (12.3, 2), "AVG": (2.0, 2), "random": (None, None)}
     systems = tuple(
         replace(system, load=load, cores=cores)
@@ -321,11 +321,11 @@ def test_curves_are_there_as_numbers_and_as_a_picture(report_data: ReportData, w
 
 def test_a_narrow_screen_gets_panels_above_one_another(written: Path) -> None:
     html = (written / "report.html").read_text(encoding="utf-8")
-    found = re.findall(
+    pictures = re.findall(
         r'<source media="[^"]+" srcset="data:image/png;base64,([^"]+)"><img src="data:[^,]+,([^"]+)"', html
     )
-    assert len(found) >= 3, "scores, costs, and quality and speed"
-    (width, height), (wide, low) = (_size(picture) for picture in found[0])
+    assert len(pictures) >= 3, "scores, costs, and quality and speed"
+    (width, height), (wide, low) = (_size(picture) for picture in pictures[0])
     assert width < 700 < wide and height > 3 * low, "five panels"
     assert html.count('<p class="wider" hidden>') == html.count('<div class="scroll"')
 

@@ -28,7 +28,7 @@ def downstream() -> Tokenizer:
     return learn(LAW * 30, kind="bpe", size=110)
 
 
-def test_words_lose_their_punctuation_and_numbers_are_no_words() -> None:
+def test_words_lose_their_punctuation_and_numbers_are_not_words() -> None:
     text = "« L'appel », dit-il, coûte 30 euros (net) ; n°5 … aujourd’hui."
     assert list(words_of(text)) == ["L", "appel", "dit-il", "coûte", "euros", "net", "aujourd", "hui"]
 
@@ -41,10 +41,10 @@ def test_words_the_upstream_vocabulary_cuts_are_found_with_their_pieces(
     upstream: Tokenizer, downstream: Tokenizer
 ) -> None:
     references = ["der mann kennt die kündigungsfrist .", "das haus und der schadenersatz"]
-    found = over_segmented_words(references, upstream, downstream, "de")
-    assert {"kündigungsfrist", "schadenersatz"} <= set(found)
-    assert not {"mann", "haus", "der"} & set(found)
-    for word, pieces in found.items():
+    words = over_segmented_words(references, upstream, downstream, "de")
+    assert {"kündigungsfrist", "schadenersatz"} <= set(words)
+    assert not {"mann", "haus", "der"} & set(words)
+    for word, pieces in words.items():
         assert len(pieces) >= 3
         assert "".join(pieces).replace("▁", "") == word
         assert pieces[0].startswith("▁")
@@ -53,5 +53,5 @@ def test_words_the_upstream_vocabulary_cuts_are_found_with_their_pieces(
 def test_without_spaces_downstream_subwords_stand_in_for_words() -> None:
     upstream = learn(["他在学校看书", "我们今天去学校"] * 20, kind="bpe", size=30 + 4, character_coverage=1.0)
     downstream = learn(["图书馆今天看书", "去图书馆", "图书馆在学校"] * 20, kind="bpe", size=24, character_coverage=1.0)
-    found = over_segmented_words(["我们去图书馆看书"], upstream, downstream, "zh", at_least=2)
-    assert "图书馆" in found
+    words = over_segmented_words(["我们去图书馆看书"], upstream, downstream, "zh", at_least=2)
+    assert "图书馆" in words

@@ -58,8 +58,8 @@ def test_p_values_are_corrected_over_the_systems_of_a_metric(report_data: Report
 
 
 def test_bits_are_taken_at_the_start_after_an_epoch_and_of_the_kept_weights(report_data: ReportData) -> None:
-    kept = {1: 150, 2: 300}
-    systems = tuple(replace(system, selected_step=kept[system.seed]) for system in report_data.systems)
+    selected = {1: 150, 2: 300}
+    systems = tuple(replace(system, selected_step=selected[system.seed]) for system in report_data.systems)
     bits = summarise(replace(report_data, systems=systems))[0].bits
     curves = [system.curve for system in report_data.results("pretrain-finetune")]
     assert bits.start == pytest.approx(np.mean([curve[0].dev_bits_per_character for curve in curves]))
@@ -98,7 +98,7 @@ def test_without_a_baseline_nothing_is_compared(report_data: ReportData) -> None
     assert all(system.metrics["BLEU"].comparison is None for system in alone)
 
 
-def test_missing_outputs_are_told_with_both_counts(report_data: ReportData) -> None:
+def test_missing_outputs_are_reported_with_both_counts(report_data: ReportData) -> None:
     short = replace(report_data.systems[0], hypotheses=report_data.systems[0].hypotheses[:-1])
     with pytest.raises(UserError, match="239 hypotheses but 240 references"):
         summarise(replace(report_data, systems=(short, *report_data.systems[1:])))

@@ -24,7 +24,7 @@ def test_a_series_are_systems_that_differ_in_the_size_alone(wide_data: ReportDat
     ]
 
 
-def test_generators_begin_as_avg_of_the_same_vocabulary(wide_data: ReportData) -> None:
+def test_generators_start_from_avg_of_the_same_vocabulary(wide_data: ReportData) -> None:
     (series,) = step_series(summarise(wide_data))
     assert [(steps, system.name) for steps, system in series.points] == [
         (0, "avg"),
@@ -32,18 +32,18 @@ def test_generators_begin_as_avg_of_the_same_vocabulary(wide_data: ReportData) -
         (150, "patt+kd-150"),
         (300, "patt+kd"),
     ]
-    found = systems(wide_data)
-    elsewhere = [replace(found["avg"], vocabulary_size=4000), found["patt+kd"], found["patt+kd-50"]]
+    by_name = systems(wide_data)
+    elsewhere = [replace(by_name["avg"], vocabulary_size=4000), by_name["patt+kd"], by_name["patt+kd-50"]]
     (series,) = step_series(elsewhere)
     assert [steps for steps, _ in series.points] == [50, 300]
-    attached = [replace(found["avg"], variant="attached"), found["patt+kd"], found["patt+kd-50"]]
+    attached = [replace(by_name["avg"], variant="attached"), by_name["patt+kd"], by_name["patt+kd-50"]]
     (series,) = step_series(attached)
     assert [steps for steps, _ in series.points] == [50, 300]
 
 
-def test_systems_that_differ_in_both_settings_are_no_series(wide_data: ReportData) -> None:
-    found = systems(wide_data)
-    both = [found["patt+kd"], replace(found["patt+kd-50"], vocabulary_size=4000)]
+def test_systems_that_differ_in_both_settings_are_not_a_series(wide_data: ReportData) -> None:
+    by_name = systems(wide_data)
+    both = [by_name["patt+kd"], replace(by_name["patt+kd-50"], vocabulary_size=4000)]
     assert size_series(both) == step_series(both) == []
 
 

@@ -1,4 +1,4 @@
-"""What a report says of spelling: how much of a gain it may be, and the scores without it."""
+"""Spelling in a report: how much of a gain it may explain, and the scores without it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def with_gap(data: ReportData, *spelling: SpelledText, unknown_tokens: tuple[str
     return replace(data, gap=replace(data.gap, spelling=spelling, unknown_tokens=unknown_tokens))
 
 
-def told(data: ReportData) -> list[str]:
+def in_short(data: ReportData) -> list[str]:
     return [text_markdown(item) for item in spelling_in_short(data)]
 
 
@@ -55,7 +55,7 @@ def test_what_of_a_gain_may_be_spelling_is_said(report_data: ReportData) -> None
         spelled_text("downstream", "decoder", 0, 99.9),
         unknown_tokens=("(", "4"),
     )
-    references, sources = told(data)
+    references, sources = in_short(data)
     assert "2.5 % of the tokens of the references, in 100.0 % of the sentences" in references
     assert "which lacks ( 4. A perfect model" in references
     assert "would reach BLEU 87.90, one with the downstream vocabulary 99.90: up to 12.00 points" in references
@@ -69,11 +69,11 @@ def test_what_of_a_gain_may_be_spelling_is_said(report_data: ReportData) -> None
 def test_where_all_is_spelled_that_is_said(report_data: ReportData) -> None:
     spelled = (spelled_text("upstream", "decoder", 0, 99.9), spelled_text("downstream", "decoder", 0, 99.9))
     data = with_gap(report_data, *spelled)
-    assert told(data) == ["Every vocabulary here spells all of the test set: nothing of a gain is spelling."]
+    assert in_short(data) == ["Every vocabulary here spells all of the test set: nothing of a gain is spelling."]
     other = with_masks(data, {"mean": [3, 4]})
-    assert told(other) == ["Some systems' vocabularies cannot spell 2 of 240 test sentences."]
+    assert in_short(other) == ["Some systems' vocabularies cannot spell 2 of 240 test sentences."]
     assert unknown_token_caption(data) == ""
-    assert told(report_data) == [] == spelling_table(report_data), "nothing was counted"
+    assert in_short(report_data) == [] == spelling_table(report_data), "nothing was counted"
 
 
 def test_the_table_has_every_text(report_data: ReportData) -> None:

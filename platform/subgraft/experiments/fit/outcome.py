@@ -15,6 +15,7 @@ from subgraft.evaluation.reporting.numbers import count, fixed, interval, signed
 from subgraft.evaluation.reporting.records import ReportData
 from subgraft.evaluation.reporting.results import MAIN_METRICS
 from subgraft.evaluation.reporting.summary import SystemSummary, summarise
+from subgraft.evaluation.reporting.unknown_token_analysis import unknown_token_caption
 from subgraft.experiments.model_selection import Finetuned, Selection
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.orchestration.store.store import Store
