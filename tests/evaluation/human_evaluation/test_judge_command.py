@@ -156,7 +156,7 @@ def test_files_other_than_sheets_are_refused(make: Path, capsys: pytest.CaptureF
         (["kept/key.json", "latin.csv"], "latin.csv: not UTF-8"),
         (["kept/key.json", "nowhere.csv"], "nowhere.csv: there is no such file"),
         (["plain.csv", "plain.csv"], "plain.csv: this is not the key of a blind sheet"),
-        (["kept/key.json", "sheets/judge-1.csv", "./sheets/judge-1.csv"], "two sheets have one name"),
+        (["kept/key.json", "sheets/judge-1.csv", "./sheets/judge-1.csv"], "two sheets have the same name"),
     ):
         assert main(["judge", "score", *arguments]) == 2
         assert message in capsys.readouterr().err
