@@ -2,7 +2,7 @@
 
     python studies/area_under_curve.py CONFIG [key=value …] --pairs 500 2000 --table-rates 0 4e-3 --out DIR
 
-Reads the finetunings that `subgraft run CONFIG finetune.pairs=… finetune.embedding_learning_rate=…` has left in the
+Reads the finetunings that `subgraft run CONFIG finetune.max_train_examples=… finetune.embedding_learning_rate=…` has left in the
 store, and trains nothing. The area is that under a dev curve over log(1 + step), divided by its width: the mean of bits
 per character, and of BLEU, where every doubling of the updates counts as much. Seeds are averaged. Writes table.md,
 map.json and map.png to DIR, and prints the tables.
@@ -46,7 +46,7 @@ def cells(config: Path, overrides: Sequence[str], pairs: Sequence[int], rates: S
     """Of every system and setting that has been finetuned, in the order of the configuration. Raises UserError."""
     store, found = Store(default_home()), list[Cell]()
     for count, rate in product(pairs, rates):
-        changes = [*overrides, f"finetune.pairs={count}", f"finetune.embedding_learning_rate={rate}"]
+        changes = [*overrides, f"finetune.max_train_examples={count}", f"finetune.embedding_learning_rate={rate}"]
         experiment = load(config, Experiment, changes)
         curves: dict[str, list[Path]] = {system.name: [] for system in experiment.systems}
         for steps in Pipeline(experiment, config.absolute().parent).systems:

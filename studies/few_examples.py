@@ -2,7 +2,7 @@
 
     python studies/few_examples.py configs/few-examples.yaml [key=value …] --examples 200 1000 4000 --out DIR
 
-Reads what `subgraft run CONFIG finetune.pairs=…` has left in the store, and trains nothing: where seeds or sizes are
+Reads what `subgraft run CONFIG finetune.max_train_examples=…` has left in the store, and trains nothing: where seeds or sizes are
 missing, the picture is of those that are there. Bands are Student's t over seeds. Writes table.md, curves.json and
 curves.png to DIR, and prints the table.
 """
@@ -49,7 +49,7 @@ def points(config: Path, overrides: Sequence[str], examples: Sequence[int]) -> l
     """Of every system and number of examples that has been evaluated under some seed. Raises UserError."""
     store, found = Store(default_home()), list[Point]()
     for count in examples:
-        experiment = load(config, Experiment, [*overrides, f"finetune.pairs={count}"])
+        experiment = load(config, Experiment, [*overrides, f"finetune.max_train_examples={count}"])
         for name in [system.name for system in experiment.systems]:
             done = [
                 steps

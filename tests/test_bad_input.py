@@ -365,18 +365,22 @@ CONFIGURED = [
     ("initialiser: avg", "vocabulary: upstream, vocabulary_min_count: 2", ["systems.0", "vocabulary_min_count sets"]),
     (
         "initialiser: avg",
-        "vocabulary: upstream, rare_tokens: {pull: 2.0}",
+        "vocabulary: upstream, rare_tokens: {l2_to_init: 2.0}",
         ["systems.0", "rare_tokens is about new rows"],
     ),
-    ("{epochs: 1}", "{epochs: 1, rare_tokens: {below: 0}}", ["finetune.rare_tokens.below", "greater than or equal"]),
+    (
+        "{epochs: 1}",
+        "{epochs: 1, rare_tokens: {min_count: 0}}",
+        ["finetune.rare_tokens.min_count", "greater than or equal"],
+    ),
     (
         "initialiser: avg}",
-        "initialiser: avg, rare_tokens: {pull: 2.0}}\nruntime: {zero_stage: 2}",
+        "initialiser: avg, rare_tokens: {l2_to_init: 2.0}}\nruntime: {zero_stage: 2}",
         ["DeepSpeed cannot hold back single rows", "runtime.zero_stage"],
     ),
     (
         "name: tiny",
-        "name: tiny\npretrain: {rare_tokens: {pull: 2.0}}",
+        "name: tiny\npretrain: {rare_tokens: {l2_to_init: 2.0}}",
         ["pretrain.rare_tokens: unknown field; only finetune can have it"],
     ),
     (
@@ -427,7 +431,7 @@ CONFIGURED = [
     ),
     (
         "initialiser: avg}",
-        "initialiser: avg, train: body, rare_tokens: {pull: 2}}",
+        "initialiser: avg, train: body, rare_tokens: {l2_to_init: 2}}",
         ["system avg: train: body leaves tables as they begin: leave out rare_tokens"],
     ),
     (

@@ -168,7 +168,7 @@ def test_a_table_rate_of_a_system_alone_is_for_the_sides_that_change(repository:
 WHAT = (
     "systems=[{name: plain, vocabulary: upstream}, {name: mean, initialiser: mean},"
     " {name: rows, initialiser: mean, train: new-rows}, {name: body, initialiser: mean, train: body},"
-    " {name: held, initialiser: mean, rare_tokens: {pull: 2}}]"
+    " {name: held, initialiser: mean, rare_tokens: {l2_to_init: 2}}]"
 )
 OLD_AND_NEW = "systems=[{name: plain, vocabulary: upstream}, {name: mean, initialiser: mean}]"
 
@@ -191,7 +191,7 @@ def test_what_a_system_trains_is_its_finetunings_alone(repository: Path) -> None
     assert given["rows"] == {**given["mean"], "upstream": found["plain"].inputs["model"].fingerprint}
     assert body["training"]["train"] == "body" and body["training"]["embedding_learning_rate"] is None
     assert body["fast_tables"] == ("decoder",) and given["body"] == given["mean"]
-    everywhere = systems(pipeline(repository, OLD_AND_NEW, "finetune={train: body, rare_tokens: {pull: 1}}"))
+    everywhere = systems(pipeline(repository, OLD_AND_NEW, "finetune={train: body, rare_tokens: {l2_to_init: 1}}"))
     recipe = everywhere["plain"].finetune.recipe
     assert (recipe.training.train, recipe.fast_tables, recipe.new_rows) == ("body", ("decoder",), None)
 
@@ -278,10 +278,14 @@ def test_rare_tokens_and_counts_are_of_the_systems_that_have_them_alone(reposito
     """A system may have its own; they do not change systems without new rows."""
     both = (
         "systems=[{name: plain, vocabulary: upstream}, {name: mean, initialiser: mean},"
-        " {name: held, initialiser: mean, rare_tokens: {pull: 2.0}},"
+        " {name: held, initialiser: mean, rare_tokens: {l2_to_init: 2.0}},"
         " {name: used, initialiser: mean, vocabulary_min_count: 3}]"
     )
     found = systems(pipeline(repository, both))
+    before = systems(pipeline(repository, both, "finetune.rare_tokens={min_count: 7, learning_rate_factor: 1.0}"))
+    assert {name: steps.finetune.fingerprint for name, steps in found.items()} == {
+        name: steps.finetune.fingerprint for name, steps in before.items()
+    }, "settings that change nothing are dropped"
     mean, held = found["mean"].transfer, found["held"].transfer
     assert mean is not None and held is not None and held.fingerprint == mean.fingerprint
     assert found["held"].finetune.inputs["upstream"].fingerprint == found["plain"].finetune.inputs["model"].fingerprint

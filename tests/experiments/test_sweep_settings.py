@@ -12,7 +12,7 @@ from subgraft.pipeline.recipes.evaluation import Design
 ROWS = (
     "systems=[{name: mean, initialiser: mean}, {name: attached, initialiser: mean, tie_to_sources: true},"
     " {name: avg, initialiser: avg}, {name: held, initialiser: avg, vocabulary_min_count: 10,"
-    " rare_tokens: {below: 9, learning_rate_factor: 0.25, pull: 2}},"
+    " rare_tokens: {min_count: 9, learning_rate_factor: 0.25, l2_to_init: 2}},"
     " {name: avg-attached, initialiser: avg, tie_to_sources: true},"
     " {name: patt, initialiser: patt, kd_weight: 0.5, generator_steps: 7, copy_shared_tokens: false},"
     " {name: tuned, initialiser: mean, learning_rate: 5.0e-4, embedding_learning_rate: 2.0e-3},"

@@ -56,9 +56,9 @@ def test_its_settings_are_in_no_other_fingerprint(repository: Path) -> None:
 
 def test_it_reads_as_many_pairs_as_the_finetuning(repository: Path) -> None:
     """Else the rows would know text that no other system of the comparison has."""
-    step = adapting(systems(pipeline(repository, "finetune.pairs=50"))["adapted", 1])
-    assert step.recipe.pairs == 50  # type: ignore[attr-defined]
-    assert adapting(systems(pipeline(repository))["adapted", 1]).recipe.pairs is None  # type: ignore[attr-defined]
+    step = adapting(systems(pipeline(repository, "finetune.max_train_examples=50"))["adapted", 1])
+    assert step.recipe.max_train_examples == 50  # type: ignore[attr-defined]
+    assert adapting(systems(pipeline(repository))["adapted", 1]).recipe.max_train_examples is None  # type: ignore[attr-defined]
 
 
 def test_a_plan_estimates_a_weight_for_every_new_and_old_token(repository: Path, tmp_path: Path) -> None:

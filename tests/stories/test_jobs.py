@@ -54,7 +54,7 @@ def test_a_job_that_would_lose_its_store_is_refused(repository: Path, up: Head) 
     command = ("--runtime-env", "runtime_env.yaml", "--submission-id=lost", "--", "python", "jobs/run.py")
     lost = up.job("submit", *command, "configs/quickstart.yaml", cwd=repository)
     assert up.status("lost") == "FAILED"
-    assert "SUBGRAFT_HOME: the store would be in the working directory of a job" in lost.stdout
+    assert "SUBGRAFT_HOME: the store would be in the temporary working directory of a job" in lost.stdout
 
 
 def test_an_experiment_and_its_evaluation(repository: Path, up: Head, environment: Path, tmp_path: Path) -> None:

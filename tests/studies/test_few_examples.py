@@ -16,7 +16,9 @@ from subgraft.config.loading import load
 from subgraft.experiments.pipeline import Pipeline
 
 SYSTEMS = "[{name: ours, vocabulary: upstream, conditioning: pseudo-self}]"
-FINETUNE = "{epochs: 1, batch_size: 500, precision: fp32, dev_sentences: 2, pairs: 20, resample_subset: true}"
+FINETUNE = (
+    "{epochs: 1, batch_size: 500, precision: fp32, dev_sentences: 2, max_train_examples: 20, resample_subset: true}"
+)
 
 
 def test_curves_are_of_the_sizes_and_seeds_that_there_are(

@@ -37,13 +37,13 @@ def batches() -> Tensor:
     return torch.randn(STEPS, 1, 4, generator=torch.Generator().manual_seed(2))
 
 
-def trained(factor: float, pull: list[float] | None, steps: int = STEPS) -> tuple[Squares, PlainEngine]:
-    """The module after some steps; without a pull, with no treatment of rows at all."""
+def trained(factor: float, l2_to_init: list[float] | None, steps: int = STEPS) -> tuple[Squares, PlainEngine]:
+    """The module after some steps; without l2_to_init, rows are trained as all others."""
     module = Squares()
     updates = []
-    if pull is not None:
+    if l2_to_init is not None:
         tables, rows = (module.table, module.bias), torch.tensor(ROWS)
-        updates = [RowUpdates.of(table, rows, factor, torch.tensor(pull)) for table in tables]
+        updates = [RowUpdates.of(table, rows, factor, torch.tensor(l2_to_init)) for table in tables]
     engine = PlainEngine(module, SETTINGS, torch.device("cpu"), ParameterRates.of(SETTINGS, [module.table]), updates)
     for i, batch in enumerate(batches()[:steps]):
         engine.accumulate(batch, {"loss": 1.0}, last=True)
@@ -51,7 +51,7 @@ def trained(factor: float, pull: list[float] | None, steps: int = STEPS) -> tupl
     return module, engine
 
 
-def reference(factor: float, pull: list[float]) -> tuple[np.ndarray, np.ndarray]:
+def reference(factor: float, l2_to_init: list[float]) -> tuple[np.ndarray, np.ndarray]:
     """AdamW without weight decay (Loshchilov and Hutter 2019, algorithm 2), then the rows; in double precision."""
     module = Squares()
     values = [module.table.detach().numpy().astype(np.float64), module.bias.detach().numpy().astype(np.float64)]
@@ -67,7 +67,7 @@ def reference(factor: float, pull: list[float]) -> tuple[np.ndarray, np.ndarray]
             root = np.sqrt(second[i] / (1 - beta2**step)) + epsilon
             update = -rate * (first[i] / (1 - beta1**step)) / root
             after = values[i] + update
-            for row, strength in zip(ROWS, pull, strict=True):
+            for row, strength in zip(ROWS, l2_to_init, strict=True):
                 drawn = min(1.0, rate * strength) * (starts[i][row] - values[i][row])
                 after[row] = values[i][row] + factor * update[row] + drawn
             values[i] = after
@@ -75,12 +75,12 @@ def reference(factor: float, pull: list[float]) -> tuple[np.ndarray, np.ndarray]
 
 
 @pytest.mark.parametrize(
-    ("factor", "pull"),
+    ("factor", "l2_to_init"),
     [(0.25, [0.0, 0.0, 0.0]), (1.0, [8.0, 3.0, 0.5]), (0.5, [0.0, 2.0, 1e6]), (0.0, [1.0, 0.0, 2.0])],
 )
-def test_rows_move_as_they_do_in_numpy(factor: float, pull: list[float]) -> None:
-    module, _ = trained(factor, pull)
-    table, bias = reference(factor, pull)
+def test_rows_move_as_they_do_in_numpy(factor: float, l2_to_init: list[float]) -> None:
+    module, _ = trained(factor, l2_to_init)
+    table, bias = reference(factor, l2_to_init)
     np.testing.assert_allclose(module.table.detach().numpy(), table, rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(module.bias.detach().numpy(), bias, rtol=1e-4, atol=1e-6)
 
@@ -97,7 +97,7 @@ def test_zero_freezes_rows_and_a_pull_keeps_them_near() -> None:
     start = Squares().table.detach()[ROWS]
     frozen, _ = trained(0.0, [0.0, 0.0, 0.0])
     assert torch.equal(frozen.table.detach()[ROWS], start)
-    free, weak, strong = (trained(1.0, [pull] * 3)[0].table.detach()[ROWS] for pull in (0.0, 3.0, 9.0))
+    free, weak, strong = (trained(1.0, [l2_to_init] * 3)[0].table.detach()[ROWS] for l2_to_init in (0.0, 3.0, 9.0))
     distances = [(rows - start).norm(dim=1) for rows in (strong, weak, free)]
     assert (distances[0] < distances[1]).all() and (distances[1] < distances[2]).all()
 

@@ -23,22 +23,22 @@ ROWS_IN_PARTS = "rare_tokens: DeepSpeed cannot hold back single rows of a table;
 
 
 class RareTokenSettings(Settings):
-    """How new rows are trained whose tokens the task's training text has fewer than `below` times.
+    """How new rows are trained whose tokens the task's training text has fewer than `min_count` times.
 
-    below: from this many occurrences on, a token is not rare.
+    min_count: a token with at least this many occurrences in the training text is not rare.
     learning_rate_factor: the part of each update that these rows take; 0 freezes them, 1 changes nothing.
-    pull: towards the row's beginning, as weight decay is towards zero; in full for a token that the text lacks, falling
-    to zero for one that it has `below` times.
+    l2_to_init: decay of these rows towards their initial values, as weight decay is towards zero: in full for a token
+    that the text lacks, falling linearly to zero at min_count.
     """
 
-    below: Count = 10
+    min_count: Count = 10
     learning_rate_factor: Share = 1.0
-    pull: Annotated[float, Field(ge=0)] = 0.0
+    l2_to_init: Annotated[float, Field(ge=0)] = 0.0
 
     @property
     def idle(self) -> bool:
         """Whether these settings change nothing."""
-        return self.learning_rate_factor == 1.0 and self.pull == 0.0
+        return self.learning_rate_factor == 1.0 and self.l2_to_init == 0.0
 
 
 class DropoutFrom(Settings):
@@ -222,8 +222,9 @@ class FinetuneSettings(ModelTrainingSettings):
     embedding_learning_rate: the peak for the tables of the sides whose vocabulary changes, where new rows have further
     to go than the rest of the model, in place of what layer_decay would give them; 0 leaves these tables as they begin.
     rare_tokens: how new rows of rare tokens are trained, if not as the others.
-    pairs: trains on only this many of the training pairs, evenly spaced; vocabularies are learnt on the whole text.
-    resample_subset: whether each seed draws its own pairs; if not, all seeds train on the same, evenly spaced ones.
+    max_train_examples: train on this many of the training pairs or lines, evenly spaced; vocabularies are learnt on the
+    whole text.
+    resample_subset: whether each seed draws its own subset (see max_train_examples); if not, all train on the same.
     shuffled_sources: whether each line is read with the source of another, drawn once; for systems that say so.
     monolingual_fraction: the fraction of each batch that is domain text, in systems with `text`; an epoch is one pass
     over the pairs, however much text there is; at 1 batches are text alone, and an epoch is one pass over it.
@@ -233,7 +234,7 @@ class FinetuneSettings(ModelTrainingSettings):
     adapters: AdapterSettings | None = None
     embedding_learning_rate: Annotated[float | None, Field(ge=0)] = None
     rare_tokens: RareTokenSettings | None = None
-    pairs: Count | None = None
+    max_train_examples: Count | None = None
     shuffled_sources: bool = False
     resample_subset: bool = False
     monolingual_fraction: Annotated[float, Field(gt=0, le=1)] = 0.5

@@ -101,7 +101,7 @@ def vocadt_step(experiment: Experiment, model: Step, corpus: Step, vocabularies:
         sides=experiment.sides,
         training=experiment.vocadt_training,
         seed=experiment.upstream.seed,
-        pairs=experiment.finetune.pairs,
+        max_train_examples=experiment.finetune.max_train_examples,
     )
     inputs = {"model": model, "corpus": corpus}
     inputs |= {f"vocabulary/{side}": vocabularies[side] for side in experiment.sides}

@@ -127,7 +127,7 @@ def _rare(system: System) -> list[str]:
     count, rare = system.vocabulary_min_count, system.rare_tokens
     told = [f"pieces used {count} times"] if count else []
     if rare is not None:
-        told.append(f"tokens below {rare.below} at ×{rare.learning_rate_factor:g}, pulled at {rare.pull:g}")
+        told.append(f"tokens below {rare.min_count} at ×{rare.learning_rate_factor:g}, pulled at {rare.l2_to_init:g}")
     return told
 
 

@@ -132,7 +132,7 @@ def test_rare_systems_can_be_frozen_and_the_others_train(
     made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     best_is_last(monkeypatch)
-    distance = moved(made, finetune(tmp_path, made, RareTokenSettings(below=BELOW, learning_rate_factor=0.0)))
+    distance = moved(made, finetune(tmp_path, made, RareTokenSettings(min_count=BELOW, learning_rate_factor=0.0)))
     assert (distance[made.rare] == 0).all()
     assert (distance[made.met] > 0).all()
     seen = sorted(set(range(len(distance))) - {*made.rare, *made.met, 1})
@@ -143,7 +143,7 @@ def test_where_no_system_was_kept_all_subwords_are_new(
     made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     best_is_last(monkeypatch)
-    setting = RareTokenSettings(below=10**6, learning_rate_factor=0.0)
+    setting = RareTokenSettings(min_count=10**6, learning_rate_factor=0.0)
     distance = moved(made, finetune(tmp_path, made, setting, copy_shared_tokens=False))
     target = Bundle.load(made.inputs["model"]).decoder
     assert (distance[[i for i, entry in enumerate(target.entries) if entry is not None]] == 0).all()
@@ -152,7 +152,7 @@ def test_where_no_system_was_kept_all_subwords_are_new(
 
 def test_settings_that_say_nothing_change_not_a_bit(made: Made, tmp_path: Path) -> None:
     plain = finetune(tmp_path / "plain", made, None)
-    idle = finetune(tmp_path / "idle", made, RareTokenSettings(below=BELOW))
+    idle = finetune(tmp_path / "idle", made, RareTokenSettings(min_count=BELOW))
     assert all(torch.equal(plain[name], idle[name]) for name in plain)
 
 
@@ -161,7 +161,7 @@ def test_a_killed_finetuning_ends_with_the_same_weights(
     how: dict[str, bool | float], made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     best_is_last(monkeypatch)
-    settings = RareTokenSettings(below=BELOW, learning_rate_factor=0.5, pull=8.0)
+    settings = RareTokenSettings(min_count=BELOW, learning_rate_factor=0.5, l2_to_init=8.0)
     whole = finetune(tmp_path / "whole", made, settings, **how)  # type: ignore[arg-type]
     resumed = finetune(tmp_path / "killed", made, settings, die_at=4, **how)  # type: ignore[arg-type]
     plain = finetune(tmp_path / "plain", made, None, **how)  # type: ignore[arg-type]
@@ -172,14 +172,14 @@ def test_a_killed_finetuning_ends_with_the_same_weights(
 
 def test_the_pull_is_the_stronger_the_rarer_the_token(made: Made) -> None:
     bundle, upstream = Bundle.load(made.inputs["model"]), Bundle.load(made.inputs["upstream"])
-    settings = RareTokenSettings(below=BELOW, learning_rate_factor=0.5, pull=2.0)
+    settings = RareTokenSettings(min_count=BELOW, learning_rate_factor=0.5, l2_to_init=2.0)
     found = RareRows.find(settings, NewRows(sides=DECODER), upstream.tokenizers, bundle.tokenizers, TEXTS)
     (update,) = found.updates(bundle.model)
     assert found.sizes == {"decoder": len(made.rare)}
     assert update.rows.tolist() == made.rare and update.factor == 0.5
     counts = count_tokens(bundle.decoder, [target for _, target in PAIRS])
     expected = [2.0 * (BELOW - counts[token]) / BELOW for token in made.rare]
-    np.testing.assert_allclose(update.pull.numpy(), expected, rtol=1e-6)
+    np.testing.assert_allclose(update.l2_to_init.numpy(), expected, rtol=1e-6)
     assert update.table is side(bundle.model, "decoder").input.weight, "tied: one table, once"
     assert torch.equal(update.start, update.table.detach()[made.rare])
 
@@ -190,10 +190,12 @@ def test_a_table_of_both_sides_counts_the_text_of_both() -> None:
     upstream: dict[SideName, Tokenizer] = dict.fromkeys(both, multilingual_tokenizer())
     model = transplant(mbart(), upstream, both, Method("mean")).model
     rows = NewRows(sides=("encoder", "decoder"))
-    found = RareRows.find(RareTokenSettings(below=BELOW, pull=1.0), rows, upstream, both, TEXTS)
+    found = RareRows.find(RareTokenSettings(min_count=BELOW, l2_to_init=1.0), rows, upstream, both, TEXTS)
     (update,) = found.updates(model)
     counts = count_tokens(target, [text for pair in PAIRS for text in pair])
     unseen = align(multilingual_tokenizer(), target).unseen
     assert update.rows.tolist() == [token for token in unseen if counts[token] < BELOW]
-    alone = RareRows.find(RareTokenSettings(below=BELOW, pull=1.0), NewRows(sides=DECODER), upstream, both, TEXTS)
-    assert float(alone.updates(model)[0].pull.sum()) > float(update.pull.sum()) > 0
+    alone = RareRows.find(
+        RareTokenSettings(min_count=BELOW, l2_to_init=1.0), NewRows(sides=DECODER), upstream, both, TEXTS
+    )
+    assert float(alone.updates(model)[0].l2_to_init.sum()) > float(update.l2_to_init.sum()) > 0

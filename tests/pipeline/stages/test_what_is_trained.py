@@ -142,7 +142,7 @@ def test_where_no_system_was_kept_all_but_special_tokens_are_new(given: Given, t
 
 def test_rare_ones_among_new_rows_are_held_back(given: Given, tmp_path: Path) -> None:
     """Frozen here: what is left of new-rows are subwords that the text has often enough, and what is no subword."""
-    held = RareTokenSettings(below=10**6, learning_rate_factor=0.0)
+    held = RareTokenSettings(min_count=10**6, learning_rate_factor=0.0)
     finetune(tmp_path, given, settings(train="new-rows", rare_tokens=held))
     before, after = whole(given.inputs["model"]), whole(tmp_path / "out")
     subwords = [token for token, entry in enumerate(given.model.decoder.entries) if entry is not None]

@@ -99,7 +99,7 @@ def _on_texts(recipe: PretrainRecipe, corpus: Corpus, tokenizer: Tokenizer | Non
 def _pairs(recipe: TrainedRecipe) -> int | None:
     """How many of a task's pairs a training uses; all if None."""
     training, of_task = recipe.training, recipe.epochs_over.role == "corpus"
-    return training.pairs if isinstance(training, FinetuneSettings) and of_task else None
+    return training.max_train_examples if isinstance(training, FinetuneSettings) and of_task else None
 
 
 def _known_tokens(training: TrainingSettings, sample: _Sample | None) -> int | None:

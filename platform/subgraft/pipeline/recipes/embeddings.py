@@ -123,13 +123,13 @@ class LikelihoodMatchingRecipe(TrainedRecipe):
 
 
 class VocadtRecipe(TrainedRecipe):
-    """VocADT; the adapters are trained on `pairs` of the task (all if None) and all pairs of an input `synthetic`."""
+    """VocADT, trained on `max_train_examples` pairs of the task (None: all) and all pairs of an input `synthetic`."""
 
     frozen_model: ClassVar[bool] = True
 
     languages: Languages
     sides: tuple[SideName, ...]
-    pairs: int | None = None
+    max_train_examples: int | None = None
 
     def extra_parameters(self, sizes: KnownSizes) -> ExtraParameters:
         """Old and new embeddings are held in addition to the model's; a weight is trained for each pair of a new and an

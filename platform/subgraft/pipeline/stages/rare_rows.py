@@ -55,7 +55,7 @@ class RareRows:
     @property
     def sizes(self) -> dict[str, int]:
         """The number of new subwords of each side that are rare in its text."""
-        return {side: int((self.counts[side][new] < self.settings.below).sum()) for side, new in self.new.items()}
+        return {side: int((self.counts[side][new] < self.settings.min_count).sum()) for side, new in self.new.items()}
 
     def updates(self, model: PreTrainedModel, place_of: PlaceOf = _itself) -> list[RowUpdates]:
         """The updates of rare rows of each embedding matrix, regularised towards their current values.
@@ -73,9 +73,9 @@ class RareRows:
     def _updates(self, table: Tensor, sides: Sequence[SideName], place_of: PlaceOf) -> RowUpdates:
         settings, new = self.settings, self.new[sides[0]]
         counts = np.sum([self.counts[side][new] for side in sides], axis=0)
-        rare = counts < settings.below
-        pull = settings.pull * (1.0 - counts[rare] / settings.below)
-        strength = torch.from_numpy(pull.astype(np.float32))
+        rare = counts < settings.min_count
+        l2 = settings.l2_to_init * (1.0 - counts[rare] / settings.min_count)
+        strength = torch.from_numpy(l2.astype(np.float32))
         parameter, rows = place_of(table, torch.from_numpy(new[rare]))
         return RowUpdates.of(parameter, rows, settings.learning_rate_factor, strength)
 

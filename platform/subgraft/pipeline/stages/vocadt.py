@@ -44,7 +44,7 @@ def run(recipe: VocadtRecipe, inputs: Mapping[str, Path], out: Path, context: Co
 
 def _text(recipe: VocadtRecipe, corpus: Corpus, inputs: Mapping[str, Path]) -> Sequence[tuple[str, str]]:
     """The pairs to train on: those of the task, then synthetic ones if there are any."""
-    pairs = corpus.text_pairs("train").evenly_spaced(recipe.pairs)
+    pairs = corpus.text_pairs("train").evenly_spaced(recipe.max_train_examples)
     return [*pairs, *Corpus.open(inputs["synthetic"]).pairs("train")] if "synthetic" in inputs else pairs
 
 

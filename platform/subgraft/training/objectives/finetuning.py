@@ -50,8 +50,8 @@ class TaskText(TrainedText, Protocol):
 
 
 def selected_examples(whole: int, training: FinetuneSettings, seed: int) -> np.ndarray | None:
-    """The indices of the training examples among `whole` ones [training.pairs], ascending; None for all."""
-    count = training.pairs
+    """The indices [training.max_train_examples] of the training examples among `whole`, ascending; None for all."""
+    count = training.max_train_examples
     if count is None or count >= whole:
         return None
     if training.resample_subset:
@@ -63,7 +63,7 @@ class PairsToTrain(Seq2SeqData):
     """Pairs without a dev split: those of a task, or synthetic ones."""
 
     def __init__(self, request: Request, training: FinetuneSettings, *, counted: bool = False) -> None:
-        """counted: whether the limit `training.pairs` applies to these pairs."""
+        """counted: whether the limit `training.max_train_examples` applies to these pairs."""
         bundle, pairs = request.bundle, request.corpus.text_pairs("train")
         places = selected_examples(len(pairs), training, request.seed) if counted else None
         if places is not None:
@@ -106,7 +106,7 @@ class LinesToTrain:
     def __init__(
         self, settings: CausalSettings, request: Request, training: FinetuneSettings, *, counted: bool = False
     ) -> None:
-        """counted: whether the limit `training.pairs` applies to these lines."""
+        """counted: whether the limit `training.max_train_examples` applies to these lines."""
         corpus, tokenizer = request.corpus, request.bundle.decoder
         text = corpus.text("train", corpus.text_of("decoder"))
         places = selected_examples(len(text), training, request.seed) if counted else None
