@@ -480,7 +480,11 @@ CONFIGURED = [
         "  - {name: avg, initialiser: avg, embeddings_only_fraction: 0.5}",
         ["system avg: embeddings_only_fraction splits finetuning, so finetune.batch_size_schedule does not apply"],
     ),
-    ("finetune: {epochs: 1}", "pretrain: {pairs: 5}", ["pretrain.pairs: unknown field; only finetune can have it"]),
+    (
+        "finetune: {epochs: 1}",
+        "pretrain: {max_train_examples: 5}",
+        ["pretrain.max_train_examples: unknown field; only finetune can have it"],
+    ),
     (
         "finetune: {epochs: 1}",
         "generator_training: {layer_decay: 0.9}",

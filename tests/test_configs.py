@@ -294,10 +294,12 @@ def test_laws_takes_what_was_found_on_itdocs() -> None:
 
 
 def test_few_updates_are_looked_at_in_one_training() -> None:
-    experiment = main_systems("few-updates.yaml", "finetune.pairs=500", "finetune.embedding_learning_rate=0")
+    experiment = main_systems(
+        "few-updates.yaml", "finetune.max_train_examples=500", "finetune.embedding_learning_rate=0"
+    )
     finetune = experiment.finetune
     assert finetune.evaluate_at == (25, 100, 400, 1600) and finetune.max_steps == 1600 and finetune.epochs is None
-    assert (finetune.pairs, finetune.embedding_learning_rate) == (500, 0)
+    assert (finetune.max_train_examples, finetune.embedding_learning_rate) == (500, 0)
 
 
 @pytest.mark.parametrize("name", REAL_SIZE)

@@ -45,7 +45,7 @@ def test_a_map_of_what_was_finetuned(
     assert "none of these finetunings" in capsys.readouterr().err and not (tmp_path / "out").exists()
     steps = {}
     for pairs, rate in ((20, 0), (40, 4e-3)):
-        changes = [f"finetune.pairs={pairs}", f"finetune.embedding_learning_rate={rate}"]
+        changes = [f"finetune.max_train_examples={pairs}", f"finetune.embedding_learning_rate={rate}"]
         steps[pairs, rate] = Pipeline(load(config, Experiment, changes), tmp_path).systems
         for step in in_order([system.finetune for system in steps[pairs, rate]]):
             if Store(home).find(step) is None:

@@ -30,7 +30,7 @@ def test_curves_are_of_the_sizes_and_seeds_that_there_are(
     assert main(asked) == 2
     assert "none of these systems" in capsys.readouterr().err
     for examples, seeds in ((20, 2), (60, 1)):
-        systems = Pipeline(load(config, Experiment, [f"finetune.pairs={examples}"]), tmp_path).systems
+        systems = Pipeline(load(config, Experiment, [f"finetune.max_train_examples={examples}"]), tmp_path).systems
         finish_steps([steps.evaluate for steps in systems[:seeds]], tmp_path)
     assert main(asked) == 0
     table = capsys.readouterr().out.splitlines()

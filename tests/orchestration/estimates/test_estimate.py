@@ -122,7 +122,7 @@ def test_updates_on_some_of_the_pairs_are_foreseen(
     before_and_after: tuple[Path, dict[str, Estimate], Store, Pipeline],
 ) -> None:
     place, _, store, whole = before_and_after
-    changes = ["finetune.pairs=20"]
+    changes = ["finetune.max_train_examples=20"]
     expected = _estimated(place, None, *changes)["finetune mean seed 1"].workload.updates
     step = Pipeline(load(place / "config.yaml", Experiment, changes), place).systems[0].finetune
     assert step.inputs["model"].fingerprint == whole.systems[0].finetune.inputs["model"].fingerprint, (

@@ -98,14 +98,14 @@ def test_the_summary_tells_what_was_learnt(inputs: dict[str, Path], tmp_path: Pa
     assert told["trainable"] == sizes and min(sizes.values()) > 20
     assert told["steps"] == STEPS and told["pairs"] == 40
     assert 0 < told["loss_best"] < told["loss_before"]
-    fewer, _ = learn(tmp_path / "some", inputs, recipe(pairs=10))
+    fewer, _ = learn(tmp_path / "some", inputs, recipe(max_train_examples=10))
     assert fewer["pairs"] == 10
     assert contents(tmp_path / "some" / "out") != contents(tmp_path / "all" / "out")
 
 
 def test_pairs_that_were_made_of_text_are_read_beside_the_task_s_own(inputs: dict[str, Path], tmp_path: Path) -> None:
-    told, _ = learn(tmp_path / "own", inputs, recipe(pairs=10))
-    more, _ = learn(tmp_path / "both", inputs | {"synthetic": inputs["corpus"]}, recipe(pairs=10))
+    told, _ = learn(tmp_path / "own", inputs, recipe(max_train_examples=10))
+    more, _ = learn(tmp_path / "both", inputs | {"synthetic": inputs["corpus"]}, recipe(max_train_examples=10))
     assert (told["pairs"], more["pairs"]) == (10, 50)
     assert more["loss_before"] == told["loss_before"], "dev pairs are the same"
     assert contents(tmp_path / "own" / "out") != contents(tmp_path / "both" / "out")
