@@ -43,7 +43,9 @@ def inputs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return {"model": place / "model", "corpus": place / "corpus", **vocabularies}
 
 
-def recipe(sides: tuple[SideName, ...] = BOTH, rate: float = 0.01, pairs: int | None = None) -> VocadtRecipe:
+def recipe(
+    sides: tuple[SideName, ...] = BOTH, rate: float = 0.01, max_train_examples: int | None = None
+) -> VocadtRecipe:
     training = TrainingSettings(
         max_steps=STEPS,
         batch_size=300,
@@ -53,7 +55,9 @@ def recipe(sides: tuple[SideName, ...] = BOTH, rate: float = 0.01, pairs: int | 
         label_smoothing=0.0,
         dev_sentences=8,
     )
-    return VocadtRecipe(languages=LANGUAGES, sides=sides, training=training, seed=1, pairs=pairs)
+    return VocadtRecipe(
+        languages=LANGUAGES, sides=sides, training=training, seed=1, max_train_examples=max_train_examples
+    )
 
 
 def learn(
