@@ -3,9 +3,9 @@
     python studies/area_under_curve.py CONFIG [key=value …] --pairs 500 2000 --table-rates 0 4e-3 --out DIR
 
 Reads the finetunings that `subgraft run CONFIG finetune.max_train_examples=… finetune.embedding_learning_rate=…` has
-left in the store, and trains nothing. The area is that under a dev curve over log(1 + step), divided by its width: the mean of bits
-per character, and of BLEU, where every doubling of the updates counts as much. Seeds are averaged. Writes table.md,
-map.json and map.png to DIR, and prints the tables.
+left in the store, and trains nothing. The area is that under a dev curve over log(1 + step), divided by its width: the
+mean of bits per character, and of BLEU, where every doubling of the updates counts as much. Seeds are averaged. Writes
+table.md, map.json and map.png to DIR, and prints the tables.
 """
 
 from __future__ import annotations

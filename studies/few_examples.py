@@ -2,9 +2,9 @@
 
     python studies/few_examples.py configs/few-examples.yaml [key=value …] --examples 200 1000 4000 --out DIR
 
-Reads what `subgraft run CONFIG finetune.max_train_examples=…` has left in the store, and trains nothing: where seeds
-or sizes are missing, the picture is of those that are there. Bands are Student's t over seeds. Writes table.md, curves.json and
-curves.png to DIR, and prints the table.
+Reads what `subgraft run CONFIG finetune.max_train_examples=…` has left in the store, and trains nothing: where seeds or
+sizes are missing, the picture is of those that are there. Bands are Student's t over seeds. Writes table.md,
+curves.json and curves.png to DIR, and prints the table.
 """
 
 from __future__ import annotations
