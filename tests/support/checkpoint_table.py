@@ -207,24 +207,23 @@ def read_rows(page: str) -> dict[str, dict[str, str]]:
 BEGIN, END = "<!-- Measured by tests/support/checkpoint_table.py: -->", "<!-- So far. -->"
 HEAD = """
 
-## What can be used
+## Checkpoints that work
 
-What each checkpoint can be used for. A checkpoint is made in its published layout, file by file, with tiny random
-weights and a vocabulary trained by the library that the published one was trained with; the hub itself is not asked.
+Each checkpoint is made in its published layout, file by file, with tiny random weights and a vocabulary trained by the
+library of the published one; the hub itself is not asked.
 
-- `ids`: of so many lines, adversarial ones among them, how many get the ids that transformers' tokenizer gives, special
-  tokens around them included.
+- `ids`: how many lines, adversarial ones among them, get the ids of transformers' tokenizer, with special tokens.
 - `vocab learn --like`: a vocabulary of new text takes over special tokens and language codes.
 - `compare`, `similar`: the commands answer.
-- `transfer`: the model around that vocabulary is loaded again and writes.
-- `generate`: of so many sentences, how many greedy outputs are transformers', token by token.
-- `pipeline`: an experiment with it as `upstream.checkpoint` goes from corpora to scores.
+- `transfer`: the model with that vocabulary is loaded again and generates.
+- `generate`: how many greedy outputs equal transformers', token by token.
+- `pipeline`: an experiment with it as `upstream.checkpoint` runs from corpora to scores.
 - `refused`: one message, exit code 2, and nothing written.
 
-A special token that a text spells out (`</s>` in a page on markup) is text here and a special token in transformers.
-MADLAD-400's tokenizer.json is read as it stands: transformers 5 makes a T5's tokenizer anew, and gives MADLAD's `</s>`
-for a character without a piece. Prompts of a GPT-2 or Qwen begin with the end of a text before them, which transformers
-leaves to its users. Of weights published as `pytorch_model.bin` alone, `subgraft convert` makes what is read here.
+A special token that a text contains (`</s>` in a page on markup) is text here and a special token in transformers.
+MADLAD-400's tokenizer.json is read unchanged: transformers 5 rebuilds a T5's tokenizer, and maps characters without a
+piece to MADLAD's `</s>`. Prompts of a GPT-2 or Qwen begin with the previous text's end, which transformers leaves to
+users. Weights published as `pytorch_model.bin` alone need `subgraft convert` first.
 
 """
 
