@@ -24,7 +24,7 @@ from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.experiments.pipeline import Pipeline
-from subgraft.experiments.system_steps import SystemSteps
+from subgraft.experiments.steps.system import SystemSteps
 from subgraft.orchestration.store.home import default_home
 from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.stages.selected_weights import selected_weights

@@ -323,8 +323,8 @@ def test_the_text_bears_the_vocabularies_of_real_size(
 ) -> None:
     monkeypatch.setenv("SUBGRAFT_DATA", str(mirror))
     pipeline = Pipeline(load(CONFIGS / name, Experiment), CONFIGS)
-    new = pipeline.vocabularies["decoder"]
-    old = [pipeline.pretrained.inputs[side] for side in ("encoder", "decoder")]
+    new = pipeline.vocabularies.downstream["decoder"]
+    old = [pipeline.models.pretrained.inputs[side] for side in ("encoder", "decoder")]
     for step in in_order([new, *old]):
         perform(Job(step, tmp_path, Runtime(), 1, 0, False, Provenance.here()))
     sizes = [Store(tmp_path).artifact(step) for step in (new, *old)]

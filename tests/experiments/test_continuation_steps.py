@@ -109,7 +109,9 @@ def test_weights_with_the_fewest_dev_bits_are_kept(tmp_path: Path) -> None:
     pipeline, store = finish(written(tmp_path, continued(GPT2, systems=systems, finetune=finetune)))
     (steps,) = pipeline.systems
     assert Finetuned.read(steps, store).kept.step == 0
-    before, after = (Bundle.load(store.path(step)).model.state_dict() for step in (pipeline.pretrained, steps.finetune))
+    before, after = (
+        Bundle.load(store.path(step)).model.state_dict() for step in (pipeline.models.pretrained, steps.finetune)
+    )
     assert all(torch.equal(before[name], after[name]) for name in before)
     warning = Selection.of([Finetuned.read(steps, store)]).warning
     assert warning is not None and "dev bits per character below" in warning
@@ -125,11 +127,11 @@ def test_a_plan_tells_updates_and_parameters_before_and_after_the_text_is_there(
     found = estimates(store, make_plan(store, [again.report]), Runtime())
     assert {each.step.name for each in found} < {each.step.name.replace("seed 1", "seed 2") for each in before}
     (plain,) = [each for each in found if each.step.name == "finetune plain seed 2"]
-    finished = store.find(again.pretrained)
+    finished = store.find(again.models.pretrained)
     assert finished is not None and plain.parameters.total == finished.summary["parameters"]
     steps = store.find(pipeline.systems[0].finetune)
     assert steps is not None and plain.workload.updates == steps.summary["steps"]
-    assert unknown_tokens(store, again.pretrained, again.downstream_corpus)[0].startswith(
+    assert unknown_tokens(store, again.models.pretrained, again.inputs.downstream_corpus)[0].startswith(
         "the upstream decoder's vocabulary"
     )
 

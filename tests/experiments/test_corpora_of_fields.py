@@ -45,7 +45,7 @@ def test_a_model_denoises_texts_and_translates_documents(tmp_path: Path) -> None
     changes = ("model.family=mbart", "upstream.objectives=[{kind: denoising}]", "pretrain.epochs=1")
     pipeline, store = finish(written(tmp_path), *changes, "upstream.vocabulary.size=70")
     upstream, downstream = (
-        Corpus.open(store.path(step)) for step in (pipeline.upstream_corpus, pipeline.downstream_corpus)
+        Corpus.open(store.path(step)) for step in (pipeline.inputs.upstream_corpus, pipeline.inputs.downstream_corpus)
     )
     assert not upstream.aligned
     assert upstream.size("train", "source") != upstream.size("train", "target")

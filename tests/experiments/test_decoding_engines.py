@@ -12,9 +12,9 @@ from small_experiments import TINY, finish, tiny, written
 from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
-from subgraft.experiments.decoding_engine import left_to_transformers
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.preflight import require_libraries
+from subgraft.experiments.steps.decoding_engine import left_to_transformers
 from subgraft.orchestration.store.step import in_order, made_by
 from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
 from subgraft.pipeline.recipes.training import FinetuneRecipe, PretrainRecipe

@@ -10,7 +10,7 @@ from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.experiments.pipeline import Pipeline
-from subgraft.experiments.system_steps import SystemSteps
+from subgraft.experiments.steps.system import SystemSteps
 from subgraft.orchestration.store.step import Step
 
 SYSTEMS = "systems=[{name: mean, initialiser: mean}, {name: distilled, initialiser: token-distillation}]"
@@ -37,8 +37,8 @@ def test_one_distillation_serves_all_seeds_and_the_report_bills_it(repository: P
     first, second = steps["distilled", 1], steps["distilled", 2]
     assert first.distilled is not None and first.transfer is not None and second.transfer is not None
     assert first.transfer.fingerprint == second.transfer.fingerprint
-    assert first.distilled.inputs["model"] is made.pretrained
-    assert first.distilled.inputs["corpus"] is made.downstream_corpus
+    assert first.distilled.inputs["model"] is made.models.pretrained
+    assert first.distilled.inputs["corpus"] is made.inputs.downstream_corpus
     assert steps["mean", 1].distilled is None
     assert made.report.inputs["distilled/distilled/1"].fingerprint == first.distilled.fingerprint
 

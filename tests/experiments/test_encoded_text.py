@@ -21,7 +21,7 @@ def test_each_text_is_encoded_once_for_each_vocabulary(finished: tuple[Pipeline,
     pipeline, store = finished
     upstream, downstream = (
         [file_digest(store.path(corpus) / f"train.{side}") for side in ("source", "target")]
-        for corpus in (pipeline.upstream_corpus, pipeline.downstream_corpus)
+        for corpus in (pipeline.inputs.upstream_corpus, pipeline.inputs.downstream_corpus)
     )
     texts = sorted(entry.text for entry in entries(store.encoded))
     # The task's target text is read with the upstream vocabulary by one system and with its own by another.
@@ -31,8 +31,10 @@ def test_each_text_is_encoded_once_for_each_vocabulary(finished: tuple[Pipeline,
 def test_it_goes_with_the_last_artifact_that_it_was_made_from(finished: tuple[Pipeline, Store]) -> None:
     pipeline, store = finished
     assert surplus(store.home, needed_by(pipeline.report)).encoded == ()
-    found = surplus(store.home, needed_by(pipeline.pretrained))
-    upstream = {file_digest(store.path(pipeline.upstream_corpus) / f"train.{side}") for side in ("source", "target")}
+    found = surplus(store.home, needed_by(pipeline.models.pretrained))
+    upstream = {
+        file_digest(store.path(pipeline.inputs.upstream_corpus) / f"train.{side}") for side in ("source", "target")
+    }
     assert len(found.encoded) == 3
     assert upstream.isdisjoint(entry.text for entry in found.encoded)
     freed = remove(store.home, found)

@@ -47,10 +47,10 @@ def place(folder: Path, codes: tuple[str, ...] = ("de_XX", "en_XX"), mask: bool 
 def test_a_model_is_pretrained_with_it_and_languages_are_drawn_as_it_was_allocated(tmp_path: Path) -> None:
     pipeline, store = finish(place(tmp_path), *GIVEN)
     given = Tokenizer.load(tmp_path / "given")
-    assert Tokenizer.load(store.path(pipeline.pretrained)).fingerprint == given.fingerprint
-    recipe = pipeline.pretrained.recipe.model_dump()
+    assert Tokenizer.load(store.path(pipeline.models.pretrained)).fingerprint == given.fingerprint
+    recipe = pipeline.models.pretrained.recipe.model_dump()
     assert recipe["language_exponent"] == 0.5
-    corpus = Corpus.open(store.path(pipeline.upstream_corpus))
+    corpus = Corpus.open(store.path(pipeline.inputs.upstream_corpus))
     assert {language: len(lines) for language, lines in corpus.texts("train")} == {"en": 80, "de": 10}
     request = Request(None, corpus, pipeline.experiment.languages, pipeline.experiment.pretrain, 1, None, 0.5)  # type: ignore[arg-type]
     texts = dict(request.texts())
@@ -61,23 +61,23 @@ def test_a_model_is_pretrained_with_it_and_languages_are_drawn_as_it_was_allocat
 def test_what_the_configuration_says_goes_before_the_allocation(tmp_path: Path) -> None:
     config = place(tmp_path)
     given = Pipeline(load(config, Experiment, [*GIVEN, "upstream.language_exponent=1.0"]), tmp_path)
-    assert given.pretrained.recipe.model_dump()["language_exponent"] == 1.0
+    assert given.models.pretrained.recipe.model_dump()["language_exponent"] == 1.0
     without = Pipeline(load(config, Experiment, MANY), tmp_path)
-    assert without.pretrained.recipe.model_dump()["language_exponent"] is None
+    assert without.models.pretrained.recipe.model_dump()["language_exponent"] is None
 
 
 def test_a_vocabulary_that_the_model_cannot_have_is_refused(tmp_path: Path) -> None:
     config = place(tmp_path, codes=("en_XX",))
     with pytest.raises(UserError, match="it has no token de_XX"):
-        _ = Pipeline(load(config, Experiment, GIVEN), tmp_path).pretrained
+        _ = Pipeline(load(config, Experiment, GIVEN), tmp_path).models.pretrained
     with pytest.raises(UserError, match="no such directory"):
-        _ = Pipeline(load(config, Experiment, [*MANY, "upstream.given_vocabulary=nowhere"]), tmp_path).pretrained
+        _ = Pipeline(load(config, Experiment, [*MANY, "upstream.given_vocabulary=nowhere"]), tmp_path).models.pretrained
 
 
 def test_a_vocabulary_without_a_mask_cannot_be_denoised_with(tmp_path: Path) -> None:
     config = place(tmp_path, mask=False)
     with pytest.raises(UserError, match="no mask token"):
-        _ = Pipeline(load(config, Experiment, GIVEN), tmp_path).pretrained
+        _ = Pipeline(load(config, Experiment, GIVEN), tmp_path).models.pretrained
 
 
 def test_pairs_are_not_drawn_by_language_and_a_checkpoint_has_its_own(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def test_systems_and_seeds_share_the_pairs_that_are_made(tmp_path: Path) -> None
     finetunes = {(steps.system.name, steps.seed): steps.finetune for steps in found.systems}
     made = {finetunes[name, seed].inputs["synthetic"] for name in ("old+text", "mean+text") for seed in (1, 2)}
     (copied,) = made
-    assert copied.inputs == {"text": found.text}
+    assert copied.inputs == {"text": found.inputs.text}
     assert finetunes["mean+text", 1].recipe.text_objective == TranslationSettings()
     plain = finetunes["old", 1]
     assert "synthetic" not in plain.inputs and plain.recipe.text_objective is None
@@ -109,7 +109,7 @@ def test_rows_first_change_nothing_but_new_rows_and_the_finetuning_begins_with_t
     steps = found.systems[0]
     assert steps.embedding_warmup is not None and steps.transfer is not None
     before, after = (Bundle.load(store.path(step)) for step in (steps.transfer, steps.embedding_warmup))
-    new = new_tokens(Bundle.load(store.path(found.pretrained)).decoder, after.decoder)
+    new = new_tokens(Bundle.load(store.path(found.models.pretrained)).decoder, after.decoder)
     ours, theirs = (tables_of(bundle.model, ["decoder"])["decoder.input"] for bundle in (after, before))
     moved = (ours != theirs).any(dim=1).nonzero()[:, 0].tolist()
     assert moved and set(moved) <= set(new.tolist())
@@ -147,7 +147,9 @@ def test_a_denoising_model_goes_on_denoising_beside_the_pairs(tmp_path: Path, si
     found, store = finish(config, f"sides={sides}", "finetune.batch_unit=characters", *changes)
     steps = found.systems[1]
     objective = steps.finetune.recipe.text_objective
-    assert objective is not None and objective.kind == "denoising" and steps.finetune.inputs["text"] is found.text
+    assert (
+        objective is not None and objective.kind == "denoising" and steps.finetune.inputs["text"] is found.inputs.text
+    )
     estimated = workload(store, steps.finetune).updates
     assert estimated == record_of(store, steps.finetune).summary["steps"]
 
@@ -170,7 +172,7 @@ def test_a_model_that_continues_text_reads_more_lines(tmp_path: Path) -> None:
         embedding_warmup_training=ROWS,
     )
     found, store = finish(config, "pretrain.epochs=1")
-    assert found.systems[0].finetune.inputs["text"] is found.text
+    assert found.systems[0].finetune.inputs["text"] is found.inputs.text
     first = found.systems[1].embedding_warmup
     assert first is not None and record_of(store, first).summary["steps"] == 8
 

@@ -35,19 +35,19 @@ def place(folder: Path) -> Path:
 
 def test_every_language_has_its_code_and_is_denoised(tmp_path: Path) -> None:
     pipeline, store = finish(place(tmp_path), *MANY)
-    corpus = Corpus.open(store.path(pipeline.upstream_corpus))
+    corpus = Corpus.open(store.path(pipeline.inputs.upstream_corpus))
     assert {language: len(lines) for language, lines in corpus.texts("train")} == {"en": 60, "de": 40, "nl": 30}
-    tokenizer = Tokenizer.load(store.path(pipeline.pretrained))
+    tokenizer = Tokenizer.load(store.path(pipeline.models.pretrained))
     assert set(tokenizer.languages) == {"en_XX", "de_XX", "nl_XX"}
     shown = json.loads((store.path(pipeline.report) / "table.json").read_text())
-    assert shown["rows"] and pipeline.upstream_corpus.recipe.languages is None
+    assert shown["rows"] and pipeline.inputs.upstream_corpus.recipe.languages is None
 
 
 def test_a_vocabulary_of_all_languages_is_another_one_than_that_of_two(tmp_path: Path) -> None:
     config = place(tmp_path)
     every = Pipeline(load(config, Experiment, MANY), tmp_path)
     two = Pipeline(load(config, Experiment, [change for change in MANY if "languages" not in change]), tmp_path)
-    assert every.pretrained.fingerprint != two.pretrained.fingerprint
+    assert every.models.pretrained.fingerprint != two.models.pretrained.fingerprint
 
 
 def test_a_small_language_gets_more_of_a_vocabulary_that_draws_languages_alike(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_a_small_language_gets_more_of_a_vocabulary_that_draws_languages_alike(t
     for exponent in ("null", "0.0"):
         changes = (*MANY, f"upstream.vocabulary={{size: 60, byte_fallback: false, language_exponent: {exponent}}}")
         pipeline, store = finish(config, *changes)
-        tokenizer = Tokenizer.load(store.path(pipeline.pretrained))
+        tokenizer = Tokenizer.load(store.path(pipeline.models.pretrained))
         found[exponent] = sum(map(len, tokenizer.encode_batch(english(60, 3))))
     assert found["0.0"] > found["null"], "English is cut to more pieces where it counts for less"
 

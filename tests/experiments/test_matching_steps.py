@@ -8,7 +8,7 @@ from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.config.runtime import Runtime
 from subgraft.experiments.pipeline import Pipeline
-from subgraft.experiments.system_steps import SystemSteps
+from subgraft.experiments.steps.system import SystemSteps
 from subgraft.orchestration.estimates.estimate import estimates
 from subgraft.orchestration.execution.plan import make_plan
 from subgraft.orchestration.store.step import Step
@@ -47,7 +47,7 @@ def test_all_seeds_share_one_and_the_report_bills_it(repository: Path) -> None:
     assert first.transfer.fingerprint == second.transfer.fingerprint
     step = matching(first)
     assert set(step.inputs) == {"model", "corpus", "vocabulary/decoder"}
-    assert step.inputs["model"] is made.pretrained and step.inputs["corpus"] is made.downstream_corpus
+    assert step.inputs["model"] is made.models.pretrained and step.inputs["corpus"] is made.inputs.downstream_corpus
     assert made.report.inputs["distilled/matched/1"].fingerprint == step.fingerprint
     assert first.generator is None and first.intrinsic is None
 

@@ -11,7 +11,7 @@ from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.config.settings_base import SideName
 from subgraft.experiments.pipeline import Pipeline
-from subgraft.experiments.system_steps import SystemSteps
+from subgraft.experiments.steps.system import SystemSteps
 from subgraft.orchestration.store.step import Step, in_order
 
 STRATEGIES = (
@@ -46,7 +46,7 @@ def test_every_way_of_pretraining_happens_once_whatever_the_seeds(repository: Pa
 
 def test_a_model_is_pretrained_with_the_vocabulary_that_systems_would_be_given(repository: Path) -> None:
     made = pipeline(repository)
-    found, vocabulary = systems(made), made.vocabularies["decoder"].fingerprint
+    found, vocabulary = systems(made), made.vocabularies.downstream["decoder"].fingerprint
     assert made_with(found["task"].pretrained, "decoder") == vocabulary
     assert made_with(found["task"].pretrained, "encoder") == made_with(found["plain"].pretrained, "encoder")
     assert made_with(found["sampled"].pretrained, "decoder") == made_with(found["plain"].pretrained, "decoder")
@@ -61,7 +61,10 @@ def test_a_joint_vocabulary_is_learnt_on_both_texts(repository: Path) -> None:
     joint = systems(made)["joint"].pretrained
     assert joint is not None
     decoder = joint.inputs["decoder"]
-    assert decoder.inputs["corpus"] is made.upstream_corpus and decoder.inputs["second"] is made.downstream_corpus
+    assert (
+        decoder.inputs["corpus"] is made.inputs.upstream_corpus
+        and decoder.inputs["second"] is made.inputs.downstream_corpus
+    )
     weighed = systems(pipeline(repository, "joint_vocabulary={weighing: equal}"))["joint"].pretrained
     assert made_with(weighed, "decoder") != decoder.fingerprint
     assert made_with(weighed, "encoder") == joint.inputs["encoder"].fingerprint
@@ -71,8 +74,10 @@ def test_both_sides_change_where_the_experiment_says_so(repository: Path) -> Non
     made = pipeline(repository, "sides=[encoder, decoder]")
     found = systems(made)
     for side in ("encoder", "decoder"):
-        assert made_with(found["task"].pretrained, side) == made.vocabularies[side].fingerprint
-        assert made_with(found["single"].finetune.inputs["model"], side) == made.vocabularies[side].fingerprint
+        assert made_with(found["task"].pretrained, side) == made.vocabularies.downstream[side].fingerprint
+        assert (
+            made_with(found["single"].finetune.inputs["model"], side) == made.vocabularies.downstream[side].fingerprint
+        )
 
 
 def test_an_mbart_is_made_with_one_vocabulary_of_both_languages(repository: Path) -> None:
@@ -223,8 +228,8 @@ def test_forgetting_is_measured_before_and_after_without_speed(repository: Path)
     made = pipeline(repository, *MEASURED)
     found = systems(made)
     before, after = (found["random"].forgetting[moment] for moment in ("upstream_before", "upstream_after"))
-    assert before.inputs["model"] is made.pretrained and after.inputs["model"] is found["random"].finetune
-    assert before.inputs["corpus"] is after.inputs["corpus"] is made.upstream_corpus
+    assert before.inputs["model"] is made.models.pretrained and after.inputs["model"] is found["random"].finetune
+    assert before.inputs["corpus"] is after.inputs["corpus"] is made.inputs.upstream_corpus
     recipe = before.recipe.model_dump()
     assert recipe == after.recipe.model_dump()
     assert recipe["speed"] is False and recipe["evaluation"]["calibration"] is False
@@ -250,8 +255,8 @@ def test_likelihood_is_a_step_of_its_own_by_one_downstream_vocabulary(repository
     for steps in found.values():
         assert steps.likelihood is not None
         assert steps.likelihood.inputs["model"] is steps.finetune
-        assert steps.likelihood.inputs["vocabulary"] is made.vocabularies["decoder"]
-        assert steps.likelihood.inputs["upstream"] is made.pretrained
+        assert steps.likelihood.inputs["vocabulary"] is made.vocabularies.downstream["decoder"]
+        assert steps.likelihood.inputs["upstream"] is made.models.pretrained
     without = systems(pipeline(repository, SWEEPS, "evaluation.by_token_count=false"))
     for name, steps in without.items():
         assert steps.likelihood is None
@@ -259,9 +264,9 @@ def test_likelihood_is_a_step_of_its_own_by_one_downstream_vocabulary(repository
 
 
 def test_the_gap_looks_at_the_encoders_vocabulary_where_it_gets_one(repository: Path) -> None:
-    assert "encoder" not in pipeline(repository).gap.inputs
+    assert "encoder" not in pipeline(repository).evaluation.gap.inputs
     both = pipeline(repository, "sides=[encoder, decoder]")
-    assert both.gap.inputs["encoder"] is both.vocabularies["encoder"]
+    assert both.evaluation.gap.inputs["encoder"] is both.vocabularies.downstream["encoder"]
 
 
 def test_an_upstream_corpus_without_a_test_split_is_refused_early(repository: Path, tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_a_reverse_model_that_is_trained_here_exchanges_all_that_the_upstream_mo
     assert len(made) == 1 and first == made, "systems and seeds share it"
     (reverse,) = made_by(FinetuneRecipe, [next(iter(made)).inputs["model"]])
     (pretrained,), (forward,) = (
-        made_by(PretrainRecipe, [step]) for step in (reverse.inputs["model"], found.pretrained)
+        made_by(PretrainRecipe, [step]) for step in (reverse.inputs["model"], found.models.pretrained)
     )
     for recipe in (reverse.recipe, pretrained.recipe):
         assert (recipe.languages.source, recipe.languages.target) == ("de", "en")
@@ -71,7 +71,7 @@ def test_text_is_translated_back_by_a_model_that_is_trained_here(tmp_path: Path)
     steps = found.systems[0]
     made = steps.finetune.inputs["synthetic"]
     reverse = made.inputs["model"]
-    there, back = (Corpus.open(store.path(step)) for step in (found.downstream_corpus, reverse.inputs["corpus"]))
+    there, back = (Corpus.open(store.path(step)) for step in (found.inputs.downstream_corpus, reverse.inputs["corpus"]))
     assert back.languages == ("de", "en") and back.splits == there.splits
     for split in there.splits:
         assert list(back.pairs(split)) == [(target, source) for source, target in there.pairs(split)]
@@ -117,7 +117,7 @@ def test_a_checkpoint_that_cannot_spell_the_tag_is_told_before_anything_runs(tmp
 def test_a_model_that_learnt_no_direction_is_finetuned_in_both(tmp_path: Path) -> None:
     found = pipeline(written(tmp_path, upstream=DENOISING), "model.family=mbart")
     steps = found.systems[0]
-    assert steps.finetune.inputs["synthetic"].inputs["model"].inputs["model"] is found.pretrained
+    assert steps.finetune.inputs["synthetic"].inputs["model"].inputs["model"] is found.models.pretrained
     assert [step.stage.name for step in steps.made_text] == ["finetune", "back-translated"], (
         "pretraining is billed once"
     )

@@ -103,7 +103,7 @@ WRITERS = {"text": _texts, "features": _features}
 @pytest.mark.parametrize("source", ["text", "features"])
 def test_what_is_written_depends_on_what_is_read(source: SourceName, tmp_path: Path) -> None:
     pipeline, store = finish(written_for(tmp_path, source, finetune=LONGER))
-    corpus = Corpus.open(store.path(pipeline.downstream_corpus))
+    corpus = Corpus.open(store.path(pipeline.inputs.downstream_corpus))
     given = Sourced.of(corpus, "test", source).first(3)
     for steps in pipeline.systems:
         found = json.loads((store.path(steps.evaluate) / "evaluation.json").read_text())
@@ -209,10 +209,10 @@ def test_features_that_cannot_be_read_are_told_before_anything_runs(
 
 def test_other_features_are_another_corpus(tmp_path: Path) -> None:
     config = written_for(tmp_path, "features")
-    before = Pipeline(load(config, Experiment), tmp_path).downstream_corpus.fingerprint
+    before = Pipeline(load(config, Experiment), tmp_path).inputs.downstream_corpus.fingerprint
     path = tmp_path / "downstream" / "dev.safetensors"
     save_file({"features": np.ones((6, 3))}, path)
-    assert Pipeline(load(config, Experiment), tmp_path).downstream_corpus.fingerprint != before
+    assert Pipeline(load(config, Experiment), tmp_path).inputs.downstream_corpus.fingerprint != before
 
 
 def test_a_source_that_leaves_no_room_for_a_target_is_told(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_what_is_copied_is_of_the_vocabulary_that_is_written_in(tmp_path: Path) 
     reading = f"{SHARED}copy_threshold: 0.0\n"  # all is selected: what is written is by the likelihood that is measured
     config = written_for(tmp_path, "text", systems=systems, conditioning=reading, finetune=SHORT)
     pipeline, store = finish(config)
-    corpus = Corpus.open(store.path(pipeline.downstream_corpus))
+    corpus = Corpus.open(store.path(pipeline.inputs.downstream_corpus))
     given = Sourced.of(corpus, "test", "text").first(3)
     for steps in pipeline.systems:
         bundle = Bundle.load(store.path(steps.finetune))

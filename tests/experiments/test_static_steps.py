@@ -10,7 +10,7 @@ from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.experiments.pipeline import Pipeline
-from subgraft.experiments.system_steps import SystemSteps
+from subgraft.experiments.steps.system import SystemSteps
 
 CONFIGS = Path(__file__).resolve().parent.parent.parent / "configs"
 METHODS = ("mean", "word2vec", "word2vec-mapped", "focus", "wechsel", "omp")
@@ -59,7 +59,7 @@ def test_each_side_has_its_own_and_the_report_bills_them(tmp_path: Path) -> None
     assert recipes == {"encoder": "source", "decoder": "target"}
     reported, *_ = (system.inputs for system in pipeline.report.recipe.systems if system.name == "omp")
     for side, step in static.items():
-        assert step.inputs["vocabulary"] is pipeline.vocabularies[side]
+        assert step.inputs["vocabulary"] is pipeline.vocabularies.downstream[side]
         assert pipeline.report.inputs[reported.static[side]].fingerprint == step.fingerprint
     assert set(reported.new_rows) == set(reported.static.values()), "which is what its new rows are billed by"
 

@@ -35,22 +35,22 @@ def pipeline(config: Path, *changes: str) -> Pipeline:
 
 def test_steps_take_text_of_their_side_alone(tmp_path: Path) -> None:
     found = pipeline(written(tmp_path, "{target: [more.txt]}"), "sides=[encoder, decoder]")
-    assert found.text is not None
-    assert found.text.inputs == {"corpus": found.downstream_corpus}
-    of_decoder, of_encoder = found.vocabularies["decoder"], found.vocabularies["encoder"]
-    assert of_decoder.inputs["text"] is found.text
+    assert found.inputs.text is not None
+    assert found.inputs.text.inputs == {"corpus": found.inputs.downstream_corpus}
+    of_decoder, of_encoder = found.vocabularies.downstream["decoder"], found.vocabularies.downstream["encoder"]
+    assert of_decoder.inputs["text"] is found.inputs.text
     assert "text" not in of_encoder.inputs
     static = {side: step for steps in found.systems for side, step in steps.static.items()}
     assert "text" in static["decoder"].inputs
     assert "text" not in static["encoder"].inputs
-    assert found.report.inputs["text"] is found.text
-    upstream = found.pretrained.inputs["decoder"]
+    assert found.report.inputs["text"] is found.inputs.text
+    upstream = found.models.pretrained.inputs["decoder"]
     assert "text" not in upstream.inputs, "which is learnt on another domain"
 
 
 def test_a_vocabulary_of_both_sides_takes_text_of_either(tmp_path: Path) -> None:
     found = pipeline(written(tmp_path, "{source: [more.txt]}"), "sides=[encoder, decoder]", "downstream.shared=true")
-    assert all("text" in step.inputs for step in found.vocabularies.values())
+    assert all("text" in step.inputs for step in found.vocabularies.downstream.values())
 
 
 def test_an_encoder_distils_source_text(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_a_decoder_learns_rows_from_copies_of_target_text(tmp_path: Path) -> Non
     for steps in planned.systems:
         assert steps.distilled
         made = steps.distilled.inputs["synthetic"]
-        assert made.inputs["text"] is planned.text
+        assert made.inputs["text"] is planned.inputs.text
         record = store.find(steps.distilled)
         assert record
         assert record.summary["decoder"]["sentences"] > 0
@@ -90,23 +90,23 @@ def test_a_decoder_learns_rows_from_copies_of_target_text(tmp_path: Path) -> Non
 def test_systems_share_the_vocabulary_and_nothing_moves_without_text(tmp_path: Path) -> None:
     config = written(tmp_path, "{target: [more.txt]}")
     found = pipeline(config)
-    used = {found.vocabularies_of(system)["decoder"].fingerprint for system in found.experiment.systems}
+    used = {found.vocabularies.of_system(system)["decoder"].fingerprint for system in found.experiment.systems}
     assert len(used) == 1
     config.write_text(TINY)
     plain = pipeline(config)
-    assert plain.text is None
-    assert "text" not in plain.vocabularies["decoder"].inputs
-    assert plain.vocabularies["decoder"].fingerprint not in used
+    assert plain.inputs.text is None
+    assert "text" not in plain.vocabularies.downstream["decoder"].inputs
+    assert plain.vocabularies.downstream["decoder"].fingerprint not in used
 
 
 def test_what_counts_is_what_a_file_holds_not_where_it_is(tmp_path: Path) -> None:
     config = written(tmp_path, "{target: [more.txt]}")
-    first = pipeline(config).text
+    first = pipeline(config).inputs.text
     (tmp_path / "more.txt").rename(tmp_path / "renamed.txt")
-    second = pipeline(config, "downstream.text.target=[renamed.txt]").text
+    second = pipeline(config, "downstream.text.target=[renamed.txt]").inputs.text
     with (tmp_path / "renamed.txt").open("a") as file:
         file.write("und noch eine\n")
-    third = pipeline(config, "downstream.text.target=[renamed.txt]").text
+    third = pipeline(config, "downstream.text.target=[renamed.txt]").inputs.text
     assert first
     assert second
     assert third
@@ -116,11 +116,11 @@ def test_what_counts_is_what_a_file_holds_not_where_it_is(tmp_path: Path) -> Non
 def test_a_whole_comparison_learns_from_it(tmp_path: Path) -> None:
     config = written(tmp_path, "{target: [more.txt, upstream]}", static_embeddings="{dimensions: 8}")
     planned, store = finish(config)
-    assert planned.text
-    record = store.find(planned.text)
+    assert planned.inputs.text
+    record = store.find(planned.inputs.text)
     assert record
     assert record.summary["target"]["kept"] >= len(LINES)
-    vocabulary = Tokenizer.load(store.path(planned.vocabularies["decoder"]))
+    vocabulary = Tokenizer.load(store.path(planned.vocabularies.downstream["decoder"]))
     assert any("Ω" in piece for piece in vocabulary.pieces)
     static = next(step for steps in planned.systems for step in steps.static.values())
     embeddings = StaticEmbeddings.load(store.path(static))
@@ -129,7 +129,7 @@ def test_a_whole_comparison_learns_from_it(tmp_path: Path) -> None:
     report = (store.path(planned.report) / "report.md").read_text(encoding="utf-8")
     (reported,) = (line for line in report.splitlines() if line.startswith("| target, de"))
     assert [cell.strip() for cell in reported.split("|")][3] == f"{record.summary['target']['kept']:,}"
-    (line,) = counted(store, planned.text)
+    (line,) = counted(store, planned.inputs.text)
     assert line.startswith(f"target text beside the pairs: {record.summary['target']['kept']:,} of")
 
 
@@ -137,9 +137,9 @@ def test_a_plan_counts_lines_before_anything_ran(tmp_path: Path) -> None:
     from subgraft.orchestration.store.store import Store
 
     found = pipeline(written(tmp_path, "{target: [more.txt, upstream]}"))
-    assert found.text
+    assert found.inputs.text
     lines = len(LINES) + sum(1 for _ in (tmp_path / "upstream" / "train.de").open())
-    assert counted(Store(tmp_path / "home"), found.text) == [
+    assert counted(Store(tmp_path / "home"), found.inputs.text) == [
         f"target text beside the pairs: {lines} lines before cleaning"
     ]
 
@@ -179,4 +179,4 @@ def test_a_decoder_alone_has_source_text_only(tmp_path: Path) -> None:
         pipeline(written(tmp_path, "{target: [more.txt]}", **sections))
     (tmp_path / "other").mkdir()
     found = pipeline(written(tmp_path / "other", "{source: [more.txt]}", **sections))
-    assert found.vocabularies["decoder"].inputs["text"] is found.text
+    assert found.vocabularies.downstream["decoder"].inputs["text"] is found.inputs.text

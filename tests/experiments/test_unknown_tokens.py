@@ -32,7 +32,7 @@ def config(tmp_path: Path) -> Path:
 
 def told(config: Path, *changes: str, home: str = "home") -> list[str]:
     pipeline = Pipeline(load(config, Experiment, changes), config.parent)
-    return unknown_tokens(Store(config.parent / home), pipeline.pretrained, pipeline.downstream_corpus)
+    return unknown_tokens(Store(config.parent / home), pipeline.models.pretrained, pipeline.inputs.downstream_corpus)
 
 
 SPELLS_ALL = "the upstream encoder's vocabulary spells all of 60 training sentences of the task"
@@ -56,7 +56,7 @@ def test_of_a_checkpoint_it_is_known_before_anything_is_made(config: Path) -> No
 def test_of_a_pretraining_once_its_vocabularies_are_in_the_store(config: Path) -> None:
     assert told(config) == []
     pipeline = Pipeline(load(config, Experiment, ()), config.parent)
-    wanted = [*pipeline.upstream_vocabularies.values(), pipeline.downstream_corpus]
+    wanted = [*pipeline.vocabularies.upstream.values(), pipeline.inputs.downstream_corpus]
     for step in in_order(wanted):
         perform(Job(step, config.parent / "home", Runtime(), 1, 0, False, Provenance.here()))
     encoder, decoder = told(config)

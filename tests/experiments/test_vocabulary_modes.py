@@ -35,7 +35,7 @@ def pipeline(place: Path, *changes: str, **sections: str) -> Pipeline:
 def test_all_three_are_compared_in_one_run(tmp_path: Path) -> None:
     made, store = finish(written(tmp_path, tiny(systems=SYSTEMS)))
     found = {steps.system.name: steps for steps in made.systems}
-    upstream = Bundle.load(store.path(made.pretrained))
+    upstream = Bundle.load(store.path(made.models.pretrained))
     old = side(upstream.model, "decoder")
     assert old.bias is not None
 
@@ -86,7 +86,7 @@ def test_of_all_systems_by_the_downstream_setting_on_both_sides(tmp_path: Path) 
     assert more is not None and replaced is not None
     for name in ("encoder", "decoder"):
         assert more.inputs[f"vocabulary/{name}"].stage.name == "adapted-vocabulary"
-        assert more.inputs[f"vocabulary/{name}"].inputs["vocabulary"] is made.upstream_vocabularies[name]
+        assert more.inputs[f"vocabulary/{name}"].inputs["vocabulary"] is made.vocabularies.upstream[name]
         assert replaced.inputs[f"vocabulary/{name}"].stage.name == "vocabulary"
     config = model_config(Store(tmp_path / "home"), more)
     assert config["decoder_vocab_size"] == 60 + 50, "the plan knows it before anything is made"
@@ -106,7 +106,7 @@ def test_a_checkpoints_own_vocabulary_is_extended(tmp_path: Path) -> None:
             ),
         )
     )
-    extended = Tokenizer.load(store.path(made.vocabularies_of(made.experiment.systems[0])["decoder"]))
+    extended = Tokenizer.load(store.path(made.vocabularies.of_system(made.experiment.systems[0])["decoder"]))
     assert extended.pieces[:90] == toys.german_tokenizer().pieces and len(extended) == 140
 
 

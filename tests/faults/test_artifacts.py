@@ -159,7 +159,7 @@ def test_commands_refuse_a_damaged_artifact_too(
     config = next(iter(experiments))
     pipeline, store = finish(config)
     systems = {steps.system.name: steps for steps in pipeline.systems}
-    model, vocabulary = store.path(pipeline.pretrained), store.path(pipeline.vocabularies["decoder"])
+    model, vocabulary = store.path(pipeline.models.pretrained), store.path(pipeline.vocabularies.downstream["decoder"])
     given = {"--generator": systems["patt"].generator, "--distilled": systems["distilled"].distilled}
     given["--static"] = systems["word2vec"].static["decoder"]
     methods = {"--generator": "patt", "--distilled": "token-distillation", "--static": "word2vec"}

@@ -34,7 +34,7 @@ def _losses(home: Path, fingerprint: str) -> dict[int, float]:
 @pytest.mark.slow
 def test_two_sharded_workers_train_as_one_plain_worker(repository: Path, tmp_path: Path) -> None:
     config = repository / "configs" / "quickstart.yaml"
-    step = Pipeline(load(config, Experiment, SETTINGS), config.parent).pretrained
+    step = Pipeline(load(config, Experiment, SETTINGS), config.parent).models.pretrained
     curves = []
     for name, runtime in (("one", Runtime()), ("two", Runtime(workers=2, zero_stage=2))):
         run(Store(tmp_path / name), [step], runtime)

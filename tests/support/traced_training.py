@@ -53,7 +53,7 @@ def traced_pretraining(place: Path) -> Step:
     """The step, in a new folder, and whatever it needs."""
     place.mkdir()
     config = written(place, CONFIG)
-    step = Pipeline(load(config, Experiment, []), place).pretrained
+    step = Pipeline(load(config, Experiment, []), place).models.pretrained
     return replace(step, stage=replace(PRETRAIN, name="traced", run=run))
 
 

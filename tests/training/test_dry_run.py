@@ -138,7 +138,7 @@ def _pretrain(place: Path, how: str) -> None:
 
     torch.set_num_threads(1)
     changes = ["pretrain.micro_batch_size=100"] if how == "micro" else []
-    pretrained = Pipeline(load(place / "config.yaml", Experiment, changes), place).pretrained
+    pretrained = Pipeline(load(place / "config.yaml", Experiment, changes), place).models.pretrained
     for step in in_order([pretrained]):
         if step is pretrained:
             import subgraft.pipeline.stages.pretrain  # noqa: F401

@@ -14,7 +14,7 @@ from subgraft.data.sources.registry import resolve
 from subgraft.data.text.languages import code_token
 from subgraft.evaluation.reporting.table import MainTable
 from subgraft.experiments.preflight import require_corpus
-from subgraft.experiments.vocabulary_steps import vocabulary_digest
+from subgraft.experiments.steps.vocabularies import vocabulary_digest
 from subgraft.orchestration.execution.plan import Plan, make_plan
 from subgraft.orchestration.execution.progress import display_for
 from subgraft.orchestration.execution.runner import run

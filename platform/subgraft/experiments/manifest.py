@@ -12,7 +12,7 @@ from subgraft.pipeline.recipes.evaluation import Design, ReportedSystem, ReportR
 if TYPE_CHECKING:
     from subgraft.config.experiment import Experiment
     from subgraft.config.systems import System
-    from subgraft.experiments.system_steps import SystemSteps
+    from subgraft.experiments.steps.system import SystemSteps
     from subgraft.orchestration.store.step import Step
 
 

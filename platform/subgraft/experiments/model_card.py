@@ -17,7 +17,7 @@ from subgraft.data.sources.licenses import licences
 from subgraft.evaluation.reporting.numbers import MISSING, count, duration, fixed
 from subgraft.evaluation.reporting.table import Column, table, table_markdown
 from subgraft.experiments.pipeline import Pipeline
-from subgraft.experiments.system_steps import SystemSteps
+from subgraft.experiments.steps.system import SystemSteps
 from subgraft.modeling.exporting.publishing import BASE_MODEL, RECORD_BESIDE, UNKNOWN_LICENCE
 from subgraft.orchestration.store.record import Record
 from subgraft.orchestration.store.step import A, Step, in_order, made_by

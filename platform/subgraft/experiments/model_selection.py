@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from subgraft.evaluation.reporting.numbers import fixed
-from subgraft.experiments.system_steps import SystemSteps
+from subgraft.experiments.steps.system import SystemSteps
 from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.stages.selected_weights import SelectedWeights, selected_weights
 

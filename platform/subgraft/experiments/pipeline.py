@@ -2,41 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from functools import cached_property
+from pathlib import Path
 
-from subgraft.config.initialiser_registry import LearningName, initialiser_info, package_of
-from subgraft.config.plugins import METRICS, packages
-from subgraft.config.settings_base import SideName, StaticAlgorithm
+from subgraft.config.experiment import Experiment
 from subgraft.config.systems import System
-from subgraft.experiments.conditioning_steps import conditioned_step
-from subgraft.experiments.decoding_engine import with_engine
-from subgraft.experiments.embedding_steps import generator_step, vocadt_step
-from subgraft.experiments.evaluation_steps import Measurements
 from subgraft.experiments.manifest import manifest
-from subgraft.experiments.system_steps import SystemSteps
+from subgraft.experiments.steps.additional_text import AdditionalTextSteps
+from subgraft.experiments.steps.conditioning import conditioned_step
+from subgraft.experiments.steps.decoding_engine import with_engine
+from subgraft.experiments.steps.embeddings import EmbeddingSteps
+from subgraft.experiments.steps.evaluation import EvaluationSteps
+from subgraft.experiments.steps.inputs import InputSteps
+from subgraft.experiments.steps.models import ModelSteps
+from subgraft.experiments.steps.reverse_model import ReverseModelSteps
+from subgraft.experiments.steps.system import SystemSteps
+from subgraft.experiments.steps.vocabularies import VocabularySteps
 from subgraft.orchestration.store.step import Step
 from subgraft.pipeline import stages
-from subgraft.pipeline.recipes.embeddings import LikelihoodMatchingRecipe, TokenDistillationRecipe
-from subgraft.pipeline.recipes.evaluation import EvaluateRecipe, ReportRecipe
-from subgraft.pipeline.recipes.models import TransferRecipe
+from subgraft.pipeline.recipes.evaluation import ReportRecipe
 from subgraft.pipeline.recipes.training import FinetuneRecipe, FirstPhase, NewRows
-from subgraft.pipeline.recipes.vocabularies import GapRecipe, StaticEmbeddingsRecipe
 
 
-class Pipeline(Measurements):
-    """Builds the steps of an experiment."""
+class Pipeline:
+    """All steps of an experiment.
 
-    @cached_property
-    def gap(self) -> Step:
-        """How badly the upstream vocabulary fits the task's text."""
-        inputs = {
-            "model": self.pretrained,
-            "vocabulary": self.vocabularies["decoder"],
-            "corpus": self.downstream_corpus,
-        }
-        inputs |= {"encoder": self.vocabularies["encoder"]} if "encoder" in self.experiment.sides else {}
-        return Step(stages.GAP, "subword gap", GapRecipe(), inputs)
+    Attributes:
+        inputs: Corpora, text and a checkpoint.
+        vocabularies: Of the upstream model, the task and each system.
+        models: Before any transfer.
+        additional_text: Text of the task's domain.
+        embeddings: Of new tokens.
+        evaluation: Scores and other measurements.
+    """
+
+    def __init__(self, experiment: Experiment, base: Path) -> None:
+        """
+        Args:
+            experiment: the experiment.
+            base: the configuration's folder, to which its paths are relative.
+        """
+        self.experiment = experiment
+        self.inputs = InputSteps(experiment, base)
+        self.vocabularies = VocabularySteps(self.inputs)
+        self.models = ModelSteps(self.inputs, self.vocabularies)
+        self.additional_text = AdditionalTextSteps(self.inputs, ReverseModelSteps(self.inputs, self.models))
+        self.embeddings = EmbeddingSteps(self.inputs, self.vocabularies, self.additional_text)
+        self.evaluation = EvaluationSteps(self.inputs, self.vocabularies, self.models)
 
     @cached_property
     def systems(self) -> tuple[SystemSteps, ...]:
@@ -47,91 +59,32 @@ class Pipeline(Measurements):
     def report(self) -> Step[ReportRecipe]:
         """The last step, which all others lead to."""
         inputs = {
-            **({"upstream_corpus": self.upstream_corpus} if self.experiment.upstream.corpus else {}),
-            "downstream_corpus": self.downstream_corpus,
-            "model": self.pretrained,
-            "vocabulary": self.vocabularies["decoder"],
-            "gap": self.gap,
+            **({"upstream_corpus": self.inputs.upstream_corpus} if self.experiment.upstream.corpus else {}),
+            "downstream_corpus": self.inputs.downstream_corpus,
+            "model": self.models.pretrained,
+            "vocabulary": self.vocabularies.downstream["decoder"],
+            "gap": self.evaluation.gap,
         }
-        inputs |= {"text": self.text} if self.text else {}
+        inputs |= {"text": self.inputs.text} if self.inputs.text else {}
         recipe, of_systems = manifest(self.experiment, self.systems)
         return Step(stages.REPORT, "report", recipe, {**inputs, **of_systems})
 
     def generator_of(self, system: System) -> Step | None:
         """The generator that a system needs; it does not depend on the task."""
-        return generator_step(self, system, self.pretrained)
-
-    def _static(self, algorithm: StaticAlgorithm, side: SideName, vocabulary: Step) -> Step:
-        """Static embeddings of a side's new vocabulary; systems that need the same ones share them."""
-        experiment = self.experiment
-        settings = experiment.static_embeddings
-        dimensions = settings.dimensions or experiment.model.width_of_rows
-        recipe = StaticEmbeddingsRecipe(
-            side=self.text_of(side),
-            algorithm=algorithm,
-            settings=settings.model_copy(update={"dimensions": dimensions}),
-        )
-        inputs = {"corpus": self.downstream_corpus, "vocabulary": vocabulary, **self.text_on(recipe.side)}
-        return Step(stages.STATIC, f"{recipe.algorithm} embeddings of the {side}", recipe, inputs)
-
-    @property
-    def _learnt(self) -> Mapping[LearningName, Callable[[System, Step, Mapping[SideName, Step], Step | None], Step]]:
-        """The methods that learn rows of new tokens, each as a step."""
-        return {"token-distillation": self._distilled, "likelihood-matching": self._matched, "vocadt": self._vocadt}
-
-    def _distilled(
-        self, system: System, model: Step, vocabularies: Mapping[SideName, Step], generator: Step | None
-    ) -> Step:
-        """Rows of the new tokens of all sides, by Token Distillation; all seeds share them."""
-        del system, generator  # it begins with no other initialiser's rows
-        experiment = self.experiment
-        assert experiment.token_distillation_training is not None
-        recipe = TokenDistillationRecipe(
-            languages=experiment.languages,
-            sides=experiment.sides,
-            distillation=experiment.token_distillation,
-            training=experiment.token_distillation_training,
-            seed=experiment.upstream.seed,
-        )
-        inputs = {"model": model, "corpus": self.downstream_corpus}
-        inputs |= {f"vocabulary/{side}": vocabularies[side] for side in experiment.sides}
-        inputs |= self.text_on("source") if "encoder" in experiment.sides else {}
-        inputs |= self.copies if "decoder" in experiment.sides else {}
-        return Step(stages.DISTILLATION, "token distillation", recipe, inputs)
-
-    def _vocadt(
-        self, system: System, model: Step, vocabularies: Mapping[SideName, Step], generator: Step | None
-    ) -> Step:
-        del system, generator
-        return vocadt_step(self.experiment, model, self.downstream_corpus, vocabularies)
-
-    def _matched(
-        self, system: System, model: Step, vocabularies: Mapping[SideName, Step], generator: Step | None
-    ) -> Step:
-        """Rows of the decoder's new tokens, by likelihood matching; all seeds share them."""
-        experiment = self.experiment
-        assert experiment.likelihood_matching_training is not None
-        recipe = LikelihoodMatchingRecipe(
-            languages=experiment.languages,
-            starts_from=system.starts_from or "mean",
-            max_similar=experiment.generator.max_similar,
-            matching=experiment.likelihood_matching,
-            training=experiment.likelihood_matching_training,
-            seed=experiment.upstream.seed,
-        )
-        inputs = {"model": model, "corpus": self.downstream_corpus, "vocabulary/decoder": vocabularies["decoder"]}
-        inputs |= {"generator": generator} if generator else {}
-        inputs |= self.copies if experiment.likelihood_matching.text == "references" else {}
-        return Step(stages.MATCHING, f"likelihood matching from {recipe.starts_from}", recipe, inputs)
+        return self.embeddings.generator(system, self.models.pretrained)
 
     def system(self, system: System, seed: int) -> SystemSteps:
         """The steps of any system, whether the experiment has it or not."""
-        model = self.begins_with(system, seed)
-        generator = generator_step(self, system, model)
-        whole = self.ready_to_translate(model)
-        transfer = self._transfer(system, seed, whole, generator) if self.experiment.vocabulary_mode(system) else None
-        begun = self.embedding_warmup(system, transfer, whole) or transfer or whole
-        finetune = self._finetune(system, seed, conditioned_step(self, system, seed, begun), whole)
+        model = self.models.initial(system, seed)
+        generator = self.embeddings.generator(system, model)
+        whole = self.models.ready_to_translate(model)
+        transfer = (
+            self.embeddings.transfer(system, seed, whole, generator)
+            if self.experiment.vocabulary_mode(system)
+            else None
+        )
+        begun = self.additional_text.embedding_warmup(system, transfer, whole) or transfer or whole
+        finetune = self._finetune(system, seed, conditioned_step(self.inputs, system, seed, begun), whole)
         pretrained = None if system.pretraining == "none" else model
         by_tokens = self.experiment.evaluation.by_token_count
         return SystemSteps(
@@ -141,10 +94,10 @@ class Pipeline(Measurements):
             generator,
             transfer,
             finetune,
-            self._evaluate(finetune),
-            self.forgetting(system, seed, pretrained, finetune),
-            self.intrinsic(system, transfer) if transfer and system.initialiser else None,
-            self.likelihood(finetune, finetune.labels) if by_tokens else None,
+            self.evaluation.scores(finetune),
+            self.evaluation.forgetting(system, seed, pretrained, finetune),
+            self.evaluation.intrinsic(system, transfer) if transfer and system.initialiser else None,
+            self.evaluation.likelihood(finetune, finetune.labels) if by_tokens else None,
         )
 
     def _finetune(self, system: System, seed: int, begun: Step, upstream: Step) -> Step[FinetuneRecipe]:
@@ -164,51 +117,11 @@ class Pipeline(Measurements):
             fast_tables=sides if training.rate_of_tables is not None else (),
             new_rows=new,
             objective=experiment.finetuned_on,
-            text_objective=self.learnt_by(system.text),
+            text_objective=self.additional_text.objective(system.text),
             drift=experiment.finetuned_on.source is not None,
         )
-        inputs = {"model": begun, "corpus": self.downstream_corpus}
+        inputs = {"model": begun, "corpus": self.inputs.downstream_corpus}
         inputs |= {"upstream": upstream} if system.tie_to_sources or new else {}
-        inputs |= self.read_as(system.text)
+        inputs |= self.additional_text.inputs_for(system.text)
         labels = {"system": system.name, "seed": str(seed)}
         return with_engine(Step(stages.FINETUNE, f"finetune {system.name} seed {seed}", recipe, inputs, labels))
-
-    def _evaluate(self, finetune: Step) -> Step[EvaluateRecipe]:
-        experiment, labels = self.experiment, finetune.labels
-        recipe = EvaluateRecipe(
-            languages=experiment.languages,
-            evaluation=experiment.evaluation.measurement,
-            objective=experiment.finetuned_on,
-            packages=packages(METRICS, experiment.evaluation.metrics),
-            ranking=experiment.evaluation.ranking if experiment.finetuned_on.source else None,
-        )
-        inputs = {"model": finetune, "corpus": self.downstream_corpus}
-        name = f"evaluate {labels['system']} seed {labels['seed']}"
-        return with_engine(Step(stages.EVALUATE, name, recipe, inputs, labels))
-
-    def _transfer(self, system: System, seed: int, model: Step, generator: Step | None) -> Step[TransferRecipe]:
-        method = system.initialiser or "mean"  # of a trimmed vocabulary, which has no rows to make
-        facts = initialiser_info(system.initialiser)
-        seeded = facts.seeded
-        recipe = TransferRecipe(
-            method=method,
-            sides=self.experiment.sides,
-            max_similar=self.experiment.generator.max_similar,
-            # Initialisers without randomness are given one seed, so that all seeds share the transfer.
-            seed=seed if seeded else 0,
-            package=package_of(method),
-            copy_shared_tokens=system.copy_shared_tokens,
-            keep_matrices=system.tie_to_sources,
-        )
-        inputs = {"model": model}
-        vocabularies = self.vocabularies_of(system)
-        inputs |= {f"vocabulary/{side}": vocabularies[side] for side in self.experiment.sides}
-        inputs |= {"generator": generator} if generator and facts.trained else {}
-        if facts.static:
-            sides = self.experiment.sides
-            inputs |= {f"static/{side}": self._static(facts.static, side, vocabularies[side]) for side in sides}
-        if facts.learnt_by:
-            inputs |= {"distilled": self._learnt[facts.learnt_by](system, model, vocabularies, generator)}
-        name = f"transfer {system.name} seed {seed}" if seeded else f"transfer {system.name}"
-        labels = {"system": system.name, **({"seed": str(seed)} if seeded else {})}
-        return Step(stages.TRANSFER, name, recipe, inputs, labels)

@@ -13,12 +13,12 @@ from subgraft.base.redaction import redacted
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
 from subgraft.evaluation.reporting.table import MainTable
-from subgraft.experiments.decoding_engine import left_to_transformers
 from subgraft.experiments.model_card import Chosen
 from subgraft.experiments.model_selection import Finetuned, Selection
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.plan_warnings import frozen_random_rows
 from subgraft.experiments.preflight import require_libraries
+from subgraft.experiments.steps.decoding_engine import left_to_transformers
 from subgraft.experiments.tracked_systems import system_runs
 from subgraft.orchestration.execution.plan import Plan, make_plan
 from subgraft.orchestration.execution.progress import display_for
@@ -76,7 +76,9 @@ class Session:
         """What the upstream vocabularies cannot spell of the task's text, a line for each that is known."""
         from subgraft.experiments.plan_warnings import unknown_tokens
 
-        return unknown_tokens(Store(self._home), self.pipeline.pretrained, self.pipeline.downstream_corpus)
+        return unknown_tokens(
+            Store(self._home), self.pipeline.models.pretrained, self.pipeline.inputs.downstream_corpus
+        )
 
     def unsupported(self, plan: Plan) -> list[str]:
         """Vocabularies of the plan that are larger than their text supports, a line for each that is known."""
@@ -88,7 +90,7 @@ class Session:
         """The amount of monolingual text, a line for each side."""
         from subgraft.experiments.monolingual_data import counted
 
-        return counted(Store(self._home), self.pipeline.text) if self.pipeline.text else []
+        return counted(Store(self._home), self.pipeline.inputs.text) if self.pipeline.inputs.text else []
 
     def warnings(self) -> list[str]:
         """Settings that are valid but probably unintended, a line for each."""

@@ -12,7 +12,7 @@ from subgraft.orchestration.tracking.tags import TEST, TRAINED, UPSTREAM_AFTER
 
 if TYPE_CHECKING:
     from subgraft.experiments.pipeline import Pipeline
-    from subgraft.experiments.system_steps import SystemSteps
+    from subgraft.experiments.steps.system import SystemSteps
 
 
 def system_runs(pipeline: Pipeline) -> list[SystemRun]:

@@ -31,7 +31,7 @@ def test_what_two_trials_share_is_one_of_theirs(tmp_path: Path, monkeypatch: pyt
     tracker, ledger = Tracker(store, "tiny", print), Ledger(tmp_path / "trials.jsonl")
     recorder = Recorder(pipeline, store, ledger, tracker, print, lambda trials: None)
     first = trial_steps(pipeline, TrialResult(1, VALUES))
-    before, later = in_order(first.targets)[0], pipeline.vocabularies["decoder"]
+    before, later = in_order(first.targets)[0], pipeline.vocabularies.downstream["decoder"]
     store.publish(before, lambda out: {})
     recorder.begin(1, VALUES)
     store.publish(later, lambda out: {})

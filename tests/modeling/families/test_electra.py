@@ -87,7 +87,7 @@ def test_it_is_pretrained_assembled_given_generated_rows_and_finetuned(tmp_path:
         "systems=[{name: plain, vocabulary: upstream}, {name: patt+kd, initialiser: patt, kd_weight: 0.5}]",
     )
     pipeline, store = finish(written(tmp_path, TINY), *settings)
-    assert Bundle.load(store.path(pipeline.pretrained)).model.config.model_type == "electra"
+    assert Bundle.load(store.path(pipeline.models.pretrained)).model.config.model_type == "electra"
     for system in pipeline.systems:
         model = Bundle.load(store.path(system.finetune)).model
         assert side(model, "decoder").input.weight.shape[1] == WIDTH

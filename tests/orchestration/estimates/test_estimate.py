@@ -61,7 +61,7 @@ def test_parameters_are_foreseen_exactly(
     before_and_after: tuple[Path, dict[str, Estimate], Store, Pipeline],
 ) -> None:
     _, before, store, pipeline = before_and_after
-    for step in (pipeline.pretrained, pipeline.systems[0].finetune):
+    for step in (pipeline.models.pretrained, pipeline.systems[0].finetune):
         record = store.find(step)
         assert record is not None and before[step.name].parameters.total == record.summary["parameters"]
     assert before["generator patt"].parameters.trained == 6 * 16
@@ -92,7 +92,7 @@ def test_updates_and_hours_once_something_like_it_was_made(
     # Nothing was made on a GPU.
     assert _estimated(place, Runtime(gpus_per_worker=1), "seeds=[1, 2]")["finetune mean seed 2"].pace is None
     # Batches in tokens are counted in a sample of the text: here it is all of it.
-    pretrained = store.find(pipeline.pretrained)
+    pretrained = store.find(pipeline.models.pretrained)
     again = _estimated(place, None, "upstream.seed=2")["pretrain on everyday"]
     assert pretrained is not None and again.workload.updates == pretrained.summary["steps"]
 

@@ -10,7 +10,7 @@ from subgraft.config.loading import load
 from subgraft.config.runtime import Runtime
 from subgraft.embeddings.generators.generator import load_generator
 from subgraft.experiments.pipeline import Pipeline
-from subgraft.experiments.system_steps import SystemSteps
+from subgraft.experiments.steps.system import SystemSteps
 from subgraft.orchestration.execution.worker import Job, perform
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import in_order

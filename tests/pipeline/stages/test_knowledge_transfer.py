@@ -17,7 +17,7 @@ from subgraft.config.objectives import MaskedSettings
 from subgraft.data.text.corpus import Corpus
 from subgraft.embeddings.generators.generator import load_generator
 from subgraft.experiments.pipeline import Pipeline
-from subgraft.experiments.system_steps import SystemSteps
+from subgraft.experiments.steps.system import SystemSteps
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side
 from subgraft.orchestration.store.store import Store
@@ -80,9 +80,9 @@ def test_the_sides_that_change_speak_the_tasks_vocabulary(finished: tuple[Pipeli
 def test_all_systems_begin_as_the_one_bert(finished: tuple[Pipeline, Store]) -> None:
     pipeline, store = finished
     systems = by_name(pipeline)
-    assert {id(steps.pretrained) for steps in systems.values()} == {id(pipeline.pretrained)}
-    bert, made = Bundle.load(store.path(pipeline.pretrained)), systems["without"].finetune.inputs["model"]
-    assert made.stage.name == "assemble" and made.inputs["model"] is pipeline.pretrained
+    assert {id(steps.pretrained) for steps in systems.values()} == {id(pipeline.models.pretrained)}
+    bert, made = Bundle.load(store.path(pipeline.models.pretrained)), systems["without"].finetune.inputs["model"]
+    assert made.stage.name == "assemble" and made.inputs["model"] is pipeline.models.pretrained
     upstream = side(bert.model, "decoder").input.weight
     for name in ("mean", "patt+kd"):
         transfer = systems[name].transfer
@@ -98,7 +98,7 @@ def test_all_systems_begin_as_the_one_bert(finished: tuple[Pipeline, Store]) -> 
 def test_one_generator_is_trained_on_masked_text_and_serves_every_side(finished: tuple[Pipeline, Store]) -> None:
     pipeline, store = finished
     step = by_name(pipeline)["patt+kd"].generator
-    assert step is not None and step.inputs["model"] is pipeline.pretrained
+    assert step is not None and step.inputs["model"] is pipeline.models.pretrained
     path = store.path(step)
     record = json.loads((path / "record.json").read_text())
     assert len(record["summary"]) == 1, "trained once"
@@ -111,8 +111,11 @@ def test_one_generator_is_trained_on_masked_text_and_serves_every_side(finished:
 
 def test_every_second_seven_lines_of_a_language_are_one_document(finished: tuple[Pipeline, Store]) -> None:
     pipeline, store = finished
-    bert = Bundle.load(store.path(pipeline.pretrained))
-    corpus, languages = Corpus.open(store.path(pipeline.pretrained.inputs["corpus"])), pipeline.experiment.languages
+    bert = Bundle.load(store.path(pipeline.models.pretrained))
+    corpus, languages = (
+        Corpus.open(store.path(pipeline.models.pretrained.inputs["corpus"])),
+        pipeline.experiment.languages,
+    )
     request = Request(bert, corpus, languages, pipeline.experiment.pretrain, seed=1)
     documents = MaskedObjective.of(MaskedSettings(sentences_per_document=7), request).sentences
     read = [bert.encoder.encode(line) for side in ("source", "target") for line in corpus.lines("train", side)]
@@ -148,7 +151,7 @@ def test_masking_enters_the_fingerprints_that_it_belongs_to(tmp_path: Path) -> N
         ),
         tmp_path,
     )
-    assert translating.pretrained.recipe.model_dump()["objectives"] == ({"kind": "translation", "weight": 1.0},)
+    assert translating.models.pretrained.recipe.model_dump()["objectives"] == ({"kind": "translation", "weight": 1.0},)
 
 
 def test_other_ways_of_making_a_model_work_with_a_bert(tmp_path: Path) -> None:
@@ -180,7 +183,7 @@ def test_a_published_bert_takes_the_place_of_pretraining(pretraining: bool, tmp_
     publish_bert(tmp_path / "published", pretraining=pretraining)
     settings = ("upstream.checkpoint=published", "sides=[encoder, decoder]")
     pipeline, store = finish(written(tmp_path, CONFIG), *settings)
-    assert pipeline.pretrained.stage.name == "checkpoint"
+    assert pipeline.models.pretrained.stage.name == "checkpoint"
     for steps in pipeline.systems:
         fitted = Bundle.load(store.path(steps.finetune))
         assert len(fitted.decoder) == (150 if steps.system.name == "without" else 200)

@@ -34,7 +34,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> tuple[Pipeline, Store]
 
 def test_likelihood_is_the_models_own(finished: tuple[Pipeline, Store]) -> None:
     pipeline, store = finished
-    pairs = list(Corpus.open(store.path(pipeline.downstream_corpus)).pairs("test"))
+    pairs = list(Corpus.open(store.path(pipeline.inputs.downstream_corpus)).pairs("test"))
     for steps in pipeline.systems:
         assert steps.likelihood is not None
         found = Likelihood.from_json(json.loads((store.path(steps.likelihood) / LIKELIHOOD).read_text()))
@@ -55,14 +55,14 @@ def test_likelihood_is_the_models_own(finished: tuple[Pipeline, Store]) -> None:
 
 def test_the_gap_says_what_each_vocabulary_can_spell(finished: tuple[Pipeline, Store]) -> None:
     pipeline, store = finished
-    gap = json.loads((store.path(pipeline.gap) / "gap.json").read_text(encoding="utf-8"))
+    gap = json.loads((store.path(pipeline.evaluation.gap) / "gap.json").read_text(encoding="utf-8"))
     found = {(each["side"], each["split"], each["role"]): each for each in gap["spelling"]}
     assert set(found) == {
         *(("encoder", split, "upstream") for split in ("train", "test")),
         *(("decoder", split, role) for split in ("train", "test") for role in ("upstream", "downstream")),
     }
-    upstream = load_tokenizers(store.path(pipeline.pretrained))["decoder"]
-    lines = list(Corpus.open(store.path(pipeline.downstream_corpus)).lines("test", "target"))
+    upstream = load_tokenizers(store.path(pipeline.models.pretrained))["decoder"]
+    lines = list(Corpus.open(store.path(pipeline.inputs.downstream_corpus)).lines("test", "target"))
     tested = found["decoder", "test", "upstream"]
     assert tested["unknown"] == sum(upstream.encode(line).count(upstream.special["unk"]) for line in lines) > 0
     assert tested["with_unknown"] == 2
@@ -75,7 +75,7 @@ def test_the_gap_says_what_each_vocabulary_can_spell(finished: tuple[Pipeline, S
 def test_the_report_tells_spelling_from_gain(finished: tuple[Pipeline, Store]) -> None:
     pipeline, store = finished
     masks = [load_file(store.path(steps.evaluate) / STATISTICS)[SPELLED].tolist() for steps in pipeline.systems]
-    downstream = Tokenizer.load(store.path(pipeline.vocabularies["decoder"]))
+    downstream = Tokenizer.load(store.path(pipeline.vocabularies.downstream["decoder"]))
     assert "unk" in downstream.special
     assert masks[0] == [True, False, True, False]
     markdown = (store.path(pipeline.report) / "report.md").read_text(encoding="utf-8")

@@ -15,7 +15,7 @@ from subgraft.config.loading import load
 from subgraft.config.runtime import Runtime
 from subgraft.embeddings.generators.network import load_network
 from subgraft.experiments.pipeline import Pipeline
-from subgraft.experiments.system_steps import SystemSteps
+from subgraft.experiments.steps.system import SystemSteps
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side
 from subgraft.orchestration.execution.worker import Job, perform

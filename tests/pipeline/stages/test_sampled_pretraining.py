@@ -41,9 +41,9 @@ NOISE = "pretrain.target_sampling={kind: noise-contrastive, drawn: 20}"
 def _pretrained(place: Path, *changes: str) -> tuple[Pipeline, Path]:
     place.mkdir(exist_ok=True)
     pipeline = Pipeline(load(written(place, TINY), Experiment, (*SHORT, *changes)), place)
-    for step in in_order([pipeline.pretrained]):
+    for step in in_order([pipeline.models.pretrained]):
         perform(Job(step, place / "home", Runtime(), 1, 0, False, Provenance.here()))
-    return pipeline, Store(place / "home").path(pipeline.pretrained)
+    return pipeline, Store(place / "home").path(pipeline.models.pretrained)
 
 
 @pytest.mark.parametrize("model", [MASKED, DENOISING], ids=["masked", "denoising"])
@@ -78,7 +78,7 @@ def test_sampling_changes_the_fingerprint_of_pretraining(tmp_path: Path) -> None
     config = written(tmp_path, TINY)
 
     def fingerprint(*changes: str) -> str:
-        return Pipeline(load(config, Experiment, (*MASKED, *changes)), tmp_path).pretrained.fingerprint
+        return Pipeline(load(config, Experiment, (*MASKED, *changes)), tmp_path).models.pretrained.fingerprint
 
     known = [fingerprint(), *(fingerprint(each) for each in (NEAREST, UNIFORM))]
     known.append(fingerprint("pretrain.target_sampling={kind: nearest, neighbours: 6, rebuild_every: 7}"))

@@ -62,13 +62,13 @@ def perform_all(pipeline: Pipeline, steps: list[Step], home: Path) -> Store:
 def test_a_task_within_one_language_goes_all_the_way(tmp_path: Path, task: str, source: str) -> None:
     pipeline = configured(tmp_path, task, source)
     store = perform_all(pipeline, [pipeline.report], tmp_path / "home")
-    corpus = Corpus.open(store.path(pipeline.downstream_corpus))
+    corpus = Corpus.open(store.path(pipeline.inputs.downstream_corpus))
     assert corpus.languages == ("en", "en") and not corpus.monolingual
     held_out = 3  # training pairs with a side of a dev or test pair
     kept = {**SPLITS, "train": SPLITS["train"] - held_out}
     assert {split: corpus.size(split) for split in corpus.splits} == kept
     assert corpus.counts["train"]["held_out"] == held_out
-    assert Corpus.open(store.path(pipeline.upstream_corpus)).monolingual
+    assert Corpus.open(store.path(pipeline.inputs.upstream_corpus)).monolingual
     for read, written in corpus.pairs("train"):
         if task == "question-generation":
             before, marked = read.split('"- ')
@@ -100,32 +100,34 @@ def test_the_upstream_model_may_be_of_other_languages(tmp_path: Path) -> None:
     )
     (ours,) = (steps for steps in pipeline.systems if steps.system.name == "ours")
     store = perform_all(pipeline, [ours.evaluate], tmp_path / "home")
-    assert Corpus.open(store.path(pipeline.upstream_corpus)).languages == ("de", "en")
+    assert Corpus.open(store.path(pipeline.inputs.upstream_corpus)).languages == ("de", "en")
     bundle = Bundle.load(store.path(ours.finetune))
     assert set(bundle.encoder.languages) == {"de_XX", "en_XX"}
     assert (store.path(ours.evaluate) / "hypotheses.txt").read_text().count("\n") == SPLITS["test"]
 
 
 def test_the_window_and_the_marks_are_part_of_what_a_corpus_is(tmp_path: Path) -> None:
-    plain = configured(tmp_path, *QUESTIONS).downstream_corpus.fingerprint
-    window = configured(tmp_path, *QUESTIONS, "question_generation.window=50").downstream_corpus.fingerprint
-    marks = configured(tmp_path, *QUESTIONS, "question_generation.marks=['<', '>']").downstream_corpus.fingerprint
+    plain = configured(tmp_path, *QUESTIONS).inputs.downstream_corpus.fingerprint
+    window = configured(tmp_path, *QUESTIONS, "question_generation.window=50").inputs.downstream_corpus.fingerprint
+    marks = configured(
+        tmp_path, *QUESTIONS, "question_generation.marks=['<', '>']"
+    ).inputs.downstream_corpus.fingerprint
     fields = [configured(tmp_path, *FIELDS, *more) for more in ((), ("question_generation.window=50",))]
     assert len({plain, window, marks}) == 3
-    assert len({pipeline.downstream_corpus.fingerprint for pipeline in fields}) == 1
+    assert len({pipeline.inputs.downstream_corpus.fingerprint for pipeline in fields}) == 1
 
 
 def test_marks_that_the_upstream_vocabulary_cannot_spell_end_the_run_before_any_training(tmp_path: Path) -> None:
     pipeline = configured(tmp_path, *QUESTIONS, "question_generation.marks=['«', '»']")
     with pytest.raises(UserError, match="cannot spell the mark «"):
-        perform_all(pipeline, [pipeline.pretrained], tmp_path / "home")
+        perform_all(pipeline, [pipeline.models.pretrained], tmp_path / "home")
     assert not (tmp_path / "home" / "store" / "pretrain").exists()
 
 
 def test_a_corpus_of_one_side_is_no_task_and_no_translation(tmp_path: Path) -> None:
     alone = configured(tmp_path, "text-to-text", "{files: {train: [everyday.txt]}}")
     with pytest.raises(UserError, match=r"corpora\.downstream.*where pairs are needed"):
-        _ = alone.downstream_corpus
+        _ = alone.inputs.downstream_corpus
     translating = configured(tmp_path, *FIELDS, "upstream.objectives=[{kind: translation}]")
     with pytest.raises(UserError, match=r"corpora\.everyday.*where pairs are needed"):
-        _ = translating.upstream_corpus
+        _ = translating.inputs.upstream_corpus

@@ -32,9 +32,9 @@ LAST = "pretrain.select=last"
 def pretrained(config: Path, home: Path, *changes: str) -> tuple[Pipeline, Path]:
     """The experiment, and its pretrained model's directory."""
     pipeline = Pipeline(load(config, Experiment, (SHORT, LAST, *changes)), config.parent)
-    for step in in_order([pipeline.pretrained]):
+    for step in in_order([pipeline.models.pretrained]):
         perform(Job(step, home, Runtime(), 1, 0, False, Provenance.here()))
-    return pipeline, Store(home).path(pipeline.pretrained)
+    return pipeline, Store(home).path(pipeline.models.pretrained)
 
 
 def curve(directory: Path) -> list[dict[str, Any]]:
@@ -70,7 +70,7 @@ def test_the_weights_that_are_kept_are_those_that_the_settings_choose(
     place = written(tmp_path, TINY)
     choice = (f"pretrain.select={select}", f"finetune.select={select}", "finetune.evaluate_at=[1, 2, 3]")
     pipeline, store = finish(place, SHORT, "finetune.learning_rate=0.05", "finetune.warmup_steps=1", *choice)
-    for step in (pipeline.pretrained, *(system.finetune for system in pipeline.systems)):
+    for step in (pipeline.models.pretrained, *(system.finetune for system in pipeline.systems)):
         record, points = store.find(step), curve(store.path(step))
         assert record is not None and len(points) > 4
         sign = -1.0 if kept == "chrf" else 1.0
@@ -84,9 +84,9 @@ def test_a_checkpoint_is_pretrained_further_from_where_it_stands(config: Path, p
     """With its own vocabularies, whatever the configuration says of a model; its first dev scores are its last ones."""
     changes = (f"upstream.checkpoint={plain}", "upstream.continue_pretraining=true", "model.d_model=64")
     pipeline, further = pretrained(config, config.parent / "home", *changes)
-    recipe, checkpoint = pipeline.pretrained.recipe, pipeline.pretrained.inputs["model"]
+    recipe, checkpoint = pipeline.models.pretrained.recipe, pipeline.models.pretrained.inputs["model"]
     assert isinstance(recipe, PretrainRecipe) and recipe.model is None
-    assert set(pipeline.pretrained.inputs) == {"corpus", "model"} and checkpoint.stage.name == "checkpoint"
+    assert set(pipeline.models.pretrained.inputs) == {"corpus", "model"} and checkpoint.stage.name == "checkpoint"
     before, after = Bundle.load(plain), Bundle.load(further)
     assert [after.encoder.fingerprint, after.decoder.fingerprint] == [
         before.encoder.fingerprint,
@@ -97,15 +97,15 @@ def test_a_checkpoint_is_pretrained_further_from_where_it_stands(config: Path, p
     bits = known[-1]["values"]["bits_per_character"]
     assert found[0]["values"]["bits_per_character"] == pytest.approx(bits, rel=1e-6)
     assert len(found) == 5 and found[-1]["values"]["bits_per_character"] < found[0]["values"]["bits_per_character"]
-    assert pipeline.vocabularies["decoder"].inputs["model"] is checkpoint
+    assert pipeline.vocabularies.downstream["decoder"].inputs["model"] is checkpoint
 
 
 def test_a_checkpoint_as_it_is_needs_no_dev_set_and_stays_the_step_it_was(config: Path, plain: Path) -> None:
     pipeline = Pipeline(load(config, Experiment, [f"upstream.checkpoint={plain}"]), config.parent)
-    assert pipeline.pretrained.stage.name == "checkpoint" and not pipeline.pretrained.inputs
+    assert pipeline.models.pretrained.stage.name == "checkpoint" and not pipeline.models.pretrained.inputs
 
 
 def test_what_is_pretrained_further_must_take_its_sequences(config: Path, plain: Path) -> None:
     changes = [f"upstream.checkpoint={plain}", "upstream.continue_pretraining=true", "pretrain.max_length=600"]
     with pytest.raises(UserError, match="a max_length of 600 is beyond what the checkpoint takes"):
-        _ = Pipeline(load(config, Experiment, changes), config.parent).pretrained
+        _ = Pipeline(load(config, Experiment, changes), config.parent).models.pretrained

@@ -83,10 +83,13 @@ def test_one_mbart_learns_to_translate_and_to_denoise_and_a_generator_after_it(t
         systems,
     )
     pipeline, store = finish(written(tmp_path, TINY), *settings)
-    curve = json.loads((store.path(pipeline.pretrained) / "curve.json").read_text())
+    curve = json.loads((store.path(pipeline.models.pretrained) / "curve.json").read_text())
     bits = [point["values"]["bits_per_character"] for point in curve]
     assert bits[-1] < 0.8 * bits[0], "it translates better than untrained"
-    trained, corpus = Bundle.load(store.path(pipeline.pretrained)), Corpus.open(store.path(pipeline.upstream_corpus))
+    trained, corpus = (
+        Bundle.load(store.path(pipeline.models.pretrained)),
+        Corpus.open(store.path(pipeline.inputs.upstream_corpus)),
+    )
     request = Request(trained, corpus, pipeline.experiment.languages, pipeline.experiment.pretrain, 1)
     objectives = objectives_of(pipeline.experiment.upstream.objectives, request)
     losses = {kind: objective.loss(0.0) for kind, objective in objectives.items()}

@@ -26,7 +26,7 @@ from subgraft.experiments.fit.parallel_files import read_documents
 from subgraft.experiments.fit.split import Split, split
 from subgraft.experiments.fit.tokenization_report import Measured, measure
 from subgraft.experiments.session import Session
-from subgraft.experiments.upstream_steps import checkpoint_digest
+from subgraft.experiments.steps.inputs import checkpoint_digest
 from subgraft.orchestration.estimates.estimate import estimates
 from subgraft.orchestration.execution.plan import Plan
 

@@ -141,7 +141,7 @@ class SearchSession:
     ) -> None:
         """Make the shared inputs of all trials, with the complete machine, before any trial starts."""
         system = self._pipeline.system(template(self._pipeline), self._pipeline.experiment.seeds[0])
-        targets = [*([system.pretrained] if system.pretrained else []), self._pipeline.downstream_corpus]
+        targets = [*([system.pretrained] if system.pretrained else []), self._pipeline.inputs.downstream_corpus]
         run(store, targets, self._pipeline.experiment.runtime, [display, tracker], address=address)
         recorder.shared_by_all(in_order(targets))
 

@@ -14,9 +14,9 @@ from subgraft.config.evaluation import MeasurementSettings
 from subgraft.config.initialiser_registry import initialiser_info
 from subgraft.config.search import DEFAULT_TRIALS, Range, SearchSettings, SearchSpace
 from subgraft.config.systems import System
-from subgraft.experiments.decoding_engine import with_engine
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.search.trial_results import TrialResult, Value
+from subgraft.experiments.steps.decoding_engine import with_engine
 from subgraft.orchestration.store.step import TEST_SET, Step, sha256_of
 from subgraft.orchestration.store.store import Store
 from subgraft.pipeline import stages
@@ -146,7 +146,7 @@ def _steps(pipeline: Pipeline, system: System) -> TrialSteps:
         speed_measured=settings.speed_measured,
     )
     recipe = EvaluateRecipe(languages=pipeline.experiment.languages, evaluation=evaluation, split="dev")
-    inputs = {"model": finetune, "corpus": pipeline.downstream_corpus}
+    inputs = {"model": finetune, "corpus": pipeline.inputs.downstream_corpus}
     labels = {**finetune.labels, TEST_SET: "dev"}
     return TrialSteps(finetune, with_engine(Step(stages.EVALUATE, f"speed of {system.name}", recipe, inputs, labels)))
 

@@ -10,8 +10,9 @@ from subgraft.config.corpora import Languages
 from subgraft.config.objectives import TaskObjectiveSettings
 from subgraft.config.systems import System
 from subgraft.config.training import FinetuneSettings
-from subgraft.experiments.decoding_engine import with_engine
-from subgraft.experiments.upstream_steps import UpstreamSteps, from_checkpoint
+from subgraft.experiments.steps.decoding_engine import with_engine
+from subgraft.experiments.steps.inputs import InputSteps, from_checkpoint
+from subgraft.experiments.steps.models import ModelSteps
 from subgraft.modeling.families import family_of
 from subgraft.modeling.hub import read_config, require_model
 from subgraft.modeling.tokenizers import checkpoint_languages, load_tokenizers
@@ -23,17 +24,22 @@ from subgraft.pipeline.recipes.training import FinetuneRecipe
 WHERE = "back_translation.model"
 
 
-class ReverseModel(UpstreamSteps):
-    """Builds these steps, which all systems and seeds share."""
+class ReverseModelSteps:
+    """The reverse model and its training, which all systems and seeds share."""
+
+    def __init__(self, inputs: InputSteps, models: ModelSteps) -> None:
+        self.experiment = inputs.experiment
+        self._inputs = inputs
+        self._models = models
 
     @cached_property
-    def reverse_model(self) -> Step:
+    def model(self) -> Step:
         """The reverse model. Raises UserError for a configured one that is known not to translate this way."""
         named = self.experiment.back_translation.model
         return self._finetuned_back if named is None else self._given(named)
 
     def _given(self, named: str) -> Step:
-        model = self.model_named(named)
+        model = self._inputs.model_named(named)
         directory = require_model(model)
         _require_reverse(directory, self.experiment.languages.reversed, self.experiment.finetuned_on)
         return from_checkpoint(f"reverse model {named}", model, directory)
@@ -48,23 +54,26 @@ class ReverseModel(UpstreamSteps):
             seed=experiment.upstream.seed,
             objective=experiment.finetuned_on,
         )
-        inputs = {"model": self._pretrained_back, "corpus": _reversed(self.downstream_corpus, experiment.languages)}
+        inputs = {
+            "model": self._pretrained_back,
+            "corpus": _reversed(self._inputs.downstream_corpus, experiment.languages),
+        }
         return with_engine(Step(stages.FINETUNE, "finetune the reverse model", recipe, inputs))
 
     @property
     def _pretrained_back(self) -> Step:
         """Pretrained from target to source like the upstream model, which itself serves if it has no direction."""
-        there = self.pretrained
+        upstream = self._models.pretrained
         if not self.experiment.upstream.translates:
-            return self.ready_to_translate(there)
+            return self._models.ready_to_translate(upstream)
         languages = self.experiment.upstream_languages
         inputs = {
-            "corpus": _reversed(self.upstream_corpus, languages),
-            "encoder": there.inputs["decoder"],
-            "decoder": there.inputs["encoder"],
+            "corpus": _reversed(self._inputs.upstream_corpus, languages),
+            "encoder": upstream.inputs["decoder"],
+            "decoder": upstream.inputs["encoder"],
         }
-        recipe = there.recipe.model_copy(update={"languages": languages.reversed})
-        return Step(there.stage, f"{there.name}, reversed", recipe, inputs)
+        recipe = upstream.recipe.model_copy(update={"languages": languages.reversed})
+        return Step(upstream.stage, f"{upstream.name}, reversed", recipe, inputs)
 
 
 def _of_whole_model(training: FinetuneSettings) -> FinetuneSettings:
@@ -77,22 +86,22 @@ def _reversed(corpus: Step, languages: Languages) -> Step[ReversedRecipe]:
     return Step(stages.REVERSED, f"{corpus.name}, reversed", ReversedRecipe(languages=languages), {"corpus": corpus})
 
 
-def _require_reverse(directory: Path, wanted: Languages, learnt: TaskObjectiveSettings) -> None:
+def _require_reverse(directory: Path, wanted: Languages, objective: TaskObjectiveSettings) -> None:
     """Raises UserError for a model that does not translate, or from or into another language than is wanted.
 
-    learnt: the objective of models that translate.
+    objective: the objective of models that translate.
     """
     config, where = read_config(directory), f"{WHERE}: {directory}"
     family = family_of(config)
-    if learnt.kind not in family.objectives:
+    if objective.kind not in family.objectives:
         hint = f"Give an encoder-decoder that translates from {wanted.source} to {wanted.target}."
         raise UserError(f"a {family.model_type} model does not translate", where=where, hint=hint)
     tokenizers = load_tokenizers(directory)
     family.sequence_format(config, tokenizers["encoder"], tokenizers["decoder"], wanted)
-    told = checkpoint_languages(directory)
-    if told is not None and _plain(told) != _plain(wanted):
+    known = checkpoint_languages(directory)
+    if known is not None and _plain(known) != _plain(wanted):
         raise UserError(
-            f"a model from {told.source} to {told.target}, where one from {wanted.source} to {wanted.target} is needed",
+            f"a model from {known.source} to {known.target}, but one from {wanted.source} to {wanted.target} is needed",
             where=where,
         )
 

@@ -8,7 +8,7 @@ from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.systems import System
 from subgraft.config.tasks import TASKS
-from subgraft.experiments.upstream_steps import UpstreamSteps, from_checkpoint
+from subgraft.experiments.steps.inputs import InputSteps, from_checkpoint
 from subgraft.modeling.conditioning.source_settings import pretrained_source
 from subgraft.modeling.families import family_of
 from subgraft.modeling.hub import read_config, require_model
@@ -19,25 +19,25 @@ from subgraft.pipeline.recipes.models import CheckpointRecipe, ConditionRecipe
 from subgraft.pipeline.recipes.vocabularies import VocabularyRecipe
 
 
-def conditioned_step(beginnings: UpstreamSteps, system: System, seed: int, model: Step) -> Step:
+def conditioned_step(inputs: InputSteps, system: System, seed: int, model: Step) -> Step:
     """The model with the task's source; the model itself where the system has no conditioning.
 
     It comes behind a transfer, so that what is new is the same whatever the vocabulary.
     """
     if system.conditioning is None:
         return model
-    experiment = beginnings.experiment
+    experiment = inputs.experiment
     source = TASKS[experiment.task].source
-    assert source is not None  # config.conditioning_agreement has seen to it
+    assert source is not None  # validation requires it
     # Where a pretrained encoder lies is no part of what it is.
     settings = experiment.conditioning.model_copy(update={"pretrained_encoder": None})
-    inputs, language = {"model": model, "corpus": beginnings.downstream_corpus}, None
+    read, language = {"model": model, "corpus": inputs.downstream_corpus}, None
     if source == "text" and system.conditioning != "prepend" and not settings.shared_vocabulary:
         named = experiment.conditioning.pretrained_encoder
         if named:
-            inputs["reader"], language = reader(beginnings, named)
+            read["reader"], language = reader(inputs, named)
         else:
-            inputs["encoder"] = source_vocabulary(beginnings)
+            read["encoder"] = source_vocabulary(inputs)
     recipe = ConditionRecipe(
         variant=system.conditioning,
         settings=settings,
@@ -47,15 +47,15 @@ def conditioned_step(beginnings: UpstreamSteps, system: System, seed: int, model
         language=language,
     )
     labels = {"system": system.name, "seed": str(seed)}
-    return Step(stages.CONDITION, f"condition {system.name} seed {seed}", recipe, inputs, labels)
+    return Step(stages.CONDITION, f"condition {system.name} seed {seed}", recipe, read, labels)
 
 
-def reader(beginnings: UpstreamSteps, named: str) -> tuple[Step[CheckpointRecipe], str | None]:
+def reader(inputs: InputSteps, named: str) -> tuple[Step[CheckpointRecipe], str | None]:
     """The model whose encoder reads the task's sources, and their language if it marks languages.
 
     Raises UserError for a model that has no encoder to lend, or does not know the language.
     """
-    experiment, model = beginnings.experiment, beginnings.model_named(named)
+    experiment, model = inputs.experiment, inputs.model_named(named)
     directory = require_model(model)
     try:
         pretrained_source(read_config(directory), experiment.conditioning.max_length)
@@ -76,8 +76,8 @@ def _language_marked(directory: Path, language: str) -> str | None:
         return language
 
 
-def source_vocabulary(beginnings: UpstreamSteps) -> Step[VocabularyRecipe]:
+def source_vocabulary(inputs: InputSteps) -> Step[VocabularyRecipe]:
     """The one that all systems read the task's sources in."""
-    recipe = VocabularyRecipe(side="source", settings=beginnings.experiment.conditioning.vocabulary)
-    corpus = beginnings.downstream_corpus
+    recipe = VocabularyRecipe(side="source", settings=inputs.experiment.conditioning.vocabulary)
+    corpus = inputs.downstream_corpus
     return Step(stages.VOCABULARY, f"vocabulary of the sources of {corpus.name}", recipe, {"corpus": corpus})

@@ -1,23 +1,58 @@
-"""Steps of measurements other than the task's test set: likelihood, forgetting, rows of held-out tokens."""
+"""What is measured: scores on the task's test set, likelihood, forgetting, rows of held-out tokens, the subword gap."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.config.initialiser_registry import initialiser_info
+from subgraft.config.plugins import METRICS, packages
 from subgraft.config.systems import System
-from subgraft.experiments.decoding_engine import with_engine
-from subgraft.experiments.synthetic_data import SyntheticDataSteps
-from subgraft.experiments.system_steps import Moment
+from subgraft.experiments.steps.decoding_engine import with_engine
+from subgraft.experiments.steps.inputs import InputSteps
+from subgraft.experiments.steps.models import ModelSteps
+from subgraft.experiments.steps.system import Moment
+from subgraft.experiments.steps.vocabularies import VocabularySteps
 from subgraft.orchestration.store.step import TEST_SET, Step
 from subgraft.pipeline import stages
 from subgraft.pipeline.recipes.evaluation import EvaluateRecipe, IntrinsicRecipe, LikelihoodRecipe
 from subgraft.pipeline.recipes.models import TransferRecipe
+from subgraft.pipeline.recipes.vocabularies import GapRecipe
 
 
-class Measurements(SyntheticDataSteps):
-    """Builds these steps, each if the experiment asks for it."""
+class EvaluationSteps:
+    """Evaluations, each if the experiment asks for it."""
+
+    def __init__(self, inputs: InputSteps, vocabularies: VocabularySteps, models: ModelSteps) -> None:
+        self.experiment = inputs.experiment
+        self._inputs = inputs
+        self._vocabularies = vocabularies
+        self._models = models
+
+    @cached_property
+    def gap(self) -> Step:
+        """How the upstream vocabulary and the task's segment the task's text."""
+        inputs = {
+            "model": self._models.pretrained,
+            "vocabulary": self._vocabularies.downstream["decoder"],
+            "corpus": self._inputs.downstream_corpus,
+        }
+        inputs |= {"encoder": self._vocabularies.downstream["encoder"]} if "encoder" in self.experiment.sides else {}
+        return Step(stages.GAP, "subword gap", GapRecipe(), inputs)
+
+    def scores(self, finetune: Step) -> Step[EvaluateRecipe]:
+        experiment, labels = self.experiment, finetune.labels
+        recipe = EvaluateRecipe(
+            languages=experiment.languages,
+            evaluation=experiment.evaluation.measurement,
+            objective=experiment.finetuned_on,
+            packages=packages(METRICS, experiment.evaluation.metrics),
+            ranking=experiment.evaluation.ranking if experiment.finetuned_on.source else None,
+        )
+        inputs = {"model": finetune, "corpus": self._inputs.downstream_corpus}
+        name = f"evaluate {labels['system']} seed {labels['seed']}"
+        return with_engine(Step(stages.EVALUATE, name, recipe, inputs, labels))
 
     def likelihood(self, finetune: Step, labels: Mapping[str, str]) -> Step:
         """Bits of the test references; every system's by the new tokens of the one downstream vocabulary."""
@@ -25,9 +60,9 @@ class Measurements(SyntheticDataSteps):
         recipe = LikelihoodRecipe(languages=experiment.languages, test_sentences=experiment.evaluation.test_sentences)
         inputs = {
             "model": finetune,
-            "corpus": self.downstream_corpus,
-            "vocabulary": self.vocabularies["decoder"],
-            "upstream": self.pretrained,
+            "corpus": self._inputs.downstream_corpus,
+            "vocabulary": self._vocabularies.downstream["decoder"],
+            "upstream": self._models.pretrained,
         }
         return Step(stages.LIKELIHOOD, finetune.name.replace("finetune", "likelihood of", 1), recipe, inputs, labels)
 
@@ -47,15 +82,15 @@ class Measurements(SyntheticDataSteps):
         recipe = EvaluateRecipe(languages=self.experiment.upstream_languages, evaluation=evaluation, speed=False)
 
         def evaluated(model: Step, **labels: str) -> Step:
-            inputs = {"model": model, "corpus": self.upstream_corpus}
+            inputs = {"model": model, "corpus": self._inputs.upstream_corpus}
             name = f"evaluate {model.name} on the upstream test set"
             return with_engine(Step(stages.EVALUATE, name, recipe, inputs, {TEST_SET: "upstream", **labels}))
 
         after = evaluated(finetune, system=system.name, seed=str(seed))
-        found: dict[Moment, Step] = {"upstream_after": after}
+        evaluations: dict[Moment, Step] = {"upstream_after": after}
         if pretrained:
-            found["upstream_before"] = evaluated(pretrained)
-        return found
+            evaluations["upstream_before"] = evaluated(pretrained)
+        return evaluations
 
     def intrinsic(self, system: System, transfer: Step[TransferRecipe]) -> Step | None:
         """The quality of a transfer on tokens whose rows are known, with the transfer's inputs."""

@@ -1,0 +1,210 @@
+"""Steps that train generators and new embeddings for the systems of an experiment."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import cast
+
+from subgraft.base.errors import UserError
+from subgraft.base.files import file_digest
+from subgraft.config.initialiser_registry import LearningName, initialiser_info, package_of
+from subgraft.config.settings_base import SideName, StaticAlgorithm
+from subgraft.config.systems import System
+from subgraft.config.training import TrainingSettings
+from subgraft.experiments.steps.additional_text import AdditionalTextSteps
+from subgraft.experiments.steps.inputs import InputSteps
+from subgraft.experiments.steps.vocabularies import VocabularySteps
+from subgraft.orchestration.store.step import Step
+from subgraft.pipeline import stages
+from subgraft.pipeline.recipes.embeddings import (
+    NETWORK_FILES,
+    GeneratorRecipe,
+    ImportedNetworkRecipe,
+    LikelihoodMatchingRecipe,
+    MixingKind,
+    NetworkRecipe,
+    TokenDistillationRecipe,
+    VocadtRecipe,
+)
+from subgraft.pipeline.recipes.models import TransferRecipe
+from subgraft.pipeline.recipes.vocabularies import StaticEmbeddingsRecipe
+
+
+class EmbeddingSteps:
+    """The embeddings of new tokens: trained generators, static embeddings, learnt rows, and the transfer itself."""
+
+    def __init__(self, inputs: InputSteps, vocabularies: VocabularySteps, text: AdditionalTextSteps) -> None:
+        self.experiment = inputs.experiment
+        self._inputs = inputs
+        self._vocabularies = vocabularies
+        self._text = text
+
+    def transfer(self, system: System, seed: int, model: Step, generator: Step | None) -> Step[TransferRecipe]:
+        method = system.initialiser or "mean"  # of a trimmed vocabulary, which has no rows to make
+        facts = initialiser_info(system.initialiser)
+        seeded = facts.seeded
+        recipe = TransferRecipe(
+            method=method,
+            sides=self.experiment.sides,
+            max_similar=self.experiment.generator.max_similar,
+            # Initialisers without randomness are given one seed, so that all seeds share the transfer.
+            seed=seed if seeded else 0,
+            package=package_of(method),
+            copy_shared_tokens=system.copy_shared_tokens,
+            keep_matrices=system.tie_to_sources,
+        )
+        inputs = {"model": model}
+        vocabularies = self._vocabularies.of_system(system)
+        inputs |= {f"vocabulary/{side}": vocabularies[side] for side in self.experiment.sides}
+        inputs |= {"generator": generator} if generator and facts.trained else {}
+        if facts.static:
+            sides = self.experiment.sides
+            inputs |= {f"static/{side}": self._static(facts.static, side, vocabularies[side]) for side in sides}
+        if facts.learnt_by:
+            inputs |= {"distilled": self._learnt[facts.learnt_by](system, model, vocabularies, generator)}
+        name = f"transfer {system.name} seed {seed}" if seeded else f"transfer {system.name}"
+        labels = {"system": system.name, **({"seed": str(seed)} if seeded else {})}
+        return Step(stages.TRANSFER, name, recipe, inputs, labels)
+
+    def generator(self, system: System, model: Step) -> Step | None:
+        """The generator that a system needs for its model. Raises UserError where one is given that is not there."""
+        if system.generator is None:
+            return None
+        if not system.trains_network:
+            return self._mixing(system, model)
+        given = self.experiment.network.trained
+        return self._network(system, model) if given is None else self._given(given)
+
+    def _mixing(self, system: System, model: Step) -> Step:
+        experiment = self.experiment
+        recipe = GeneratorRecipe(
+            objectives=experiment.upstream.objectives,
+            languages=experiment.upstream_languages,
+            sides=experiment.sides,
+            kind=cast(MixingKind, system.generator),  # a network is made elsewhere
+            kd_weight=system.kd_weight or 0.0,
+            generator=experiment.generator,
+            training=_training(experiment.generator_training, system),
+            seed=experiment.upstream.seed,
+        )
+        inputs = {"model": model, "corpus": self._inputs.upstream_corpus}
+        if experiment.generator.resegmentation.match:
+            vocabularies = self._vocabularies.of_system(system)
+            inputs |= {f"vocabulary/{side}": vocabularies[side] for side in experiment.sides}
+        return Step(stages.GENERATOR, f"generator {system.name}", recipe, inputs)
+
+    def _network(self, system: System, model: Step) -> Step:
+        """The network of the model, which is the same for every task."""
+        experiment = self.experiment
+        assert experiment.network_training is not None
+        recipe = NetworkRecipe(
+            objectives=experiment.upstream.objectives,
+            languages=experiment.upstream_languages,
+            sides=experiment.sides,
+            kd_weight=system.kd_weight or 0.0,
+            network=experiment.network,
+            training=_training(experiment.network_training, system),
+            seed=experiment.upstream.seed,
+        )
+        return Step(stages.NETWORK, "network", recipe, {"model": model, "corpus": self._inputs.upstream_corpus})
+
+    def _given(self, given: str) -> Step:
+        """A network that was trained before, brought into the store."""
+        directory = self._inputs.path(given)
+        digest = hashlib.sha256()
+        for name in NETWORK_FILES:
+            if not (directory / name).is_file():
+                hint = "`subgraft generator train` makes such a directory."
+                raise UserError(f"no trained network here: it lacks {name}", where=str(directory), hint=hint)
+            digest.update(f"{name} {file_digest(directory / name)}\n".encode())
+        recipe = ImportedNetworkRecipe(digest=digest.hexdigest(), sides=self.experiment.sides, directory=str(directory))
+        return Step(stages.IMPORTED_NETWORK, "network as given", recipe)
+
+    def _static(self, algorithm: StaticAlgorithm, side: SideName, vocabulary: Step) -> Step:
+        """Static embeddings of a side's new vocabulary; systems that need the same ones share them."""
+        experiment = self.experiment
+        settings = experiment.static_embeddings
+        dimensions = settings.dimensions or experiment.model.width_of_rows
+        recipe = StaticEmbeddingsRecipe(
+            side=self._inputs.text_of(side),
+            algorithm=algorithm,
+            settings=settings.model_copy(update={"dimensions": dimensions}),
+        )
+        inputs = {
+            "corpus": self._inputs.downstream_corpus,
+            "vocabulary": vocabulary,
+            **self._inputs.text_on(recipe.side),
+        }
+        return Step(stages.STATIC, f"{recipe.algorithm} embeddings of the {side}", recipe, inputs)
+
+    @property
+    def _learnt(self) -> Mapping[LearningName, Callable[[System, Step, Mapping[SideName, Step], Step | None], Step]]:
+        """The methods that learn rows of new tokens, each as a step."""
+        return {"token-distillation": self._distilled, "likelihood-matching": self._matched, "vocadt": self._vocadt}
+
+    def _distilled(
+        self, system: System, model: Step, vocabularies: Mapping[SideName, Step], generator: Step | None
+    ) -> Step:
+        """Rows of the new tokens of all sides, by Token Distillation; all seeds share them."""
+        del system, generator
+        experiment = self.experiment
+        assert experiment.token_distillation_training is not None
+        recipe = TokenDistillationRecipe(
+            languages=experiment.languages,
+            sides=experiment.sides,
+            distillation=experiment.token_distillation,
+            training=experiment.token_distillation_training,
+            seed=experiment.upstream.seed,
+        )
+        inputs = {"model": model, "corpus": self._inputs.downstream_corpus}
+        inputs |= {f"vocabulary/{side}": vocabularies[side] for side in experiment.sides}
+        inputs |= self._inputs.text_on("source") if "encoder" in experiment.sides else {}
+        inputs |= self._text.copies if "decoder" in experiment.sides else {}
+        return Step(stages.DISTILLATION, "token distillation", recipe, inputs)
+
+    def _vocadt(
+        self, system: System, model: Step, vocabularies: Mapping[SideName, Step], generator: Step | None
+    ) -> Step:
+        """Rows of the new tokens of all sides, as combinations of all old rows; all seeds share them."""
+        del system, generator
+        experiment = self.experiment
+        assert experiment.vocadt_training is not None
+        recipe = VocadtRecipe(
+            languages=experiment.languages,
+            sides=experiment.sides,
+            training=experiment.vocadt_training,
+            seed=experiment.upstream.seed,
+            max_train_examples=experiment.finetune.max_train_examples,
+        )
+        inputs = {"model": model, "corpus": self._inputs.downstream_corpus}
+        inputs |= {f"vocabulary/{side}": vocabularies[side] for side in experiment.sides}
+        return Step(stages.VOCADT, "vocadt", recipe, inputs)
+
+    def _matched(
+        self, system: System, model: Step, vocabularies: Mapping[SideName, Step], generator: Step | None
+    ) -> Step:
+        """Rows of the decoder's new tokens, by likelihood matching; all seeds share them."""
+        experiment = self.experiment
+        assert experiment.likelihood_matching_training is not None
+        recipe = LikelihoodMatchingRecipe(
+            languages=experiment.languages,
+            starts_from=system.starts_from or "mean",
+            max_similar=experiment.generator.max_similar,
+            matching=experiment.likelihood_matching,
+            training=experiment.likelihood_matching_training,
+            seed=experiment.upstream.seed,
+        )
+        inputs = {
+            "model": model,
+            "corpus": self._inputs.downstream_corpus,
+            "vocabulary/decoder": vocabularies["decoder"],
+        }
+        inputs |= {"generator": generator} if generator else {}
+        inputs |= self._text.copies if experiment.likelihood_matching.text == "references" else {}
+        return Step(stages.MATCHING, f"likelihood matching from {recipe.starts_from}", recipe, inputs)
+
+
+def _training(training: TrainingSettings, system: System) -> TrainingSettings:
+    """The generator's training, for as many steps as the system says."""
+    return training.model_copy(update={"max_steps": system.generator_steps}) if system.generator_steps else training

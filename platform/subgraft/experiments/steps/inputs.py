@@ -1,0 +1,147 @@
+"""What an experiment reads: corpora, monolingual text, and a checkpoint."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+
+from subgraft.base.files import file_digest
+from subgraft.config.conditioning import SourceName
+from subgraft.config.corpora import Languages
+from subgraft.config.experiment import Experiment
+from subgraft.config.settings_base import SideName, Split, TextSide
+from subgraft.config.tasks import TASKS
+from subgraft.data.sources.registry import resolve
+from subgraft.data.tasks.pairings import pairing
+from subgraft.data.text.fields import texts
+from subgraft.data.text.languages import code_token
+from subgraft.experiments.monolingual_data import text_step
+from subgraft.experiments.preflight import require_checkpoint, require_corpus, require_source
+from subgraft.modeling.hub import pinned, with_revision
+from subgraft.orchestration.store.step import Step
+from subgraft.pipeline import stages
+from subgraft.pipeline.recipes.corpora import CorpusRecipe, TextRecipe
+from subgraft.pipeline.recipes.models import CheckpointRecipe
+
+
+class InputSteps:
+    """The steps that import data and models."""
+
+    def __init__(self, experiment: Experiment, base: Path) -> None:
+        """
+        Args:
+            experiment: the experiment.
+            base: the configuration's folder, to which its paths are relative.
+        """
+        self.experiment = experiment
+        self.base = base.absolute()
+
+    def path(self, path: str) -> Path:
+        """A path of the configuration."""
+        return self.base / path
+
+    def model_named(self, named: str) -> str:
+        """A model of the configuration: a directory relative to it, or else a hub id."""
+        path = self.path(named)
+        return str(path) if path.is_dir() else named
+
+    @cached_property
+    def upstream_corpus(self) -> Step[CorpusRecipe]:
+        """The upstream corpus. Only steps that read it may use this: with a checkpoint there may be none."""
+        upstream = self.experiment.upstream
+        assert upstream.corpus is not None  # config.agreement has seen to it
+        judged = any(objective.needs_dev for objective in upstream.objectives) and self.experiment.pretrains
+        needed: tuple[Split, ...] = ("train", "dev") if judged else ("train",)
+        purpose = ""
+        if self.experiment.evaluation.upstream_sentences is not None:
+            needed, purpose = (*needed, "test"), "evaluation.upstream_sentences"
+        pairs = any(objective.needs_pairs for objective in upstream.objectives)
+        languages = None if upstream.languages == "all" else self.experiment.upstream_languages
+        return self._corpus(upstream.corpus, languages, needed, purpose, pairs=pairs)
+
+    @cached_property
+    def downstream_corpus(self) -> Step[CorpusRecipe]:
+        experiment, pairs = self.experiment, self.experiment.finetuned_on.needs_pairs
+        return self._corpus(
+            experiment.downstream.corpus,
+            experiment.languages,
+            ("train", "dev", "test"),
+            pairs=pairs,
+            one_text=not pairs,
+            source=TASKS[experiment.task].source,
+        )
+
+    @cached_property
+    def text(self) -> Step[TextRecipe] | None:
+        """Monolingual text of the task's domain, if there is any."""
+        return text_step(self.experiment, self.base, self.downstream_corpus)
+
+    def text_on(self, *sides: TextSide) -> dict[str, Step]:
+        """The input `text` of a step that is about these sides; none where there is no such text."""
+        return {"text": self.text} if self.text and any(side in self.text.recipe.sides for side in sides) else {}
+
+    def text_of(self, side: SideName) -> TextSide:
+        """Which text of the task a side of the model reads or writes: where it is of one text, that one."""
+        return "target" if side == "decoder" and self.experiment.finetuned_on.needs_pairs else "source"
+
+    @cached_property
+    def checkpoint(self) -> Step[CheckpointRecipe]:
+        upstream = self.experiment.upstream
+        named = upstream.checkpoint or ""
+        model = with_revision(self.model_named(named), upstream.revision)
+        return from_checkpoint(f"checkpoint {named}", model, require_checkpoint(model, self.experiment))
+
+    @property
+    def language_codes(self) -> tuple[str, ...]:
+        """Language codes of all languages that upstream or downstream text is in, each once."""
+        task, texts = self.experiment.languages, self.upstream_corpus.recipe.texts
+        pair = self.experiment.upstream_languages
+        upstream = (pair.source, pair.target) if texts is None else tuple(texts.values())
+        return tuple(dict.fromkeys(code_token(code) for code in (*upstream, task.source, task.target)))
+
+    def _corpus(
+        self,
+        name: str,
+        languages: Languages | None,
+        needed: Sequence[Split],
+        purpose: str = "",
+        *,
+        pairs: bool,
+        one_text: bool = False,
+        source: SourceName | None = None,
+    ) -> Step[CorpusRecipe]:
+        """languages: of the pair that is wanted; every text of the corpus where None.  pairs: whether it must have two
+        sides.  one_text: whether it must have one.  source: what its segments must have to be read, beside texts.
+        """
+        experiment = self.experiment
+        given = experiment.corpora[name]
+        resolved = resolve(given, languages, self.base, pairing=pairing(experiment.question_generation))
+        require_corpus(resolved, needed, name, purpose, pairs=pairs, one_text=one_text)
+        require_source(resolved, source, name)
+        recipe = CorpusRecipe(
+            identity=dict(resolved.identity()),
+            languages=languages,
+            texts=None if languages else {text.name: str(text.language) for text in texts(resolved.fields)},
+            cleaning=experiment.cleaning,
+            questions=experiment.question_generation if given.squad else None,
+            source=given,
+            base=self.base,
+        )
+        return Step(stages.CORPUS, f"corpus {name}", recipe)
+
+
+def from_checkpoint(name: str, model: str, directory: Path) -> Step[CheckpointRecipe]:
+    """An imported checkpoint: a user's directory, or a model of the hub at the commit of its snapshot."""
+    found = pinned(model, directory)
+    digest = checkpoint_digest(directory) if Path(model).is_dir() else found
+    return Step(stages.CHECKPOINT, name, CheckpointRecipe(digest=digest, model=found))
+
+
+def checkpoint_digest(directory: Path) -> str:
+    """SHA-256 over the names and contents of a checkpoint's files."""
+    digest = hashlib.sha256()
+    for path in sorted(path for path in directory.rglob("*") if path.is_file()):
+        digest.update(f"{path.relative_to(directory).as_posix()} {file_digest(path)}\n".encode())
+    return digest.hexdigest()

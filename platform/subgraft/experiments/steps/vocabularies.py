@@ -1,0 +1,208 @@
+"""The vocabularies of an experiment as steps: learnt, imported, extended or trimmed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Literal
+
+from subgraft.base.errors import UserError
+from subgraft.config.domains import UpstreamSettings
+from subgraft.config.settings_base import SideName, TextSide
+from subgraft.config.systems import System
+from subgraft.config.vocabularies import TaskVocabularySettings, VocabularySettings
+from subgraft.experiments.steps.inputs import InputSteps
+from subgraft.orchestration.store.step import Step
+from subgraft.pipeline import stages
+from subgraft.pipeline.recipes.vocabularies import (
+    AdaptedVocabularyRecipe,
+    ImportedVocabularyRecipe,
+    VocabularyRecipe,
+)
+from subgraft.subwords.allocation.result import RECORD, Allocated
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+_WHERE = "upstream.given_vocabulary"
+
+
+def imported_vocabulary_step(
+    place: Path, *, codes: Collection[str], mask: bool, named: str
+) -> Step[ImportedVocabularyRecipe]:
+    """named: what the configuration calls it.  codes, mask: special tokens that the model needs.
+
+    Raises UserError where it is not there, or lacks one of them.
+    """
+    if not place.is_dir():
+        raise UserError("no such directory", where=f"{_WHERE}: {place}", hint="Give the directory of a vocabulary.")
+    tokenizer = Tokenizer.load(place)
+    missing = [code for code in codes if code not in tokenizer.languages]
+    if missing:
+        hint = "Allocate with language_codes: true, over all languages of upstream and downstream text."
+        raise UserError(f"it has no token {missing[0]}", where=f"{_WHERE}: {place}", hint=hint)
+    if mask and "mask" not in tokenizer.special:
+        raise UserError("it has no mask token, which the objective needs", where=f"{_WHERE}: {place}")
+    recipe = ImportedVocabularyRecipe(digest=vocabulary_digest(tokenizer), place=place)
+    return Step(stages.IMPORTED_VOCABULARY, f"vocabulary {named}", recipe)
+
+
+def vocabulary_digest(tokenizer: Tokenizer) -> str:
+    """SHA-256 over what a vocabulary is and how it cuts, wherever it lies."""
+    return hashlib.sha256(f"{tokenizer.fingerprint} {tokenizer.digest}".encode()).hexdigest()
+
+
+def language_exponent(upstream: UpstreamSettings, base: Path) -> float | None:
+    """By which upstream languages are drawn: as the configuration says, or else as the given vocabulary was allocated.
+
+    base: where relative paths begin. None takes all text as it is.
+    """
+    if upstream.language_exponent is not None or upstream.given_vocabulary is None:
+        return upstream.language_exponent
+    place = base / upstream.given_vocabulary
+    paired = any(objective.needs_pairs for objective in upstream.objectives)
+    if paired or not (place / RECORD).is_file():
+        return None
+    return Allocated.read(place).language_exponent
+
+
+# What a text has once is no subword to add; what it never has can go.
+LEAST_ADDED, LEAST_KEPT = 2, 1
+
+
+def adapted_vocabulary_step(
+    settings: TaskVocabularySettings,
+    side: SideName,
+    text: TextSide | Literal["both"],
+    inputs: Mapping[str, Step],
+) -> Step[AdaptedVocabularyRecipe]:
+    """The vocabulary of a side of the upstream model, by one text of the task or by both.
+
+    inputs: the task's `corpus`, the upstream `vocabulary` or `model`, and further `text`, if any.
+    """
+    extends = settings.mode == "extend"
+    recipe = AdaptedVocabularyRecipe(
+        side=text,
+        model_side=side,
+        added=settings.size if extends else None,
+        min_count=settings.min_count or (LEAST_ADDED if extends else LEAST_KEPT),
+    )
+    whose = "model" if text == "both" else side
+    name = f"vocabulary of the {whose}, {'extended' if extends else 'trimmed'} by {inputs['corpus'].name}"
+    return Step(stages.ADAPTED_VOCABULARY, name, recipe, inputs)
+
+
+class VocabularySteps:
+    """The vocabulary of each side: of the upstream model, of the task, of a system, or of both corpora."""
+
+    def __init__(self, inputs: InputSteps) -> None:
+        self.experiment = inputs.experiment
+        self._inputs = inputs
+
+    @cached_property
+    def downstream(self) -> dict[SideName, Step]:
+        """The task's own vocabularies; beside a checkpoint they take over the checkpoint's special tokens.
+
+        The decoder's is always there: it is what the report is about.
+        """
+        return self._own_vocabularies(self.experiment.downstream.vocabulary)
+
+    def of_system(self, system: System) -> dict[SideName, Step]:
+        """The vocabularies of a system's model: the task's, or others by the system's size or count."""
+        settings = self._sized(system)
+        same = settings == self.experiment.downstream.vocabulary
+        return self.downstream if same else self._own_vocabularies(settings)
+
+    def _sized(self, system: System) -> TaskVocabularySettings:
+        own = {
+            "mode": system.vocabulary_mode,
+            "size": system.vocabulary_size,
+            "min_count": system.vocabulary_min_count,
+        }
+        given = {name: value for name, value in own.items() if value is not None}
+        return self.experiment.downstream.vocabulary.model_copy(update=given)
+
+    def _own_vocabularies(self, settings: TaskVocabularySettings) -> dict[SideName, Step]:
+        found: dict[SideName, Step] = {}
+        shared = self.experiment.downstream.shared
+        sides: tuple[SideName, ...] = ("decoder", "encoder") if "encoder" in self.experiment.sides else ("decoder",)
+        for side in sides:
+            language = self._inputs.text_of("decoder" if shared else side)
+            if settings.mode != "replace":
+                found[side] = self._adapted(settings, "decoder" if shared else side, "both" if shared else language)
+                continue
+            step = self._vocabulary(settings, language, self._inputs.downstream_corpus, shared=shared)
+            if self.experiment.upstream.checkpoint is not None:
+                step = Step(step.stage, step.name, step.recipe, {**step.inputs, "model": self._inputs.checkpoint})
+            found[side] = step
+        return found
+
+    def _adapted(self, settings: TaskVocabularySettings, side: SideName, text: TextSide | Literal["both"]) -> Step:
+        given = self.experiment.upstream.checkpoint is not None
+        upstream = {"model": self._inputs.checkpoint} if given else {"vocabulary": self.upstream[side]}
+        beside = self._inputs.text_on("source", "target") if text == "both" else self._inputs.text_on(text)
+        return adapted_vocabulary_step(
+            settings, side, text, {"corpus": self._inputs.downstream_corpus, **upstream, **beside}
+        )
+
+    @cached_property
+    def upstream(self) -> dict[SideName, Step]:
+        named = self.experiment.upstream.given_vocabulary
+        if named is None:
+            return self._both_sides(self.experiment.upstream.vocabulary, self._inputs.upstream_corpus)
+        codes = self._inputs.language_codes if self.experiment.model.needs_language_codes else ()
+        mask = any(objective.needs_mask for objective in self.experiment.upstream.objectives)
+        step = imported_vocabulary_step(self._inputs.path(named), codes=codes, mask=mask, named=named)
+        return {"encoder": step, "decoder": step}
+
+    def of_new_model(self, system: System) -> dict[SideName, Step]:
+        return self._both_sides(
+            self._sized(system), self._inputs.downstream_corpus, shared=self.experiment.downstream.shared
+        )
+
+    @cached_property
+    def joint(self) -> dict[SideName, Step]:
+        settings = self.experiment.joint_vocabulary
+        return self._both_sides(settings, self._inputs.upstream_corpus, self._inputs.downstream_corpus)
+
+    def _both_sides(
+        self, settings: VocabularySettings, corpus: Step, second: Step | None = None, *, shared: bool = False
+    ) -> dict[SideName, Step]:
+        """What a model is made with: a vocabulary for each side; where its family has one, of both languages."""
+        one = shared or self.experiment.model.one_vocabulary
+        decoder = self._vocabulary(settings, "target", corpus, second, shared=one)
+        return {"encoder": decoder if one else self._vocabulary(settings, "source", corpus, second), "decoder": decoder}
+
+    def on_changed_sides(self, vocabularies: Mapping[SideName, Step]) -> dict[SideName, Step]:
+        """The given vocabularies on the sides that the experiment changes, the upstream ones elsewhere."""
+        if vocabularies["encoder"] is vocabularies["decoder"]:
+            return dict(vocabularies)
+        return self.upstream | {side: vocabularies[side] for side in self.experiment.sides}
+
+    def _vocabulary(
+        self,
+        settings: VocabularySettings,
+        side: TextSide,
+        corpus: Step,
+        second: Step | None = None,
+        shared: bool = False,
+    ) -> Step:
+        """second: a corpus to learn from beside the first.  shared: between both sides, and so of both languages."""
+        experiment = self.experiment
+        coded = experiment.model.needs_language_codes and experiment.upstream.checkpoint is None
+        upstream = experiment.upstream.corpus is not None and corpus is self._inputs.upstream_corpus
+        own = experiment.upstream_languages if upstream else experiment.languages
+        recipe = VocabularyRecipe(
+            side="both" if shared else side,
+            # A joint vocabulary's weighing has a field of its own.
+            settings=VocabularySettings(**settings.model_dump(include=set(VocabularySettings.model_fields))),
+            languages=self._inputs.language_codes if coded else (),
+            weighing=experiment.joint_vocabulary.weighing if second else None,
+            marks=self.experiment.marks if upstream and (shared or side == "source") else (),
+        )
+        language = own.source if side == "source" else own.target
+        name = f"vocabulary {language} of {corpus.name}" + (f" and {second.name}" if second else "")
+        inputs = {"corpus": corpus} | ({"second": second} if second else {})
+        if self._inputs.downstream_corpus in (corpus, second):
+            inputs |= self._inputs.text_on(*(("source", "target") if shared else (side,)))
+        return Step(stages.VOCABULARY, name, recipe, inputs)
