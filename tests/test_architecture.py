@@ -34,7 +34,7 @@ HEAVY = {
     "mlflow": {f"orchestration/tracking/{name}.py" for name in ("server", "page", "page_requests", "database")},
     "deepspeed": {"training/deepspeed_engine.py"},
     "ctranslate2": {
-        "modeling/families/ctranslate2_loading.py",
+        "modeling/families/family.py",
         "modeling/inference/",
         "modeling/exporting/",
     },

@@ -7,7 +7,7 @@ from functools import cache
 from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import SideName
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.families.assembly import BERT2BERT
+from subgraft.modeling.families.encoder_only import BERT2BERT
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from toys import (

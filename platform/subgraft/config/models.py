@@ -229,13 +229,7 @@ ModelSettings = Annotated[
 ]
 DEFAULT_FAMILY = "marian"
 SETTINGS_OF_FAMILY: Mapping[str, type[TransformerSettings]] = {
-    "marian": MarianSettings,
-    "mbart": MBartSettings,
-    "bert": BertSettings,
-    "gpt2": GPT2Settings,
-    "llama": LlamaSettings,
-    "t5": T5Settings,
-    "m2m_100": M2M100Settings,
+    settings.model_fields["family"].default: settings for settings in get_args(get_args(ModelSettings)[0])
 }
 
 

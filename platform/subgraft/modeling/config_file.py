@@ -9,32 +9,31 @@ from typing import TYPE_CHECKING, Any
 from subgraft.base.errors import UserError
 from subgraft.base.json_io import read_object
 from subgraft.base.limits import MODEL_LAYERS, MODEL_POSITIONS, MODEL_WIDTH, PIECES, Limit
+from subgraft.modeling.families import FAMILIES
 
 if TYPE_CHECKING:
     pass
 
-_LAYERS = ("encoder_layers", "decoder_layers", "num_hidden_layers", "n_layer", "num_layers", "num_decoder_layers")
-_HEADS = (
-    "encoder_attention_heads",
-    "decoder_attention_heads",
-    "num_attention_heads",
-    "num_key_value_heads",
-    "n_head",
-    "num_heads",
-)
-_WIDTHS = ("d_model", "hidden_size", "n_embd", "d_kv", "head_dim", "encoder_ffn_dim", "decoder_ffn_dim", "d_ff")
-_INNER_WIDTHS = ("intermediate_size", "n_inner", "num_labels", "embedding_size")
-_POSITIONS = ("max_position_embeddings", "n_positions", "n_ctx")
+# Sizes that no family declares as its width, inner width, layers, heads or positions.
+_LAYERS = ("encoder_layers", "decoder_layers", "num_decoder_layers")
+_HEADS = ("encoder_attention_heads", "decoder_attention_heads", "num_key_value_heads")
+_WIDTHS = ("d_kv", "head_dim", "encoder_ffn_dim", "decoder_ffn_dim", "num_labels", "embedding_size")
+_POSITIONS = ("n_ctx",)
 _BUCKETS = ("relative_attention_num_buckets", "relative_attention_max_distance")
 _ROWS = ("vocab_size", "decoder_vocab_size", "type_vocab_size")
 SIZES: Mapping[str, Limit] = {
+    **{family.layers_key: MODEL_LAYERS for family in FAMILIES.values()},
+    **{family.heads_key: MODEL_LAYERS for family in FAMILIES.values()},
+    **{family.width_key: MODEL_WIDTH for family in FAMILIES.values()},
+    **{family.inner_width_key: MODEL_WIDTH for family in FAMILIES.values()},
+    **{family.positions_key: MODEL_POSITIONS for family in FAMILIES.values()},
     **dict.fromkeys((*_LAYERS, *_HEADS), MODEL_LAYERS),
-    **dict.fromkeys((*_WIDTHS, *_INNER_WIDTHS), MODEL_WIDTH),
+    **dict.fromkeys(_WIDTHS, MODEL_WIDTH),
     **dict.fromkeys((*_POSITIONS, *_BUCKETS), MODEL_POSITIONS),
     **dict.fromkeys(_ROWS, PIECES),
 }
 # There may be no layers, and no segments (DeBERTa).
-_MAY_BE_ZERO = frozenset({*_LAYERS, "type_vocab_size"})
+_MAY_BE_ZERO = frozenset({*_LAYERS, "type_vocab_size", *(family.layers_key for family in FAMILIES.values())})
 DTYPES = frozenset({"float32", "float16", "bfloat16", "float64"})
 # What transformers would follow to other files, to code or to packages.
 CLOSED = frozenset(

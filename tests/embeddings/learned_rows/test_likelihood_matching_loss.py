@@ -22,7 +22,7 @@ from subgraft.embeddings.learned_rows.likelihood_matching_loss import (
 from subgraft.embeddings.learned_rows.span_pairs import SpanBatch, SpanPairs
 from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.families.assembly import BERT2BERT
+from subgraft.modeling.families.encoder_only import BERT2BERT
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.checkpoint import Checkpoints

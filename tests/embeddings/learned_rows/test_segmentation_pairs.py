@@ -13,7 +13,7 @@ from subgraft.config.settings_base import SideName
 from subgraft.config.training import TrainingSettings
 from subgraft.embeddings.learned_rows.segmentation_pairs import SegmentationPairs, meeting_places
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.families.assembly import BERT2BERT
+from subgraft.modeling.families.encoder_only import BERT2BERT
 from subgraft.subwords.vocabulary.tokenizer import NOWHERE, Tokenizer
 from subgraft.training.objectives.embedding_view import IGNORED
 from subgraft.training.objectives.parallel_text import Translation

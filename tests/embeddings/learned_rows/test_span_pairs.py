@@ -9,7 +9,7 @@ from new_vocabularies import LANGUAGES, TEXTS, new_vocabulary, upstream
 from subgraft.config.training import TrainingSettings
 from subgraft.embeddings.learned_rows.span_pairs import SpanPairs
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.families.assembly import BERT2BERT
+from subgraft.modeling.families.encoder_only import BERT2BERT
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.embedding_view import IGNORED

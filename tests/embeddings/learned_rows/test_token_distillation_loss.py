@@ -17,7 +17,7 @@ from subgraft.embeddings.learned_rows.segmentation_pairs import SegmentationBatc
 from subgraft.embeddings.learned_rows.token_distillation_loss import StudentTable, TokenDistillationLoss
 from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.families.assembly import BERT2BERT
+from subgraft.modeling.families.encoder_only import BERT2BERT
 from subgraft.modeling.sides import side as side_of
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer

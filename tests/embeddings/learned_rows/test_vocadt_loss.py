@@ -15,7 +15,7 @@ from subgraft.config.training import TrainingSettings
 from subgraft.embeddings.learned_rows.vocadt_loss import VocadtLoss
 from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.families.assembly import BERT2BERT
+from subgraft.modeling.families.encoder_only import BERT2BERT
 from subgraft.modeling.sides import Side
 from subgraft.modeling.sides import side as side_of
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer

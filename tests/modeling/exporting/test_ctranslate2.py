@@ -143,7 +143,7 @@ def test_an_export_that_computes_something_else_is_refused(tmp_path: Path, monke
 
 def test_what_ctranslate2_does_not_have_is_refused(tmp_path: Path) -> None:
     bert2bert_bundle().save(tmp_path / "model")
-    with pytest.raises(UserError, match="encoder-decoder models cannot be exported to CTranslate2"):
+    with pytest.raises(UserError, match="encoder-decoder model cannot be exported to CTranslate2"):
         export_ctranslate2(tmp_path / "model", tmp_path)
 
 

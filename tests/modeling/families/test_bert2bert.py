@@ -17,7 +17,7 @@ from subgraft.embeddings.generators.generator_loss import GeneratorLoss
 from subgraft.embeddings.generators.simulation import Simulator
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import family_named
-from subgraft.modeling.families.assembly import BERT2BERT
+from subgraft.modeling.families.encoder_only import BERT2BERT
 from subgraft.modeling.inference.translate import BeamCache, Translator
 from subgraft.modeling.sides import side, without_dropout
 from subgraft.pipeline.stages.assemble import assembled

@@ -95,10 +95,10 @@ def test_another_vocabulary_leaves_the_source_and_what_is_new_as_they_are(varian
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"conditioning": None}, "describes no source"),
+        ({"conditioning": None}, "invalid source in config.json"),
         (
             {"conditioning": {"variant": "magic", "source": SOURCES["class"]}},
-            "describes no source: conditioning.variant",
+            "invalid source in config.json: conditioning.variant",
         ),
         ({"language_model": {"model_type": "marian"}}, "must be one of: gpt2"),
     ],

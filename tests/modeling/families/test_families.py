@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +12,15 @@ from transformers import PreTrainedModel
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.models import DEFAULT_FAMILY, SETTINGS_OF_FAMILY, families_for
-from subgraft.modeling.families import FAMILIES, SequenceFormat, as_both_sides, family_named, family_of, language_code
+from subgraft.modeling.families import (
+    FAMILIES,
+    Family,
+    SequenceFormat,
+    as_both_sides,
+    family_named,
+    family_of,
+    language_code,
+)
 from subgraft.subwords.vocabulary.learn import learn
 from toys import (
     SHAPE,
@@ -185,17 +192,17 @@ def test_one_of_several_codes_is_named() -> None:
         language_code(tokenizer, "zh")
 
 
-def test_every_module_is_in_the_table(repository: Path) -> None:
-    folder = repository / "platform" / "subgraft" / "modeling" / "families"
-    helpers = "__init__ assembly family model_parts sequence_format registry parameter_counts initialization"
-    helpers += " table_replacement ctranslate2_loading bart_like decoder_only split_mbart factorised_mbart"
-    helpers += " marian_layout m2m100_layout piece_numbering"
-    modules = {path.stem for path in folder.glob("*.py")} - set(helpers.split())
-    assert {type(family).__module__.rsplit(".", 1)[1] for family in FAMILIES.values()} == modules
+def test_every_family_is_in_the_registry() -> None:
+    families = [Family]
+    for family in families:
+        families += family.__subclasses__()
+    with_a_type = {family for family in families if "model_type" in vars(family)}
+    assert {type(family) for family in FAMILIES.values()} == with_a_type
+    assert all(name == family.model_type for name, family in FAMILIES.items())
 
 
 @pytest.mark.parametrize("build", MODELS)
-def test_what_is_said_to_run_in_ctranslate2_is_described_for_it(build: Any) -> None:
+def test_models_that_run_in_ctranslate2_have_a_specification_for_it(build: Any) -> None:
     model = build()
     family = family_of(model)
     if family.runs_in_ctranslate2(model.config.to_dict()):
@@ -203,14 +210,3 @@ def test_what_is_said_to_run_in_ctranslate2_is_described_for_it(build: Any) -> N
     else:
         with pytest.raises(UserError):
             family.ctranslate2_specification(model)
-
-
-@pytest.mark.parametrize("name", FAMILIES)
-def test_whoever_describes_models_for_ctranslate2_says_which(name: str) -> None:
-    """A family that inherits the one and changes the other would be asked for what it has not."""
-    kinds = type(FAMILIES[name]).__mro__
-    owners = [
-        next(kind for kind in kinds if method in vars(kind))
-        for method in ("runs_in_ctranslate2", "ctranslate2_specification")
-    ]
-    assert owners[0] is owners[1]

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from new_vocabularies import LANGUAGES, TEXTS, upstream
-from subgraft.modeling.families.assembly import BERT2BERT
+from subgraft.modeling.families.encoder_only import BERT2BERT
 from subgraft.training.objectives.parallel_text import Translation
 from subgraft.training.objectives.reference_likelihood import reference_nats
 from subgraft.training.objectives.seq2seq import collate

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from subgraft.modeling.families import parameter_counts
@@ -12,8 +13,6 @@ from subgraft.modeling.families.model_parts import Config, Parameters
 from subgraft.modeling.families.sequence_format import SequenceFormat, needed, start_role
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
     from subgraft.config.corpora import Languages
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
@@ -22,6 +21,8 @@ class Bart(OneTable):
     """Encoder, decoder and output projection share one embedding matrix."""
 
     model_type = "bart"
+    transformers_class = "BartForConditionalGeneration"
+    ctranslate2_loader = "BartLoader"
     objectives = frozenset({"translation"})
     called = "a BART"
 
@@ -41,16 +42,6 @@ class Bart(OneTable):
         start = needed(target, start_role(config, "eos"), "a BART")
         return SequenceFormat((ends[0],), (ends[1],), start, (begins[0],), begins[1])
 
-    def runs_in_ctranslate2(self, config: Config) -> bool:
-        return True
-
-    def ctranslate2_specification(self, model: PreTrainedModel) -> Any:
+    def ctranslate2_settings(self, config: Config) -> Mapping[str, Any]:
         """Layers are normalised after each part, which files of this family do not always say."""
-        from subgraft.modeling.families.ctranslate2_loading import specification
-
-        return specification("BartLoader", model, normalize_before=False, normalize_embedding=True)
-
-    def model_class(self) -> type[PreTrainedModel]:
-        from transformers import BartForConditionalGeneration
-
-        return BartForConditionalGeneration
+        return {"normalize_before": False, "normalize_embedding": True}

@@ -33,6 +33,7 @@ class BartLike(Family):
     table_of_its_own: whether a table that both sides share is a module of its own.
     """
 
+    width_key = "d_model"
     apart: ClassVar[Mapping[str, Any]]
     table_of_its_own: ClassVar[bool] = True
 
@@ -42,9 +43,6 @@ class BartLike(Family):
 
     def layers(self, config: Config, side: SideName) -> int:
         return int(config[f"{side}_layers"])
-
-    def width(self, config: Config) -> int:
-        return int(config["d_model"])
 
     def inner_width(self, config: Config) -> int:
         return max(int(config["encoder_ffn_dim"]), int(config["decoder_ffn_dim"]))
@@ -115,7 +113,7 @@ class BartLike(Family):
         Raises UserError if the decoder's padding id lies outside the encoder's vocabulary, which transformers cannot
         construct.
         """
-        from subgraft.modeling.families.table_replacement import as_they_are, rebuilt
+        from subgraft.modeling.families.construction import as_they_are, rebuilt
 
         encoder, decoder = (
             tables[name] if name in tables else as_they_are(self, model, name) for name in ("encoder", "decoder")

@@ -1,23 +1,22 @@
 # mypy: allow-untyped-calls
-"""BERT2BERT (Rothe et al., TACL 2020, sections 2 and 3): an encoder-decoder whose sides are initialised from one BERT.
+"""BERT2BERT (Rothe et al., TACL 2020, sections 2 and 3): an encoder-decoder whose sides are initialised from one
+masked language model.
 
-The decoder is the BERT with a causal mask, its masked language modelling head, and new cross-attention.
+The decoder is the model with a causal mask, its masked language modelling head, and new cross-attention.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any
 
 from subgraft.base.errors import UserError
 from subgraft.modeling.families import parameter_counts
-from subgraft.modeling.families.assembly import BERT2BERT
-from subgraft.modeling.families.bert import Bert, Electra, head_size, stack_projections, stack_size
+from subgraft.modeling.families.encoder_only import BERT2BERT, EncoderOnly
 from subgraft.modeling.families.family import Family
 from subgraft.modeling.families.model_parts import Config, Parameters, Projection, Tables, TableSize
 from subgraft.modeling.families.sequence_format import SequenceFormat
-from subgraft.modeling.families.xlm_roberta import XLMRoberta
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -28,43 +27,49 @@ if TYPE_CHECKING:
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 
-# What either side may be.
-STACKS: Mapping[str, Bert] = {stack.model_type: stack for stack in (Bert(), XLMRoberta(), Electra())}
-
-
 class Bert2Bert(Family):
-    """Each side has a separate configuration and separate embeddings."""
+    """Each side has a separate configuration and separate embeddings.
+
+    encoders: the families of which both sides may be.
+    """
 
     model_type = BERT2BERT
     objectives = frozenset({"translation"})
-    # For classifying sentences: nothing here reads what it makes.
+    # It classifies sentences, and is never used here.
     absent_weights = ("encoder.pooler.",)
+    transformers_class = "EncoderDecoderModel"
+
+    def __init__(self, encoders: Iterable[EncoderOnly]) -> None:
+        self._encoders = {encoder.model_type: encoder for encoder in encoders}
+
+    def _encoder(self, config: Config) -> EncoderOnly:
+        """The family of both sides."""
+        return self._encoders[config["decoder"]["model_type"]]
 
     def check(self, config: Config) -> None:
         parts = [config.get(side) or {} for side in self.sides]
         kinds, widths = ({part.get(name) for part in parts} for name in ("model_type", "hidden_size"))
-        if len(kinds) != 1 or not kinds <= STACKS.keys() or len(widths) != 1:
-            raise UserError(
-                "only encoder-decoders of two BERTs of one width are supported, or of two XLM-RoBERTas or ELECTRAs"
-            )
+        if len(kinds) != 1 or not kinds <= self._encoders.keys() or len(widths) != 1:
+            known = ", ".join(self._encoders)
+            raise UserError(f"only encoder-decoders of two encoders of one width and one family are supported: {known}")
         for part in parts:
-            Bert().check(part)
+            self._encoder(config).check_segments(part)
 
     def position_limit(self, config: Config) -> int | None:
-        limits = [STACKS[config[side]["model_type"]].position_limit(config[side]) for side in self.sides]
+        limits = [self._encoder(config).position_limit(config[side]) for side in self.sides]
         return min(limit for limit in limits if limit is not None)
 
     def layers(self, config: Config, side: SideName) -> int:
-        return int(config[side]["num_hidden_layers"])
+        return self._encoder(config).layers(config[side], "encoder")
 
     def width(self, config: Config) -> int:
-        return int(config["decoder"]["hidden_size"])
+        return self._encoder(config).width(config["decoder"])
 
     def embedding_width(self, config: Config) -> int:
-        return STACKS[config["decoder"]["model_type"]].embedding_width(config["decoder"])
+        return self._encoder(config).embedding_width(config["decoder"])
 
     def inner_width(self, config: Config) -> int:
-        return max(int(config[side]["intermediate_size"]) for side in self.sides)
+        return max(self._encoder(config).inner_width(config[side]) for side in self.sides)
 
     def vocabulary_sizes(self, config: Config) -> dict[SideName, int]:
         return {side: int(config[side]["vocab_size"]) for side in self.sides}
@@ -76,27 +81,25 @@ class Bert2Bert(Family):
         return changed
 
     def body_parameters(self, config: Config) -> Parameters:
-        decoder = stack_size(config["decoder"], parameter_counts.decoder_layer) + head_size(config["decoder"])
-        total = stack_size(config["encoder"], parameter_counts.encoder_layer) + decoder
+        family = self._encoder(config)
+        total = family.stack_parameters(config["encoder"], parameter_counts.encoder_layer)
+        total += family.stack_parameters(config["decoder"], parameter_counts.decoder_layer)
+        total += family.head_parameters(config["decoder"])
         return Parameters(total, total)
 
     def table_sizes(self, config: Config) -> list[TableSize]:
         width = self.embedding_width(config)
         tables = [TableSize(frozenset({side}), rows * width) for side, rows in self.vocabulary_sizes(config).items()]
-        return tables + STACKS[config["decoder"]["model_type"]].head_tables(config["decoder"])
+        return tables + self._encoder(config).head_tables(config["decoder"])
 
     def projections(self, config: Config) -> list[Projection]:
-        return stack_projections(config["encoder"]) + stack_projections(config["decoder"], attentions=2)
+        family = self._encoder(config)
+        return family.stack_projections(config["encoder"]) + family.stack_projections(config["decoder"], attentions=2)
 
     def sequence_format(
         self, config: Config, source: Tokenizer, target: Tokenizer, languages: Languages | None
     ) -> SequenceFormat:
-        return Bert().sequence_format(config, source, target, languages)
-
-    def model_class(self) -> type[PreTrainedModel]:
-        from transformers import EncoderDecoderModel
-
-        return EncoderDecoderModel
+        return next(iter(self._encoders.values())).sequence_format(config, source, target, languages)
 
     def post_init(self, model: PreTrainedModel) -> None:
         """Remove the encoder's pooler, which transformers always constructs, and the paths that the parts came from.
@@ -118,17 +121,17 @@ class Bert2Bert(Family):
 
     def transform(self, model: PreTrainedModel) -> Callable[[Tensor], Tensor] | None:
         decoder: Any = model.decoder
-        return STACKS[decoder.config.model_type].transform(decoder)
+        return self._encoders[decoder.config.model_type].transform(decoder)
 
     def replace_tables(self, model: PreTrainedModel, tables: Mapping[SideName, Tables]) -> PreTrainedModel:
-        from subgraft.modeling.families.table_replacement import exchange
+        from subgraft.modeling.families.construction import exchange
 
         decoder: Any = model.decoder
-        stack = STACKS[decoder.config.model_type]
+        family = self._encoders[decoder.config.model_type]
         for name, new in tables.items():
-            stack.check_padding(self.side_config(model, name).pad_token_id, new.padding_id)
+            family.check_padding(self.side_config(model, name).pad_token_id, new.padding_id)
         for name, new in tables.items():
             exchange(self, model, name, new)
         if "decoder" in tables:
-            stack.name_bias(decoder, self.side(model, "decoder").tied)
+            family.rename_bias(decoder, self.side(model, "decoder").tied)
         return model

@@ -8,11 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from subgraft.base.errors import UserError
 from subgraft.modeling.families import parameter_counts
-from subgraft.modeling.families.decoder_only import DecoderAlone
-from subgraft.modeling.families.gpt2 import GPT2
-from subgraft.modeling.families.llama import Llama
+from subgraft.modeling.families.decoder_only import DecoderOnly
 from subgraft.modeling.families.model_parts import Config, Parameters, Projection, Tables, TableSize
-from subgraft.modeling.families.qwen import Qwen2, Qwen3
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -22,60 +19,66 @@ if TYPE_CHECKING:
     from subgraft.config.settings_base import SideName
     from subgraft.modeling.conditioning.copying import TargetStates
 
-# What the language model may be.
-STACKS: Mapping[str, DecoderAlone] = {stack.model_type: stack for stack in (GPT2(), Llama(), Qwen2(), Qwen3())}
 
-
-class Conditional(DecoderAlone):
+class Conditional(DecoderOnly):
     """Its side is the language model's. config.json holds the language model's configuration and `conditioning`.
 
     The source encoder and the variant's new parameters do not depend on the vocabulary.
+
+    language_models: the families of which the language model may be.
     """
 
     model_type = "conditional"
     objectives = frozenset({"conditioned"})
     has_source = True
 
+    def __init__(self, language_models: Iterable[DecoderOnly]) -> None:
+        self._language_models = {family.model_type: family for family in language_models}
+
+    def _family(self, config: Config) -> DecoderOnly:
+        """The language model's family."""
+        return self._language_models[_own(config)["model_type"]]
+
     def check(self, config: Config) -> None:
         own = config.get("language_model")
-        if not isinstance(own, Mapping) or own.get("model_type") not in STACKS:
-            raise UserError(f"a language model with a source must be one of: {', '.join(STACKS)}")
+        if not isinstance(own, Mapping) or own.get("model_type") not in self._language_models:
+            raise UserError(f"a language model with a source must be one of: {', '.join(self._language_models)}")
         _settings(config)
 
     def position_limit(self, config: Config) -> int | None:
-        limit, settings = _stack(config).position_limit(_own(config)), _settings(config)
-        before = _most_rows(settings.source) if settings.variant == "prepend" else 0
-        return None if limit is None else max(0, limit - before)
+        limit, settings = self._family(config).position_limit(_own(config)), _settings(config)
+        prefix = _most_rows(settings.source) if settings.variant == "prepend" else 0
+        return None if limit is None else max(0, limit - prefix)
 
     def depth(self, config: Config) -> int:
-        return _stack(config).depth(_own(config))
+        return self._family(config).depth(_own(config))
 
     def width(self, config: Config) -> int:
-        return _stack(config).width(_own(config))
+        return self._family(config).width(_own(config))
 
     def inner_width(self, config: Config) -> int:
-        return _stack(config).inner_width(_own(config))
+        return self._family(config).inner_width(_own(config))
 
     def key_width(self, config: Config) -> int:
-        return _stack(config).key_width(_own(config))
+        return self._family(config).key_width(_own(config))
 
     def weight_scale(self, config: Config) -> float:
-        return _stack(config).weight_scale(_own(config))
+        return self._family(config).weight_scale(_own(config))
 
     def vocabulary_sizes(self, config: Config) -> dict[SideName, int]:
-        return _stack(config).vocabulary_sizes(_own(config))
+        return self._family(config).vocabulary_sizes(_own(config))
 
     def with_vocabularies(self, config: Config, sizes: Mapping[SideName, int]) -> dict[str, Any]:
-        return {**config, "language_model": _stack(config).with_vocabularies(_own(config), sizes)}
+        return {**config, "language_model": self._family(config).with_vocabularies(_own(config), sizes)}
 
     def table_sizes(self, config: Config) -> list[TableSize]:
-        return _stack(config).table_sizes(_own(config))
+        return self._family(config).table_sizes(_own(config))
 
     def projections(self, config: Config) -> list[Projection]:
-        return _stack(config).projections(_own(config))
+        return self._family(config).projections(_own(config))
 
     def body_parameters(self, config: Config) -> Parameters:
-        body, new = _stack(config).body_parameters(_own(config)), self._new(config)
+        body, new = self._family(config).body_parameters(_own(config)), self._new(config)
         source = _settings(config).source
         trained = new - (source.fixed if source.kind == "pretrained-text" else 0)
         return Parameters(body.total + new, trained if _frozen(config) else body.trained + trained)
@@ -85,7 +88,7 @@ class Conditional(DecoderAlone):
         return super().parameters(config, self.sides if _frozen(config) else frozen)
 
     def in_words(self, config: Config) -> str:
-        return f"{_stack(config).in_words(_own(config))}, with a source by {_settings(config).variant}"
+        return f"{self._family(config).in_words(_own(config))}, with a source by {_settings(config).variant}"
 
     def model_class(self) -> type[PreTrainedModel]:
         from subgraft.modeling.conditioning.conditional_model import ConditionalModel
@@ -93,7 +96,7 @@ class Conditional(DecoderAlone):
         return ConditionalModel
 
     def post_init(self, model: PreTrainedModel) -> None:
-        _stack(model.config.to_dict()).post_init(model.language_model)  # type: ignore[arg-type]
+        self._family(model.config.to_dict()).post_init(model.language_model)  # type: ignore[arg-type]
         model.config.language_model._name_or_path = ""
 
     def side_config(self, model: PreTrainedModel, name: SideName) -> PreTrainedConfig:
@@ -102,7 +105,7 @@ class Conditional(DecoderAlone):
 
     def replace_tables(self, model: PreTrainedModel, tables: Mapping[SideName, Tables]) -> PreTrainedModel:
         replaced = super().replace_tables(model, tables)
-        replaced.train(model.training)  # which freezes the tables of a language model that is frozen
+        replaced.train(model.training)  # freezes the new embeddings of a frozen language model
         return replaced
 
     def source(self, config: Config) -> SourceSettings:
@@ -114,7 +117,7 @@ class Conditional(DecoderAlone):
 
     def states_with_source(self, model: nn.Module, source: Tensor, mask: Tensor, **inputs: Any) -> TargetStates:
         conditional: Any = model
-        inputs.pop("attention_mask", None)  # a target is padded behind, where nothing that counts can see
+        inputs.pop("attention_mask", None)  # padding follows the target, and the mask is causal
         states: TargetStates = conditional.target_states(conditional.read(source, mask), **inputs)
         return states
 
@@ -130,7 +133,7 @@ class Conditional(DecoderAlone):
     def _of_variant(self, config: Config, settings: ConditioningSettings) -> int:
         width, depth = self.width(config), self.depth(config)
         small = settings.decoder
-        beside = _source_decoder(small.d_model, width, small.layers) + parameter_counts.linear(small.d_model, width)
+        decoder = _source_decoder(small.d_model, width, small.layers) + parameter_counts.linear(small.d_model, width)
         read = parameter_counts.linear(width, small.d_model)
         by_variant = {
             "pseudo-self": depth * parameter_counts.linear(width, 2 * self.key_width(config)),
@@ -138,8 +141,8 @@ class Conditional(DecoderAlone):
             "cross-attention": depth * (parameter_counts.attention(width) + parameter_counts.norm(width)),
             "none": depth * (parameter_counts.attention(width) + parameter_counts.norm(width)),
             "prepend": 0,
-            "simple-fusion": read + parameter_counts.norm(small.d_model) + beside,
-            "representation": read + beside + depth + 2,  # shares of the layers and the input, and gamma
+            "simple-fusion": read + parameter_counts.norm(small.d_model) + decoder,
+            "representation": read + decoder + depth + 2,  # shares of the layers and the input, and gamma
         }
         return by_variant[settings.variant]
 
@@ -154,13 +157,9 @@ def with_source(config: Config, settings: ConditioningSettings) -> dict[str, Any
 
 
 def _own(config: Config) -> Config:
-    """The language model's, which is also its side's."""
+    """The configuration of the language model, which is also its side's."""
     own: Config = config.get("language_model", config)
     return own
-
-
-def _stack(config: Config) -> DecoderAlone:
-    return STACKS[_own(config)["model_type"]]
 
 
 def _settings(config: Config) -> ConditioningSettings:
@@ -174,11 +173,11 @@ def _settings(config: Config) -> ConditioningSettings:
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(("conditioning", *map(str, first["loc"])))
-        raise UserError(f"config.json describes no source: {place}: {first['msg']}") from error
+        raise UserError(f"invalid source in config.json: {place}: {first['msg']}") from error
 
 
 def _most_rows(source: SourceSettings) -> int:
-    """How many states a source is of, at most."""
+    """The maximum number of states of a source."""
     if source.kind == "class":
         return source.vectors
     return (source.rows or 0) if source.kind == "features" else source.max_length

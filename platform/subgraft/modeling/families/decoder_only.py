@@ -3,9 +3,8 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from subgraft.modeling.families.family import Family
 from subgraft.modeling.families.model_parts import Config, Tables, TableSize
@@ -20,20 +19,20 @@ if TYPE_CHECKING:
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 
-class DecoderAlone(Family):
-    """One table, one side; the output projection is tied to the table or not. tied: what a silent config.json means."""
+class DecoderOnly(Family):
+    """One side. tied: whether the output projection is tied if config.json has no `tie_word_embeddings`."""
 
     sides = ("decoder",)
     objectives = frozenset({"causal"})
-    tied: bool
+    tied: ClassVar[bool]
 
-    @abstractmethod
     def depth(self, config: Config) -> int:
-        """How many layers there are."""
+        """The number of layers."""
+        return int(config[self.layers_key])
 
-    @abstractmethod
     def key_width(self, config: Config) -> int:
         """The width of all keys of a layer together, which is that of its values."""
+        return self.width(config)
 
     def layers(self, config: Config, side: SideName) -> int:
         return self.depth(config) if side == "decoder" else 0
@@ -68,7 +67,7 @@ class DecoderAlone(Family):
         return table
 
     def replace_tables(self, model: PreTrainedModel, tables: Mapping[SideName, Tables]) -> PreTrainedModel:
-        from subgraft.modeling.families.table_replacement import exchange
+        from subgraft.modeling.families.construction import exchange
 
         exchange(self, model, "decoder", tables["decoder"])
         self.post_init(model)

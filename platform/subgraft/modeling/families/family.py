@@ -49,6 +49,9 @@ class Family(ABC):
         lends_encoder: Whether another model can use its encoder: it is one of transformers' own classes.
         transposed: Whether projection weights are [inputs, outputs] instead of [outputs, inputs].
         absent_weights: Name prefixes of unused weights, which a checkpoint may lack.
+        transformers_class: The name of the transformers class that loads the model.
+        ctranslate2_loader: The name of CTranslate2's loader of such models; None if they are not exported to it.
+        width_key, inner_width_key, layers_key, heads_key, positions_key: The names of these sizes in config.json.
     """
 
     model_type: ClassVar[str]
@@ -61,15 +64,22 @@ class Family(ABC):
     lends_encoder: ClassVar[bool] = True
     transposed: ClassVar[bool] = False
     absent_weights: ClassVar[tuple[str, ...]] = ()
+    transformers_class: ClassVar[str]
+    ctranslate2_loader: ClassVar[str | None] = None
+    width_key: ClassVar[str] = "hidden_size"
+    inner_width_key: ClassVar[str] = "intermediate_size"
+    layers_key: ClassVar[str] = "num_hidden_layers"
+    heads_key: ClassVar[str] = "num_attention_heads"
+    positions_key: ClassVar[str] = "max_position_embeddings"
 
-    # What config.json tells, without torch.
+    # Computed from config.json, without torch.
 
     def check(self, config: Config) -> None:  # noqa: B027
         """Raises UserError for unsupported models of this model type."""
 
     def position_limit(self, config: Config) -> int | None:
         """The longest sequence that the model accepts, in tokens; None for no limit."""
-        limit = config.get("max_position_embeddings")
+        limit = config.get(self.positions_key)
         return None if limit is None else int(limit)
 
     def computed_numbers(self, config: Config) -> int:
@@ -80,22 +90,22 @@ class Family(ABC):
     def layers(self, config: Config, side: SideName) -> int:
         """The number of layers of a side; 0 for a side without its own layers."""
 
-    @abstractmethod
     def width(self, config: Config) -> int:
         """d, the width of hidden states, and of embeddings unless `embedding_width` is overridden."""
+        return int(config[self.width_key])
 
     def embedding_width(self, config: Config) -> int:
         """The width of the embeddings."""
         return self.width(config)
 
-    @abstractmethod
     def inner_width(self, config: Config) -> int:
         """The width of the widest feed-forward layer."""
+        return int(config[self.inner_width_key])
 
     def weight_scale(self, config: Config) -> float:
         """The standard deviation of the initial embeddings. config: the side's configuration."""
-        told = config.get("init_std") or config.get("initializer_range")
-        return float(told or self.width(config) ** -0.5)
+        scale = config.get("init_std") or config.get("initializer_range")
+        return float(scale or self.width(config) ** -0.5)
 
     def vocabulary_sizes(self, config: Config) -> dict[SideName, int]:
         """The number of rows of each side's input embeddings."""
@@ -107,9 +117,8 @@ class Family(ABC):
 
     def parameters(self, config: Config, frozen: Iterable[SideName] = ()) -> Parameters:
         """Parameter counts by formula; tied tensors count once. frozen: sides whose embeddings are not trained."""
-        body, still = self.body_parameters(config), frozenset(frozen)
-        tables = self.table_sizes(config)
-        trained = sum(table.numbers for table in tables if not table.sides & still)
+        body, tables, untrained = self.body_parameters(config), self.table_sizes(config), frozenset(frozen)
+        trained = sum(table.numbers for table in tables if not table.sides & untrained)
         return Parameters(body.total + sum(table.numbers for table in tables), body.trained + trained)
 
     @abstractmethod
@@ -146,8 +155,8 @@ class Family(ABC):
         """
 
     def runs_in_ctranslate2(self, config: Config) -> bool:
-        """Whether `ctranslate2_specification` describes such models."""
-        return False
+        """Whether `ctranslate2_specification` supports such models."""
+        return self.ctranslate2_loader is not None
 
     # New models. `settings` are the family's own in config/models.py.
 
@@ -160,6 +169,16 @@ class Family(ABC):
 
         The weights depend on the seed only; the caller's random state is unchanged.
         """
+        from subgraft.modeling.families.construction import initialised
+
+        kind: Any = self.model_class()
+        sizes = self.new_config(settings, encoder, decoder)
+        model = initialised(kind, kind.config_class(**{k: v for k, v in sizes.items() if k != "model_type"}), seed)
+        self.post_init(model)
+        return model
+
+    def new_config(self, settings: Any, encoder: Tokenizer, decoder: Tokenizer) -> dict[str, Any]:
+        """The complete configuration of a new model for these tokenizers, as transformers' class takes it."""
         raise UserError(f"new models of the family {self.model_type} cannot be built")
 
     def assemble(self, model: PreTrainedModel, tokenizer: Tokenizer, seed: int) -> PreTrainedModel:
@@ -168,9 +187,12 @@ class Family(ABC):
 
     # Models on disk.
 
-    @abstractmethod
     def model_class(self) -> type[PreTrainedModel]:
-        """The transformers class that loads the model."""
+        """The class that loads the model: by default the transformers class that `transformers_class` names."""
+        import transformers
+
+        kind: type[PreTrainedModel] = getattr(transformers, self.transformers_class)
+        return kind
 
     def post_init(self, model: PreTrainedModel) -> None:  # noqa: B027
         """Correct, after building or loading, what transformers constructs differently from the model's definition."""
@@ -199,15 +221,29 @@ class Family(ABC):
         """
         return False
 
+    def ctranslate2_settings(self, config: Config) -> Mapping[str, Any]:
+        """Values that CTranslate2's loader expects in the model's configuration, where they differ from its own."""
+        return {}
+
     def ctranslate2_specification(self, model: PreTrainedModel) -> Any:
         """CTranslate2's specification of the model with its weights. Consumes the model.
 
-        Raises UserError if CTranslate2 does not support the model.
+        Raises UserError if CTranslate2 does not support the model, or a feature of it, such as its activation function.
         """
-        raise UserError(
-            f"{self.model_type} models cannot be exported to CTranslate2",
-            hint="`subgraft export --to transformers` writes what transformers loads.",
-        )
+        config = model.config.to_dict()
+        if self.ctranslate2_loader is None or not self.runs_in_ctranslate2(config):
+            raise UserError(
+                f"this {self.model_type} model cannot be exported to CTranslate2",
+                hint="`subgraft export --to transformers` writes what transformers loads.",
+            )
+        from ctranslate2.converters import transformers as loaders
+
+        for name, value in self.ctranslate2_settings(config).items():
+            setattr(model.config, name, value)
+        try:
+            return getattr(loaders, self.ctranslate2_loader)().get_model_spec(model)
+        except (NotImplementedError, KeyError) as error:
+            raise UserError(f"CTranslate2 cannot run this {self.model_type} model: {error}") from error
 
     # Models in memory: the sides and their tables.
 
@@ -306,9 +342,9 @@ def states_at(output: Any, layer: int | None) -> Tensor:
 
 
 def one_table_only(model_type: str) -> UserError:
-    """What to raise where the one table of an encoder-decoder would have to be two."""
+    """The error for separate vocabularies of the two sides of a model with one embedding matrix."""
     return UserError(
-        f"a {model_type} model has one table for all it reads and predicts, and so one vocabulary for both sides",
+        f"a {model_type} model has one embedding matrix, and so one vocabulary for both sides",
         hint="Give both sides one vocabulary: `sides: [encoder, decoder]` and `downstream.shared: true`.",
     )
 

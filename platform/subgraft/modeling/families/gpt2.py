@@ -5,38 +5,28 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from subgraft.modeling.families import parameter_counts
-from subgraft.modeling.families.decoder_only import DecoderAlone, token_ids
+from subgraft.modeling.families.decoder_only import DecoderOnly, token_ids
 from subgraft.modeling.families.model_parts import Config, Parameters, Projection
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
     from subgraft.config.models import GPT2Settings
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 
-class GPT2(DecoderAlone):
+class GPT2(DecoderOnly):
     """Its config.json has its own names for sizes: n_embd, n_layer, n_positions, …"""
 
     model_type = "gpt2"
+    transformers_class = "GPT2LMHeadModel"
+    ctranslate2_loader = "GPT2Loader"
     tied = True
     transposed = True
     attends_to_source = True
-
-    def position_limit(self, config: Config) -> int | None:
-        return int(config["n_positions"])
-
-    def depth(self, config: Config) -> int:
-        return int(config["n_layer"])
-
-    def width(self, config: Config) -> int:
-        return int(config["n_embd"])
+    width_key, inner_width_key, layers_key = "n_embd", "n_inner", "n_layer"
+    heads_key, positions_key = "n_head", "n_positions"
 
     def inner_width(self, config: Config) -> int:
         return int(config.get("n_inner") or 4 * config["n_embd"])
-
-    def key_width(self, config: Config) -> int:
-        return self.width(config)
 
     def body_parameters(self, config: Config) -> Parameters:
         width = self.width(config)
@@ -61,31 +51,11 @@ class GPT2(DecoderAlone):
             "n_positions": settings.max_positions,
         }
 
-    def build(self, settings: GPT2Settings, encoder: Tokenizer, decoder: Tokenizer, seed: int) -> PreTrainedModel:
-        from transformers import GPT2Config
-
-        from subgraft.modeling.families.initialization import initialised
-
-        described = self.described(settings, len(decoder), len(decoder))
-        del described["model_type"]
-        config = GPT2Config(
-            **described,
-            resid_pdrop=settings.dropout,
-            embd_pdrop=settings.dropout,
-            attn_pdrop=settings.attention_dropout,
+    def new_config(self, settings: GPT2Settings, encoder: Tokenizer, decoder: Tokenizer) -> dict[str, Any]:
+        return {
+            **self.described(settings, len(decoder), len(decoder)),
+            "resid_pdrop": settings.dropout,
+            "embd_pdrop": settings.dropout,
+            "attn_pdrop": settings.attention_dropout,
             **token_ids(decoder),
-        )
-        return initialised(self.model_class(), config, seed)
-
-    def model_class(self) -> type[PreTrainedModel]:
-        from transformers import GPT2LMHeadModel
-
-        return GPT2LMHeadModel
-
-    def runs_in_ctranslate2(self, config: Config) -> bool:
-        return True
-
-    def ctranslate2_specification(self, model: PreTrainedModel) -> Any:
-        from subgraft.modeling.families.ctranslate2_loading import specification
-
-        return specification("GPT2Loader", model)
+        }

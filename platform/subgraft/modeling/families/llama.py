@@ -1,12 +1,13 @@
-"""Llama (Touvron et al., 2023): a decoder-only model with rotary positions, gated layers and grouped queries."""
+"""Llama (Touvron et al., 2023), and the base of families with its layers: rotary positions, gated feed-forward layers,
+root mean square norms and grouped queries."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from subgraft.base.errors import UserError
-from subgraft.modeling.families.decoder_only import DecoderAlone, token_ids
+from subgraft.modeling.families.decoder_only import DecoderOnly, token_ids
 from subgraft.modeling.families.model_parts import Config, Parameters, Projection
 from subgraft.modeling.families.parameter_counts import linear
 
@@ -16,57 +17,108 @@ if TYPE_CHECKING:
     from subgraft.config.models import LlamaSettings
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
-# How positions may be scaled for CTranslate2 to compute what transformers does.
+# The scalings of rotary positions with which CTranslate2 computes what transformers does.
 SCALINGS = ("default", "linear", "llama3")
 
 
-class Llama(DecoderAlone):
-    """Positions are computed, not stored: the limit is the length that the model was trained for."""
+class LlamaLike(DecoderOnly):
+    """Models with Llama's layers. Positions are computed, not stored: their limit is the length in training.
 
-    model_type = "llama"
+    Attributes:
+        qkv_bias, out_bias, mlp_bias: Whether the projections of queries, keys and values, of the attention's output,
+            and of the feed-forward layer have a bias: True or False, or the name of the entry in config.json.
+        norms: The number of norms in a layer.
+        head_norms: Whether the queries and keys of each head are normalised.
+        head_size: The width of a head if config.json has no `head_dim`; None for width / heads.
+    """
+
     tied = False
-
-    def depth(self, config: Config) -> int:
-        return int(config["num_hidden_layers"])
-
-    def width(self, config: Config) -> int:
-        return int(config["hidden_size"])
-
-    def inner_width(self, config: Config) -> int:
-        return int(config["intermediate_size"])
+    qkv_bias: ClassVar[bool | str] = False
+    out_bias: ClassVar[bool | str] = False
+    mlp_bias: ClassVar[bool | str] = False
+    norms: ClassVar[int] = 2
+    head_norms: ClassVar[bool] = False
+    head_size: ClassVar[int | None] = None
 
     def key_width(self, config: Config) -> int:
-        return self._heads(config)[1]
+        return self._attention_widths(config)[1]
 
     def body_parameters(self, config: Config) -> Parameters:
-        """Each layer: grouped attention, a gated feed-forward part, and two norms with a gain only."""
-        width, inner = self.width(config), self.inner_width(config)
-        queries, keys = self._heads(config)
-        bias, inner_bias = config.get("attention_bias", False), config.get("mlp_bias", False)
-        attention = linear(width, queries, bias) + 2 * linear(width, keys, bias) + linear(queries, width, bias)
-        gated = 2 * linear(width, inner, inner_bias) + linear(inner, width, inner_bias)
-        total = self.depth(config) * (attention + gated + 2 * width) + width
+        """The projections and norms of each layer, and the norm at the top. Norms have a gain only."""
+        maps = (
+            each.times * linear(each.inputs, each.outputs, self._has_bias(config, each.name))
+            for each in self.projections(config)
+        )
+        norms = self.norms * self.width(config) + (2 * self._head_size(config) if self.head_norms else 0)
+        total = sum(maps) + self.depth(config) * norms + self.width(config)
         return Parameters(total, total)
 
     def projections(self, config: Config) -> list[Projection]:
-        width, inner, layers = self.width(config), self.inner_width(config), self.depth(config)
-        queries, keys = self._heads(config)
+        width, inner = self.width(config), self.inner_width(config)
+        queries, keys = self._attention_widths(config)
         sizes = {
             "q_proj": (width, queries),
             "k_proj": (width, keys),
             "v_proj": (width, keys),
             "o_proj": (queries, width),
+            "gate_proj": (width, inner),
+            "up_proj": (width, inner),
+            "down_proj": (inner, width),
         }
-        sizes |= {"gate_proj": (width, inner), "up_proj": (width, inner), "down_proj": (inner, width)}
-        return [Projection(name, *size, layers) for name, size in sizes.items()]
+        return [Projection(name, *size, self.depth(config)) for name, size in sizes.items()]
 
-    def _heads(self, config: Config) -> tuple[int, int]:
+    def _has_bias(self, config: Config, projection: str) -> bool:
+        of_attention = self.out_bias if projection == "o_proj" else self.qkv_bias
+        bias = self.mlp_bias if projection in ("gate_proj", "up_proj", "gate_up_proj", "down_proj") else of_attention
+        return bool(config.get(bias)) if isinstance(bias, str) else bias
+
+    def _attention_widths(self, config: Config) -> tuple[int, int]:
         """The total width of queries, and of keys, which is also that of values."""
-        heads, size = config["num_attention_heads"], self._head_size(config)
+        heads, size = config[self.heads_key], self._head_size(config)
         return heads * size, (config.get("num_key_value_heads") or heads) * size
 
     def _head_size(self, config: Config) -> int:
-        return int(config.get("head_dim") or self.width(config) // config["num_attention_heads"])
+        return int(config.get("head_dim") or self.head_size or self.width(config) // config[self.heads_key])
+
+    def post_init(self, model: PreTrainedModel) -> None:
+        """Set the padding row as in a model that is constructed from config.json."""
+        self.input_table(model, "decoder").padding_idx = model.config.pad_token_id
+
+    def runs_in_ctranslate2(self, config: Config) -> bool:
+        """Not if the heads together are wider or narrower than the model, or for other scalings than `SCALINGS`."""
+        as_wide = self._attention_widths(config)[0] == self.width(config)
+        return super().runs_in_ctranslate2(config) and as_wide and _scaling(config)["rope_type"] in SCALINGS
+
+    def ctranslate2_specification(self, model: PreTrainedModel) -> Any:
+        """With the scaling's factor and original length, which CTranslate2's loader omits."""
+        import numpy as np
+
+        config = model.config.to_dict()
+        if self.ctranslate2_loader is not None and not self.runs_in_ctranslate2(config):
+            raise UserError(
+                f"CTranslate2 takes no {self.model_type} model whose heads together are wider or narrower than the model, "
+                f"or whose positions are scaled otherwise than {', '.join(SCALINGS)}"
+            )
+        specification = super().ctranslate2_specification(model)
+        specification.config.layer_norm_epsilon = config["rms_norm_eps"]
+        scaling = _scaling(config)
+        if scaling["rope_type"] == "llama3":
+            factor, original = scaling["factor"], scaling["original_max_position_embeddings"]
+            for layer in specification.decoder.layer:
+                # object's: the specification's own __setattr__ refuses names that it does not have yet.
+                object.__setattr__(layer.self_attention, "rotary_scaling_factor", np.float32(factor))
+                object.__setattr__(layer.self_attention, "original_max_position_embeddings", np.int32(original))
+        return specification
+
+
+class Llama(LlamaLike):
+    """Llama itself, of which new models can be built."""
+
+    model_type = "llama"
+    transformers_class = "LlamaForCausalLM"
+    ctranslate2_loader = "LlamaLoader"
+    qkv_bias = out_bias = "attention_bias"
+    mlp_bias = "mlp_bias"
 
     def described(self, settings: LlamaSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
         return {
@@ -81,59 +133,12 @@ class Llama(DecoderAlone):
             "tie_word_embeddings": settings.tied,
         }
 
-    def build(self, settings: LlamaSettings, encoder: Tokenizer, decoder: Tokenizer, seed: int) -> PreTrainedModel:
-        from transformers import LlamaConfig
-
-        from subgraft.modeling.families.initialization import initialised
-
-        described = self.described(settings, len(decoder), len(decoder))
-        del described["model_type"]
-        config = LlamaConfig(**described, attention_dropout=settings.attention_dropout, **token_ids(decoder))
-        return initialised(self.model_class(), config, seed)
-
-    def model_class(self) -> type[PreTrainedModel]:
-        from transformers import LlamaForCausalLM
-
-        return LlamaForCausalLM
-
-    def post_init(self, model: PreTrainedModel) -> None:
-        """Set the padding row as in a model that is constructed from config.json."""
-        self.input_table(model, "decoder").padding_idx = model.config.pad_token_id
-
-    def runs_in_ctranslate2(self, config: Config) -> bool:
-        return self._heads(config)[0] == self.width(config) and _scaling(config)["rope_type"] in SCALINGS
-
-    def ctranslate2_specification(self, model: PreTrainedModel) -> Any:
-        """Raises UserError if the heads do not add up to the model's width, and for unsupported position scalings."""
-        from subgraft.modeling.families.ctranslate2_loading import specification
-
-        config = model.config.to_dict()
-        if not self.runs_in_ctranslate2(config):
-            raise UserError(
-                "CTranslate2 takes no Llama whose heads together are wider or narrower than the model, or whose "
-                f"positions are scaled otherwise than {', '.join(SCALINGS)}"
-            )
-        specified = specification("LlamaLoader", model)
-        specified.config.layer_norm_epsilon = config["rms_norm_eps"]
-        if _scaling(config)["rope_type"] == "llama3":
-            for layer in specified.decoder.layer:
-                _scale(layer.self_attention, _scaling(config))
-        return specified
+    def new_config(self, settings: LlamaSettings, encoder: Tokenizer, decoder: Tokenizer) -> dict[str, Any]:
+        sizes = self.described(settings, len(decoder), len(decoder))
+        return {**sizes, "attention_dropout": settings.attention_dropout, **token_ids(decoder)}
 
 
 def _scaling(config: Config) -> Mapping[str, Any]:
     """The scaling of positions, under the names of older and newer config.json files."""
-    given = config.get("rope_parameters") or config.get("rope_scaling") or {}
-    return {**given, "rope_type": given.get("rope_type") or given.get("type") or "default"}
-
-
-def _scale(attention: Any, scaling: Mapping[str, Any]) -> None:
-    """Set the factor and the original length of a scaling, which CTranslate2's loader omits."""
-    import numpy as np
-
-    told = {
-        "rotary_scaling_factor": np.float32(scaling["factor"]),
-        "original_max_position_embeddings": np.int32(scaling["original_max_position_embeddings"]),
-    }
-    for name, value in told.items():
-        object.__setattr__(attention, name, value)  # past a guard against names that the description did not have
+    scaling = config.get("rope_parameters") or config.get("rope_scaling") or {}
+    return {**scaling, "rope_type": scaling.get("rope_type") or scaling.get("type") or "default"}

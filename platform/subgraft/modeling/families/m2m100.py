@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from subgraft.base.errors import UserError
 from subgraft.modeling.families import parameter_counts
 from subgraft.modeling.families.bart_like import OneTable, new_config, shape
 from subgraft.modeling.families.family import same_padding_only
@@ -24,10 +25,21 @@ if TYPE_CHECKING:
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 
+_ROLES = {
+    "bos_token": "<s>",
+    "eos_token": "</s>",
+    "sep_token": "</s>",
+    "pad_token": "<pad>",
+    "unk_token": "<unk>",
+}
+
+
 class M2M100(OneTable):
     """Encoder, decoder and output projection share one embedding matrix; positions are sinusoids, not parameters."""
 
     model_type = "m2m_100"
+    transformers_class = "M2M100ForConditionalGeneration"
+    ctranslate2_loader = "M2M100Loader"
     objectives = frozenset({"translation"})
     called = "an M2M-100"
 
@@ -60,32 +72,37 @@ class M2M100(OneTable):
         ids = {"pad_token_id": 0, "decoder_start_token_id": 0}
         return {"model_type": self.model_type, **shape(settings), "vocab_size": decoder_size, **ids}
 
-    def build(self, settings: M2M100Settings, encoder: Tokenizer, decoder: Tokenizer, seed: int) -> PreTrainedModel:
+    def new_config(self, settings: M2M100Settings, encoder: Tokenizer, decoder: Tokenizer) -> dict[str, Any]:
         """New models have no layerdrop, unlike published configurations."""
-        from transformers import M2M100Config
-
-        from subgraft.modeling.families.initialization import initialised
-
-        config = M2M100Config(
-            vocab_size=len(decoder),
-            decoder_start_token_id=decoder.special["eos"],
-            encoder_layerdrop=0.0,
-            decoder_layerdrop=0.0,
+        return {
+            "vocab_size": len(decoder),
+            "decoder_start_token_id": decoder.special["eos"],
+            "encoder_layerdrop": 0.0,
+            "decoder_layerdrop": 0.0,
             **new_config(settings, decoder),
-        )
-        return initialised(self.model_class(), config, seed)
-
-    def model_class(self) -> type[PreTrainedModel]:
-        from transformers import M2M100ForConditionalGeneration
-
-        return M2M100ForConditionalGeneration
+        }
 
     def published_tokenizers(self, directory: Path) -> dict[SideName, Tokenizer] | None:
-        from subgraft.modeling.families import m2m100_layout
+        """From sentencepiece.bpe.model, vocab.json, and the codes of transformers' tokenizer, which follow the pieces.
 
-        return (
-            dict.fromkeys(self.sides, m2m100_layout.load(directory)) if m2m100_layout.is_published(directory) else None
-        )
+        A directory with a tokenizer.json, such as NLLB's, is read like any other.
+        """
+        model, numbering = directory / "sentencepiece.bpe.model", directory / "vocab.json"
+        if not (model.is_file() and numbering.is_file()) or (directory / "tokenizer.json").is_file():
+            return None
+        from transformers.models.m2m_100.tokenization_m2m_100 import FAIRSEQ_LANGUAGE_CODES
+
+        from subgraft.base.json_io import object_in
+        from subgraft.modeling.families.piece_numbering import numbered, read_numbering
+
+        ids = read_numbering(numbering, _ROLES.values())
+        named = object_in(directory / "tokenizer_config.json").get("language_codes", "m2m100")
+        known = FAIRSEQ_LANGUAGE_CODES.get(named) if isinstance(named, str) else None
+        if known is None:
+            raise UserError(f"its language codes ({named}) are not known", where=str(directory))
+        codes = {f"__{code}__": len(ids) + place for place, code in enumerate(known)}
+        special = [*dict.fromkeys(_ROLES.values()), *codes]
+        return dict.fromkeys(self.sides, numbered(model, {**ids, **codes}, special, _ROLES))
 
     def output_bias(self, model: PreTrainedModel) -> Tensor | None:
         return None
@@ -96,15 +113,10 @@ class M2M100(OneTable):
             same_padding_only(self.model_type, model.config.pad_token_id, table.padding_id)
         return super().replace_tables(model, tables)
 
-    def runs_in_ctranslate2(self, config: Config) -> bool:
-        return True
-
     def ctranslate2_specification(self, model: PreTrainedModel) -> Any:
         """Positions are counted from the padding id, which the loader assumes to be 1: they are corrected here."""
-        from subgraft.modeling.families.ctranslate2_loading import specification
-
-        specified = specification("M2M100Loader", model)
+        specification = super().ctranslate2_specification(model)
         for side in self.sides:
             positions: Any = model.get_submodule(f"model.{side}.embed_positions")
-            getattr(specified, side).position_encodings.encodings = positions.weights[positions.padding_idx + 1 :]
-        return specified
+            getattr(specification, side).position_encodings.encodings = positions.weights[positions.padding_idx + 1 :]
+        return specification

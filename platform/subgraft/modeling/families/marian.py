@@ -31,6 +31,8 @@ class Marian(BartLike):
     """Published ones may share one table, or not; those built here never do."""
 
     model_type = "marian"
+    transformers_class = "MarianMTModel"
+    ctranslate2_loader = "BartLoader"
     objectives = frozenset({"translation"})
     apart: ClassVar[Mapping[str, Any]] = {"share_encoder_decoder_embeddings": False}
 
@@ -61,28 +63,21 @@ class Marian(BartLike):
         separate = {"share_encoder_decoder_embeddings": False}
         return {"model_type": self.model_type, **shape(settings), **sizes, **ids, **separate}
 
-    def build(self, settings: MarianSettings, encoder: Tokenizer, decoder: Tokenizer, seed: int) -> PreTrainedModel:
+    def new_config(self, settings: MarianSettings, encoder: Tokenizer, decoder: Tokenizer) -> dict[str, Any]:
         """A translation Transformer (Vaswani et al., 2017) with Marian's architecture and tied output projection.
 
         Weights are drawn from N(0, 1/d_model), so that scaled embeddings have unit variance.
         """
-        from transformers import MarianConfig
-
-        from subgraft.modeling.families.initialization import initialised
-
-        config = MarianConfig(  # type: ignore[call-arg]
-            vocab_size=len(encoder),
-            decoder_vocab_size=len(decoder),
-            share_encoder_decoder_embeddings=False,
-            activation_function="relu",
-            init_std=settings.d_model**-0.5,
-            encoder_pad_token_id=encoder.special["pad"],
-            decoder_start_token_id=decoder.special["pad"],
+        return {
+            "vocab_size": len(encoder),
+            "decoder_vocab_size": len(decoder),
+            "share_encoder_decoder_embeddings": False,
+            "activation_function": "relu",
+            "init_std": settings.d_model**-0.5,
+            "encoder_pad_token_id": encoder.special["pad"],
+            "decoder_start_token_id": decoder.special["pad"],
             **new_config(settings, decoder),
-        )
-        model = initialised(self.model_class(), config, seed)
-        self.post_init(model)
-        return model
+        }
 
     def post_init(self, model: PreTrainedModel) -> None:
         """Freeze the positions, which transformers leaves trainable in a loaded model."""
@@ -92,11 +87,10 @@ class Marian(BartLike):
 
     def model_class(self) -> type[PreTrainedModel]:
         """transformers' class with a vectorised table of sinusoids: its own loop takes minutes for a long table."""
-        from transformers import MarianMTModel
         from transformers.models.marian import modeling_marian
 
         modeling_marian.MarianSinusoidalPositionalEmbedding.create_weight = _sinusoids  # type: ignore[method-assign]
-        return MarianMTModel
+        return super().model_class()
 
     def published_tokenizers(self, directory: Path) -> dict[SideName, Tokenizer] | None:
         from subgraft.modeling.families import marian_layout
@@ -120,13 +114,8 @@ class Marian(BartLike):
 
         return marian_layout.save(encoder, decoder, directory, settings)
 
-    def runs_in_ctranslate2(self, config: Config) -> bool:
-        return True
-
-    def ctranslate2_specification(self, model: PreTrainedModel) -> Any:
-        from subgraft.modeling.families.ctranslate2_loading import specification
-
-        return specification("BartLoader", model, normalize_before=False, normalize_embedding=False)
+    def ctranslate2_settings(self, config: Config) -> Mapping[str, Any]:
+        return {"normalize_before": False, "normalize_embedding": False}
 
     def _around(self, config: PreTrainedConfig, settings: dict[str, Any], shared: bool) -> Rebuilt:
         return self.model_class(), type(config)(**{**settings, "share_encoder_decoder_embeddings": shared})

@@ -33,6 +33,8 @@ class MBart(BartLike):
     """One vocabulary and one table for encoder, decoder and output projection."""
 
     model_type = "mbart"
+    transformers_class = "MBartForConditionalGeneration"
+    ctranslate2_loader: ClassVar[str | None] = "BartLoader"
     objectives = frozenset({"translation", "denoising"})
     apart: ClassVar[Mapping[str, Any]] = {"model_type": "split_mbart"}
 
@@ -68,29 +70,16 @@ class MBart(BartLike):
         return {"model_type": self.model_type, **shape(settings), "vocab_size": decoder_size, **ids}
 
     def build(self, settings: MBartSettings, encoder: Tokenizer, decoder: Tokenizer, seed: int) -> PreTrainedModel:
-        """Targets start with their language's code, so callers of `generate` set `decoder_start_token_id`."""
-        from transformers import MBartConfig
-
-        from subgraft.modeling.families.initialization import initialised
-
-        if settings.embedding_width is not None:
+        if settings.embedding_width is not None and not isinstance(self, FactorisedMBart):
             return FactorisedMBart().build(settings, encoder, decoder, seed)
+        return super().build(settings, encoder, decoder, seed)
 
-        config = MBartConfig(vocab_size=len(decoder), **new_config(settings, decoder))
-        return initialised(self.model_class(), config, seed)
+    def new_config(self, settings: MBartSettings, encoder: Tokenizer, decoder: Tokenizer) -> dict[str, Any]:
+        """Targets start with their language's code, so callers of `generate` set `decoder_start_token_id`."""
+        return {"vocab_size": len(decoder), **new_config(settings, decoder)}
 
-    def model_class(self) -> type[PreTrainedModel]:
-        from transformers import MBartForConditionalGeneration
-
-        return MBartForConditionalGeneration
-
-    def runs_in_ctranslate2(self, config: Config) -> bool:
-        return True
-
-    def ctranslate2_specification(self, model: PreTrainedModel) -> Any:
-        from subgraft.modeling.families.ctranslate2_loading import specification
-
-        return specification("BartLoader", model, normalize_before=True, normalize_embedding=True)
+    def ctranslate2_settings(self, config: Config) -> Mapping[str, Any]:
+        return {"normalize_before": True, "normalize_embedding": True}
 
     def _around(self, config: PreTrainedConfig, settings: dict[str, Any], shared: bool) -> Rebuilt:
         """An mBART whose sides part company becomes a split one; a split one never comes together again."""
@@ -127,6 +116,7 @@ class FactorisedMBart(MBart):
     """The class of `factorised_mbart.py`, a copy of which lies beside the weights: tables are narrower than states."""
 
     model_type = "factorised_mbart"
+    ctranslate2_loader = None
     lends_encoder = False
     apart: ClassVar[Mapping[str, Any]] = {"model_type": "factorised_mbart", "shared_table": False}
     table_of_its_own = False
@@ -152,20 +142,14 @@ class FactorisedMBart(MBart):
         width = {"embedding_size": settings.embedding_width}
         return {"model_type": self.model_type, **shape(settings), **tables, **width, **ids}
 
-    def build(self, settings: MBartSettings, encoder: Tokenizer, decoder: Tokenizer, seed: int) -> PreTrainedModel:
-        from subgraft.modeling.families.factorised_mbart import FactorisedMBartConfig
-        from subgraft.modeling.families.initialization import initialised
-
-        assert settings.embedding_width is not None
-        config = FactorisedMBartConfig(
-            vocab_size=len(decoder),
-            decoder_vocab_size=len(decoder),
-            encoder_pad_token_id=decoder.special["pad"],
-            embedding_size=settings.embedding_width,
-            shared_table=True,
-            **new_config(settings, decoder),
-        )
-        return initialised(self.model_class(), config, seed)
+    def new_config(self, settings: MBartSettings, encoder: Tokenizer, decoder: Tokenizer) -> dict[str, Any]:
+        return {
+            **super().new_config(settings, encoder, decoder),
+            "decoder_vocab_size": len(decoder),
+            "encoder_pad_token_id": decoder.special["pad"],
+            "embedding_size": settings.embedding_width,
+            "shared_table": True,
+        }
 
     def model_class(self) -> type[PreTrainedModel]:
         from subgraft.modeling.families.factorised_mbart import FactorisedMBartForConditionalGeneration
@@ -176,15 +160,6 @@ class FactorisedMBart(MBart):
         head: Any = model.get_output_embeddings()
         narrowed: Callable[[Tensor], Tensor] = head.narrowed
         return narrowed
-
-    def runs_in_ctranslate2(self, config: Config) -> bool:
-        return False
-
-    def ctranslate2_specification(self, model: PreTrainedModel) -> Any:
-        raise UserError(
-            "CTranslate2 has no mBART whose embeddings are narrower than its hidden states",
-            hint="`subgraft export --to transformers` writes what transformers loads.",
-        )
 
     def _around(self, config: PreTrainedConfig, settings: dict[str, Any], shared: bool) -> Rebuilt:
         return self.model_class(), type(config)(**{**settings, "shared_table": shared})

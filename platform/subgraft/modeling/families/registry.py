@@ -10,6 +10,8 @@ from subgraft.modeling.families.bart import Bart
 from subgraft.modeling.families.bert import Bert, Electra
 from subgraft.modeling.families.bert2bert import Bert2Bert
 from subgraft.modeling.families.conditional import Conditional
+from subgraft.modeling.families.decoder_only import DecoderOnly
+from subgraft.modeling.families.encoder_only import EncoderOnly
 from subgraft.modeling.families.family import ITS_VOCABULARY, Family
 from subgraft.modeling.families.gpt2 import GPT2
 from subgraft.modeling.families.llama import Llama
@@ -29,34 +31,32 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+# A new family is one entry here. Any encoder can be both sides of an encoder-decoder, any decoder can get a source.
+ENCODERS: tuple[EncoderOnly, ...] = (Bert(), XLMRoberta(), Electra())
+DECODERS: tuple[DecoderOnly, ...] = (GPT2(), Llama(), Qwen2(), Qwen3())
+ENCODER_DECODERS: tuple[Family, ...] = (
+    Marian(),
+    MBart(),
+    SplitMBart(),
+    FactorisedMBart(),
+    Bart(),
+    M2M100(),
+    T5(),
+    MT5(),
+    Bert2Bert(ENCODERS),
+)
 FAMILIES: Mapping[str, Family] = {
-    Marian.model_type: Marian(),
-    MBart.model_type: MBart(),
-    SplitMBart.model_type: SplitMBart(),
-    FactorisedMBart.model_type: FactorisedMBart(),
-    Bert.model_type: Bert(),
-    XLMRoberta.model_type: XLMRoberta(),
-    Electra.model_type: Electra(),
-    Bert2Bert.model_type: Bert2Bert(),
-    GPT2.model_type: GPT2(),
-    Llama.model_type: Llama(),
-    Qwen2.model_type: Qwen2(),
-    Qwen3.model_type: Qwen3(),
-    T5.model_type: T5(),
-    MT5.model_type: MT5(),
-    Bart.model_type: Bart(),
-    M2M100.model_type: M2M100(),
-    Conditional.model_type: Conditional(),
+    family.model_type: family for family in (*ENCODERS, *DECODERS, *ENCODER_DECODERS, Conditional(DECODERS))
 }
 
 
-def family_of(what: Config | nn.Module) -> Family:
-    """The family of a model of transformers, or of what a config.json holds. Raises UserError for an unknown one."""
-    if isinstance(what, Mapping):
-        family = family_named(what["model_type"])
-        family.check(what)
+def family_of(model: Config | nn.Module) -> Family:
+    """The family of a loaded model or of a config.json. Raises UserError for an unknown one."""
+    if isinstance(model, Mapping):
+        family = family_named(model["model_type"])
+        family.check(model)
         return family
-    config: Any = what.config
+    config: Any = model.config
     return family_named(config.model_type)
 
 

@@ -26,6 +26,10 @@ class T5(Family):
     """Encoder and decoder share embeddings; positions are relative, so length is unlimited; there are no biases."""
 
     model_type = "t5"
+    transformers_class = "T5ForConditionalGeneration"
+    ctranslate2_loader = "T5Loader"
+    width_key, inner_width_key, layers_key = "d_model", "d_ff", "num_layers"
+    heads_key, positions_key = "num_heads", "n_positions"
     objectives = frozenset({"translation"})
     one_table = True
 
@@ -43,12 +47,6 @@ class T5(Family):
     def layers(self, config: Config, side: SideName) -> int:
         own = config.get("num_decoder_layers") if side == "decoder" else None
         return int(config["num_layers"] if own is None else own)
-
-    def width(self, config: Config) -> int:
-        return int(config["d_model"])
-
-    def inner_width(self, config: Config) -> int:
-        return int(config["d_ff"])
 
     def weight_scale(self, config: Config) -> float:
         """Embeddings are drawn from N(0, 1)."""
@@ -118,31 +116,24 @@ class T5(Family):
     def build(self, settings: T5Settings, encoder: Tokenizer, decoder: Tokenizer, seed: int) -> PreTrainedModel:
         """An untied projection is initialised from the scaled embeddings, so that it computes what a tied one does."""
         from torch import no_grad
-        from transformers import T5Config
 
-        from subgraft.modeling.families.initialization import initialised
+        model = super().build(settings, encoder, decoder, seed)
+        if not settings.tied:
+            output: Any = model.get_output_embeddings()
+            with no_grad():
+                output.weight.mul_(settings.d_model**-0.5)
+        # Without a limit of its own, generate stops after 20 tokens.
+        model.generation_config.max_length = settings.max_positions
+        return model
 
-        described = self.described(settings, len(decoder), len(decoder)) | {
+    def new_config(self, settings: T5Settings, encoder: Tokenizer, decoder: Tokenizer) -> dict[str, Any]:
+        return {
+            **self.described(settings, len(decoder), len(decoder)),
             "dropout_rate": settings.dropout,
             "pad_token_id": decoder.special["pad"],
             "eos_token_id": decoder.special["eos"],
             "decoder_start_token_id": decoder.special["pad"],
         }
-        del described["model_type"]
-        model: Any = initialised(self.model_class(), T5Config(**described), seed)
-        self.post_init(model)
-        if not settings.tied:
-            with no_grad():
-                model.get_output_embeddings().weight.mul_(settings.d_model**-0.5)
-        # Without a limit of its own, generate stops after 20 tokens.
-        model.generation_config.max_length = settings.max_positions
-        built: PreTrainedModel = model
-        return built
-
-    def model_class(self) -> type[PreTrainedModel]:
-        from transformers import T5ForConditionalGeneration
-
-        return T5ForConditionalGeneration
 
     def post_init(self, model: PreTrainedModel) -> None:
         """Untie the projection of version 1.1: transformers constructs every T5 tied.
@@ -159,13 +150,8 @@ class T5(Family):
         if output.weight is self.input_table(model, "decoder").weight:
             output.weight = nn.Parameter(output.weight.detach().clone())
 
-    def runs_in_ctranslate2(self, config: Config) -> bool:
-        return True
-
-    def ctranslate2_specification(self, model: PreTrainedModel) -> Any:
-        from subgraft.modeling.families.ctranslate2_loading import specification
-
-        return specification("T5Loader", model, tie_word_embeddings=self.is_tied(model.config.to_dict()))
+    def ctranslate2_settings(self, config: Config) -> Mapping[str, Any]:
+        return {"tie_word_embeddings": self.is_tied(config)}
 
     def input_table(self, model: PreTrainedModel, name: SideName) -> nn.Embedding:
         table: nn.Embedding = getattr(model, name).embed_tokens
@@ -179,7 +165,7 @@ class T5(Family):
 
     def replace_tables(self, model: PreTrainedModel, tables: Mapping[SideName, Tables]) -> PreTrainedModel:
         """Raises UserError for separate embeddings of the two sides."""
-        from subgraft.modeling.families.table_replacement import exchange
+        from subgraft.modeling.families.construction import exchange
 
         if len(tables) != 2 or tables["encoder"].input is not tables["decoder"].input:
             raise one_table_only(self.model_type)
@@ -195,14 +181,10 @@ class MT5(T5):
     """mT5 (Xue et al., NAACL 2021): version 1.1 with its own model type, always untied."""
 
     model_type = "mt5"
+    transformers_class = "MT5ForConditionalGeneration"
 
     def is_tied(self, config: Config) -> bool:
         return False
-
-    def model_class(self) -> type[PreTrainedModel]:
-        from transformers import MT5ForConditionalGeneration
-
-        return MT5ForConditionalGeneration
 
     def described(self, settings: T5Settings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
         raise UserError("an mT5 cannot be built", hint="Build a T5 with `tied: false` and `gated: true`.")

@@ -1,9 +1,10 @@
 # mypy: allow-untyped-calls
-"""Two ways to give a model other tables: exchange the tensors of its modules, or construct it anew around them."""
+"""Constructing models: new ones from a seed, and existing ones with other embeddings, in place or constructed anew."""
 
 from __future__ import annotations
 
 import copy
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +14,18 @@ from transformers.initialization import no_init_weights
 from subgraft.config.settings_base import SideName
 from subgraft.modeling.families.family import Family
 from subgraft.modeling.families.model_parts import Tables
+
+
+def initialised(kind: type[PreTrainedModel], config: Any, seed: int) -> PreTrainedModel:
+    """A new model of this class whose weights depend on the seed only; the caller's random state is unchanged."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = kind(config)
+    longest = getattr(config, "max_position_embeddings", None)
+    if config.is_encoder_decoder and longest is not None:
+        # Without a limit of its own, generate stops after 20 tokens.
+        model.generation_config.max_length = longest
+    return model
 
 
 def exchange(family: Family, model: PreTrainedModel, name: SideName, new: Tables) -> None:
