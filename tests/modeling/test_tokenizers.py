@@ -57,7 +57,7 @@ def test_what_is_no_model_directory_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"bart, bert, .*, gpt2, llama, m2m_100, marian, mbart, mt5, qwen2"):
         load_tokenizers(tmp_path)
     write_config(tmp_path, "encoder-decoder")
-    with pytest.raises(UserError, match="only encoder-decoders of two BERTs"):
+    with pytest.raises(UserError, match="only encoder-decoders of two encoders"):
         load_tokenizers(tmp_path)
 
 

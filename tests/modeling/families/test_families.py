@@ -125,7 +125,7 @@ def test_models_in_words() -> None:
 def test_an_encoder_decoder_of_other_parts_is_not_known() -> None:
     config = bert2bert().config.to_dict()
     for change in ({"model_type": "roberta"}, {"hidden_size": 32}):
-        with pytest.raises(UserError, match="two BERTs of one width"):
+        with pytest.raises(UserError, match="two encoders of one width"):
             family_of({**config, "decoder": config["decoder"] | change})
 
 

@@ -116,9 +116,9 @@ def test_what_would_change_the_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="counts positions from its padding id"):
         transfer(tmp_path / "old", dict.fromkeys(SIDES, wordpiece), Method("mean"), tmp_path / "new")
     for sizes in ({"decoder": 44}, {"encoder": 44, "decoder": 45}):
-        with pytest.raises(UserError, match="one table"):
+        with pytest.raises(UserError, match="one embedding matrix"):
             family_named("m2m_100").with_vocabularies(model.config.to_dict(), sizes)  # type: ignore[arg-type]
-    with pytest.raises(UserError, match="not tied"):
+    with pytest.raises(UserError, match="untied embeddings"):
         family_named("m2m_100").check({"tie_word_embeddings": False})
 
 

@@ -140,7 +140,7 @@ def test_sides_cannot_have_vocabularies_of_their_own(tmp_path: Path) -> None:
     for sizes in ({"decoder": 44}, {"encoder": 44, "decoder": 45}):
         with pytest.raises(UserError, match=r"downstream\.shared: true"):
             family_named("t5").with_vocabularies(config, sizes)  # type: ignore[arg-type]
-    with pytest.raises(UserError, match="one table"):
+    with pytest.raises(UserError, match="one embedding matrix"):
         replace_tables(t5(), {})
 
 

@@ -23,23 +23,24 @@ if TYPE_CHECKING:
     Rebuilt = tuple[type[PreTrainedModel], PreTrainedConfig]
 
 
-_OF_SEPARATE_SIDES = ("decoder_vocab_size", "encoder_pad_token_id")
+_SEPARATE_ONLY = ("decoder_vocab_size", "encoder_pad_token_id")
 
 
 class BartLike(Family):
     """Sizes are d_model, encoder_layers, encoder_ffn_dim, …; tables are model.SIDE.embed_tokens and lm_head.
 
-    apart: what config.json says of a model whose sides have tables of their own.
-    table_of_its_own: whether a table that both sides share is a module of its own.
+    Attributes:
+        separate_config: Entries of config.json of a model whose sides have separate embeddings.
+        shared_module: Whether an embedding matrix that both sides share is also the module `model.shared`.
     """
 
     width_key = "d_model"
-    apart: ClassVar[Mapping[str, Any]]
-    table_of_its_own: ClassVar[bool] = True
+    separate_config: ClassVar[Mapping[str, Any]]
+    shared_module: ClassVar[bool] = True
 
     def without_second_side(self, config: Mapping[str, Any]) -> dict[str, Any]:
         """config.json of a model with shared embeddings, without the entries for separate ones."""
-        return {name: value for name, value in config.items() if name not in _OF_SEPARATE_SIDES}
+        return {name: value for name, value in config.items() if name not in _SEPARATE_ONLY}
 
     def layers(self, config: Config, side: SideName) -> int:
         return int(config[f"{side}_layers"])
@@ -59,9 +60,9 @@ class BartLike(Family):
     def with_vocabularies(self, config: Config, sizes: Mapping[SideName, int]) -> dict[str, Any]:
         both = self.vocabulary_sizes(config) | dict(sizes)
         changed = {"vocab_size": both["encoder"], "decoder_vocab_size": both["decoder"]}
-        # The values of ids count nothing; one beyond a smaller table could not be constructed.
+        # Any valid ids do; transformers cannot construct a padding id beyond a smaller vocabulary.
         ids = {"pad_token_id": 0, "decoder_start_token_id": 0, "encoder_pad_token_id": 0}
-        return {**config, **changed, **ids, **self.apart}
+        return {**config, **changed, **ids, **self.separate_config}
 
     @abstractmethod
     def has_shared_table(self, config: Config) -> bool:
@@ -73,12 +74,12 @@ class BartLike(Family):
         tied, shared = config.get("tie_word_embeddings", True), self.has_shared_table(config)
         if tied and shared:
             return [TableSize(frozenset(self.sides), numbers["decoder"])]
-        found = [TableSize(frozenset({side}), count) for side, count in numbers.items()]
+        tables = [TableSize(frozenset({side}), count) for side, count in numbers.items()]
         if shared:
-            found.append(TableSize(frozenset(), numbers["encoder"]))
+            tables.append(TableSize(frozenset(), numbers["encoder"]))
         if not tied:
-            found.append(TableSize(frozenset({"decoder"}), numbers["decoder"]))
-        return found
+            tables.append(TableSize(frozenset({"decoder"}), numbers["decoder"]))
+        return tables
 
     def projections(self, config: Config) -> list[Projection]:
         width, attention, inner = self.width(config), ("q_proj", "k_proj", "v_proj", "out_proj"), ("fc1", "fc2")
@@ -113,10 +114,10 @@ class BartLike(Family):
         Raises UserError if the decoder's padding id lies outside the encoder's vocabulary, which transformers cannot
         construct.
         """
-        from subgraft.modeling.families.construction import as_they_are, rebuilt
+        from subgraft.modeling.families.table_replacement import current_tables, rebuilt
 
         encoder, decoder = (
-            tables[name] if name in tables else as_they_are(self, model, name) for name in ("encoder", "decoder")
+            tables[name] if name in tables else current_tables(self, model, name) for name in ("encoder", "decoder")
         )
         if decoder.padding_id is not None and decoder.padding_id >= len(encoder.input):
             raise UserError(
@@ -126,43 +127,46 @@ class BartLike(Family):
             )
         own = [self.input_table(model, name).weight for name in self.sides]
         shared = own[0] is own[1] and encoder.input is decoder.input
-        kind, config = self._around(model.config, _with_sizes(model.config, encoder, decoder), shared)
-        made = rebuilt(model, kind, config, encoder, decoder, shared and self.table_of_its_own)
+        kind, config = self._rebuilt_as(model.config, _with_sizes(model.config, encoder, decoder), shared)
+        made = rebuilt(model, kind, config, encoder, decoder, shared and self.shared_module)
         self.post_init(made)
         return made
 
     @abstractmethod
-    def _around(self, config: PreTrainedConfig, settings: dict[str, Any], shared: bool) -> Rebuilt:
-        """The class and the configuration of a model with other tables.
+    def _rebuilt_as(self, config: PreTrainedConfig, settings: dict[str, Any], shared: bool) -> Rebuilt:
+        """The class and the configuration of a model with other embeddings.
 
-        config: the model's.  settings: the same with the new sizes and padding ids.
+        Args:
+            config: The model's configuration.
+            settings: Its entries with the new sizes and padding ids.
+            shared: Whether both sides share one embedding matrix.
         """
 
 
 class OneTable(BartLike):
-    """Those with one table for encoder, decoder and output projection, which never part company.
+    """Models whose encoder, decoder and output projection always share one embedding matrix.
 
-    called: what messages call such a model.
+    called: the model's name in messages, with its article.
     """
 
-    apart: ClassVar[Mapping[str, Any]] = {}
+    separate_config: ClassVar[Mapping[str, Any]] = {}
     called: ClassVar[str]
     one_table = True
 
     def check(self, config: Config) -> None:
         if not config.get("tie_word_embeddings", True):
-            raise UserError(f"{self.called} whose tables are not tied is not known")
+            raise UserError(f"{self.called} with untied embeddings is not supported")
 
     def has_shared_table(self, config: Config) -> bool:
         return True
 
     def with_vocabularies(self, config: Config, sizes: Mapping[SideName, int]) -> dict[str, Any]:
-        """Raises UserError where the sides would have vocabularies of their own."""
+        """Raises UserError for separate vocabularies of the two sides."""
         if len(sizes) == 1 or len(set(sizes.values())) > 1:
             raise one_table_only(self.model_type)
         return self.without_second_side(super().with_vocabularies(config, sizes))
 
-    def _around(self, config: PreTrainedConfig, settings: dict[str, Any], shared: bool) -> Rebuilt:
+    def _rebuilt_as(self, config: PreTrainedConfig, settings: dict[str, Any], shared: bool) -> Rebuilt:
         if not shared:
             raise one_table_only(self.model_type)
         return self.model_class(), type(config)(**self.without_second_side(settings))

@@ -124,7 +124,7 @@ class Bert2Bert(Family):
         return self._encoders[decoder.config.model_type].transform(decoder)
 
     def replace_tables(self, model: PreTrainedModel, tables: Mapping[SideName, Tables]) -> PreTrainedModel:
-        from subgraft.modeling.families.construction import exchange
+        from subgraft.modeling.families.table_replacement import exchange
 
         decoder: Any = model.decoder
         family = self._encoders[decoder.config.model_type]

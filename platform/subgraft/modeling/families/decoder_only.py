@@ -38,7 +38,7 @@ class DecoderOnly(Family):
         return self.depth(config) if side == "decoder" else 0
 
     def with_vocabularies(self, config: Config, sizes: Mapping[SideName, int]) -> dict[str, Any]:
-        # The value of an id counts nothing; one beyond a smaller table could not be constructed.
+        # Any valid id does; transformers cannot construct a padding id beyond a smaller vocabulary.
         padding = {"pad_token_id": 0} if config.get("pad_token_id") is not None else {}
         return {**config, "vocab_size": sizes.get("decoder", config["vocab_size"]), **padding}
 
@@ -50,11 +50,11 @@ class DecoderOnly(Family):
     def sequence_format(
         self, config: Config, source: Tokenizer, target: Tokenizer, languages: Languages | None
     ) -> SequenceFormat:
-        """A text starts with its beginning and stops with its end. There is no source.
+        """A text starts with its beginning token and ends with its end token. There is no source.
 
-        The beginning is the tokenizer's; or the one that config.json names, where the tokenizer has none (Qwen's) or
-        that is an end too (GPT-2's, and where a model was trained on lines with their ends between them). An id that is
-        no special token of this vocabulary is another vocabulary's. Where there is no beginning, the end stands for it.
+        The beginning token is the tokenizer's. config.json's is used if the tokenizer has none (Qwen), or if it is
+        also an end token (GPT-2, and models trained on lines separated by ends). An id that is not a special token of
+        this vocabulary is ignored. Without a beginning token, the end token is used.
         """
         end = needed(target, "eos", f"a {self.model_type} model")
         begin, ends = config.get("bos_token_id"), config.get("eos_token_id")
@@ -67,7 +67,7 @@ class DecoderOnly(Family):
         return table
 
     def replace_tables(self, model: PreTrainedModel, tables: Mapping[SideName, Tables]) -> PreTrainedModel:
-        from subgraft.modeling.families.construction import exchange
+        from subgraft.modeling.families.table_replacement import exchange
 
         exchange(self, model, "decoder", tables["decoder"])
         self.post_init(model)

@@ -147,7 +147,7 @@ class EncoderOnly(Family):
 
     def replace_tables(self, model: PreTrainedModel, tables: Mapping[SideName, Tables]) -> PreTrainedModel:
         """Raises UserError for separate embeddings of the two sides."""
-        from subgraft.modeling.families.construction import exchange
+        from subgraft.modeling.families.table_replacement import exchange
 
         if len(tables) != 2 or tables["encoder"].input is not tables["decoder"].input:
             raise UserError(

@@ -169,11 +169,18 @@ class Family(ABC):
 
         The weights depend on the seed only; the caller's random state is unchanged.
         """
-        from subgraft.modeling.families.construction import initialised
+        import torch
 
         kind: Any = self.model_class()
-        sizes = self.new_config(settings, encoder, decoder)
-        model = initialised(kind, kind.config_class(**{k: v for k, v in sizes.items() if k != "model_type"}), seed)
+        entries = self.new_config(settings, encoder, decoder)
+        config = kind.config_class(**{name: value for name, value in entries.items() if name != "model_type"})
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            model: PreTrainedModel = kind(config)
+        longest = getattr(config, "max_position_embeddings", None)
+        if config.is_encoder_decoder and longest is not None:
+            # Without a limit of its own, generate stops after 20 tokens.
+            model.generation_config.max_length = longest
         self.post_init(model)
         return model
 

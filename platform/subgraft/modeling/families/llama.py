@@ -96,8 +96,8 @@ class LlamaLike(DecoderOnly):
         config = model.config.to_dict()
         if self.ctranslate2_loader is not None and not self.runs_in_ctranslate2(config):
             raise UserError(
-                f"CTranslate2 takes no {self.model_type} model whose heads together are wider or narrower than the model, "
-                f"or whose positions are scaled otherwise than {', '.join(SCALINGS)}"
+                f"CTranslate2 supports no {self.model_type} model whose heads together are wider or narrower than the "
+                f"model, or whose positions are scaled otherwise than {', '.join(SCALINGS)}"
             )
         specification = super().ctranslate2_specification(model)
         specification.config.layer_norm_epsilon = config["rms_norm_eps"]

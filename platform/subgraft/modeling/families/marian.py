@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 
-# Which bounds the memory that a table takes beside itself.
+# Bounds the additional memory of a table's computation.
 _POSITIONS_AT_ONCE = 4096
 
 
 class Marian(BartLike):
-    """Published ones may share one table, or not; those built here never do."""
+    """Published models may share one embedding matrix; models that are built here never do."""
 
     model_type = "marian"
     transformers_class = "MarianMTModel"
     ctranslate2_loader = "BartLoader"
     objectives = frozenset({"translation"})
-    apart: ClassVar[Mapping[str, Any]] = {"share_encoder_decoder_embeddings": False}
+    separate_config: ClassVar[Mapping[str, Any]] = {"share_encoder_decoder_embeddings": False}
 
     def has_shared_table(self, config: Config) -> bool:
         return bool(config.get("share_encoder_decoder_embeddings", True))
@@ -58,7 +58,7 @@ class Marian(BartLike):
 
     def described(self, settings: MarianSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
         sizes = {"vocab_size": encoder_size, "decoder_vocab_size": decoder_size}
-        # Within the smallest vocabulary there is: a padding row must exist.
+        # Ids within the smallest possible vocabulary: a padding row must exist.
         ids = {"pad_token_id": 0, "decoder_start_token_id": 0}
         separate = {"share_encoder_decoder_embeddings": False}
         return {"model_type": self.model_type, **shape(settings), **sizes, **ids, **separate}
@@ -117,7 +117,7 @@ class Marian(BartLike):
     def ctranslate2_settings(self, config: Config) -> Mapping[str, Any]:
         return {"normalize_before": False, "normalize_embedding": False}
 
-    def _around(self, config: PreTrainedConfig, settings: dict[str, Any], shared: bool) -> Rebuilt:
+    def _rebuilt_as(self, config: PreTrainedConfig, settings: dict[str, Any], shared: bool) -> Rebuilt:
         return self.model_class(), type(config)(**{**settings, "share_encoder_decoder_embeddings": shared})
 
 

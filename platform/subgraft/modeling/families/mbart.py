@@ -30,13 +30,13 @@ POSITION_OFFSET = 2
 
 
 class MBart(BartLike):
-    """One vocabulary and one table for encoder, decoder and output projection."""
+    """Encoder, decoder and output projection share one vocabulary and one embedding matrix."""
 
     model_type = "mbart"
     transformers_class = "MBartForConditionalGeneration"
     ctranslate2_loader: ClassVar[str | None] = "BartLoader"
     objectives = frozenset({"translation", "denoising"})
-    apart: ClassVar[Mapping[str, Any]] = {"model_type": "split_mbart"}
+    separate_config: ClassVar[Mapping[str, Any]] = {"model_type": "split_mbart"}
 
     def has_shared_table(self, config: Config) -> bool:
         return True
@@ -65,7 +65,7 @@ class MBart(BartLike):
     def described(self, settings: MBartSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
         if settings.embedding_width is not None:
             return FactorisedMBart().described(settings, encoder_size, decoder_size)
-        # Within the smallest vocabulary there is: a padding row must exist.
+        # Ids within the smallest possible vocabulary: a padding row must exist.
         ids = {"pad_token_id": 0, "decoder_start_token_id": 0}
         return {"model_type": self.model_type, **shape(settings), "vocab_size": decoder_size, **ids}
 
@@ -81,8 +81,8 @@ class MBart(BartLike):
     def ctranslate2_settings(self, config: Config) -> Mapping[str, Any]:
         return {"normalize_before": True, "normalize_embedding": True}
 
-    def _around(self, config: PreTrainedConfig, settings: dict[str, Any], shared: bool) -> Rebuilt:
-        """An mBART whose sides part company becomes a split one; a split one never comes together again."""
+    def _rebuilt_as(self, config: PreTrainedConfig, settings: dict[str, Any], shared: bool) -> Rebuilt:
+        """An mBART whose sides get separate vocabularies becomes a split mBART, which remains one."""
         from subgraft.modeling.families.split_mbart import SplitMBartConfig, SplitMBartForConditionalGeneration
 
         if not shared:
@@ -113,17 +113,19 @@ class SplitMBart(MBart):
 
 
 class FactorisedMBart(MBart):
-    """The class of `factorised_mbart.py`, a copy of which lies beside the weights: tables are narrower than states."""
+    """The class in `factorised_mbart.py`, a copy of which is saved next to the weights: embeddings are narrower."""
 
     model_type = "factorised_mbart"
     ctranslate2_loader = None
     lends_encoder = False
-    apart: ClassVar[Mapping[str, Any]] = {"model_type": "factorised_mbart", "shared_table": False}
-    table_of_its_own = False
+    separate_config: ClassVar[Mapping[str, Any]] = {"model_type": "factorised_mbart", "shared_table": False}
+    shared_module = False
 
     def check(self, config: Config) -> None:
         if not config.get("tie_word_embeddings", True):
-            raise UserError("a factorised mBART predicts by its table: tie_word_embeddings must be true")
+            raise UserError(
+                "the output projection of a factorised mBART is its embeddings: tie_word_embeddings must be true"
+            )
 
     def has_shared_table(self, config: Config) -> bool:
         return bool(config["shared_table"])
@@ -161,5 +163,5 @@ class FactorisedMBart(MBart):
         narrowed: Callable[[Tensor], Tensor] = head.narrowed
         return narrowed
 
-    def _around(self, config: PreTrainedConfig, settings: dict[str, Any], shared: bool) -> Rebuilt:
+    def _rebuilt_as(self, config: PreTrainedConfig, settings: dict[str, Any], shared: bool) -> Rebuilt:
         return self.model_class(), type(config)(**{**settings, "shared_table": shared})

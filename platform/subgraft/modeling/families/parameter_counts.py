@@ -20,9 +20,9 @@ def projections(
         layers: The number of layers.
         attentions: The number of attentions in each layer.
     """
-    found = [Projection(name, width, width, layers * attentions) for name in names]
+    maps = [Projection(name, width, width, layers * attentions) for name in names]
     into, out = feed_forward
-    return [*found, Projection(into, width, inner, layers), Projection(out, inner, width, layers)]
+    return [*maps, Projection(into, width, inner, layers), Projection(out, inner, width, layers)]
 
 
 def linear(inputs: int, outputs: int, bias: bool = True) -> int:

@@ -56,7 +56,7 @@ class T5(Family):
         """Raises UserError for separate vocabularies."""
         if len(sizes) == 1 or len(set(sizes.values())) > 1:
             raise one_table_only(self.model_type)
-        # The values of ids count nothing; one beyond a smaller table could not be constructed.
+        # Any valid ids do; transformers cannot construct a padding id beyond a smaller vocabulary.
         ids = {"pad_token_id": 0, "decoder_start_token_id": 0}
         return {**config, "vocab_size": sizes.get("decoder", config["vocab_size"]), **ids}
 
@@ -82,9 +82,9 @@ class T5(Family):
         attentions, layers = encoder + 2 * decoder, encoder + decoder
         gated = str(config.get("feed_forward_proj", "relu")).startswith("gated")
         sizes = {"q": (width, heads), "k": (width, heads), "v": (width, heads), "o": (heads, width)}
-        found = [Projection(name, *size, attentions) for name, size in sizes.items()]
-        found += [Projection(name, width, inner, layers) for name in (("wi_0", "wi_1") if gated else ("wi",))]
-        return [*found, Projection("wo", inner, width, layers)]
+        maps = [Projection(name, *size, attentions) for name, size in sizes.items()]
+        maps += [Projection(name, width, inner, layers) for name in (("wi_0", "wi_1") if gated else ("wi",))]
+        return [*maps, Projection("wo", inner, width, layers)]
 
     def sequence_format(
         self, config: Config, source: Tokenizer, target: Tokenizer, languages: Languages | None
@@ -165,7 +165,7 @@ class T5(Family):
 
     def replace_tables(self, model: PreTrainedModel, tables: Mapping[SideName, Tables]) -> PreTrainedModel:
         """Raises UserError for separate embeddings of the two sides."""
-        from subgraft.modeling.families.construction import exchange
+        from subgraft.modeling.families.table_replacement import exchange
 
         if len(tables) != 2 or tables["encoder"].input is not tables["decoder"].input:
             raise one_table_only(self.model_type)

@@ -1,10 +1,9 @@
 # mypy: allow-untyped-calls
-"""Constructing models: new ones from a seed, and existing ones with other embeddings, in place or constructed anew."""
+"""Models with other embeddings: their tensors exchanged in place, or the model constructed anew around them."""
 
 from __future__ import annotations
 
 import copy
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -16,20 +15,8 @@ from subgraft.modeling.families.family import Family
 from subgraft.modeling.families.model_parts import Tables
 
 
-def initialised(kind: type[PreTrainedModel], config: Any, seed: int) -> PreTrainedModel:
-    """A new model of this class whose weights depend on the seed only; the caller's random state is unchanged."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        model = kind(config)
-    longest = getattr(config, "max_position_embeddings", None)
-    if config.is_encoder_decoder and longest is not None:
-        # Without a limit of its own, generate stops after 20 tokens.
-        model.generation_config.max_length = longest
-    return model
-
-
 def exchange(family: Family, model: PreTrainedModel, name: SideName, new: Tables) -> None:
-    """Put new tables into the modules of one side, in place; sizes and padding ids follow."""
+    """Replace the tensors of one side in its modules; sizes and padding ids follow."""
     old, config = family.side(model, name), family.side_config(model, name)
     old.input.weight = nn.Parameter(new.input.detach())
     old.input.num_embeddings = config.vocab_size = len(new.input)
@@ -46,8 +33,8 @@ def exchange(family: Family, model: PreTrainedModel, name: SideName, new: Tables
         old.output.bias = nn.Parameter(new.bias.detach())
 
 
-def as_they_are(family: Family, model: PreTrainedModel, name: SideName) -> Tables:
-    """A side's own tables."""
+def current_tables(family: Family, model: PreTrainedModel, name: SideName) -> Tables:
+    """The tensors of a side as they are."""
     side = family.side(model, name)
     output = None if side.output is None or side.tied else side.output.weight
     bias = None if side.bias is None else side.bias.flatten()
@@ -64,7 +51,7 @@ def rebuilt(
 ) -> PreTrainedModel:
     """The model as another class: constructed without memory, then given the tensors of the old one and the tables.
 
-    For models laid out as BART is. shared: whether encoder and decoder go on reading one table.
+    For models laid out as BART is. shared: whether encoder and decoder still share one embedding matrix.
     """
     with torch.device("meta"), no_init_weights():
         made: PreTrainedModel = kind(config)
@@ -80,7 +67,7 @@ def rebuilt(
         state["final_logits_bias"] = decoder.bias.detach().reshape(1, -1)
     made.load_state_dict(state, assign=True)
     for name, tensor in model.named_buffers():
-        if name not in state:  # computed ones, of which the meta device has nothing
+        if name not in state:  # computed buffers, which the meta device does not have
             made.get_submodule(name.rpartition(".")[0]).register_buffer(name.rpartition(".")[2], tensor, False)
     made.tie_weights()
     made.generation_config = copy.deepcopy(model.generation_config)
