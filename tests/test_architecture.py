@@ -31,7 +31,7 @@ HEAVY = {
     "ray": {"orchestration/execution/", "experiments/search/"},
     "ray.tune": {"experiments/search/"},
     "optuna": {"experiments/search/"},
-    "mlflow": {f"orchestration/tracking/{name}.py" for name in ("server", "page", "page_requests", "database")},
+    "mlflow": {f"orchestration/tracking/{name}.py" for name in ("server", "page", "database")},
     "deepspeed": {"training/deepspeed_engine.py"},
     "ctranslate2": {
         "modeling/families/family.py",

@@ -15,7 +15,7 @@ import ray
 
 from subgraft.config.runtime import Runtime
 from subgraft.orchestration.execution.cluster import cluster
-from subgraft.orchestration.execution.ray_folder import ray_folder
+from subgraft.orchestration.execution.local_ray import ray_folder
 
 pytestmark = pytest.mark.ray
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from subgraft.orchestration.store.home import require_format
 from subgraft.orchestration.store.record import RECORD, Record
-from subgraft.orchestration.tracking.tags import fingerprints_in
+from subgraft.orchestration.tracking.payloads import fingerprints_in
 
 if TYPE_CHECKING:
     from subgraft.orchestration.tracking.server import Server

@@ -14,7 +14,7 @@ from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.config.runtime import Runtime
 from subgraft.experiments.pipeline import Pipeline
-from subgraft.orchestration.estimates import throughput
+from subgraft.orchestration.estimates import estimate
 from subgraft.orchestration.estimates.estimate import Estimate, estimates, table
 from subgraft.orchestration.execution.plan import make_plan
 from subgraft.orchestration.execution.worker import Job, perform
@@ -181,8 +181,8 @@ def test_a_step_that_was_stopped_tells_its_own_pace(
     log.append(Metrics(2, {"train_loss": 1.0}))
     log.append(Metrics(2, {"dev_bleu": 1.0}))
     log.append(Metrics(4, {"train_loss": 1.0}))
-    found = throughput.pace(store, other.step, Runtime(), other.parameters, 500)
-    assert found == throughput.Pace(8 / 3, "measured before it was stopped")
+    found = estimate.pace(store, other.step, Runtime(), other.parameters, 500)
+    assert found == estimate.Pace(8 / 3, "measured before it was stopped")
 
 
 def test_new_rows_are_told_as_the_most_that_they_may_be_until_vocabularies_are_known(

@@ -13,7 +13,7 @@ from subgraft.base.errors import UserError
 from subgraft.orchestration.store.home import STORE_FORMAT, default_home, describe_empty_store, other_store
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
-from subgraft.orchestration.tracking.local_server import require_recorded
+from subgraft.orchestration.tracking.server import require_recorded
 from subgraft.pipeline.recipes.recipe import Recipe
 from subgraft.pipeline.stages.stage import Stage
 from toy_steps import nothing

@@ -20,8 +20,7 @@ import pytest
 
 from listening import answering_elsewhere, listening
 from subgraft.base.errors import OperationalError, UserError
-from subgraft.orchestration.tracking.page import PASSWORD, USER, password_in, serve
-from subgraft.orchestration.tracking.page_requests import is_open
+from subgraft.orchestration.tracking.page import PASSWORD, USER, is_open, password_in, serve
 from subgraft.orchestration.tracking.server import Server
 from tracking_servers import closed_port, wait_for
 

@@ -24,8 +24,8 @@ from subgraft.orchestration.tracking.compare import compare, table
 from subgraft.orchestration.tracking.delivery import Delivery
 from subgraft.orchestration.tracking.model_registry import CARD, TEXTS, Registry
 from subgraft.orchestration.tracking.outbox import Outbox, StartRun
+from subgraft.orchestration.tracking.payloads import SHORT, fingerprints_in
 from subgraft.orchestration.tracking.server import Server, tracking_uri
-from subgraft.orchestration.tracking.tags import SHORT, fingerprints_in
 from subgraft.orchestration.tracking.tracker import Tracker
 from subgraft.pipeline.recipes.recipe import Recipe
 from subgraft.pipeline.stages.context import Json

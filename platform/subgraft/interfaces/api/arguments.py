@@ -1,4 +1,4 @@
-"""The arguments of functions, checked: a wrong one is named as Python's callers name it."""
+"""Checks of arguments that the API and the commands take: models and artifacts are verified before use."""
 
 from __future__ import annotations
 
@@ -7,11 +7,38 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeAlias, get_args
 
-from subgraft.base.errors import ArgumentError
+from subgraft.base.errors import ArgumentError, UserError
+from subgraft.base.files import require_path
 from subgraft.base.limits import LARGEST_COUNT
 from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import SideName
-from subgraft.orchestration.tracking.artifact_inputs import local_model, require_sound
+
+
+def local_model(model: str) -> str:
+    """The local path or hub id of a model; a registered one is verified, and fetched if it is remote."""
+    if not model.startswith("models:/"):
+        require_sound(Path(model))
+        return model  # as it was given: `./absent` is no hub id, and `absent` may be one
+    from subgraft.orchestration.tracking.model_registry import Registry
+    from subgraft.orchestration.tracking.server import recording_server
+
+    with recording_server() as server:
+        return str(Registry(server).resolve(model))
+
+
+def require_sound(given: Path) -> Path:
+    """What was given. Raises UserError for an artifact of a store that is not as its record says."""
+    from subgraft.orchestration.store.record import RECORD, verified
+
+    require_path(given)
+    if (given / RECORD).is_file():
+        try:
+            verified(given, alone=False)  # a registered model has its card there
+        except (OSError, ValueError) as error:
+            hint = "Run its experiment again: damaged artifacts are made anew."
+            raise UserError(f"a damaged artifact: {error}", where=str(given), hint=hint) from error
+    return given
+
 
 # Of source and target, as in ("en", "de").
 LanguagePair: TypeAlias = Languages | tuple[str, str]

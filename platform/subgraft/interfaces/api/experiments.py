@@ -57,7 +57,7 @@ def report_of(run: str, overrides: Sequence[str] = ()) -> Path:
         return session_of(Path(run), overrides).report_directory()
     from subgraft.base.errors import UserError
     from subgraft.orchestration.store.home import default_home, require_format
-    from subgraft.orchestration.tracking.local_server import recording_server
+    from subgraft.orchestration.tracking.server import recording_server
 
     require_format(default_home())
     with recording_server() as server:

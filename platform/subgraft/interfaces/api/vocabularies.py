@@ -12,8 +12,7 @@ from subgraft.base.errors import ArgumentError, UserError
 from subgraft.base.limits import LARGEST_VOCABULARY
 from subgraft.config.settings_base import SENTENCEPIECE_KINDS, SideName, VocabularyKind
 from subgraft.data.text import reading
-from subgraft.interfaces.api.arguments import one_of, shown, whole
-from subgraft.orchestration.tracking.artifact_inputs import require_sound
+from subgraft.interfaces.api.arguments import one_of, require_sound, shown, whole
 from subgraft.subwords.allocation.capacity import Capacity, capacity
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer

@@ -35,8 +35,8 @@ def advise(arguments: argparse.Namespace) -> None:
     from subgraft.experiments.fit.preview_page import picture, render
     from subgraft.experiments.fit.sentence_cost import measure_cost
     from subgraft.experiments.fit.vocabulary_preview import look_ahead
+    from subgraft.interfaces.api.arguments import local_model
     from subgraft.modeling.bundle import Bundle
-    from subgraft.orchestration.tracking.artifact_inputs import local_model
     from subgraft.subwords.vocabulary.learn import sample
 
     if arguments.picture:

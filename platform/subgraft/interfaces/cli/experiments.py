@@ -105,7 +105,7 @@ def plan(arguments: argparse.Namespace) -> None:
 def compare_runs(arguments: argparse.Namespace) -> None:
     from subgraft.orchestration.store.outputs import new_file
     from subgraft.orchestration.tracking.compare import compare, table, write_csv
-    from subgraft.orchestration.tracking.local_server import recording_server
+    from subgraft.orchestration.tracking.server import recording_server
 
     with recording_server() as server:
         systems = compare(server, arguments.runs)
@@ -132,8 +132,8 @@ def copy_report(arguments: argparse.Namespace) -> None:
 
 def serve_tracking(arguments: argparse.Namespace) -> None:
     from subgraft.orchestration.store.home import default_home
-    from subgraft.orchestration.tracking.local_server import require_recorded
     from subgraft.orchestration.tracking.page import serve
+    from subgraft.orchestration.tracking.server import require_recorded
 
     require_recorded()
     serve(default_home(), arguments.port, say)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from subgraft.base.errors import UserError
 from subgraft.base.terminal_escaping import say
+from subgraft.interfaces.api.arguments import local_model
 from subgraft.interfaces.cli.arguments import MODEL_HELP, language_pair
 from subgraft.interfaces.cli.output import Commands
 from subgraft.orchestration.store.outputs import new_directory
-from subgraft.orchestration.tracking.artifact_inputs import local_model
 
 # As subgraft.modeling.exporting.ctranslate2 has them, which takes seconds to import.
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from subgraft.interfaces.api.arguments import local_model
 from subgraft.interfaces.cli.arguments import MODEL_HELP, language_pair
 from subgraft.interfaces.cli.output import Commands, console
-from subgraft.orchestration.tracking.artifact_inputs import local_model
 
 WHAT = (
     "Finetunes the model on your pairs twice, with its own vocabulary and with one learnt from your text, translates "

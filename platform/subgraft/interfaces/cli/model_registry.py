@@ -45,8 +45,8 @@ def add_to(commands: Commands) -> None:
 def list_models(arguments: argparse.Namespace) -> None:
     from subgraft.base.terminal import Sheet
     from subgraft.evaluation.reporting.numbers import fixed
-    from subgraft.orchestration.tracking.local_server import recording_server
     from subgraft.orchestration.tracking.model_registry import Registry
+    from subgraft.orchestration.tracking.server import recording_server
 
     del arguments
     table = Sheet(box=None, pad_edge=False)
@@ -66,8 +66,8 @@ def list_models(arguments: argparse.Namespace) -> None:
 
 
 def show_model(arguments: argparse.Namespace) -> None:
-    from subgraft.orchestration.tracking.local_server import recording_server
     from subgraft.orchestration.tracking.model_registry import CARD, Registry
+    from subgraft.orchestration.tracking.server import recording_server
 
     with recording_server() as server:
         registry = Registry(server)
@@ -89,8 +89,8 @@ def show_model(arguments: argparse.Namespace) -> None:
 
 
 def pull_model(arguments: argparse.Namespace) -> None:
-    from subgraft.orchestration.tracking.local_server import recording_server
     from subgraft.orchestration.tracking.model_registry import Registry
+    from subgraft.orchestration.tracking.server import recording_server
 
     with new_directory(arguments.out) as out, recording_server() as server:
         version = Registry(server).pull(arguments.model, out)
@@ -98,9 +98,9 @@ def pull_model(arguments: argparse.Namespace) -> None:
 
 
 def promote_model(arguments: argparse.Namespace) -> int:
-    from subgraft.orchestration.tracking.local_server import recording_server
     from subgraft.orchestration.tracking.model_registry import SCHEME, Registry
     from subgraft.orchestration.tracking.promotion import Requirement, promote
+    from subgraft.orchestration.tracking.server import recording_server
 
     name = arguments.model.removeprefix(SCHEME)
     if "@" in name or "/" in name:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from subgraft.base.errors import UserError
 from subgraft.base.terminal_escaping import say
+from subgraft.interfaces.api.arguments import local_model
 from subgraft.interfaces.cli.arguments import MODEL_HELP, language_pair
 from subgraft.interfaces.cli.output import Commands
 from subgraft.orchestration.store.outputs import new_directory
-from subgraft.orchestration.tracking.artifact_inputs import local_model
 
 if TYPE_CHECKING:
     from subgraft.modeling.exporting.publishing import Publication
@@ -95,8 +95,8 @@ def _publication(arguments: argparse.Namespace, model: str) -> Publication:
     from subgraft.modeling.exporting.publishing import Publication
     from subgraft.modeling.hub import require_model
     from subgraft.modeling.tokenizers import checkpoint_languages
-    from subgraft.orchestration.tracking.local_server import recording_server
     from subgraft.orchestration.tracking.model_registry import CARD, SCHEME, Registry
+    from subgraft.orchestration.tracking.server import recording_server
 
     directory = require_model(model)
     languages = arguments.languages or checkpoint_languages(directory)

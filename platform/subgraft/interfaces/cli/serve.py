@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from subgraft.base.errors import OperationalError, UserError
 from subgraft.base.terminal_escaping import say
+from subgraft.interfaces.api.arguments import local_model
 from subgraft.interfaces.cli.arguments import MODEL_HELP, language_pair, whole
 from subgraft.interfaces.cli.output import Commands
-from subgraft.orchestration.tracking.artifact_inputs import local_model
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

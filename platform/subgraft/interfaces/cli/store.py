@@ -106,7 +106,7 @@ def needed(config: Path, changes: Sequence[str]) -> set[str]:
 def _uses() -> Mapping[str, list[str]]:
     """Recent runs by fingerprint; none, and a line on standard error, where they are not to be had."""
     from subgraft.experiments.inventory import recent_uses
-    from subgraft.orchestration.tracking.local_server import recording_server
+    from subgraft.orchestration.tracking.server import recording_server
 
     try:
         with recording_server() as server:
@@ -120,7 +120,7 @@ def _uses() -> Mapping[str, list[str]]:
 
 def _show(stored: Sequence[StoredArtifact], uses: Mapping[str, list[str]]) -> None:
     from subgraft.base.terminal import Sheet
-    from subgraft.orchestration.tracking.tags import SHORT
+    from subgraft.orchestration.tracking.payloads import SHORT
 
     table = Sheet(box=None, pad_edge=False)
     for heading, justify in (("stage", "left"), ("name", "left"), ("artifact", "left"), ("size", "right")):

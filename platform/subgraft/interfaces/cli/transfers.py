@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from subgraft.base.errors import UserError
 from subgraft.base.terminal_escaping import say
+from subgraft.interfaces.api.arguments import local_model, require_sound
 from subgraft.interfaces.cli.arguments import MODEL_HELP, sides, whole
 from subgraft.interfaces.cli.output import Commands, console
 from subgraft.orchestration.store.outputs import new_directory, new_file, require_absent
-from subgraft.orchestration.tracking.artifact_inputs import local_model, require_sound
 from subgraft.subwords.vocabulary.entry import Mark
 
 if TYPE_CHECKING:

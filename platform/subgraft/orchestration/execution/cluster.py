@@ -16,8 +16,7 @@ from typing import Any
 from subgraft.base import terminal_escaping
 from subgraft.base.errors import OperationalError, SubgraftError, Terminated
 from subgraft.config.runtime import Runtime
-from subgraft.orchestration.execution.local_ray import start
-from subgraft.orchestration.execution.ray_folder import NO_ROOM, is_full, ray_folder
+from subgraft.orchestration.execution.local_ray import NO_ROOM, is_full, ray_folder, start
 
 ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",

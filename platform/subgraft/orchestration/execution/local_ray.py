@@ -1,18 +1,143 @@
-"""A Ray for one run on this machine: on the loopback address only, with a token, in a private folder of this user."""
+"""A Ray for one run on this machine: on the loopback address only, with a token, in a private folder of this user.
+
+Ray itself would create a world-writable `ray` in the shared temporary folder: another user of the machine could write
+into a run's logs and replace its sockets.
+"""
 
 from __future__ import annotations
 
 import logging
 import os
 import secrets
+import shutil
+import signal
 import socket
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from subgraft.base.errors import UserError
+from subgraft.base.errors import OperationalError, UserError
 from subgraft.base.files import make_private
-from subgraft.orchestration.execution.ray_folder import FOLDER
+from subgraft.base.locks import Lock
+
+PREFIX = "sg-ray-"  # short, as the paths of sockets must be
+RAY = "ray"  # Ray opens to everybody the folder that it is given, so that is one below ours
+FOLDER = "SUBGRAFT_RAY_FOLDER"  # in the environment of the processes of a Ray
+LOCK = "lock"  # held by the run; the file is there, and free, where a run was killed
+LONGEST_SOCKET = "session_2026-01-01_00-00-00_000000_4194304/sockets/dash_MetricsHead"
+SOCKET_BYTES = 107 if sys.platform == "linux" else 103  # of sun_path, without the closing zero
+KEPT_SECONDS = 7 * 24 * 3600
+PATIENCE_SECONDS = 5.0
+LEAST_BYTES = 1 << 20  # with less, Ray does not come up, and does not say why
+NO_ROOM = "Make room there, or set RAY_TMPDIR to another folder with a short path."
+
+
+@contextmanager
+def ray_folder(say: Callable[[str], None]) -> Iterator[Path]:
+    """A new folder for one Ray, removed at the end; after an internal failure it is retained, with a line to `say`.
+
+    Folders of killed runs are removed first, and `say` receives a line about their processes that are still running.
+    Raises OperationalError if no temporary folder is suitable.
+    """
+    parent = _parent()
+    _clear_up(parent, say)
+    try:
+        folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))  # mode 0700
+    except OSError as error:
+        raise OperationalError(
+            f"no folder for Ray can be made: {error.strerror}", where=str(parent), hint=NO_ROOM
+        ) from error
+    with Lock.wait(folder / LOCK, "looks at this new folder"):
+        (folder / RAY).mkdir()
+        try:
+            yield folder / RAY
+        except (UserError, KeyboardInterrupt):
+            _remove(folder)
+            raise
+        except Exception:
+            say(f"Ray's logs of this run are kept for a week: {folder / RAY / 'session_latest' / 'logs'}")
+            raise
+        _remove(folder)
+
+
+def _parent() -> Path:
+    """RAY_TMPDIR or the system's temporary folder, whichever is short enough for the paths of Ray's sockets."""
+    candidates = [os.environ.get("RAY_TMPDIR", ""), tempfile.gettempdir(), "/tmp"]
+    for place in (Path(named) for named in candidates if named):
+        longest = place / f"{PREFIX}12345678" / RAY / LONGEST_SOCKET
+        if os.access(place, os.W_OK | os.X_OK) and len(os.fsencode(longest)) <= SOCKET_BYTES:
+            return place
+    most = SOCKET_BYTES - len(f"/{PREFIX}12345678/{RAY}/{LONGEST_SOCKET}")
+    hint = f"Set RAY_TMPDIR to a folder that can be written to and whose path has at most {most} bytes."
+    where = " or ".join(filter(None, candidates))
+    raise OperationalError("no temporary folder for Ray's sockets", where=where, hint=hint)
+
+
+def is_full(folder: Path) -> bool:
+    """Whether a full disk explains that Ray did not start."""
+    return shutil.disk_usage(folder).free < LEAST_BYTES
+
+
+def _remove(folder: Path) -> None:
+    """Remove the folder once no process uses it: a worker that is just starting would create its files again."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while (left := users_of(folder / RAY)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    for process in (process for process, started in left.items() if started):
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _clear_up(parent: Path, say: Callable[[str], None]) -> None:
+    """Remove folders of killed runs without living processes, and old folders of failed runs."""
+    for folder in sorted(parent.glob(f"{PREFIX}*")):
+        try:
+            about = folder.lstat()
+            if about.st_uid != os.getuid() or not folder.is_dir() or folder.is_symlink():
+                continue
+            killed = (folder / LOCK).exists() and (folder / RAY).exists()
+            if not killed and time.time() - about.st_mtime < KEPT_SECONDS:
+                continue
+            lock = Lock.take(folder / LOCK)
+        except OSError:  # another process removed it just now
+            continue
+        if lock is None:  # that run goes on
+            continue
+        with lock:
+            processes = users_of(folder / RAY)
+            if not processes:
+                _remove(folder)
+        if processes:
+            (folder / LOCK).touch()
+            say(
+                f"Ray's processes of a run that was killed are still ending ({', '.join(map(str, processes))}), which "
+                "takes about a minute. This run has a Ray of its own, and nothing to do with them."
+            )
+
+
+def users_of(folder: Path) -> dict[int, bool]:
+    """Other processes of this user that use a Ray folder, and whether that Ray is known to have started them.
+
+    Ray's agents overwrite their environment, but have files open in the folder, as its readers have.
+    """
+    import psutil  # Ray brings it
+
+    found = {}
+    for process in psutil.process_iter():
+        try:
+            if process.pid == os.getpid() or process.uids().real != os.getuid():
+                continue
+            started = process.environ().get(FOLDER) == str(folder)
+            if started or any(Path(file.path).is_relative_to(folder) for file in process.open_files()):
+                found[process.pid] = started
+        except psutil.Error:  # ended meanwhile, or not ours to ask
+            continue
+    return found
+
 
 OBJECT_STORE_BYTES = 100_000_000  # artifacts travel as files; Ray's own objects are small
 LOOPBACK = "127.0.0.1"

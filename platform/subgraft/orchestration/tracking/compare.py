@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TextIO
 
 from subgraft.base.errors import UserError
 from subgraft.orchestration.store.step import TEST_SET
+from subgraft.orchestration.tracking.payloads import SYSTEM, TEST, TRAINED, UPSTREAM_AFTER
 from subgraft.orchestration.tracking.server import Server, TrackedRun
-from subgraft.orchestration.tracking.tags import SYSTEM, TEST, TRAINED, UPSTREAM_AFTER
 
 if TYPE_CHECKING:
     from rich.table import Table

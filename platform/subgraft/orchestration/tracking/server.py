@@ -18,11 +18,11 @@ from urllib.parse import unquote, urlparse
 
 from subgraft.base.errors import OperationalError, UserError
 from subgraft.base.locks import Lock
+from subgraft.orchestration.store.home import default_home, other_store_hint
 from subgraft.orchestration.tracking.database import make_or_check, settle
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
-
 BATCH = {"metrics": 1000, "params": 100, "tags": 100}  # MLflow's limits for one request
 LONGEST_VALUE = 5000
 PARENT = "mlflow.parentRunId"
@@ -288,6 +288,26 @@ class Server:
     def end(self, run_id: str, status: str, time: int) -> None:
         """status: FINISHED, FAILED or KILLED."""
         self.client.set_terminated(run_id, status, time)
+
+
+@contextlib.contextmanager
+def recording_server() -> Iterator[Server]:
+    """The server that the runs of this store are recorded on.
+
+    Raises UserError if nothing has been recorded yet, OperationalError if the server does not answer.
+    """
+    require_recorded()
+    server = Server(default_home())
+    with server.answering():
+        yield server
+
+
+def require_recorded() -> None:
+    """Raises UserError if nothing has been recorded in this store."""
+    database = default_home() / "mlflow.db"
+    if tracking_uri(default_home()) == f"sqlite:///{database}" and not database.is_file():
+        hint = f"Run an experiment first, or set SUBGRAFT_HOME to where one was run.{other_store_hint()}"
+        raise UserError("no run has been recorded here", where=str(default_home()), hint=hint)
 
 
 def is_refusal(error: Exception) -> bool:

@@ -25,8 +25,18 @@ from subgraft.orchestration.tracking.outbox import (
     Operation,
     SetTags,
 )
-from subgraft.orchestration.tracking.payloads import Point, StepPayload, curve_of, described, in_names, scores_in, table
-from subgraft.orchestration.tracking.tags import SYSTEM, TEST, TRAINED
+from subgraft.orchestration.tracking.payloads import (
+    SYSTEM,
+    TEST,
+    TRAINED,
+    Point,
+    StepPayload,
+    curve_of,
+    described,
+    in_names,
+    scores_in,
+    table,
+)
 
 MEANS = "Test scores, each the mean over the seeds. What of it is more than luck, the report says."
 READ = {"train": "training", "dev": "validation", "test": "test"}

@@ -29,10 +29,9 @@ from subgraft.orchestration.tracking.outbox import (
     SetTags,
     StartRun,
 )
-from subgraft.orchestration.tracking.payloads import StepPayload
+from subgraft.orchestration.tracking.payloads import FINGERPRINT, StepPayload, found_tags, source_tags
 from subgraft.orchestration.tracking.server import tracking_uri
 from subgraft.orchestration.tracking.system_runs import SystemRun, SystemRuns
-from subgraft.orchestration.tracking.tags import FINGERPRINT, found_tags, source_tags
 
 PARENT = "invocation"
 # Tags that say which step a run is of.
