@@ -6,7 +6,7 @@ import io
 
 import pytest
 
-from subgraft.interfaces.cli.line_progress import counting
+from subgraft.orchestration.execution.progress import counting
 
 
 class _Screen(io.StringIO):

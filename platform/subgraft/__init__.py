@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from subgraft.base.errors import OperationalError, UserError
-    from subgraft.interfaces.api.experiments import run
-    from subgraft.interfaces.api.generators import train_generator
+    from subgraft.interfaces.api.experiments import run, train_generator
     from subgraft.interfaces.api.graft import Grafted, graft
-    from subgraft.interfaces.api.models import Model, load
-    from subgraft.interfaces.api.outputs import translate
+    from subgraft.interfaces.api.outputs import Model, load, translate
     from subgraft.interfaces.api.transfers import transfer
     from subgraft.interfaces.api.vocabularies import learn_vocabulary
 
@@ -31,14 +29,14 @@ __all__ = [
 ]
 _HOMES = {
     "Grafted": "interfaces.api.graft",
-    "Model": "interfaces.api.models",
+    "Model": "interfaces.api.outputs",
     "OperationalError": "base.errors",
     "UserError": "base.errors",
     "graft": "interfaces.api.graft",
     "learn_vocabulary": "interfaces.api.vocabularies",
-    "load": "interfaces.api.models",
+    "load": "interfaces.api.outputs",
     "run": "interfaces.api.experiments",
-    "train_generator": "interfaces.api.generators",
+    "train_generator": "interfaces.api.experiments",
     "transfer": "interfaces.api.transfers",
     "translate": "interfaces.api.outputs",
 }

@@ -14,8 +14,7 @@ from safetensors.torch import load_file
 
 import subgraft
 from finished import gpt2_bundle, mbart_bundle, separate_bundle
-from subgraft.interfaces.api.models import Model
-from subgraft.interfaces.api.outputs import features_in, generate
+from subgraft.interfaces.api.outputs import Model, features_in, generate
 from subgraft.interfaces.api.vocabularies import Text, capacities, text_lines
 from subgraft.interfaces.cli import main
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer

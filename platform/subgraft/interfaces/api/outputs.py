@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,11 @@ from subgraft.base.files import require_path
 from subgraft.base.limits import LARGEST_BEAM
 from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
+from subgraft.config.settings_base import SideName
 from subgraft.data.text.features import FEATURES, Features
-from subgraft.interfaces.api.arguments import LanguagePair, located, pair_of, shown, whole
-from subgraft.interfaces.api.models import Model, of_directory
+from subgraft.embeddings.transplanting.transplant import TransplantReport
+from subgraft.interfaces.api.arguments import LanguagePair, located, pair_of, path_of, shown, whole
+from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import Family, family_of
 from subgraft.modeling.hub import family_at, require_model
 from subgraft.modeling.inference.ctranslate2_directory import ExportedModel, is_exported
@@ -24,10 +26,62 @@ from subgraft.modeling.inference.ctranslate2_search import ExportedContinuer, Ex
 from subgraft.modeling.inference.prompts import ChatTemplate
 from subgraft.modeling.inference.translate import Progress
 from subgraft.modeling.inference.write_text import Writer, written_for
+from subgraft.modeling.tokenizers import checkpoint_languages
+from subgraft.orchestration.store.outputs import new_directory
 from subgraft.pipeline.stages.continuation import continuer
 from subgraft.pipeline.stages.evaluate import translator
+from subgraft.pipeline.stages.transfer import write_reports
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.conditioned import source_read
+
+
+@dataclass(frozen=True, repr=False)
+class Model:
+    """A model that was loaded or made; what is made of it leaves it as it was.
+
+    bundle: the transformers model (`bundle.model`) and the tokenizer of each side (`bundle.tokenizers`).
+    languages: those that it was made for, where its files say so.
+    reports: after a transfer, by side, how the new tokens were initialised.
+    """
+
+    bundle: Bundle
+    languages: Languages | None = None
+    reports: Mapping[SideName, TransplantReport] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        """Family, sizes and languages: what a model is, in one line."""
+        model, tokenizers = self.bundle.model, self.bundle.tokenizers
+        sizes = {side: f"{len(tokenizer):,}" for side, tokenizer in tokenizers.items()}
+        shared = len({id(tokenizer) for tokenizer in tokenizers.values()}) == 1
+        vocabulary = next(iter(sizes.values())) if shared else " + ".join(sizes.values())
+        told = [family_of(model).in_words(model.config.to_dict()), f"{model.num_parameters():,} parameters"]
+        told += [f"vocabulary of {vocabulary} pieces", str(model.dtype).removeprefix("torch.")]
+        told += [f"{self.languages.source}-{self.languages.target}"] if self.languages else []
+        return f"<Model: {', '.join(told)}>"
+
+    def save(self, out: Path | str) -> None:
+        """Into a directory that is absent or empty, which `load` and all commands read: whole, or not at all."""
+        with new_directory(path_of("out", out)) as place:
+            self.write(place)
+
+    def write(self, directory: Path) -> None:
+        """Its files, into a directory that is there."""
+        self.bundle.save(directory)
+        if self.reports:
+            write_reports(self.reports, directory)
+
+
+def load(model: Path | str) -> Model:
+    """The model of a directory, a hub id, or models:/NAME@ALIAS.
+
+    Raises UserError where it holds none, for an unknown family, and for weights that are not in safetensors.
+    """
+    return of_directory(require_model(located(model)))
+
+
+def of_directory(directory: Path) -> Model:
+    """The model of a directory in which `require_model` has found one."""
+    return Model(Bundle.load(directory), checkpoint_languages(directory))
 
 
 def translate(

@@ -12,7 +12,7 @@ from subgraft.config.settings_base import SideName
 from subgraft.embeddings.initialisers.registry import require_known
 from subgraft.embeddings.transplanting.transplant import Method
 from subgraft.interfaces.api.arguments import require_sound, sides_of, whole
-from subgraft.interfaces.api.models import Model, load
+from subgraft.interfaces.api.outputs import Model, load
 from subgraft.interfaces.api.vocabularies import VocabularyLike, vocabulary_of
 from subgraft.modeling.bundle import Bundle
 from subgraft.pipeline.stages.transfer import transferred

@@ -19,7 +19,7 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from subgraft.experiments.allocation_session import AllocationSession
-    from subgraft.interfaces.api.models import Model
+    from subgraft.interfaces.api.outputs import Model
 
 
 # Strings are lines, paths are files of lines: UTF-8, plain or gz. Strings that are names of files are refused.
@@ -79,7 +79,7 @@ def vocabulary_of(given: VocabularyLike, side: SideName = "decoder") -> Tokenize
         return given
     if isinstance(given, str | Path):
         return load_vocabulary(given, side)
-    from subgraft.interfaces.api.models import Model  # takes seconds to load
+    from subgraft.interfaces.api.outputs import Model  # takes seconds to load
 
     if not isinstance(given, Model):
         what = f"expected a tokenizer, a model, a directory or a hub id, found {shown(given)}"

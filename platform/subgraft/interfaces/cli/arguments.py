@@ -8,11 +8,25 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, NoReturn, get_args
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, get_args
 
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import SideName
+
+if TYPE_CHECKING:
+    from subgraft.base.terminal import Terminal
+
+
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+def console() -> Terminal:
+    """Standard output."""
+    from subgraft.base.terminal import Terminal
+
+    return Terminal()
+
 
 MODEL_HELP = "a directory, a hub id, or models:/NAME@ALIAS"
 # "en", "en_XX" and "zh-Hant"; a hyphen before a small letter parts two languages.

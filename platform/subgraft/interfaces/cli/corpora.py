@@ -11,8 +11,7 @@ from subgraft.base.errors import UserError
 from subgraft.base.terminal_escaping import say
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.data.sources.squad import Pairing
-from subgraft.interfaces.cli.arguments import corpus_languages
-from subgraft.interfaces.cli.output import Commands, console
+from subgraft.interfaces.cli.arguments import Commands, console, corpus_languages
 
 # What the built-in corpus is in, and any folder with both.
 USUAL = Languages(source="en", target="de")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from subgraft.base.terminal_escaping import printable
-from subgraft.interfaces.cli.output import Commands, console
+from subgraft.interfaces.cli.arguments import Commands, console
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -1,20 +1,24 @@
-"""subgraft run, plan, compare, report and tracking: whole experiments."""
+"""subgraft run, plan, compare, report, tracking, search and schema: experiments and their configurations."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from subgraft.base.terminal_escaping import say
-from subgraft.interfaces.cli.arguments import whole
-from subgraft.interfaces.cli.output import Commands, console
+from subgraft.interfaces.cli.arguments import Commands, console, whole
 from subgraft.orchestration.store.outputs import new_directory
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from subgraft.config.experiment import Experiment
+    from subgraft.experiments.search.session import Found
+    from subgraft.experiments.search.trial_results import SearchData, TrialResult
 
 
 def add_to(commands: Commands) -> None:
@@ -47,6 +51,8 @@ def add_to(commands: Commands) -> None:
     tracking = commands.add_parser("tracking", help="the MLflow page of this store, on this machine, for you alone")
     tracking.add_argument("--port", type=whole(1, 65535), default=5000, help="default: 5000")
     tracking.set_defaults(command=serve_tracking)
+    _add_search(commands)
+    _add_schema(commands)
 
 
 def load_experiment(path: Path, overrides: Sequence[str] = ()) -> Experiment:
@@ -137,3 +143,75 @@ def serve_tracking(arguments: argparse.Namespace) -> None:
 
     require_recorded()
     serve(default_home(), arguments.port, say)
+
+
+def _add_search(commands: Commands) -> None:
+    one = commands.add_parser("search", help="search for hyperparameters of systems; what was tried is not tried again")
+    one.add_argument("config", type=Path, metavar="CONFIG", help="a YAML file with a section `search`")
+    one.add_argument("overrides", nargs="*", default=[], metavar="key=value", help="as in search.trials=40")
+    one.add_argument("--address", help="of a Ray cluster; default: one on this machine")
+    one.set_defaults(command=search)
+
+
+def search(arguments: argparse.Namespace) -> None:
+    """Raises OperationalError where trials failed, once the others are reported."""
+    from subgraft.base.errors import OperationalError
+
+    experiment = load_experiment(arguments.config, arguments.overrides)
+    from subgraft.experiments.search.session import sessions  # slow; errors in the configuration are reported before
+
+    searches = sessions(experiment, arguments.config.absolute().parent)
+    systems = ""
+    failed: list[TrialResult] = []
+    for number, session in enumerate(searches, 1):
+        if len(searches) > 1:
+            console().print(f"system {session.system}, {number} of {len(searches)}")
+        found = session.run(console(), arguments.address)
+        _tell(found)
+        systems += found.systems
+        failed += found.failed
+    if systems:
+        console().print(f"systems:\n{systems}")
+    if failed:
+        told = f"{len(failed)} trials failed; {failed[0].name}: {failed[0].said}"
+        raise OperationalError(told, hint="Run the same command again: it does these again, and no others.")
+
+
+def _tell(found: Found) -> None:
+    """The best trials of a search, and where there is more to see."""
+    data = found.page.data({trial.number: trial for trial in found.trials})
+    console().print(_best(data))
+    console().print(f"\npage         {found.page.path}")
+    for command in data.commands:
+        console().print(f"{command.purpose.partition(':')[0]:12} {command.line}")
+    console().print()
+
+
+def _best(data: SearchData) -> Table:
+    from subgraft.base.terminal import Sheet
+    from subgraft.experiments.search.trial_results import best
+
+    shown = Sheet(box=None, pad_edge=False)
+    for heading in ("trial", *data.parameters, *data.objectives):
+        shown.add_column(heading, justify="right")
+    for trial in best(data.trials, data.objectives):
+        values = [trial.values.get(name, "–") for name in data.parameters]
+        found = [f"{trial.objectives[name]:.2f}" for name in data.objectives]
+        shown.add_row(str(trial.number), *map(str, values), *found)
+    return shown
+
+
+def _add_schema(commands: Commands) -> None:
+    schema = commands.add_parser("schema", help="print the JSON Schema of configurations, for editors that check YAML")
+    kinds = "of the configurations that `run` reads (experiment) or that `allocate` reads (allocation)"
+    schema.add_argument("kind", nargs="?", choices=("experiment", "allocation"), default="experiment", help=kinds)
+    schema.set_defaults(command=print_schema)
+
+
+def print_schema(arguments: argparse.Namespace) -> None:
+    from subgraft.config.allocation import Allocation
+    from subgraft.config.experiment import Experiment
+    from subgraft.config.json_schema import json_schema
+
+    made = json_schema(Experiment if arguments.kind == "experiment" else Allocation)
+    sys.stdout.write(json.dumps(made, indent=1, ensure_ascii=False) + "\n")

@@ -1,22 +1,31 @@
-"""subgraft export: a model in the form that another engine reads."""
+"""subgraft convert, export, push: models as safetensors, for other engines, and on the Hugging Face hub."""
 
 from __future__ import annotations
 
 import argparse
+import re
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from subgraft.base.errors import UserError
 from subgraft.base.terminal_escaping import say
 from subgraft.interfaces.api.arguments import local_model
-from subgraft.interfaces.cli.arguments import MODEL_HELP, language_pair
-from subgraft.interfaces.cli.output import Commands
+from subgraft.interfaces.cli.arguments import MODEL_HELP, Commands, language_pair
 from subgraft.orchestration.store.outputs import new_directory
+
+if TYPE_CHECKING:
+    from subgraft.modeling.exporting.publishing import Publication
+
 
 # As subgraft.modeling.exporting.ctranslate2 has them, which takes seconds to import.
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16")
 
 
 def add_to(commands: Commands) -> None:
+    _add_conversion(commands)
     export = commands.add_parser("export", help="write a model in the form that another engine reads")
     export.add_argument("model", metavar="MODEL", help=MODEL_HELP)
     export.add_argument("--to", required=True, choices=sorted(FORMATS), help="the engine")
@@ -26,6 +35,7 @@ def add_to(commands: Commands) -> None:
     )
     export.add_argument("--out", type=Path, required=True, metavar="DIR", help="absent or empty")
     export.set_defaults(command=export_model)
+    _add_push(commands)
 
 
 def export_model(arguments: argparse.Namespace) -> None:
@@ -62,3 +72,117 @@ def _to_transformers(arguments: argparse.Namespace) -> None:
 
 
 FORMATS = {"ctranslate2": _to_ctranslate2, "transformers": _to_transformers}
+
+
+_LICENCE = re.compile(r"[a-z0-9][a-z0-9.+-]*")
+
+
+def _add_push(commands: Commands) -> None:
+    push = commands.add_parser("push", help="publish a model on the Hugging Face hub, with a model card")
+    push.add_argument("model", metavar="MODEL", help=MODEL_HELP)
+    push.add_argument("name", metavar="OWNER/NAME", help="of the repository on the hub, made where there is none")
+    push.add_argument("--dry-run", action="store_true", help="write the folder to --out, and send nothing")
+    push.add_argument("--out", type=Path, metavar="DIR", help="of a dry run, absent or empty")
+    push.add_argument("--private", action="store_true", help="for its owner alone")
+    push.add_argument("--licence", type=_licence, metavar="ID", help="as the hub has it: apache-2.0 (default: unknown)")
+    base = "the published model that it was made from (default: as its registration says)"
+    push.add_argument("--base-model", metavar="ID", help=base)
+    push.add_argument(
+        "--languages", type=language_pair, metavar="SOURCE-TARGET", help="its languages (default: as its files say)"
+    )
+    push.set_defaults(command=push_model)
+
+
+def _licence(given: str) -> str:
+    if not _LICENCE.fullmatch(given):
+        raise argparse.ArgumentTypeError(f"no id of a licence: {given!r}; as in apache-2.0, mit, cc-by-4.0, other")
+    return given
+
+
+def push_model(arguments: argparse.Namespace) -> None:
+    from subgraft.modeling.exporting.publishing import require_name, require_token, upload
+
+    if arguments.dry_run != (arguments.out is not None):
+        hint = "A dry run writes the folder to --out; without --dry-run it is sent and not kept."
+        raise UserError("--dry-run and --out go together", where="push", hint=hint)
+    require_name(arguments.name)
+    token = None if arguments.dry_run else require_token()
+    with _place(arguments.out) as folder:
+        _write(arguments, folder)
+        if token is not None:
+            say(f"sent: {upload(folder, arguments.name, token, private=arguments.private)}")
+            return
+        paths = sorted(path for path in folder.rglob("*") if path.is_file())
+        files = {path.relative_to(folder).as_posix(): path.stat().st_size for path in paths}
+    kind = "private" if arguments.private else "public, unless it is there and is private"
+    say(f"written to {arguments.out}; nothing was sent. Without --dry-run it would be the repository")
+    say(f"{arguments.name} ({kind}), {len(files)} files, {sum(files.values()):,} bytes:")
+    for name, size in files.items():
+        say(f"  {name}  {size:,}")
+
+
+@contextmanager
+def _place(out: Path | None) -> Iterator[Path]:
+    """A new folder: the one that was asked for, or one that is gone at the end."""
+    if out is not None:
+        with new_directory(out) as place:
+            yield place
+        return
+    with tempfile.TemporaryDirectory(prefix="subgraft-push-") as folder:
+        yield Path(folder)
+
+
+def _write(arguments: argparse.Namespace, folder: Path) -> None:
+    """The model and its card."""
+    from subgraft.modeling.exporting.publishing import model_card
+    from subgraft.modeling.exporting.transformers import export_transformers
+    from subgraft.orchestration.tracking.model_registry import CARD
+
+    model = local_model(arguments.model)
+    publication = _publication(arguments, model)
+    loading = export_transformers(model, folder, publication.languages)
+    (folder / CARD).write_text(model_card(publication, loading), encoding="utf-8")
+
+
+def _publication(arguments: argparse.Namespace, model: str) -> Publication:
+    """What is known of the model: said now, by its files, and by the registry where it is from there."""
+    from subgraft.modeling.exporting.publishing import Publication
+    from subgraft.modeling.hub import require_model
+    from subgraft.modeling.tokenizers import checkpoint_languages
+    from subgraft.orchestration.tracking.model_registry import CARD, SCHEME, Registry
+    from subgraft.orchestration.tracking.server import recording_server
+
+    directory = require_model(model)
+    languages = arguments.languages or checkpoint_languages(directory)
+    known = Publication(arguments.name, arguments.licence, arguments.base_model, languages)
+    if not arguments.model.startswith(SCHEME):
+        return known
+    with recording_server() as server:
+        tags = Registry(server).version(arguments.model).tags
+    card = directory / CARD
+    told = card.read_text(encoding="utf-8") if card.is_file() else ""
+    return Publication(known.name, known.licence, known.base_model, languages, tags, told)
+
+
+SHOWN = 3
+
+
+def _add_conversion(commands: Commands) -> None:
+    convert = commands.add_parser("convert", help="make safetensors of a published model's pytorch_model.bin")
+    convert.add_argument("model", metavar="MODEL", help="a directory, or an id on the hub")
+    convert.add_argument("--revision", metavar="COMMIT", help="of the hub's repository (default: its newest)")
+    convert.add_argument("--out", type=Path, required=True, metavar="DIR", help="absent or empty")
+    convert.set_defaults(command=convert_model)
+
+
+def convert_model(arguments: argparse.Namespace) -> None:
+    from subgraft.modeling.conversion import convert
+    from subgraft.modeling.hub import TORCH_FILES, resolve_model, with_revision
+
+    model = with_revision(arguments.model, arguments.revision)
+    with new_directory(arguments.out) as out:
+        found = convert(resolve_model(model, TORCH_FILES), out)
+    say(f"{found.parameters:,} parameters written to {arguments.out} as safetensors")
+    if found.left_out:
+        names = ", ".join(found.left_out[:SHOWN]) + (", …" if len(found.left_out) > SHOWN else "")
+        say(f"left out, since this model has no place for them: {len(found.left_out)} tensors ({names})")

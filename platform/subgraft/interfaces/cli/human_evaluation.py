@@ -6,8 +6,7 @@ import argparse
 from pathlib import Path
 
 from subgraft.base.terminal_escaping import say
-from subgraft.interfaces.cli.arguments import whole
-from subgraft.interfaces.cli.output import Commands, console
+from subgraft.interfaces.cli.arguments import Commands, console, whole
 
 
 def add_to(commands: Commands) -> None:

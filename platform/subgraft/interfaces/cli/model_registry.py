@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from subgraft.base.errors import UserError
 from subgraft.base.terminal_escaping import say
-from subgraft.interfaces.cli.arguments import fraction, whole
-from subgraft.interfaces.cli.output import Commands, console
+from subgraft.interfaces.cli.arguments import Commands, console, fraction, whole
 from subgraft.orchestration.store.outputs import new_directory
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from subgraft.base.errors import UserError
 from subgraft.base.limits import LARGEST_BEAM
 from subgraft.base.terminal_escaping import say, write
 from subgraft.config.tasks import TASKS
-from subgraft.interfaces.cli.arguments import MODEL_HELP, language_pair, whole
-from subgraft.interfaces.cli.output import Commands
+from subgraft.interfaces.cli.arguments import MODEL_HELP, Commands, language_pair, whole
 
 if TYPE_CHECKING:
     from subgraft.config.plugins import Plugin
@@ -71,7 +70,7 @@ def generate_text(arguments: argparse.Namespace) -> None:
         features_in,
         generate,
     )
-    from subgraft.interfaces.cli.line_progress import counting
+    from subgraft.orchestration.execution.progress import counting
 
     given = features_in(arguments.features) if given is None else given
     with counting("generating") as progress:
@@ -110,7 +109,7 @@ def evaluate_text(arguments: argparse.Namespace) -> None:
         check_parallel(sources, references, f"{arguments.sources} and {arguments.references}", "sources")
     if arguments.model is not None:
         from subgraft.interfaces.api.outputs import translate
-        from subgraft.interfaces.cli.line_progress import counting
+        from subgraft.orchestration.execution.progress import counting
 
         with counting("translating") as progress:
             hypotheses = translate(arguments.model, hypotheses, **_search(arguments), progress=progress)

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from subgraft.base.errors import OperationalError, UserError
 from subgraft.base.terminal_escaping import say
 from subgraft.interfaces.api.arguments import local_model
-from subgraft.interfaces.cli.arguments import MODEL_HELP, language_pair, whole
-from subgraft.interfaces.cli.output import Commands
+from subgraft.interfaces.cli.arguments import MODEL_HELP, Commands, language_pair, whole
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

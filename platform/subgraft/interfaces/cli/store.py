@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from subgraft.base.errors import OperationalError, UserError
 from subgraft.base.terminal_escaping import say
-from subgraft.interfaces.cli.arguments import whole
-from subgraft.interfaces.cli.output import Commands, console
+from subgraft.interfaces.cli.arguments import Commands, console, whole
 
 if TYPE_CHECKING:
     from subgraft.experiments.garbage_collection import Surplus

@@ -1,11 +1,13 @@
-"""The display of a run: live bars on a terminal, occasional lines elsewhere. Both go to standard error."""
+"""The display of a run or of a long command: live bars on a terminal, lines elsewhere. Both go to standard error."""
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO, TypeAlias
 
 from subgraft.base.redaction import redacted
 from subgraft.base.terminal_escaping import printable
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
     from subgraft.base.terminal import Terminal
+
 
 LINE_SECONDS = 15.0
 STEPS = "steps"  # as the training loop counts them
@@ -176,3 +179,57 @@ def display_for(console: Terminal) -> Display:
     if console.is_terminal and not console.is_dumb_terminal:
         return RichDisplay(console)
     return PlainDisplay(lambda line: console.print(redacted(line), soft_wrap=True))
+
+
+# As `inference` reports: done, total, and the noun of what is counted.
+Report: TypeAlias = Callable[[int, int, str], None]
+
+
+@contextmanager
+def counting(what: str, to: TextIO | None = None, seconds: float = LINE_SECONDS) -> Iterator[Report]:
+    """Show the progress of a command that writes many lines: a bar on a terminal, lines elsewhere.
+
+    Args:
+        what: The task's name.
+        to: Standard error by default.
+        seconds: The time between two lines.
+    """
+    from subgraft.base.terminal import Terminal
+
+    console = Terminal(file=to or sys.stderr)
+    shown = _bar if console.is_terminal and not console.is_dumb_terminal else _lines
+    with shown(what, console, seconds) as show:
+        pace = Pace()
+
+        def report(done: int, total: int, counts: str) -> None:
+            event = Progress(done, total, counts)
+            pace.update(event)
+            show(event, f"{counted(event)}{pace.left(event)}")
+
+        yield report
+
+
+@contextmanager
+def _bar(what: str, console: Terminal, seconds: float) -> Iterator[Callable[[Progress, str], None]]:
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bars
+
+    del seconds
+    columns = TextColumn("{task.description}", markup=False), TextColumn("{task.fields[shown]}", markup=False)
+    bars = Bars(columns[0], BarColumn(bar_width=24), columns[1], TimeElapsedColumn(), console=console, transient=True)
+    with bars:
+        task = bars.add_task(printable(what), total=None, shown="")
+        yield lambda event, line: bars.update(task, completed=event.done, total=event.total, shown=printable(line))
+
+
+@contextmanager
+def _lines(what: str, console: Terminal, seconds: float) -> Iterator[Callable[[Progress, str], None]]:
+    last = time.monotonic()
+
+    def show(event: Progress, line: str) -> None:
+        nonlocal last
+        if event.done < event.total and time.monotonic() - last >= seconds:
+            last = time.monotonic()
+            console.print(f"{what}: {line}", soft_wrap=True)
+
+    yield show
