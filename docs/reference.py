@@ -149,10 +149,8 @@ def commands() -> str:
     lines.append(
         "Type `.venv/bin/subgraft`, or `. .venv/bin/activate` once and then `subgraft`. Exit codes: 0; 1 where"
     )
-    lines.append(
-        "the disk, the network or a process failed, and the same command carries on; 2 for a mistake in what was"
-    )
-    lines.append("given, of which nothing was done.")
+    lines.append("the disk, the network or a process failed, and the same command continues; 2 for a mistake in the")
+    lines.append("arguments, with nothing done.")
     for name, command, purpose in _parsers(parser(), "subgraft", parser().description or ""):
         lines += ["", f"## {name}", "", purpose[:1].upper() + purpose[1:].rstrip(".") + "."]
         arguments = [_argument(action) for action in command._actions if action.help and action.dest != "help"]

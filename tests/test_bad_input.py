@@ -178,7 +178,7 @@ MISTAKES = [
     (f"{SIMILAR} --token ▁a --tokens tokens.txt", ["not allowed with"]),
     (f"{SIMILAR} --token ▁", ["--token: '▁' is not a subword"]),
     (f"{SIMILAR} --tokens gap.txt --out new.tsv", ["gap.txt:2: '' is not a subword", "One subword per line"]),
-    (f"{SIMILAR} --tokens empty.txt", ["empty.txt: holds no token"]),
+    (f"{SIMILAR} --tokens empty.txt", ["empty.txt: contains no token"]),
     (f"{SIMILAR} --tokens broken.txt", ["broken.txt:3: not UTF-8"]),
     (f"{SIMILAR} --tokens tokens.txt --out text.txt", ["text.txt: exists already"]),
     (f"{SIMILAR} --token ▁a --max-similar 0", ["--max-similar", "'0'", "from 1"]),

@@ -14,7 +14,7 @@ import pytest
 from subgraft.base.errors import OperationalError
 from subgraft.config.runtime import Runtime
 from subgraft.orchestration.execution.cluster import cluster
-from subgraft.orchestration.execution.heartbeat import SIGNS
+from subgraft.orchestration.execution.heartbeat import HEARTBEATS
 from subgraft.orchestration.execution.runner import run
 from subgraft.orchestration.store.events import Observer, Warned
 from subgraft.orchestration.store.step import Step
@@ -95,7 +95,7 @@ def test_what_hangs_is_named_and_ended_and_the_step_fails(stage: Stage, who: str
     step = Step(stage, "hanging", Stopping(stops=str(tmp_path / "stopped")))
     store, warnings, begun = Store(tmp_path / "home"), Warnings(), time.monotonic()
     runtime = Runtime(workers=2 if stage.distributed else 1, heartbeat_timeout=SECONDS)
-    with pytest.raises(OperationalError, match=f"{who} .*gave no sign of life for 10 s and was ended") as caught:
+    with pytest.raises(OperationalError, match=f"{who} .*sent no heartbeat for 10 s and was killed") as caught:
         run(store, [step], runtime, [warnings])
     assert time.monotonic() - begun < 240
     assert (caught.value.exit_code, caught.value.where) == (1, "hanging")
@@ -113,9 +113,9 @@ def test_with_failures_allowed_it_carries_on_and_so_does_the_step_beside_it(stag
     store, warnings = Store(tmp_path / "home"), Warnings()
     runtime = Runtime(workers=2 if stage.distributed else 1, heartbeat_timeout=SECONDS, max_failures=1)
     run(store, [hanging, beside], runtime, [warnings])
-    assert len(warnings.lines) == 1 and "gave no sign of life" in warnings.lines[0]
+    assert len(warnings.lines) == 1 and "sent no heartbeat" in warnings.lines[0]
     assert store.find(hanging) is not None and store.find(beside) is not None
-    assert not (store.work(hanging) / SIGNS).exists()
+    assert not (store.work(hanging) / HEARTBEATS).exists()
 
 
 def test_what_computes_without_a_sign_is_left_alone(tmp_path: Path) -> None:

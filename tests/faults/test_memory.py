@@ -62,4 +62,4 @@ def test_a_step_that_takes_too_much_is_not_tried_for_ever(tmp_path: Path) -> Non
     code, found, attempts, told = json.loads(told_in.read_text())
     assert (code, found) == (1, None), told
     assert attempts in (1, 2), "tried once more; it may be ended before it begins"
-    assert "hungry" in told and "running out of memory" in told and "the same command carries on" in told
+    assert "hungry" in told and "running out of memory" in told and "the same command continues" in told

@@ -49,7 +49,7 @@ def test_it_ends_at_once_in_one_line_and_is_recorded(
     assert run.returncode == 143, said
     *_, stopped, last = said.splitlines()
     assert stopped.startswith("[stopped]  pretrain on upstream")
-    assert last == "subgraft: stopped; run the same command again and it carries on"
+    assert last == "subgraft: stopped; the same command continues"
     assert not any(word in said for word in ("Traceback", "SIGTERM", "@ ")), said
     server = Server(home)
     (parent,) = server.recent(2)

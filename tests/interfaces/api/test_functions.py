@@ -59,8 +59,8 @@ def test_a_vocabulary_and_a_model_are_those_of_the_commands(marian: Path, tmp_pa
     text = tmp_path / "text.de"
     common = ["--text", str(text), "--size", "140", "--no-byte-fallback", "--like", str(marian)]
     assert main(["vocab", "learn", *common, "--out", str(tmp_path / "vocabulary")]) == 0
-    given = ["--model", str(marian), "--vocab", str(tmp_path / "vocabulary"), "--method", "avg"]
-    assert main(["transfer", *given, "--out", str(tmp_path / "commanded")]) == 0
+    arguments = ["--model", str(marian), "--vocab", str(tmp_path / "vocabulary"), "--method", "avg"]
+    assert main(["transfer", *arguments, "--out", str(tmp_path / "commanded")]) == 0
     model = subgraft.load(marian)
     vocabulary = _vocabulary(german(300), model)
     assert vocabulary.fingerprint == Tokenizer.load(tmp_path / "vocabulary").fingerprint
@@ -97,9 +97,9 @@ def test_languages_are_given_as_a_pair(tmp_path: Path) -> None:
 
 
 def _refused(call: Callable[[], object]) -> str:
-    with pytest.raises(subgraft.UserError) as told:
+    with pytest.raises(subgraft.UserError) as raised:
         call()
-    return str(told.value)
+    return str(raised.value)
 
 
 def test_mistakes_are_the_commands_messages(marian: Path, tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_mistakes_are_the_commands_messages(marian: Path, tmp_path: Path) -> Non
     assert "cannot translate" in _refused(lambda: subgraft.translate(Model(gpt2_bundle()), ["x"]))
 
 
-def test_names_of_files_are_no_text(marian: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_of_files_are_not_text(marian: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(text: Text) -> str:
         return _refused(lambda: subgraft.learn_vocabulary(text, size=100))
 
@@ -123,16 +123,16 @@ def test_names_of_files_are_no_text(marian: Path, tmp_path: Path, monkeypatch: p
     (tmp_path / "my text.de").write_text("dank\n")
     own = str(tmp_path / "my text.de")
     named: list[Text] = [["text.de"], [*german(300), "text.de"], [own, *german(300)], iter(["./text.de"])]
-    for given in named:
-        assert "names a file" in refused(given)
+    for text_list in named:
+        assert "names a file" in refused(text_list)
     alike: list[Text] = [
         ["contracts.de"],
         ["a.txt.gz", Path("text.de"), "corpus/train"],
         ("b\\c.tsv",),
         ["x.de"] * 5000,
     ]
-    for given in alike:
-        assert "looks like the name of a file" in (told := refused(given)) and "Path(" in told
+    for text_list in alike:
+        assert "looks like the name of a file" in (message := refused(text_list)) and "Path(" in message
     (tmp_path / "dank").write_text("dank\n")
     text = ["www.example.de", "und/oder", "dank", *german(300), "amazon.de", "https://example.de/a.txt"]
     assert subgraft.learn_vocabulary(iter(text), size=100, byte_fallback=False).encode("exam") == (
@@ -199,9 +199,9 @@ def test_wrong_arguments_are_named_in_pythons_words(marian: Path, tmp_path: Path
             ),
         ),
     ]
-    for told, call in wrong:
+    for expected, call in wrong:
         said = _refused(call)
-        assert told in said and "--" not in said, said
+        assert expected in said and "--" not in said, said
 
 
 def test_what_is_loaded_says_what_it_is(marian: Path) -> None:

@@ -1,4 +1,4 @@
-"""Clients that hold connections without asking anything, and others that leave: whoever has the token is answered."""
+"""Clients that hold connections without asking anything, and others that leave: a client with the token is answered."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ def closed(connection: socket.socket) -> bool:
     return answer(connection) == (0, b"")
 
 
-def test_half_sent_headers_do_not_shut_out_whoever_has_the_token() -> None:
-    """No deadline comes to help here: each new connection takes the place of the oldest without the token."""
+def test_half_sent_headers_do_not_shut_out_a_client_with_the_token() -> None:
+    """No deadline helps here: each new connection takes the place of the oldest without the token."""
     with listening(headers=600.0, strangers=8) as clients:
         known = clients.connect(request("first"))
         assert answer(known)[0] == 200
@@ -66,7 +66,7 @@ def test_an_answer_may_take_longer_than_headers() -> None:
         assert answer(connection)[0] == 200
 
 
-def test_a_client_that_leaves_is_not_told_of(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_client_that_leaves_is_not_reported(capfd: pytest.CaptureFixture[str]) -> None:
     with listening() as clients:
         for end in (-1, -5, -20):
             for _ in range(5):

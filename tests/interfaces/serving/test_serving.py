@@ -63,7 +63,7 @@ def test_texts_are_answered_with_their_pieces() -> None:
         (b" " * (LARGEST_BODY + 1), 413),
     ],
 )
-def test_what_is_no_request_is_refused(body: bytes, status: int) -> None:
+def test_malformed_requests_are_refused(body: bytes, status: int) -> None:
     with _client(_writer()) as client:
         answered = client.post("/translate", content=body, headers=AUTHORISED)
         assert answered.status_code == status and answered.json()["error"]
@@ -84,7 +84,7 @@ def test_other_names_for_this_machine_are_refused() -> None:
     assert "default-src 'none'" in page.headers["content-security-policy"]
 
 
-def test_a_model_that_fails_or_hangs_is_told_and_outlived() -> None:
+def test_the_server_survives_a_model_that_fails_or_hangs() -> None:
     def write(texts: list[str]) -> list[str]:
         if texts == ["slow"]:
             import time
@@ -178,7 +178,7 @@ def test_what_cannot_be_served_is_refused(tmp_path: Path, capsys: pytest.Capture
 
 
 @pytest.mark.parametrize(("number", "host"), [(signal.SIGTERM, "127.0.0.1"), (signal.SIGINT, "0.0.0.0")])
-def test_a_served_model_answers_many_at_once_and_ends_when_told(
+def test_a_served_model_answers_many_at_once_and_ends_on_a_signal(
     number: signal.Signals, host: str, tmp_path: Path
 ) -> None:
     separate_bundle().save(tmp_path / "model")

@@ -97,7 +97,7 @@ def test_updates_and_hours_once_something_like_it_was_made(
     assert pretrained is not None and again.workload.updates == pretrained.summary["steps"]
 
 
-def test_a_pace_is_of_the_precision_that_auto_comes_to(
+def test_a_pace_is_of_the_precision_that_auto_chooses(
     before_and_after: tuple[Path, dict[str, Estimate], Store, Pipeline],
 ) -> None:
     place, _, store, _ = before_and_after
@@ -138,35 +138,35 @@ def test_arithmetic_where_nothing_was_measured(
     before_and_after: tuple[Path, dict[str, Estimate], Store, Pipeline],
 ) -> None:
     place, _, _, _ = before_and_after
-    found = _estimated(place, GPU)["generator patt"]
-    assert found.pace is not None
-    assert found.pace.seconds == pytest.approx(6 * found.parameters.total * 500 / (2 * 1e9))
-    assert found.device_hours == pytest.approx(3 * found.pace.seconds * 2 / 3600)
+    estimated = _estimated(place, GPU)["generator patt"]
+    assert estimated.pace is not None
+    assert estimated.pace.seconds == pytest.approx(6 * estimated.parameters.total * 500 / (2 * 1e9))
+    assert estimated.device_hours == pytest.approx(3 * estimated.pace.seconds * 2 / 3600)
     console = Terminal(width=200, record=True, file=(place / "printed").open("w"))
-    console.print(table([found], GPU))
+    console.print(table([estimated], GPU))
     line = console.export_text().splitlines()[1]
-    assert f"{3.0 * (found.device_hours or 0):.2f} USD" in line and "runtime.device_flops" in line
+    assert f"{3.0 * (estimated.device_hours or 0):.2f} USD" in line and "runtime.device_flops" in line
 
 
 def test_trainings_that_need_the_same_are_one_row_and_all_have_a_total(
     before_and_after: tuple[Path, dict[str, Estimate], Store, Pipeline],
 ) -> None:
     place, _, _, _ = before_and_after
-    found = _estimated(place, GPU, "seeds=[1, 2, 3]", "finetune.learning_rate=2.0e-3")
-    finetunings = [each for name, each in found.items() if name.startswith("finetune mean")]
-    assert len(finetunings) == 3 and "finetune patt seed 2" in found
+    estimated = _estimated(place, GPU, "seeds=[1, 2, 3]", "finetune.learning_rate=2.0e-3")
+    finetunings = [each for name, each in estimated.items() if name.startswith("finetune mean")]
+    assert len(finetunings) == 3 and "finetune patt seed 2" in estimated
     out = io.StringIO()
-    Terminal(width=80, file=out).print(table(list(found.values()), GPU))
+    Terminal(width=80, file=out).print(table(list(estimated.values()), GPU))
     shown = out.getvalue()
     assert shown.count("finetune mean") == 1 and "finetune mean, patt, seeds 1, 2, 3" in shown
     memory = " ".join(f"{size / 2**30:.2f}" for size in finetunings[0].memory.values())
     assert f"GiB: {memory} ·" in shown, "in one line"
-    hours = sum(each.device_hours or 0 for each in found.values())
-    total = shown[shown.index(f"total of {len(found)} trainings") :]
+    hours = sum(each.device_hours or 0 for each in estimated.values())
+    total = shown[shown.index(f"total of {len(estimated)} trainings") :]
     assert f"device-hours: {hours:.2f} · cost: {3.0 * hours:.2f} USD" in total
 
 
-def test_a_step_that_was_stopped_tells_its_own_pace(
+def test_a_stopped_step_has_its_own_measured_pace(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before_and_after: tuple[Path, dict[str, Estimate], Store, Pipeline]
 ) -> None:
     _, before, _, _ = before_and_after
@@ -181,11 +181,11 @@ def test_a_step_that_was_stopped_tells_its_own_pace(
     log.append(Metrics(2, {"train_loss": 1.0}))
     log.append(Metrics(2, {"dev_bleu": 1.0}))
     log.append(Metrics(4, {"train_loss": 1.0}))
-    found = estimate.pace(store, other.step, Runtime(), other.parameters, 500)
-    assert found == estimate.Pace(8 / 3, "measured before it was stopped")
+    estimated = estimate.pace(store, other.step, Runtime(), other.parameters, 500)
+    assert estimated == estimate.Pace(8 / 3, "measured before it was stopped")
 
 
-def test_new_rows_are_told_as_the_most_that_they_may_be_until_vocabularies_are_known(
+def test_new_rows_are_an_upper_bound_until_vocabularies_are_known(
     before_and_after: tuple[Path, dict[str, Estimate], Store, Pipeline],
 ) -> None:
     place, _, _, _ = before_and_after
@@ -208,12 +208,16 @@ def test_what_is_trained_is_foreseen(
     place, _, _, _ = before_and_after
     change = f"finetune.train={train}"
     name = "finetune mean seed 1"
-    found = _estimated(place, None, change)[name]
+    estimated = _estimated(place, None, change)[name]
     waiting = _estimated(place, Runtime(checkpoints_in_background=False), change)[name]
-    assert found.memory[0] - waiting.memory[0] == 12 * found.parameters.trained, "parameters and moments, copied"
+    assert estimated.memory[0] - waiting.memory[0] == 12 * estimated.parameters.trained, (
+        "parameters and moments, copied"
+    )
     step = Pipeline(load(place / "config.yaml", Experiment, [change]), place).systems[0].finetune
     perform(Job(step, place / "home", Runtime(), 1, 0, False, Provenance.here()))
     record = Store(place / "home").find(step)
-    assert record is not None and found.parameters.trained == record.summary["trained_parameters"] and found.exact
+    assert (
+        record is not None and estimated.parameters.trained == record.summary["trained_parameters"] and estimated.exact
+    )
     whole = _estimated(place, None, "finetune.max_steps=3")[name]
-    assert found.parameters.trained < whole.parameters.trained and found.memory[0] < whole.memory[0]
+    assert estimated.parameters.trained < whole.parameters.trained and estimated.memory[0] < whole.memory[0]

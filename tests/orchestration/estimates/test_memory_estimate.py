@@ -62,12 +62,12 @@ def test_activations_are_about_as_large_as_what_autograd_keeps() -> None:
     shape = SHAPE | {"d_model": 64, "ffn_dim": 256, "encoder_layers": 3, "decoder_layers": 3}
     model = build_marian(english_tokenizer(), german_tokenizer(), seed=1, **shape).train()
     weights = {parameter.untyped_storage().data_ptr() for parameter in model.parameters()}
-    kept: dict[int, int] = {}
+    saved: dict[int, int] = {}
 
     def keep(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
         if storage.data_ptr() not in weights:
-            kept[storage.data_ptr()] = storage.nbytes()
+            saved[storage.data_ptr()] = storage.nbytes()
         return tensor
 
     ids = torch.full((16, 32), 5)
@@ -76,7 +76,7 @@ def test_activations_are_about_as_large_as_what_autograd_keeps() -> None:
     assert states.requires_grad
     dimensions = Dimensions.of(model.config.to_dict())
     estimated = activation_bytes(dimensions, ids.numel(), "fp32") - activation_bytes(dimensions, 0, "fp32")
-    assert 0.5 < sum(kept.values()) / estimated < 2
+    assert 0.5 < sum(saved.values()) / estimated < 2
 
 
 def test_mbart_large() -> None:

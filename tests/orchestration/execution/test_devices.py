@@ -1,4 +1,4 @@
-"""What a run asks of this machine and it has not is told at once, before Ray is started."""
+"""Devices that this machine lacks are reported at once, before Ray is started."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A training that is ended early goes on from what the whole one has come to, and is a result of its own recipe."""
+"""A training that is ended early continues from the full one's checkpoints, and is a result of its own recipe."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def pretraining(config: Path, *changes: str) -> Step:
     pipeline = Pipeline(load(config, Experiment, changes), config.parent)
-    (found,) = (step for step in in_order([pipeline.report]) if step.stage == PRETRAIN)
-    return found
+    (step,) = (step for step in in_order([pipeline.report]) if step.stage == PRETRAIN)
+    return step
 
 
-def come_to(store: Store, step: Step, *updates: int) -> None:
+def save_checkpoints(store: Store, step: Step, *updates: int) -> None:
     """The checkpoints of a training that was stopped."""
     checkpoints = Checkpoints(store.work(step) / CHECKPOINTS / "all")
     for update in updates:
@@ -47,11 +47,11 @@ def test_it_takes_over_what_is_not_beyond_its_end(config: Path, tmp_path: Path) 
     assert ended.fingerprint != whole.fingerprint == (full_training(ended) or ended).fingerprint
     take_over(store, ended)
     assert not store.work(ended).exists(), "there is nothing yet"
-    come_to(store, whole, 10, 20)
+    save_checkpoints(store, whole, 10, 20)
     take_over(store, ended)
     latest = Checkpoints(store.work(ended) / CHECKPOINTS / "all").latest()
     assert latest is not None and latest.step == 10
-    come_to(store, ended, 12)
+    save_checkpoints(store, ended, 12)
     take_over(store, ended)
     assert Checkpoints(store.work(ended) / CHECKPOINTS / "all").latest().step == 12  # type: ignore[union-attr]
     assert reached(store, [ended]) == 20 and reached(store, [whole]) is None
@@ -60,25 +60,25 @@ def test_it_takes_over_what_is_not_beyond_its_end(config: Path, tmp_path: Path) 
 def test_it_goes_on_in_the_precision_that_the_whole_training_began_in(config: Path, tmp_path: Path) -> None:
     store, whole = Store(tmp_path / "home"), pretraining(config, "pretrain.precision=auto")
     ended = pretraining(config, "pretrain.precision=auto", "pretrain.stop_after=15")
-    come_to(store, whole, 10)
+    save_checkpoints(store, whole, 10)
     (store.work(whole) / PRECISION).write_text("what was measured")
     take_over(store, ended)
     assert (store.work(ended) / PRECISION).read_text() == "what was measured"
     assert auto_precision.PRECISION == PRECISION
 
 
-def test_the_command_ends_it_where_it_has_come_to(config: Path, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="no training of it has been begun"):
+def test_the_command_ends_it_at_its_last_checkpoint(config: Path, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no unfinished training of it has a checkpoint"):
         stopped_after(config, [], "pretrain")
-    come_to(Store(tmp_path / "home"), pretraining(config, "finetune.epochs=2"), 10, 20)
+    save_checkpoints(Store(tmp_path / "home"), pretraining(config, "finetune.epochs=2"), 10, 20)
     assert stopped_after(config, ["finetune.epochs=2"], "pretrain") == ["finetune.epochs=2", "pretrain.stop_after=20"]
     assert stopped_after(config, [], "finetune=3") == ["finetune.stop_after=3"]
 
 
 def test_a_plan_shows_it_and_a_mistake_is_one_message(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["run", str(config), "--stop-after", "pretrain=7", "--plan"]) == 0
-    told = capsys.readouterr()
-    assert "ended early  pretrain.stop_after=7" in told.err and "pretrain on upstream" in told.out
+    printed = capsys.readouterr()
+    assert "ended early  pretrain.stop_after=7" in printed.err and "pretrain on upstream" in printed.out
     assert main(["run", str(config), "--stop-after", "pretraining=7", "--plan"]) == 2
     assert "did you mean 'pretrain'?" in capsys.readouterr().err
     assert main(["run", str(config), "--stop-after", "pretrain=0", "--plan"]) == 2

@@ -174,7 +174,7 @@ def test_a_search_answers_on_this_machine_only(tmp_path: Path) -> None:
     look.check()
 
 
-def test_logs_of_a_run_that_failed_are_kept_and_told(tmp_path: Path) -> None:
+def test_logs_of_a_failed_run_stay_and_are_named(tmp_path: Path) -> None:
     said: list[str] = []
     with pytest.raises(OperationalError, match="the disk"), cluster(Runtime(), say=said.append):
         raise OperationalError("the disk failed")

@@ -50,7 +50,7 @@ def test_the_time_left_counts_only_what_this_attempt_did() -> None:
     assert pace.left(later) == ", 1 min 30 s left"
     other = Progress(1, 10, "sentences", 111.0)
     pace.update(other)
-    assert pace.left(other) == "", "another kind of work begins anew"
+    assert pace.left(other) == "", "another kind of work starts at zero"
 
 
 def test_plain_lines_are_rate_limited(tmp_path: Path) -> None:

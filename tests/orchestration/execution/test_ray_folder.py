@@ -15,7 +15,14 @@ from pathlib import Path
 import pytest
 
 from subgraft.base.errors import OperationalError, UserError
-from subgraft.orchestration.execution.local_ray import FOLDER, KEPT_SECONDS, LOCK, PATIENCE_SECONDS, PREFIX, ray_folder
+from subgraft.orchestration.execution.local_ray import (
+    FOLDER,
+    LOCK,
+    LOG_RETENTION_SECONDS,
+    PATIENCE_SECONDS,
+    PREFIX,
+    ray_folder,
+)
 
 # A run that is killed: the driver waits in its folder, and a process that it started has a log there.
 RUN = """
@@ -64,7 +71,7 @@ def test_after_a_failure_it_is_kept_for_a_week(place: Path, error: Exception) ->
     assert line == f"Ray's logs of this run are kept for a week: {folder}/session_latest/logs"
     with ray_folder(said.append):
         assert (folder / "log").read_text() == "why"
-    long_ago = time.time() - KEPT_SECONDS - 60
+    long_ago = time.time() - LOG_RETENTION_SECONDS - 60
     os.utime(folder.parent, (long_ago, long_ago))
     with ray_folder(said.append):
         assert not folder.exists()
@@ -97,7 +104,7 @@ def test_what_a_killed_run_left_goes_when_its_processes_have_ended(place: Path) 
 
 
 def test_it_goes_when_the_last_process_of_its_ray_has_gone(place: Path) -> None:
-    """One that is just starting has no file open yet, and would make the folder anew; one that hangs is ended."""
+    """One that is just starting has no file open yet, and would create the folder again; one that hangs is killed."""
     starting = "import os, time; time.sleep(1); os.makedirs(os.environ['SUBGRAFT_RAY_FOLDER'] + '/session/logs')"
     began = time.monotonic()
     with ray_folder(print) as folder:

@@ -25,9 +25,9 @@ def mode(path: Path) -> int:
 
 
 def test_it_is_made_before_ray_would_make_it(home: Path) -> None:
-    given = ensure_private_token()
+    created = ensure_private_token()
     token = home / ".ray" / "auth_token"
-    assert given == token.read_text() and (mode(token.parent), mode(token)) == (0o700, 0o600)
+    assert created == token.read_text() and (mode(token.parent), mode(token)) == (0o700, 0o600)
     made = token.read_text()
     assert len(made) == 64
     ensure_private_token()

@@ -60,5 +60,5 @@ def test_what_could_start_lacks_nothing(wanted: Job, there: list[dict[str, float
     ],
 )
 def test_what_no_machine_has_is_named(wanted: Job, there: list[dict[str, float]], named: str) -> None:
-    told = lacking(wanted, there)
-    assert named in told and "runtime.gpus_per_worker" in told
+    line = lacking(wanted, there)
+    assert named in line and "runtime.gpus_per_worker" in line

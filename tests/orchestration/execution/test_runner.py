@@ -248,7 +248,7 @@ def test_what_this_machine_can_never_start_is_refused(ray_is_up: None, store: St
         run(store, [step(TOGETHER, "summed")], Runtime(gpus_per_worker=99))
 
 
-def test_a_cluster_that_would_have_to_grow_is_told_of(
+def test_a_cluster_that_would_have_to_grow_is_reported(
     ray_is_up: None, store: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Impatient(Notes):
@@ -260,7 +260,7 @@ def test_a_cluster_that_would_have_to_grow_is_told_of(
         run(store, [step(TOGETHER, "summed")], Runtime(gpus_per_worker=1), [Impatient()], address="of a cluster")
 
 
-def test_a_crash_is_told_with_its_traceback_and_keeps_the_checkpoint(ray_is_up: None, store: Store) -> None:
+def test_a_crash_is_reported_with_its_traceback_and_keeps_the_checkpoint(ray_is_up: None, store: Store) -> None:
     crashing = step(CRASH, "crashing")
     with pytest.raises(OperationalError, match="ZeroDivisionError: division by zero") as caught:
         run(store, [crashing], Runtime())
@@ -271,7 +271,7 @@ def test_a_crash_is_told_with_its_traceback_and_keeps_the_checkpoint(ray_is_up: 
     assert store.find(crashing) is None
 
 
-def test_a_process_that_dies_is_told_or_tried_again(ray_is_up: None, store: Store) -> None:
+def test_a_process_that_dies_is_reported_or_tried_again(ray_is_up: None, store: Store) -> None:
     with pytest.raises(OperationalError, match="its process died"):
         run(store, [step(DIE, "dying")], Runtime())
     stubborn = step(ATTEMPTS, "stubborn")
@@ -283,7 +283,7 @@ def test_a_warm_cluster_is_used_as_it_is(ray_is_up: None, store: Store) -> None:
     before = ray.get_runtime_context().get_job_id()
     for name in ("first", "second"):
         run(store, [step(WRITE, name)], Runtime())
-    assert ray.get_runtime_context().get_job_id() == before, "a launch is no new Ray"
+    assert ray.get_runtime_context().get_job_id() == before, "a launch starts no new Ray"
 
 
 def test_a_damaged_input_is_made_again(ray_is_up: None, store: Store) -> None:
@@ -306,9 +306,9 @@ def test_several_workers_go_through_ray_train(ray_is_up: None, store: Store) -> 
         assert (store.artifact(group) / "total").read_text() == "3.0"
         assert records[group.fingerprint].summary == {"rank": 0, "world": 2, "threads": half}
     assert notes.values == [(1, 3.0)] * 2, "only rank 0 reports"
-    told = [(what, who) for what, who in notes.heard if what in ("started", "finished")]
-    first = told[0][1]
-    assert told.index(("finished", first)) == 1 and len(told) == 4
+    events = [(what, who) for what, who in notes.heard if what in ("started", "finished")]
+    first = events[0][1]
+    assert events.index(("finished", first)) == 1 and len(events) == 4
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from subgraft.orchestration.execution.upload import pack_working_directory, requ
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A working directory with a package, what was made of it, and what git ignores."""
+    """A working directory with a package, built files, and files that git ignores."""
     for name in ("platform/code.py", "tests/test_code.py", ".git/config", "kept/made.bin", "run.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("x = 1\n")

@@ -37,12 +37,12 @@ def test_a_store_elsewhere_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     with pytest.raises(UserError, match=f"There is a store in {there}"):
         require_recorded()
     monkeypatch.chdir(tmp_path)
-    assert other_store(default_home(), [project / "configs"]) == there, "beside the configuration"
+    assert other_store(default_home(), [project / "configs"]) == there, "in the configuration's folder"
     assert not list(tmp_path.glob(".subgraft")), "looking makes none"
 
 
 def test_a_store_with_artifacts_is_not_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)  # where the tests are run there may be a store, which would be told
+    monkeypatch.chdir(tmp_path)  # the tests' own working directory may have a store, which would be reported
     monkeypatch.setenv("SUBGRAFT_HOME", str(tmp_path / "home"))
     assert describe_empty_store(default_home()).endswith("is empty: SUBGRAFT_HOME says so")
     (tmp_path / "home" / "store" / ".partial" / "a").mkdir(parents=True)

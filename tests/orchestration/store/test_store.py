@@ -63,12 +63,12 @@ def test_publish_then_find(store: Store, later: Store) -> None:
     assert store.find(STEP) is None
     provenance = Provenance(("subgraft", "run"), "0" * 40, {"torch": "2"}, "cpu")
     published = store.publish(STEP, write, provenance)
-    found = later.find(STEP)
-    assert found is not None and found == published
-    assert (found.stage, found.revision, found.name, found.seeds) == ("corpus", 3, "everyday", {"seed": 7})
-    assert found.summary == {"lines": 1, "languages": ["en", "de"]}
-    assert [(entry.path, entry.size) for entry in found.files] == [("inner/empty", 0), ("text.txt", 6)]
-    assert found.provenance == provenance
+    loaded = later.find(STEP)
+    assert loaded is not None and loaded == published
+    assert (loaded.stage, loaded.revision, loaded.name, loaded.seeds) == ("corpus", 3, "everyday", {"seed": 7})
+    assert loaded.summary == {"lines": 1, "languages": ["en", "de"]}
+    assert [(entry.path, entry.size) for entry in loaded.files] == [("inner/empty", 0), ("text.txt", 6)]
+    assert loaded.provenance == provenance
     assert (store.artifact(STEP) / "text.txt").read_text() == "hello\n"
     assert not list((store.home / "store" / ".partial").iterdir())
 
@@ -155,7 +155,7 @@ def take_another_steps_record(artifact: Path) -> None:
 
 
 def nest_the_record(artifact: Path) -> None:
-    """Its digest is right, and whoever reads it would call itself too often."""
+    """Its digest is right, and a recursive reader would exceed its stack."""
     content = json.loads((artifact / RECORD).read_text())
     del content["record_sha256"]
     for _ in range(400):
@@ -300,16 +300,16 @@ def test_damage_is_found_though_digests_were_noted(problem: str, store: Store, l
 
 
 @pytest.mark.usefixtures("noted")
-def test_what_no_file_system_tells_is_found_when_asked(store: Store, later: Store) -> None:
+def test_damage_that_the_file_system_hides_is_found_on_request(store: Store, later: Store) -> None:
     """A disk that returns other bytes: here a note of the bytes that were, with the times that are."""
     store.publish(STEP, write)
     time.sleep(0.05)
     assert Store(store.home).find(STEP)
     (note,) = (store.home / "digests").iterdir()
-    told = json.loads(note.read_text())
+    fields = json.loads(note.read_text())
     flip_a_bit(store.path(STEP))
-    told["state"] = digest_cache._state(store.path(STEP) / "text.txt")
-    note.write_text(json.dumps({**told, "check": digest_cache._check(told)}))
+    fields["state"] = digest_cache._state(store.path(STEP) / "text.txt")
+    note.write_text(json.dumps({**fields, "check": digest_cache._check(fields)}))
     assert Store(store.home).find(STEP), "by what the file system says it is as it was"
     later.forget_digests()
     assert later.find(STEP) is None
@@ -321,6 +321,6 @@ def test_a_wrong_note_condemns_nothing(store: Store, later: Store, said: list[st
     time.sleep(0.05)
     Store(store.home).find(STEP)
     (note,) = (store.home / "digests").iterdir()
-    told = {**json.loads(note.read_text()), "sha256": "0" * 64}
-    note.write_text(json.dumps({**told, "check": digest_cache._check(told)}))
+    fields = {**json.loads(note.read_text()), "sha256": "0" * 64}
+    note.write_text(json.dumps({**fields, "check": digest_cache._check(fields)}))
     assert later.find(STEP) and not said

@@ -1,4 +1,4 @@
-"""The file of runs, damaged in every way: told in one message, and never begun anew in silence."""
+"""The file of runs, damaged in every way: reported in one message, and never replaced silently."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def a_folder(database: Path) -> None:
 
 
 DAMAGE: dict[str, tuple[Callable[[Path], object], type[SubgraftError], str]] = {
-    "emptied": (lambda one: one.write_bytes(b""), OperationalError, "is empty: the record of earlier runs is gone"),
+    "emptied": (lambda one: one.write_bytes(b""), OperationalError, "is empty: the record of earlier runs is lost"),
     "no database": (
         lambda one: one.write_bytes(os.urandom(20_000)),
         OperationalError,
@@ -71,13 +71,13 @@ DAMAGE: dict[str, tuple[Callable[[Path], object], type[SubgraftError], str]] = {
         OperationalError,
         r"database schema \(found version ffffffffffff.*\n.*mlflow db upgrade sqlite",
     ),
-    "another program's": (of_another_program, UserError, "is no database of MLflow"),
-    "a folder": (a_folder, UserError, "this is no file"),
+    "another program's": (of_another_program, UserError, "is not a database of MLflow"),
+    "a folder": (a_folder, UserError, "this is not a file"),
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_what_is_wrong_is_told_and_nothing_is_made_anew(whole: Path, tmp_path: Path, damage: str) -> None:
+def test_damage_is_reported_and_nothing_is_replaced(whole: Path, tmp_path: Path, damage: str) -> None:
     spoil, kind, message = DAMAGE[damage]
     database = tmp_path / "mlflow.db"
     shutil.copy(whole, database)
@@ -95,7 +95,7 @@ def test_a_whole_one_is_used_as_it_is(whole: Path, tmp_path: Path) -> None:
     assert Server(tmp_path).find("monday")
 
 
-def test_one_that_stays_locked_is_told_after_a_while(whole: Path, tmp_path: Path) -> None:
+def test_one_that_stays_locked_is_reported_after_a_while(whole: Path, tmp_path: Path) -> None:
     database = tmp_path / "mlflow.db"
     shutil.copy(whole, database)
     with closing(sqlite3.connect(database, isolation_level=None)) as other:
@@ -108,7 +108,7 @@ def test_one_that_stays_locked_is_told_after_a_while(whole: Path, tmp_path: Path
     make_or_check(database)
 
 
-def test_a_run_goes_on_beside_an_emptied_file_and_is_recorded_when_it_is_back(whole: Path, tmp_path: Path) -> None:
+def test_a_run_continues_while_the_file_is_empty_and_is_recorded_when_it_is_back(whole: Path, tmp_path: Path) -> None:
     database, said = tmp_path / "mlflow.db", list[str]()
     database.touch()
     outbox = Outbox.create(tmp_path / "tracking")
@@ -123,8 +123,8 @@ def test_a_run_goes_on_beside_an_emptied_file_and_is_recorded_when_it_is_back(wh
     assert [run.name for run in Server(tmp_path).recent(5)] == ["tuesday", "monday"]
 
 
-def test_damage_that_comes_later_is_no_refusal(whole: Path, tmp_path: Path) -> None:
-    """What a file that breaks meanwhile does not take is kept, and told as one line."""
+def test_later_damage_is_not_a_refusal(whole: Path, tmp_path: Path) -> None:
+    """Operations that a file damaged meanwhile does not accept stay, with one line."""
     database = tmp_path / "mlflow.db"
     shutil.copy(whole, database)
     server = Server(tmp_path)

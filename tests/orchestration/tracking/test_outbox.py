@@ -38,10 +38,10 @@ def test_operations_come_back_as_they_were_appended(tmp_path: Path) -> None:
     outbox = Outbox.create(tmp_path)
     for operation in OPERATIONS:
         outbox.append(operation)
-    found = outbox.read(0)
-    assert [type(operation) for operation, _ in found] == [type(operation) for operation in OPERATIONS]
-    assert found[0][0] == OPERATIONS[0]
-    assert read(outbox, offset=found[2][1]) == OPERATIONS[3:]
+    entries = outbox.read(0)
+    assert [type(operation) for operation, _ in entries] == [type(operation) for operation in OPERATIONS]
+    assert entries[0][0] == OPERATIONS[0]
+    assert read(outbox, offset=entries[2][1]) == OPERATIONS[3:]
 
 
 def test_a_torn_line_is_left_for_later(tmp_path: Path) -> None:
@@ -83,12 +83,12 @@ def test_only_what_dead_processes_left_is_taken_up(tmp_path: Path) -> None:
     (left,) = Outbox.left_behind(tmp_path)
     assert left.path == path and read(left) == [OPERATIONS[-1]]
     left.remove()
-    assert [found.name for found in sorted(tmp_path.iterdir())] == sorted(
+    assert [entries.name for entries in sorted(tmp_path.iterdir())] == sorted(
         [mine.path.name, mine.path.with_suffix(".claim").name]
     )
 
 
-# A letter is a point of that run, in capitals its end; what is told is how far delivery has come after each.
+# A letter is a point of that run, in capitals its end; expected are the offsets that delivery has reached after each.
 @pytest.mark.parametrize(
     ("runs", "expected"),
     [
@@ -105,13 +105,13 @@ def test_neighbouring_points_of_a_run_travel_together(runs: str, expected: list[
         (EndRun(run, "FINISHED", 0) if run.isupper() else LogMetrics(run, [("loss", 1.0, 0, step)]), step)
         for step, run in enumerate(runs, 1)
     ]
-    found, sent = list[tuple[str, int]](), list[int]()
+    merged, sent = list[tuple[str, int]](), list[int]()
     for operation, offset in merge_metrics(operations, begin=0):
         assert isinstance(operation, LogMetrics | EndRun)
         points = operation.points if isinstance(operation, LogMetrics) else ()
         sent += [step for *_, step in points]
-        found.append((operation.run * max(1, len(points)), offset))
-    assert found == expected
+        merged.append((operation.run * max(1, len(points)), offset))
+    assert merged == expected
     assert sorted(sent) == [step for step, run in enumerate(runs, 1) if run.islower()]
 
 

@@ -1,4 +1,4 @@
-"""MLflow's page: who gets in, what is closed to those who do, what it writes, and what is left of it."""
+"""MLflow's page: its password, closed requests, written files, and its end."""
 
 from __future__ import annotations
 
@@ -74,15 +74,15 @@ def start(home: Path, folder: Path) -> Page:
 
 def processes_of(page: Page) -> list[int]:
     """Those that live of the session that the page's command began, as /proc has them."""
-    found = []
+    processes = []
     for state in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = state.read_text().rpartition(")")[2].split()
         except OSError:
             continue
         if int(fields[3]) == page.process.pid and fields[0] != "Z":
-            found.append(int(state.parent.name))
-    return found
+            processes.append(int(state.parent.name))
+    return processes
 
 
 @pytest.fixture(scope="module")
@@ -128,10 +128,10 @@ def test_without_the_password_nothing_is_served(page: Page) -> None:
 def test_with_the_password_runs_are_shown(page: Page) -> None:
     status, shown = page.entitled("/")
     assert status == 200 and b"MLflow" in shown
-    _, found = page.entitled(
+    _, answer = page.entitled(
         f"{API}/runs/search", "POST", json.dumps({"experiment_ids": ["1"]}), Content_Type="application/json"
     )
-    (run,) = json.loads(found)["runs"]
+    (run,) = json.loads(answer)["runs"]
     assert run["info"]["run_name"] == "monday"
     assert page.entitled(f"/get-artifact?path=notes.txt&run_id={run['info']['run_id']}") == (200, b"kept")
     printed = page.folder.with_suffix(".out").read_text()
@@ -253,7 +253,7 @@ def test_an_empty_password_is_refused(tmp_path: Path) -> None:
         password_in(file)
 
 
-def test_a_port_that_is_taken_is_told_at_once(tmp_path: Path) -> None:
+def test_a_port_in_use_is_reported_at_once(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(OperationalError, match=r"cannot listen there.*\n.*another --port"):

@@ -44,7 +44,7 @@ class Where(Settings):
     tracking_uri: str
 
 
-def fail(*given: object) -> dict[str, Json]:
+def fail(*arguments: object) -> dict[str, Json]:
     raise RuntimeError(f"{ADDRESS} refused {TOKEN}")
 
 
@@ -97,7 +97,7 @@ def test_they_are_in_no_record_no_database_and_no_registered_model(tmp_path: Pat
     assert "HF_TOKEN=*** subgraft" in (registered / CARD).read_text()
 
 
-def test_a_stage_that_fails_tells_them_nowhere(tmp_path: Path) -> None:
+def test_a_failing_stage_shows_them_nowhere(tmp_path: Path) -> None:
     step = Step(Stage("evaluate", 1, fail), "evaluate avg", ToyRecipe())
     store = Store(tmp_path)
     with pytest.raises(OperationalError, match=r"http://\*\*\*@127\.0\.0\.1:9 refused \*\*\*") as caught:

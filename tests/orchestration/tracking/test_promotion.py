@@ -115,7 +115,7 @@ def test_only_a_better_candidate_takes_the_place(registry: Registry, register: C
     register("better", "worse", outputs(40))
     verdict = promote(registry, "better", Requirement())
     assert verdict.comparison is not None
-    assert verdict.comparison.p_value < 0.05, "surely worse is no reason either"
+    assert verdict.comparison.p_value < 0.05, "significantly worse is not a reason either"
     assert not verdict.promoted and registry.version("better@champion").number == 1
 
     register("better", "best", outputs(5))
@@ -145,30 +145,30 @@ def test_the_exit_code_says_what_came_of_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("SUBGRAFT_HOME", str(store.home))
-    register("told", "first", outputs(30))
-    register("told", "second", outputs(29))
+    register("shown", "first", outputs(30))
+    register("shown", "second", outputs(29))
     capsys.readouterr()
-    assert main(["models", "promote", "told"]) == 1
+    assert main(["models", "promote", "shown"]) == 1
     ended = capsys.readouterr()
-    told = r"told: version 2 is not the champion, nothing is moved: BLEU \+.* against version 1, "
+    prefix = r"shown: version 2 is not the champion, nothing is moved: BLEU \+.* against version 1, "
     assert re.fullmatch(
-        told + r"in these outputs of one seed no more than the choice of sentences explains \(p = .*\n", ended.out
+        prefix + r"in these outputs of one seed no more than the choice of sentences explains \(p = .*\n", ended.out
     )
     assert ended.err == ""
-    register("told", "third", outputs(3))
-    assert main(["models", "promote", "models:/told"]) == 0
+    register("shown", "third", outputs(3))
+    assert main(["models", "promote", "models:/shown"]) == 0
     promoted = capsys.readouterr().out
     assert "version 3 is the champion now: BLEU +" in promoted
     assert "in these outputs of one seed more than the choice of sentences explains (p " in promoted
     assert "significan" not in promoted + ended.out
-    assert registry.version("told").number == 3
-    assert main(["models", "promote", "told", "--level", "0.0001"]) == 2
-    assert main(["models", "promote", "told", "--level", "5"]) == 2
-    assert registry.version("told").number == 3
+    assert registry.version("shown").number == 3
+    assert main(["models", "promote", "shown", "--level", "0.0001"]) == 2
+    assert main(["models", "promote", "shown", "--level", "5"]) == 2
+    assert registry.version("shown").number == 3
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "message"),
     [
         ({"references": [line.upper() for line in REFERENCES]}, "not tested on the same text: references.txt"),
         ({"tags": {**TAGS, "beam": "1"}}, "beam of the candidate's test is 1"),
@@ -177,12 +177,12 @@ def test_the_exit_code_says_what_came_of_it(
     ],
 )
 def test_what_cannot_be_compared_is_refused(
-    registry: Registry, register: Callable[..., None], changed: dict[str, object], told: str
+    registry: Registry, register: Callable[..., None], changed: dict[str, object], message: str
 ) -> None:
-    model = told.split()[0]
+    model = message.split()[0]
     register(model, "first", outputs(30))
     register(model, "second", **{"hypotheses": outputs(0), **changed})
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=message):
         promote(registry, model, Requirement())
     assert registry.version(f"{model}@champion").number == 1
     assert not any(tag.startswith("promotion") for tag in registry.version(f"{model}/2").tags)

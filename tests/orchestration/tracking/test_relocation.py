@@ -56,8 +56,8 @@ def test_a_copied_home_has_models_of_its_own(home: Path, tmp_path: Path) -> None
     copy = tmp_path / "a folder with spaces" / "second"
     shutil.copytree(home, copy)
     before = files(home)
-    found = Registry(Server(copy)).resolve("models:/demo-en-de@champion")
-    assert found.is_relative_to(copy)
+    directory = Registry(Server(copy)).resolve("models:/demo-en-de@champion")
+    assert directory.is_relative_to(copy)
     register(copy, "another")
     assert Registry(Server(copy)).resolve("models:/demo-en-de@candidate").is_relative_to(copy)
     assert files(home) == before, "the copy wrote into the home that it was made of"

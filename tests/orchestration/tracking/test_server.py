@@ -90,7 +90,7 @@ def test_a_run_is_recorded_whole(store: Store) -> None:
     run = server.find("first")
     assert run.tags["config"] == "demo.yaml" and "argv" in run.tags
     (made,) = server.children(run)
-    assert (run.metrics["steps/found"], run.metrics["steps/made"]) == (1.0, 1.0), "what was found has no run"
+    assert (run.metrics["steps/found"], run.metrics["steps/made"]) == (1.0, 1.0), "cached steps have no run"
     assert list(fingerprints_in(run.tags)) == [old.fingerprint[:SHORT]]
     expected = {"cached": "false", "stage": "evaluate", "fingerprint": step.fingerprint, "system": "avg", "seed": "1"}
     assert expected.items() <= made.tags.items()
@@ -115,7 +115,7 @@ def test_failures_and_interruptions_are_recorded(store: Store) -> None:
     step, other = evaluation(store, "broken", 0.0), evaluation(store, "stopped", 0.0)
     tracker = Tracker(store, "demo", print, name="second")
     tracker.started(step)
-    tracker.failed(step, OperationalError("out of luck"))
+    tracker.failed(step, OperationalError("out of disk"))
     tracker.failed(other, KeyboardInterrupt())
     assert tracker.close("FAILED")
     server = Server(store.home)
@@ -123,7 +123,7 @@ def test_failures_and_interruptions_are_recorded(store: Store) -> None:
     client = MlflowClient(tracking_uri=server.uri)
     assert client.get_run(run.id).info.status == "FAILED"
     broken, stopped = server.children(run)
-    assert broken.tags["error"] == "out of luck"
+    assert broken.tags["error"] == "out of disk"
     assert client.get_run(broken.id).info.status == "FAILED"
     assert client.get_run(stopped.id).info.status == "KILLED"
 
@@ -142,8 +142,8 @@ def test_runs_are_compared(store: Store) -> None:
     tracker = Tracker(store, "demo", print, name="forgetful")
     own = {"system": "patt", "seed": "1"}
     after = own | {TEST_SET: "upstream"}
-    told = {"patt": own, "after": after, "bert": {TEST_SET: "upstream"}}
-    for name, labels in told.items():
+    labels_of = {"patt": own, "after": after, "bert": {TEST_SET: "upstream"}}
+    for name, labels in labels_of.items():
         step = Step(EVALUATE, f"evaluate {name}", ToyRecipe(system=name), labels=labels)
         tracker.finished(step, store.publish(step, lambda out: {"BLEU": 1.0}))
     tracker.close()
@@ -155,13 +155,13 @@ def test_runs_are_compared(store: Store) -> None:
         ("monday", "att", 20.0),
         ("monday", "patt", 20.0),
     ]
-    found = [system.system for system in compare(server, ["forgetful"])]
-    assert found == ["patt", "patt (upstream)", "evaluate bert"]
+    names = [system.system for system in compare(server, ["forgetful"])]
+    assert names == ["patt", "patt (upstream)", "evaluate bert"]
     console = Terminal(width=100, record=True, file=(store.home / "printed").open("w"))
     console.print(table(systems))
     shown = console.export_text()
     assert re.search(r"tuesday +patt +1 +21", shown)
-    assert "may be the luck of its seed" in re.sub(r"\s+", " ", shown)
+    assert "may be due to chance, by its seed" in re.sub(r"\s+", " ", shown)
     with pytest.raises(UserError, match=r"there is no run 'sunday'.*\n.*tuesday"):
         compare(server, ["sunday"])
     with pytest.raises(UserError, match="none of these runs has a finished stage 'finetune'"):
@@ -258,7 +258,7 @@ def test_a_server_that_is_away_costs_one_line_and_is_caught_up_with(
     assert len(said) == 2
 
 
-def test_a_home_that_cannot_be_written_to_is_told(tmp_path: Path) -> None:
+def test_a_home_that_cannot_be_written_to_is_reported(tmp_path: Path) -> None:
     (tmp_path / "home").write_text("a file")
     with pytest.raises(OperationalError, match="cannot write there"):
         Tracker(Store(tmp_path / "home"), "demo", print)

@@ -173,7 +173,7 @@ def check_two_runs(toy: Experiment, uri: str | None) -> None:
     check_whole(toy, server, "second", "true")
     alone = [child.name for child in server.children(server.find("first")) if "stage" in child.tags]
     assert alone == ["corpus law"], "what no system's run shows has a run of its own"
-    assert len(list(server.children(server.find("second")))) == 2, "what was found adds no other run"
+    assert len(list(server.children(server.find("second")))) == 2, "cached steps add no other run"
     figures = {one.system: one.figures["BLEU"] for one in compare(server, ["first"])}
     assert figures == {"patt+kd": 7.0, "old": 3.0}
     version = Registry(server).version("toy-en-de@candidate")
@@ -210,7 +210,7 @@ def test_a_curve_is_found_without_its_work_directory(toy: Experiment) -> None:
 def test_a_system_that_is_cut_short_is_ended(toy: Experiment) -> None:
     tracker = toy.tracker(None, "cut", [])
     tracker.started(toy.finetune["patt+kd"])
-    tracker.failed(toy.finetune["patt+kd"], RuntimeError("out of luck"))
+    tracker.failed(toy.finetune["patt+kd"], RuntimeError("out of disk"))
     tracker.started(toy.finetune["old"])
     assert tracker.close("FAILED")
     server = Server(toy.store.home)
@@ -219,7 +219,7 @@ def test_a_system_that_is_cut_short_is_ended(toy: Experiment) -> None:
         "patt+kd seed 1": "FAILED",
         "old seed 1": "KILLED",
     }
-    assert runs["patt+kd seed 1"].data.tags["error"] == "finetune: out of luck"
+    assert runs["patt+kd seed 1"].data.tags["error"] == "finetune: out of disk"
     assert not any(models_of(run) for run in runs.values())
 
 
@@ -231,9 +231,9 @@ def test_what_is_delivered_twice_is_there_once(toy: Experiment) -> None:
     for _ in range(2):
         server.log_datasets(run, [dataset | {"context": "test"}])
         server.log_model(run, "a model", {"digest": "1"}, [("BLEU", 3.0, 1, 0)], ("law/test", "0" * 32))
-    found = server.client.get_run(run)
-    assert len(datasets_of(found)) == len(models_of(found)) == 1
-    assert len(server.client.search_logged_models([found.info.experiment_id])) == 1
+    logged_run = server.client.get_run(run)
+    assert len(datasets_of(logged_run)) == len(models_of(logged_run)) == 1
+    assert len(server.client.search_logged_models([logged_run.info.experiment_id])) == 1
 
 
 def test_an_experiment_that_another_program_made_gets_its_kind(toy: Experiment) -> None:

@@ -18,7 +18,7 @@ def local_model(model: str) -> str:
     """The local path or hub id of a model; a registered one is verified, and fetched if it is remote."""
     if not model.startswith("models:/"):
         require_sound(Path(model))
-        return model  # as it was given: `./absent` is no hub id, and `absent` may be one
+        return model  # unchanged: `./absent` cannot be a hub id, `absent` can
     from subgraft.orchestration.tracking.model_registry import Registry
     from subgraft.orchestration.tracking.server import recording_server
 
@@ -26,18 +26,18 @@ def local_model(model: str) -> str:
         return str(Registry(server).resolve(model))
 
 
-def require_sound(given: Path) -> Path:
-    """What was given. Raises UserError for an artifact of a store that is not as its record says."""
+def require_sound(path: Path) -> Path:
+    """The path. Raises UserError for an artifact of a store that differs from its record."""
     from subgraft.orchestration.store.record import RECORD, verified
 
-    require_path(given)
-    if (given / RECORD).is_file():
+    require_path(path)
+    if (path / RECORD).is_file():
         try:
-            verified(given, alone=False)  # a registered model has its card there
+            verified(path, alone=False)  # a registered model also has its card there
         except (OSError, ValueError) as error:
-            hint = "Run its experiment again: damaged artifacts are made anew."
-            raise UserError(f"a damaged artifact: {error}", where=str(given), hint=hint) from error
-    return given
+            hint = "Run its experiment again: damaged artifacts are made again."
+            raise UserError(f"a damaged artifact: {error}", where=str(path), hint=hint) from error
+    return path
 
 
 # Of source and target, as in ("en", "de").
@@ -69,7 +69,7 @@ def whole(name: str, value: int | None, least: int, most: int = LARGEST_COUNT, *
 
 
 def one_of(name: str, value: str, choices: Iterable[str]) -> None:
-    """Raises ArgumentError for a value that is no choice."""
+    """Raises ArgumentError for any other value."""
     known = list(choices)
     if value not in known:
         raise ArgumentError(f"expected one of {', '.join(map(repr, known))}, found {shown(value)}", where=name)
@@ -78,11 +78,11 @@ def one_of(name: str, value: str, choices: Iterable[str]) -> None:
 def sides_of(sides: Iterable[SideName]) -> tuple[SideName, ...]:
     """The sides, each once. Raises ArgumentError for a string, for none, and for unknown ones."""
     known = get_args(SideName)
-    given = () if isinstance(sides, str) or not isinstance(sides, Iterable) else tuple(dict.fromkeys(sides))
-    if not given or any(side not in known for side in given):
+    chosen = () if isinstance(sides, str) or not isinstance(sides, Iterable) else tuple(dict.fromkeys(sides))
+    if not chosen or any(side not in known for side in chosen):
         hint = 'Give ("decoder",) or ("encoder", "decoder").'
         raise ArgumentError(f"expected a sequence of sides, found {shown(sides)}", where="sides", hint=hint)
-    return given
+    return chosen
 
 
 def shown(value: object) -> str:

@@ -25,13 +25,16 @@ if TYPE_CHECKING:
 def run(
     config: Path | str, overrides: Mapping[str, object] | Sequence[str] = (), *, address: str | None = None
 ) -> Finished:
-    """Run an experiment, as `subgraft run` does: what is done already is not done again, and all of it is recorded.
+    """Run an experiment, as `subgraft run` does: finished steps are not repeated, and everything is recorded.
 
-    config: a YAML file, as in configs/.  overrides: of its settings, {"finetune.epochs": 5} or ["finetune.epochs=5"].
-    address: of a Ray cluster; by default one on this machine.
+    Args:
+        config: A YAML file, as in configs/.
+        overrides: Of its settings, {"finetune.epochs": 5} or ["finetune.epochs=5"].
+        address: Of a Ray cluster; by default one on this machine.
 
-    Raises UserError with all mistakes of the configuration, OperationalError where the disk, the network or a process
-    fails: called again, it carries on.
+    Raises:
+        UserError: With all mistakes of the configuration.
+        OperationalError: If the disk, the network or a process fails; called again, it continues.
     """
     from subgraft.base.terminal import Terminal
 
@@ -39,7 +42,7 @@ def run(
 
 
 def session_of(config: Path, overrides: Mapping[str, object] | Sequence[str] = ()) -> Session:
-    """An experiment in the store of this place. Raises UserError with everything that is wrong."""
+    """An experiment in the default store. Raises UserError with all mistakes of its configuration."""
     from subgraft.config.experiment import Experiment
     from subgraft.config.loading import load
 
@@ -49,7 +52,7 @@ def session_of(config: Path, overrides: Mapping[str, object] | Sequence[str] = (
     if isinstance(overrides, Mapping):
         overrides = [f"{name}={json.dumps(value)}" for name, value in overrides.items()]  # JSON is YAML
     experiment = load(config, Experiment, overrides)
-    from subgraft.experiments.session import Session  # after the configuration's mistakes, which need none of it
+    from subgraft.experiments.session import Session  # slow; errors in the configuration are reported before
 
     return Session(experiment, config.absolute().parent)
 
@@ -75,23 +78,28 @@ def report_of(run: str, overrides: Sequence[str] = ()) -> Path:
     )
 
 
-def stopped_after(config: Path, overrides: Sequence[str], asked: str) -> list[str]:
-    """The overrides with one more, SECTION.stop_after=UPDATES, by what `--stop-after` says.
+def stopped_after(config: Path, overrides: Sequence[str], stop_after: str) -> list[str]:
+    """The overrides with one more, SECTION.stop_after=UPDATES.
 
-    asked: SECTION, a group of settings of a training, which then ends where it has come to by its last checkpoint; or
-    SECTION=UPDATES. Raises UserError for another section, and for one of whose trainings nothing has come to anything.
+    Args:
+        config: The experiment's YAML file.
+        overrides: Of its settings.
+        stop_after: SECTION=UPDATES; or SECTION, the settings of a training, which then ends at its last checkpoint.
+
+    Raises:
+        UserError: For another section, and for a section without a checkpoint of an unfinished training.
     """
     from subgraft.orchestration.execution.early_stopping import reached
     from subgraft.orchestration.store.step import in_order
 
-    section, _, updates = asked.partition("=")
+    section, _, updates = stop_after.partition("=")
     session = session_of(config, [*overrides, f"{section}.stop_after={updates or 1}"])
     if not updates:
-        found = reached(session.store, in_order([session.pipeline.report]))
-        if found is None:
+        update = reached(session.store, in_order([session.pipeline.report]))
+        if update is None:
             hint = f"Give a number of updates, as in --stop-after {section}=1000."
-            raise UserError("no training of it has been begun and left unfinished", where=section, hint=hint)
-        updates = str(found)
+            raise UserError("no unfinished training of it has a checkpoint", where=section, hint=hint)
+        updates = str(update)
     return [*overrides, f"{section}.stop_after={updates}"]
 
 
@@ -101,7 +109,7 @@ NAME = "generator"
 TextObjective = Literal["denoising", "masked", "causal"]
 
 
-# A configuration is of some task. Here that is one whose models were pretrained so, and nothing else comes of it.
+# A configuration needs a task; here it is only used to allow the objective of the pretraining.
 _TASKS: Mapping[str, TaskName] = {facts.finetuned_on.kind: name for name, facts in reversed(list(TASKS.items()))}
 
 
@@ -118,14 +126,25 @@ def train_generator(
     steps: int | None = None,
     preset: Literal["small", "gpu", "paper"] = "small",
 ) -> Path:
-    """Train a generator, as `subgraft generator train` does, on Ray; the directory `out`, which `transfer` takes.
+    """Train a generator on Ray, as `subgraft generator train` does; stopped and called again, it continues.
 
-    pairs: of a model that translates, two files such as it was pretrained on.  text, objective: of any other, one file.
-    languages: of the pairs; of one text twice the same.  kind: its form.  sides: those that it makes rows for.
-    steps: updates of its training; by default the preset's.  preset: how large everything is.
+    Args:
+        model: The model: a directory, a hub id, or models:/NAME@ALIAS.
+        languages: Of the pairs; of one text the same code twice.
+        out: The directory to write, which `transfer` takes; absent or empty.
+        pairs: For a model that translates, two files of text as in its pretraining.
+        text: For any other model, one file.
+        objective: The pretraining objective of `text`.
+        kind: The kind of generator.
+        sides: The sides whose embeddings it generates.
+        steps: Updates of its training; by default the preset's.
+        preset: The sizes of everything.
 
-    Stopped and called again with the same files, it carries on: the work is the store's. Raises UserError for files
-    that are not there, and for an `out` that is neither absent nor empty.
+    Returns:
+        `out`.
+
+    Raises:
+        UserError: If a file is missing, or `out` is not empty.
     """
     out = path_of("out", out)
     sides = sides_of(sides)
@@ -169,7 +188,7 @@ def _files(pairs: tuple[Path | str, Path | str] | None, text: Path | str | None)
 
 
 def _experiment(settings: dict[str, Any]) -> Experiment:
-    """An experiment of nothing but the generator, as its configuration would say it."""
+    """The experiment whose only result is the generator."""
     from subgraft.config.experiment import Experiment
     from subgraft.config.loading import load
 

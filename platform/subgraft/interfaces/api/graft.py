@@ -52,7 +52,7 @@ def graft(
     languages: LanguagePair | None = None,
     seed: int = 1,
 ) -> Grafted:
-    """Give a transformers model the vocabulary of a task's texts, for `transformers.Trainer` or a loop of one's own.
+    """Give a transformers model the vocabulary of a task's texts, for `transformers.Trainer` or a training loop.
 
     The model and tokenizer that are passed are not modified. Tokens of both vocabularies keep their embeddings.
 

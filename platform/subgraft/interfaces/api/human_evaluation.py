@@ -1,4 +1,4 @@
-"""Blind sheets of a run's outputs, and what comes of filled ones."""
+"""Blind sheets of a run's outputs, and the scores of filled ones."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from subgraft.interfaces.api.experiments import report_of
 from subgraft.orchestration.store.outputs import new_directory, require_absent
 from subgraft.pipeline.stages.report_systems import read_lines, read_record
 
-# What a judge is asked of each text, yes (1) or no (0); the answers sum to 0 to 4 (Ziegler et al. 2019, section 5.3).
+# The questions on each text, answered yes (1) or no (0); the answers sum to 0 to 4 (Ziegler et al. 2019, section 5.3).
 QUESTIONS = ("grammatical", "without repetition", "consistent", "fits its source")
-# The files of what systems wrote and of what they read, by how they were measured.
+# Names of the files of outputs and inputs, by kind of evaluation.
 _WRITTEN = (("hypotheses.txt", "sources.txt"), ("continuations.txt", "prompts.txt"))
 
 
@@ -33,10 +33,22 @@ def make_sheets(
     judges: int = 5,
     seed: int = 1,
 ) -> Key:
-    """A sheet for each judge into the directory `out`, and their key, for this user alone, into the file `key`.
+    """Write a sheet for each judge into the directory `out`, and their key, private to this user, into the file `key`.
 
-    run: as of `report_of`.  systems: of the run; all where none is named.  items: see `sheet.blind`. Raises
-    UserError where the key would lie with the sheets, or the run has no such systems or no finished report.
+    Args:
+        run: As in `report_of`.
+        overrides: Of the experiment's settings.
+        out: A directory; absent or empty.
+        key: A file outside it.
+        systems: Of the run; all if empty.
+        questions: On each text.
+        most: The highest answer; the lowest is 0.
+        items: The number of sources, see `sheet.blind`.
+        judges: The number of sheets.
+        seed: Of the draw and of all orders.
+
+    Raises:
+        UserError: If the key would be among the sheets, or the run has no such systems or no finished report.
     """
     form = Form(tuple(questions), most)
     if require_path(key).absolute().is_relative_to(out.absolute()):
@@ -53,12 +65,12 @@ def make_sheets(
 
 def score_sheets(key: Path, sheets: Sequence[Path]) -> Ratings:
     """Raises UserError with every mistake in the sheets."""
-    found = Key.read(key)
-    return rate(found, read_answers(sheets, found))
+    opened = Key.read(key)
+    return rate(opened, read_answers(sheets, opened))
 
 
 def _material(report: Path, systems: Sequence[str]) -> Material:
-    """What the systems of a report wrote, as their evaluations have it."""
+    """The outputs of a report's systems, from their evaluations."""
     record = read_record(report)
     recipe = record["recipe"]
     known = list(dict.fromkeys(system["name"] for system in recipe["systems"]))
@@ -75,9 +87,9 @@ def _material(report: Path, systems: Sequence[str]) -> Material:
 
 
 def _files(evaluated: Path) -> tuple[str, str]:
-    """Of an evaluation. Raises UserError where the store no longer has it."""
+    """The names of an evaluation's outputs and inputs. Raises UserError if the store no longer has it."""
     for files in _WRITTEN:
         if (evaluated / files[0]).is_file():
             return files
-    hint = "Run the experiment again: what is gone is made again."
-    raise UserError("the store no longer has what this system wrote", where=str(evaluated), hint=hint)
+    hint = "Run the experiment again: missing artifacts are made again."
+    raise UserError("the store no longer has this system's outputs", where=str(evaluated), hint=hint)

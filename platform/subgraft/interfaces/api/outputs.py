@@ -1,4 +1,4 @@
-"""What models make of texts: translations, and continuations."""
+"""Models in memory, and their outputs: translations and continuations."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from subgraft.training.objectives.conditioned import source_read
 
 @dataclass(frozen=True, repr=False)
 class Model:
-    """A model that was loaded or made; what is made of it leaves it as it was.
+    """A model that was loaded or made; functions that take it do not modify it.
 
     bundle: the transformers model (`bundle.model`) and the tokenizer of each side (`bundle.tokenizers`).
     languages: those that it was made for, where its files say so.
@@ -49,23 +49,23 @@ class Model:
     reports: Mapping[SideName, TransplantReport] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        """Family, sizes and languages: what a model is, in one line."""
+        """Family, sizes and languages in one line."""
         model, tokenizers = self.bundle.model, self.bundle.tokenizers
         sizes = {side: f"{len(tokenizer):,}" for side, tokenizer in tokenizers.items()}
         shared = len({id(tokenizer) for tokenizer in tokenizers.values()}) == 1
         vocabulary = next(iter(sizes.values())) if shared else " + ".join(sizes.values())
-        told = [family_of(model).in_words(model.config.to_dict()), f"{model.num_parameters():,} parameters"]
-        told += [f"vocabulary of {vocabulary} pieces", str(model.dtype).removeprefix("torch.")]
-        told += [f"{self.languages.source}-{self.languages.target}"] if self.languages else []
-        return f"<Model: {', '.join(told)}>"
+        facts = [family_of(model).in_words(model.config.to_dict()), f"{model.num_parameters():,} parameters"]
+        facts += [f"vocabulary of {vocabulary} pieces", str(model.dtype).removeprefix("torch.")]
+        facts += [f"{self.languages.source}-{self.languages.target}"] if self.languages else []
+        return f"<Model: {', '.join(facts)}>"
 
     def save(self, out: Path | str) -> None:
-        """Into a directory that is absent or empty, which `load` and all commands read: whole, or not at all."""
+        """Write it into an absent or empty directory, atomically; `load` and all commands read it."""
         with new_directory(path_of("out", out)) as place:
             self.write(place)
 
     def write(self, directory: Path) -> None:
-        """Its files, into a directory that is there."""
+        """Write its files into an existing directory."""
         self.bundle.save(directory)
         if self.reports:
             write_reports(self.reports, directory)
@@ -74,7 +74,7 @@ class Model:
 def load(model: Path | str) -> Model:
     """The model of a directory, a hub id, or models:/NAME@ALIAS.
 
-    Raises UserError where it holds none, for an unknown family, and for weights that are not in safetensors.
+    Raises UserError if it contains none, for an unknown family, and for weights that are not in safetensors.
     """
     return of_directory(require_model(located(model)))
 
@@ -184,11 +184,11 @@ def _asked(
     return _Asked(where, texts, pair, MeasurementSettings(beam=beam, batch_size=batch_size))
 
 
-def _are_texts(given: Any) -> bool:
+def _are_texts(texts: Any) -> bool:
     """Whether it is a sequence of texts or of arrays; those of a file stay there."""
-    if isinstance(given, Features):
+    if isinstance(texts, Features):
         return True
-    return isinstance(given, Sequence) and all(isinstance(text, str | np.ndarray) for text in given)
+    return isinstance(texts, Sequence) and all(isinstance(text, str | np.ndarray) for text in texts)
 
 
 def _outputs(model: Model | Path | str, asked: _Asked) -> list[str]:

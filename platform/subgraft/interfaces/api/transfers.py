@@ -60,9 +60,9 @@ def transfer(
     )
     check_method(made)
     target = dict.fromkeys(sides, vocabulary_of(vocabulary))
-    given = _copied(model) if isinstance(model, Model) else load(model)
-    result = transferred(given.bundle, target, made)
-    return Model(result.bundle, given.languages, result.reports)
+    old = _copied(model) if isinstance(model, Model) else load(model)
+    result = transferred(old.bundle, target, made)
+    return Model(result.bundle, old.languages, result.reports)
 
 
 def _copied(model: Model) -> Model:

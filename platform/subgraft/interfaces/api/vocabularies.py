@@ -73,18 +73,18 @@ def learn_vocabulary(
     )
 
 
-def vocabulary_of(given: VocabularyLike, side: SideName = "decoder") -> Tokenizer:
+def vocabulary_of(source: VocabularyLike, side: SideName = "decoder") -> Tokenizer:
     """The vocabulary itself, of a side of a model, of a directory of either, or of a hub id (`str`)."""
-    if isinstance(given, Tokenizer):
-        return given
-    if isinstance(given, str | Path):
-        return load_vocabulary(given, side)
+    if isinstance(source, Tokenizer):
+        return source
+    if isinstance(source, str | Path):
+        return load_vocabulary(source, side)
     from subgraft.interfaces.api.outputs import Model  # takes seconds to load
 
-    if not isinstance(given, Model):
-        what = f"expected a tokenizer, a model, a directory or a hub id, found {shown(given)}"
+    if not isinstance(source, Model):
+        what = f"expected a tokenizer, a model, a directory or a hub id, found {shown(source)}"
         raise ArgumentError(what, where="vocabulary")
-    return given.bundle.tokenizers[side]
+    return source.bundle.tokenizers[side]
 
 
 def load_vocabulary(place: str | Path, side: SideName = "decoder") -> Tokenizer:
@@ -160,13 +160,13 @@ def capacities(vocabulary: VocabularyLike, texts: Mapping[str, Text]) -> dict[st
     Raises UserError, naming the language, where there is no text.
     """
     tokenizer = vocabulary_of(vocabulary)
-    found = {}
+    by_language = {}
     for language, text in texts.items():
         try:
-            found[language] = capacity(tokenizer, text_lines(text))
+            by_language[language] = capacity(tokenizer, text_lines(text))
         except UserError as error:
             raise UserError(error.what, where=error.where or language, hint=error.hint) from error
-    return found
+    return by_language
 
 
 def allocation_session(config: Path, overrides: Sequence[str] = ()) -> AllocationSession:

@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         chosen = parser().parse(arguments)
         code: int | None = chosen.command(chosen)
         with naming(sys.stdout):
-            sys.stdout.flush()  # here a full disk, or a reader that has gone, can still be told
+            sys.stdout.flush()  # here a full disk, or a reader that has exited, can still be reported
         return code or 0
     except SubgraftError as raised:
         error = raised
@@ -72,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         say(f"subgraft: {error}", to=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt as stop:
-        say("subgraft: stopped; run the same command again and it carries on", to=sys.stderr)
+        say("subgraft: stopped; the same command continues", to=sys.stderr)
         return stop.exit_code if isinstance(stop, Terminated) else 130
     except BrokenPipeError:
         # The reader (head, less) has had enough: not an error, but the stream must not be flushed again at exit.

@@ -1,4 +1,4 @@
-"""How commands read their arguments: every mistake becomes one message of our own."""
+"""The parser and types of arguments that commands share: every mistake becomes one message."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ _UNBOUNDED = 2**31 - 1
 
 
 _OPTION = re.compile(r"--?[A-Za-z][\w-]*")
-# From this likeness on a name is suggested (difflib's measure, 1 where two are equal).
-_ALIKE = 0.6
+# The least similarity of a suggested name (difflib's ratio, 1 for equal names).
+_LEAST_SIMILARITY = 0.6
 
 
 class Parser(argparse.ArgumentParser):
-    """Raises UserError where argparse prints its usage and exits, with the nearest name of what it does not know."""
+    """Raises UserError where argparse prints its usage and exits, with the nearest known name."""
 
     @property
     def _command(self) -> str:
@@ -51,28 +51,28 @@ class Parser(argparse.ArgumentParser):
         raise UserError(message, where=self._command, hint=f"`{self.prog} --help` shows its arguments.")
 
     def parse(self, arguments: Sequence[str] | None) -> argparse.Namespace:
-        """As parse_args, with a configuration's overrides anywhere behind it. Raises UserError."""
+        """As parse_args, but overrides of a configuration may be anywhere after it. Raises UserError."""
         chosen: argparse.Namespace = self.parse_known_args(arguments)[0]
         return chosen
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
-        """Of a command: nothing is left over. Unknown options are named before required ones are missed."""
-        given = list(sys.argv[1:] if args is None else args)
-        self._require_known_options(given)
+        """As argparse's, for a command without a rest; unknown options are reported before missing ones."""
+        words = list(sys.argv[1:] if args is None else args)
+        self._require_known_options(words)
         if self._subparsers is not None:
-            return super().parse_known_args(given, namespace)
-        chosen, left = super().parse_known_args(given, namespace)
-        # argparse fills positional arguments in one place only, and gives back what stands behind an option.
+            return super().parse_known_args(words, namespace)
+        chosen, left = super().parse_known_args(words, namespace)
+        # argparse fills positional arguments in one place only, and returns those after an option.
         if left and "overrides" in chosen:
             chosen.overrides = [*chosen.overrides, *left]
         elif left:
             self.error(f"unexpected: {' '.join(left)}")
         return chosen, []
 
-    def _require_known_options(self, given: Sequence[str]) -> None:
-        for word in given:
+    def _require_known_options(self, words: Sequence[str]) -> None:
+        for word in words:
             if word == "--" or (self._subparsers is not None and not word.startswith("-")):
-                return  # what follows is not this parser's to read
+                return  # another parser reads the rest
             option = word.partition("=")[0]
             known = self._option_string_actions
             if _OPTION.fullmatch(option) and not any(name.startswith(option) for name in known):
@@ -96,8 +96,8 @@ class Parser(argparse.ArgumentParser):
 
 
 def nearest(word: str, names: Iterable[str]) -> str:
-    """The name most like a word; '' where none is alike."""
-    return next(iter(get_close_matches(word, list(names), n=1, cutoff=_ALIKE)), "")
+    """The name most similar to a word; '' if none is similar."""
+    return next(iter(get_close_matches(word, list(names), n=1, cutoff=_LEAST_SIMILARITY)), "")
 
 
 def whole(least: int, most: int = _UNBOUNDED) -> Callable[[str], int]:
@@ -114,10 +114,10 @@ def whole(least: int, most: int = _UNBOUNDED) -> Callable[[str], int]:
 
 def languages(text: str) -> Languages:
     """A type of argument: two languages, as in en-de, or one."""
-    found = _LANGUAGES.fullmatch(text)
-    if found is None:
+    match = _LANGUAGES.fullmatch(text)
+    if match is None:
         raise argparse.ArgumentTypeError(f"expected two language codes, as in en-de or en_XX-de_DE, found '{text}'")
-    return Languages(source=found[1], target=found[2] or found[1])
+    return Languages(source=match[1], target=match[2] or match[1])
 
 
 def corpus_languages(text: str) -> Languages | tuple[str, ...]:
@@ -135,11 +135,11 @@ def language_pair(text: str) -> Languages:
 
 def sides(text: str) -> tuple[SideName, ...]:
     """A type of argument: decoder, encoder, or both with a comma."""
-    given = tuple(dict.fromkeys(text.split(",")))
+    chosen = tuple(dict.fromkeys(text.split(",")))
     known: dict[str, SideName] = {side: side for side in get_args(SideName)}
-    if unknown := [side for side in given if side not in known]:
+    if unknown := [side for side in chosen if side not in known]:
         raise argparse.ArgumentTypeError(f"expected decoder or encoder,decoder, found '{unknown[0]}'")
-    return tuple(known[side] for side in given)
+    return tuple(known[side] for side in chosen)
 
 
 def fraction(text: str) -> float:
@@ -159,7 +159,7 @@ def share(text: str) -> float:
 
 
 def _number(text: str) -> float:
-    """What is no number becomes one that no range has."""
+    """The number, or NaN, which is in no range."""
     try:
         return float(text)
     except ValueError:

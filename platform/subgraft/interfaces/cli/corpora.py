@@ -13,9 +13,9 @@ from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.data.sources.squad import Pairing
 from subgraft.interfaces.cli.arguments import Commands, console, corpus_languages
 
-# What the built-in corpus is in, and any folder with both.
+# The languages of the built-in corpora, and of any folder with both.
 USUAL = Languages(source="en", target="de")
-# So many names or labels are listed one by one.
+# The most names or labels that are listed one by one.
 FEW = 6
 
 
@@ -25,7 +25,7 @@ def add_to(commands: Commands) -> None:
     listing.set_defaults(command=list_corpora)
     for name, command, what in (
         ("get", get, "clean a corpus into a folder of plain files"),
-        ("check", check, "read a corpus to its end and say what it holds"),
+        ("check", check, "read a whole corpus and show its contents"),
     ):
         one = group.add_parser(name, help=what)
         one.add_argument("corpus", help="a built-in domain (everyday, law), a folder, or CONFIG.yaml:NAME")
@@ -47,9 +47,11 @@ def list_corpora(arguments: argparse.Namespace) -> None:
 
     del arguments
     table = Sheet("corpus", "holds", "kind", "languages", "other fields", "train", "dev", "test")
-    for found in available(data_folder()):
-        sizes = (f"{found.segments[split]:,}" if split in found.segments else "" for split in ("train", "dev", "test"))
-        table.add_row(found.name, found.holds, found.kind, _few(found.languages), " ".join(found.fields), *sizes)
+    for corpus in available(data_folder()):
+        sizes = (
+            f"{corpus.segments[split]:,}" if split in corpus.segments else "" for split in ("train", "dev", "test")
+        )
+        table.add_row(corpus.name, corpus.holds, corpus.kind, _few(corpus.languages), " ".join(corpus.fields), *sizes)
     console().print(table)
     if data_folder() is None:
         say("Set SUBGRAFT_DATA to a folder of corpora to see those too.")
@@ -77,21 +79,21 @@ def check(arguments: argparse.Namespace) -> None:
         "split", "field", "language", "segments", "documents", "words", "characters", "mean", "sha256", names=2
     )
     remarks: list[str] = []
-    for found in catalogue.check(asked.source, asked.languages, asked.base, asked.pairing):
-        what = found.language or f"{found.kind}{_classes(found.classes)}"
-        documents = "" if found.documents is None else f"{found.documents:,}"
-        text = (f"{found.words:,}", f"{found.characters:,}", f"{found.mean_characters:.1f}")
-        digest = f"{found.sha256[:12]}{' as in MANIFEST.tsv' if found.declared else ''}" if found.sha256 else ""
-        figures = text if found.kind == "text" else ("", "", "")
-        table.add_row(found.split, found.field, what, f"{found.segments:,}", documents, *figures, digest)
-        remarks += [f"{found.split}.{found.field}: {count:,} {kind}" for kind, count in sorted(found.unseen.items())]
+    for field in catalogue.check(asked.source, asked.languages, asked.base, asked.pairing):
+        what = field.language or f"{field.kind}{_classes(field.classes)}"
+        documents = "" if field.documents is None else f"{field.documents:,}"
+        text = (f"{field.words:,}", f"{field.characters:,}", f"{field.mean_characters:.1f}")
+        digest = f"{field.sha256[:12]}{' as in MANIFEST.tsv' if field.declared else ''}" if field.sha256 else ""
+        figures = text if field.kind == "text" else ("", "", "")
+        table.add_row(field.split, field.field, what, f"{field.segments:,}", documents, *figures, digest)
+        remarks += [f"{field.split}.{field.field}: {count:,} {kind}" for kind, count in sorted(field.unseen.items())]
     console().print(table)
     for remark in remarks:
         say(remark)
 
 
 def _few(names: Sequence[str]) -> str:
-    """All of a few names, and of many how many there are."""
+    """All of a few names; of many the first three and the count."""
     return " ".join(names) if len(names) <= FEW else f"{' '.join(names[:3])} … ({len(names)})"
 
 
@@ -105,7 +107,7 @@ def _classes(counts: Mapping[str, int] | None) -> str:
 
 @dataclass(frozen=True)
 class _Asked:
-    """A corpus that was named, with all that says how to read and clean it."""
+    """A named corpus, with the settings to read and clean it."""
 
     source: CorpusSource
     languages: Languages | None
@@ -115,36 +117,40 @@ class _Asked:
 
 
 def _asked(arguments: argparse.Namespace) -> _Asked:
-    """The corpus that was named: in a configuration, built in, or a folder."""
+    """The named corpus: in a configuration, built in, or a folder."""
     named: str = arguments.corpus
     if ".yaml:" in named or ".yml:" in named:
         return _configured(named)
     if not named:
         raise UserError("expected a corpus, found ''", hint="`subgraft corpora list` shows what there is.")
-    given: Languages | tuple[str, ...] | None = arguments.languages
+    languages: Languages | tuple[str, ...] | None = arguments.languages
     if named not in ("everyday", "law"):
-        return _Asked(*_folder(named, given), Cleaning(), Path.cwd())
-    if isinstance(given, tuple):
+        return _Asked(*_folder(named, languages), Cleaning(), Path.cwd())
+    if isinstance(languages, tuple):
         raise UserError("the built-in corpus is of two languages", where="--languages", hint="Give en-de or de-en.")
-    return _Asked(CorpusSource(generated=named), given or USUAL, Cleaning(), Path.cwd())  # type: ignore[arg-type]
+    return _Asked(CorpusSource(generated=named), languages or USUAL, Cleaning(), Path.cwd())  # type: ignore[arg-type]
 
 
-def _folder(named: str, given: Languages | tuple[str, ...] | None) -> tuple[CorpusSource, Languages | None]:
-    """How the corpus of a folder is asked for: as its files tell, with the languages that are given or that it has."""
+def _folder(named: str, languages: Languages | tuple[str, ...] | None) -> tuple[CorpusSource, Languages | None]:
+    """The source and languages of a folder's corpus, from its files; `languages` selects some of them."""
     from subgraft.data.sources.folders import recognised, restrict_to
     from subgraft.data.sources.paths import find
 
     place = find(named, Path.cwd())
-    found = recognised(place) if place.is_dir() else None
-    if found is None or (found.source.folder and isinstance(given, Languages)):
-        return CorpusSource(folder=named), given if isinstance(given, Languages) else USUAL
-    if given is not None:
-        return (found.source, given) if isinstance(given, Languages) else (restrict_to(found.source, given), None)
-    if found.source.folder and not found.fields and len(found.languages) <= 2:
-        usual = {USUAL.source, USUAL.target} <= {*found.languages}
-        pair = Languages(source=found.languages[0], target=found.languages[-1])
+    known = recognised(place) if place.is_dir() else None
+    if known is None or (known.source.folder and isinstance(languages, Languages)):
+        return CorpusSource(folder=named), languages if isinstance(languages, Languages) else USUAL
+    if languages is not None:
+        return (
+            (known.source, languages)
+            if isinstance(languages, Languages)
+            else (restrict_to(known.source, languages), None)
+        )
+    if known.source.folder and not known.fields and len(known.languages) <= 2:
+        usual = {USUAL.source, USUAL.target} <= {*known.languages}
+        pair = Languages(source=known.languages[0], target=known.languages[-1])
         return CorpusSource(folder=named), USUAL if usual else pair
-    return found.source, None
+    return known.source, None
 
 
 def _configured(named: str) -> _Asked:

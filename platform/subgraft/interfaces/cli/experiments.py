@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 def add_to(commands: Commands) -> None:
     for name, command, what in (
-        ("run", run, "run an experiment; what is done already is not done again"),
-        ("plan", plan, "show what a run would do, and why"),
+        ("run", run, "run an experiment; finished steps are not repeated"),
+        ("plan", plan, "show the steps of a run, and why each would run"),
     ):
         one = commands.add_parser(name, help=what)
         one.add_argument("config", type=Path, metavar="CONFIG", help="a YAML file, as in configs/")
@@ -33,7 +33,7 @@ def add_to(commands: Commands) -> None:
         one.set_defaults(command=command)
         if name == "run":
             one.add_argument("--plan", action="store_true", help="show the plan only")
-            stop = "end a training after so many updates, or where it has come to, and go on with what it made"
+            stop = "end a training after UPDATES, or at its last checkpoint, and continue with its result"
             one.add_argument("--stop-after", metavar="SECTION[=UPDATES]", help=f"{stop}: pretrain, finetune, …")
             one.add_argument("--address", help="of a Ray cluster; default: one on this machine")
 
@@ -146,7 +146,7 @@ def serve_tracking(arguments: argparse.Namespace) -> None:
 
 
 def _add_search(commands: Commands) -> None:
-    one = commands.add_parser("search", help="search for hyperparameters of systems; what was tried is not tried again")
+    one = commands.add_parser("search", help="search for hyperparameters of systems; finished trials are not repeated")
     one.add_argument("config", type=Path, metavar="CONFIG", help="a YAML file with a section `search`")
     one.add_argument("overrides", nargs="*", default=[], metavar="key=value", help="as in search.trials=40")
     one.add_argument("--address", help="of a Ray cluster; default: one on this machine")
@@ -154,7 +154,7 @@ def _add_search(commands: Commands) -> None:
 
 
 def search(arguments: argparse.Namespace) -> None:
-    """Raises OperationalError where trials failed, once the others are reported."""
+    """Raises OperationalError if trials failed, after the others are reported."""
     from subgraft.base.errors import OperationalError
 
     experiment = load_experiment(arguments.config, arguments.overrides)
@@ -166,22 +166,22 @@ def search(arguments: argparse.Namespace) -> None:
     for number, session in enumerate(searches, 1):
         if len(searches) > 1:
             console().print(f"system {session.system}, {number} of {len(searches)}")
-        found = session.run(console(), arguments.address)
-        _tell(found)
-        systems += found.systems
-        failed += found.failed
+        result = session.run(console(), arguments.address)
+        _show_result(result)
+        systems += result.systems
+        failed += result.failed
     if systems:
         console().print(f"systems:\n{systems}")
     if failed:
-        told = f"{len(failed)} trials failed; {failed[0].name}: {failed[0].said}"
-        raise OperationalError(told, hint="Run the same command again: it does these again, and no others.")
+        problem = f"{len(failed)} trials failed; {failed[0].name}: {failed[0].said}"
+        raise OperationalError(problem, hint="Run the same command again: it repeats only these.")
 
 
-def _tell(found: Found) -> None:
-    """The best trials of a search, and where there is more to see."""
-    data = found.page.data({trial.number: trial for trial in found.trials})
+def _show_result(result: Found) -> None:
+    """Print the best trials of a search, and its page."""
+    data = result.page.data({trial.number: trial for trial in result.trials})
     console().print(_best(data))
-    console().print(f"\npage         {found.page.path}")
+    console().print(f"\npage         {result.page.path}")
     for command in data.commands:
         console().print(f"{command.purpose.partition(':')[0]:12} {command.line}")
     console().print()
@@ -196,8 +196,8 @@ def _best(data: SearchData) -> Table:
         shown.add_column(heading, justify="right")
     for trial in best(data.trials, data.objectives):
         values = [trial.values.get(name, "–") for name in data.parameters]
-        found = [f"{trial.objectives[name]:.2f}" for name in data.objectives]
-        shown.add_row(str(trial.number), *map(str, values), *found)
+        scores = [f"{trial.objectives[name]:.2f}" for name in data.objectives]
+        shown.add_row(str(trial.number), *map(str, values), *scores)
     return shown
 
 

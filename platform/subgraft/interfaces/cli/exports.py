@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from subgraft.modeling.exporting.publishing import Publication
 
 
-# As subgraft.modeling.exporting.ctranslate2 has them, which takes seconds to import.
+# As in subgraft.modeling.exporting.ctranslate2, which takes seconds to import.
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16")
 
 
@@ -93,10 +93,10 @@ def _add_push(commands: Commands) -> None:
     push.set_defaults(command=push_model)
 
 
-def _licence(given: str) -> str:
-    if not _LICENCE.fullmatch(given):
-        raise argparse.ArgumentTypeError(f"no id of a licence: {given!r}; as in apache-2.0, mit, cc-by-4.0, other")
-    return given
+def _licence(licence: str) -> str:
+    if not _LICENCE.fullmatch(licence):
+        raise argparse.ArgumentTypeError(f"not a licence id: {licence!r}; as in apache-2.0, mit, cc-by-4.0, other")
+    return licence
 
 
 def push_model(arguments: argparse.Namespace) -> None:
@@ -123,7 +123,7 @@ def push_model(arguments: argparse.Namespace) -> None:
 
 @contextmanager
 def _place(out: Path | None) -> Iterator[Path]:
-    """A new folder: the one that was asked for, or one that is gone at the end."""
+    """The requested new folder, or a temporary one."""
     if out is not None:
         with new_directory(out) as place:
             yield place
@@ -145,7 +145,7 @@ def _write(arguments: argparse.Namespace, folder: Path) -> None:
 
 
 def _publication(arguments: argparse.Namespace, model: str) -> Publication:
-    """What is known of the model: said now, by its files, and by the registry where it is from there."""
+    """The facts about the model: from the arguments, its files, and the registry if it is registered."""
     from subgraft.modeling.exporting.publishing import Publication
     from subgraft.modeling.hub import require_model
     from subgraft.modeling.tokenizers import checkpoint_languages
@@ -160,8 +160,8 @@ def _publication(arguments: argparse.Namespace, model: str) -> Publication:
     with recording_server() as server:
         tags = Registry(server).version(arguments.model).tags
     card = directory / CARD
-    told = card.read_text(encoding="utf-8") if card.is_file() else ""
-    return Publication(known.name, known.licence, known.base_model, languages, tags, told)
+    card_text = card.read_text(encoding="utf-8") if card.is_file() else ""
+    return Publication(known.name, known.licence, known.base_model, languages, tags, card_text)
 
 
 SHOWN = 3
@@ -181,8 +181,10 @@ def convert_model(arguments: argparse.Namespace) -> None:
 
     model = with_revision(arguments.model, arguments.revision)
     with new_directory(arguments.out) as out:
-        found = convert(resolve_model(model, TORCH_FILES), out)
-    say(f"{found.parameters:,} parameters written to {arguments.out} as safetensors")
-    if found.left_out:
-        names = ", ".join(found.left_out[:SHOWN]) + (", …" if len(found.left_out) > SHOWN else "")
-        say(f"left out, since this model has no place for them: {len(found.left_out)} tensors ({names})")
+        converted = convert(resolve_model(model, TORCH_FILES), out)
+    say(f"{converted.parameters:,} parameters written to {arguments.out} as safetensors")
+    if converted.left_out:
+        names = ", ".join(converted.left_out[:SHOWN]) + (", …" if len(converted.left_out) > SHOWN else "")
+        say(
+            f"omitted, because this model has no parameters of these names: {len(converted.left_out)} tensors ({names})"
+        )

@@ -15,7 +15,7 @@ from subgraft.orchestration.store.outputs import new_file, require_absent
 WHAT = (
     "Finetunes the model on your pairs twice, with its own vocabulary and with one learnt from your text, translates "
     "held-out sentences with both, and says which of the two to take. Sizes, rates and steps are chosen by the amount "
-    "of text. Stopped and run again, it carries on."
+    "of text. Stopped and run again, it continues."
 )
 
 
@@ -43,7 +43,7 @@ def add_to(commands: Commands) -> None:
         "--languages",
         type=language_pair,
         metavar="SOURCE-TARGET",
-        help="as in en-fr; needed where the model does not tell",
+        help="as in en-fr; needed if the model's files do not name them",
     )
     fit.add_argument(
         "--out",
@@ -75,12 +75,12 @@ def run_fit(arguments: argparse.Namespace) -> None:
     Fit(asked, console()).run(plan_only=arguments.plan)
 
 
-# The most lines that are looked at, drawn from all of the text.
+# The most lines that are read, sampled from the whole text.
 MOST_LINES = 100_000
 
 
 def _add_advise(commands: Commands) -> None:
-    advising = commands.add_parser("advise", help="what another vocabulary would do for a text, before any training")
+    advising = commands.add_parser("advise", help="the effect of another vocabulary on a text, before any training")
     advising.add_argument("model", metavar="MODEL", help=MODEL_HELP)
     advising.add_argument("--text", type=Path, nargs="+", required=True, metavar="FILE", help="UTF-8, plain or gz")
     advising.add_argument(

@@ -1,4 +1,4 @@
-"""subgraft judge make and score: blind sheets for people, and what comes of filled ones."""
+"""subgraft judge make and score: blind sheets for people, and the scores of filled ones."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from subgraft.interfaces.cli.arguments import Commands, console, whole
 
 def add_to(commands: Commands) -> None:
     group = commands.add_parser("judge", help="let people judge texts blindly").add_subparsers(required=True)
-    make = group.add_parser("make", help="sheets of what the systems of a run wrote, without their names")
+    make = group.add_parser("make", help="sheets of the outputs of a run's systems, without their names")
     make.add_argument("run", metavar="RUN|CONFIG", help="a run's name or id, or the experiment's YAML file")
     make.add_argument("overrides", nargs="*", default=[], metavar="key=value", help="as the experiment was run with")
     make.add_argument("--out", type=Path, required=True, metavar="DIR", help="of the sheets; absent or empty")
-    make.add_argument("--key", type=Path, required=True, metavar="FILE", help="which system wrote what: for you alone")
+    make.add_argument("--key", type=Path, required=True, metavar="FILE", help="the systems of the texts: for you alone")
     make.add_argument("--system", action="append", default=[], metavar="NAME", help="one of several; default: all")
     make.add_argument("--items", type=whole(1), metavar="NUMBER", help="sources; default: 125, or as many as there are")
     make.add_argument("--judges", type=whole(1, 1000), default=5, metavar="NUMBER", help="default: 5")
     asked = "one of several; default: grammatical, without repetition, consistent, fits its source"
     make.add_argument("--question", action="append", default=[], metavar="TEXT", help=asked)
     make.add_argument("--most", type=whole(1, 1000), default=1, help="the highest answer; the lowest is 0 (default: 1)")
-    make.add_argument("--seed", type=whole(0), default=1, help="of what is drawn, and of all orders (default: 1)")
+    make.add_argument("--seed", type=whole(0), default=1, help="of the draw, and of all orders (default: 1)")
     make.set_defaults(command=make_sheets)
 
     score = group.add_parser("score", help="means, intervals and agreement from filled sheets")

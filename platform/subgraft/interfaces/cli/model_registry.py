@@ -23,7 +23,7 @@ def add_to(commands: Commands) -> None:
     listing = group.add_parser("list", help="versions with their aliases, systems and scores")
     listing.set_defaults(command=list_models)
 
-    show = group.add_parser("show", help="everything that is recorded about a version, and its card")
+    show = group.add_parser("show", help="everything recorded about a version, and its card")
     show.add_argument("model", metavar="NAME[@ALIAS|/VERSION]", help=MODEL)
     show.set_defaults(command=show_model)
 
@@ -32,7 +32,9 @@ def add_to(commands: Commands) -> None:
     pull.add_argument("--out", type=Path, required=True, metavar="DIR", help="absent or empty")
     pull.set_defaults(command=pull_model)
 
-    what = "make the candidate the champion, if its test outputs are better by more than luck"
+    what = (
+        "make the candidate the champion, if its test outputs are better by more than the choice of sentences explains"
+    )
     promote = group.add_parser("promote", help=what)
     promote.add_argument("model", metavar="NAME")
     promote.add_argument("--level", type=fraction, default=0.05, help="that p must be below (default 0.05)")
@@ -55,9 +57,9 @@ def list_models(arguments: argparse.Namespace) -> None:
         versions = Registry(server).versions()
     for one in versions:
         scores = [fixed(float(one.tags[tag]) if tag in one.tags else None) for tag in ("dev.BLEU", "test.BLEU")]
-        aliases, told = ", ".join(one.aliases), one.created.strftime("%Y-%m-%d %H:%M")
+        aliases, registered = ", ".join(one.aliases), one.created.strftime("%Y-%m-%d %H:%M")
         system, seed = one.tags.get("system", ""), one.tags.get("seed", "")
-        table.add_row(one.model, str(one.number), aliases, system, seed, *scores, told)
+        table.add_row(one.model, str(one.number), aliases, system, seed, *scores, registered)
     if not versions:
         say("no model is registered here")
         return
@@ -72,7 +74,7 @@ def show_model(arguments: argparse.Namespace) -> None:
         registry = Registry(server)
         version = registry.version(arguments.model)
         directory = registry.resolve(version.uri)
-    told = {
+    facts = {
         "model": version.uri,
         "aliases": ", ".join(version.aliases) or "none",
         "registered": version.created.isoformat(timespec="seconds"),
@@ -80,8 +82,8 @@ def show_model(arguments: argparse.Namespace) -> None:
         "files": str(directory),
         **dict(sorted(version.tags.items())),
     }
-    width = max(map(len, told))
-    for name, value in told.items():
+    width = max(map(len, facts))
+    for name, value in facts.items():
         say(f"{name:{width}}  {value}")
     card = directory / CARD
     say(f"\n{card.read_text(encoding='utf-8')}" if card.is_file() else "\nIt was registered without a model card.")
@@ -107,24 +109,25 @@ def promote_model(arguments: argparse.Namespace) -> int:
     requirement = Requirement(arguments.level, arguments.samples, arguments.seed)
     with recording_server() as server:
         verdict = promote(Registry(server), name, requirement)
-    say(_told(name, verdict, requirement))
+    say(_outcome(name, verdict, requirement))
     return 0 if verdict.promoted or verdict.comparison is None else NOT_BETTER
 
 
-def _told(name: str, verdict: Verdict, requirement: Requirement) -> str:
-    """What came of a promotion, in one line."""
+def _outcome(name: str, verdict: Verdict, requirement: Requirement) -> str:
+    """The result of a promotion, in one line."""
     from subgraft.evaluation.reporting.findings import verdict as verdict_of
     from subgraft.evaluation.reporting.numbers import interval, signed
 
-    candidate, champion, found = verdict.candidate, verdict.champion, verdict.comparison
+    candidate, champion, comparison = verdict.candidate, verdict.champion, verdict.comparison
     if champion is None:
         return f"{name}: version {candidate.number} is the champion now; there was none to compare it with"
-    if found is None:
+    if comparison is None:
         return f"{name}: version {candidate.number} is the champion already"
     outcome = "is the champion now" if verdict.promoted else "is not the champion, nothing is moved"
     return (
-        f"{name}: version {candidate.number} {outcome}: BLEU {signed(found.difference)} {interval(found.interval)} "
-        f"against version {champion.number}, {verdict_of(found, requirement.level)} "
-        f"({found.sentences:,} test sentences, {requirement.samples:,} samples, seed {requirement.seed}, "
+        f"{name}: version {candidate.number} {outcome}: BLEU {signed(comparison.difference)} "
+        f"{interval(comparison.interval)} against version {champion.number}, "
+        f"{verdict_of(comparison, requirement.level)} "
+        f"({comparison.sentences:,} test sentences, {requirement.samples:,} samples, seed {requirement.seed}, "
         f"level {requirement.level:g})"
     )

@@ -24,9 +24,9 @@ def add_to(commands: Commands) -> None:
     whose = "one sentence or prompt per line; default: standard input"
     read = generate.add_mutually_exclusive_group()
     read.add_argument("--input", type=Path, metavar="FILE", help=whose)
-    features = "safetensors file of what a model of `task: feature-conditional` reads"
+    features = "safetensors file of the features that a model of `task: feature-conditional` reads"
     read.add_argument("--features", type=Path, metavar="FILE", help=features)
-    most = "of each output, beside the limit by its source's or prompt's length (of a model without an encoder)"
+    most = "of each output of a model without an encoder, in addition to the limit by its source's or prompt's length"
     generate.add_argument("--max-tokens", type=whole(1), metavar="NUMBER", help=most)
     turn = "each line is a user's turn, which an instruct model answers, by its tokenizer's chat template"
     generate.add_argument("--chat", action="store_true", help=turn)
@@ -41,10 +41,10 @@ def add_to(commands: Commands) -> None:
     evaluate.add_argument("--references", type=Path, required=True, metavar="FILE")
     _add_generation(evaluate)
     scored = [name for name, facts in TASKS.items() if facts.metrics]
-    evaluate.add_argument("--task", choices=scored, default="translation", help="which says by what metrics")
+    evaluate.add_argument("--task", choices=scored, default="translation", help="which determines the metrics")
     language = "of the target (fr): it chooses METEOR's stemmer; zh is scored by characters"
     evaluate.add_argument("--language", default="", help=language)
-    further = "further one: ROUGE-1, ROUGE-2, CIDEr, or one that an installed package offers"
+    further = "one more: ROUGE-1, ROUGE-2, CIDEr, or one that an installed package offers"
     evaluate.add_argument("--metric", action="append", default=[], metavar="NAME", help=further)
     evaluate.set_defaults(command=evaluate_text)
 
@@ -63,20 +63,20 @@ def _add_generation(command: argparse.ArgumentParser) -> None:
 def generate_text(arguments: argparse.Namespace) -> None:
     from subgraft.data.text import reading
 
-    given: Any = None
+    inputs: Any = None
     if arguments.features is None:
-        given = list(reading.lines(arguments.input) if arguments.input else _standard_input())
+        inputs = list(reading.lines(arguments.input) if arguments.input else _standard_input())
     from subgraft.interfaces.api.outputs import (  # takes seconds to load; a mistake in the text is reported at once
         features_in,
         generate,
     )
     from subgraft.orchestration.execution.progress import counting
 
-    given = features_in(arguments.features) if given is None else given
+    inputs = features_in(arguments.features) if inputs is None else inputs
     with counting("generating") as progress:
         search = _search(arguments)
         asked = {"max_tokens": arguments.max_tokens, "chat": arguments.chat}
-        outputs = generate(arguments.model, given, **search, **asked, progress=progress)
+        outputs = generate(arguments.model, inputs, **search, **asked, progress=progress)
     for line in outputs:
         write(line)
 
@@ -125,7 +125,7 @@ def evaluate_text(arguments: argparse.Namespace) -> None:
 
 
 def _own_metrics(names: Sequence[str]) -> list[Plugin]:
-    """Those of these metrics that packages offer. Raises UserError for an unknown name before anything is read."""
+    """The metrics that installed packages offer. Raises UserError for an unknown name before anything is read."""
     from subgraft.evaluation.metrics.plugin_metrics import plugin_metric
     from subgraft.evaluation.metrics.scores import FURTHER_METRICS
 

@@ -27,20 +27,20 @@ Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 def add_to(commands: Commands) -> None:
     serve = commands.add_parser("serve", help="answer requests for translations on this machine, and show a page")
-    serve.add_argument("model", metavar="MODEL", help=f"{MODEL_HELP}, or what `export --to ctranslate2` wrote")
+    serve.add_argument("model", metavar="MODEL", help=f"{MODEL_HELP}, or the output of `export --to ctranslate2`")
     serve.add_argument("--beside", metavar="MODEL", help="another one, as with the old vocabulary, to compare with")
     serve.add_argument("--port", type=whole(0, 65535), default=8111, help="0: any that is free (default 8111)")
     host = f"address to listen on, as 0.0.0.0 in a container; there is no TLS (default {HOST}: this machine alone)"
     serve.add_argument("--host", metavar="ADDRESS", type=_address, default=HOST, help=host)
     serve.add_argument("--beam", type=whole(1, 16), default=4, help="beam size (default 4)")
     serve.add_argument("--languages", type=language_pair, metavar="SOURCE-TARGET", help="of models with language codes")
-    token = "where the token is written that requests need (default: printed alone)"
+    token = "file for the token that requests need (default: only printed)"
     serve.add_argument("--token-file", type=Path, metavar="FILE", help=token)
     serve.set_defaults(command=serve_model)
 
 
 def serve_model(arguments: argparse.Namespace) -> None:
-    """Until SIGTERM or SIGINT, by which it ends well."""
+    """Serve until SIGTERM or SIGINT, which end it with exit code 0."""
     from subgraft.interfaces.serving.application import LOCAL_NAMES, application
     from subgraft.interfaces.serving.writer import opened
 
@@ -59,7 +59,7 @@ def serve_model(arguments: argparse.Namespace) -> None:
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
-    """SIGTERM is what Ctrl+C is: the end that was asked for."""
+    """SIGTERM ends the server as Ctrl+C does."""
 
     def interrupt(number: int, frame: object) -> None:
         raise KeyboardInterrupt
@@ -75,7 +75,7 @@ def _interruptible() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _listening(host: Address, port: int) -> Iterator[socket.socket]:
-    """The port, taken before a model is loaded. Raises OperationalError where somebody else has it."""
+    """The port, taken before a model is loaded. Raises OperationalError if it is in use."""
     family = socket.AF_INET if host.version == 4 else socket.AF_INET6
     try:
         listening = socket.create_server((str(host), port), family=family)
@@ -89,7 +89,7 @@ def _listening(host: Address, port: int) -> Iterator[socket.socket]:
 
 @contextlib.contextmanager
 def _token_file(path: Path, token: str) -> Iterator[None]:
-    """A file that nobody else may read, as long as the token is good. Raises UserError where there is a file."""
+    """A private file, removed when the token expires. Raises UserError if it exists."""
     try:
         place = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError as error:

@@ -1,4 +1,4 @@
-"""subgraft store list | gc: what the store holds, and removing what nobody needs."""
+"""subgraft store list | gc: the artifacts of the store, and the removal of unneeded ones."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ HUNDRED_YEARS = 36_500
 
 
 def add_to(commands: Commands) -> None:
-    group = commands.add_parser("store", help="what the store holds, and making room").add_subparsers(required=True)
+    group = commands.add_parser("store", help="list artifacts, and free space").add_subparsers(required=True)
     listing = group.add_parser("list", help="artifacts: how large, how old, which recent runs used them")
     listing.set_defaults(command=list_store)
 
-    collect = group.add_parser("gc", help="remove what no given configuration needs; only lists it, unless --apply")
+    collect = group.add_parser("gc", help="remove what none of the configurations needs; only lists it, unless --apply")
     collect.add_argument(
         "--keep",
         nargs="+",
@@ -35,7 +35,7 @@ def add_to(commands: Commands) -> None:
         metavar="CONFIG",
         help="YAML files; key=value behind one changes it, as in `subgraft run`",
     )
-    collect.add_argument("--older-than", type=whole(0, HUNDRED_YEARS), metavar="DAYS", help="keep what is younger")
+    collect.add_argument("--older-than", type=whole(0, HUNDRED_YEARS), metavar="DAYS", help="keep younger ones")
     collect.add_argument("--apply", action="store_true", help="remove it; without this, only list what would go")
     collect.set_defaults(command=collect_garbage)
 
@@ -48,12 +48,12 @@ def list_store(arguments: argparse.Namespace) -> None:
     home = default_home()
     stored, uses = artifacts(home), _uses()
     _show(stored, uses)
-    if told := describe_empty_store(home):
-        say(told)
+    if problem := describe_empty_store(home):
+        say(problem)
     unfinished = [one for one in work_directories(home) if not one.finished]
     say(f"{len(stored)} artifacts, {_size(sum(one.size for one in stored))}, in {home / 'store'}")
     if unfinished:
-        say(f"{len(unfinished)} steps were begun and not finished: {_size(sum(one.size for one in unfinished))}")
+        say(f"{len(unfinished)} steps were started and not finished: {_size(sum(one.size for one in unfinished))}")
 
 
 def collect_garbage(arguments: argparse.Namespace) -> None:
@@ -63,31 +63,30 @@ def collect_garbage(arguments: argparse.Namespace) -> None:
     home = default_home()
     keep = set[str]().union(*(needed(*each) for each in _configurations(arguments.keep)))
     days = arguments.older_than
-    found = surplus(home, keep, datetime.now(UTC) - timedelta(days=days) if days is not None else None)
+    unneeded = surplus(home, keep, datetime.now(UTC) - timedelta(days=days) if days is not None else None)
     if not arguments.apply:
-        _show(found.artifacts, {})
-    for name in found.claimed:
-        say(f"left alone, a process is at it: {name}")
-    told = f"{len(found.artifacts)} artifacts and {len(found.work)} finished work directories"
-    if found.encoded:
-        told = f"{len(found.artifacts)} artifacts, {len(found.work)} finished work directories and {_texts(found)}"
+        _show(unneeded.artifacts, {})
+    for name in unneeded.claimed:
+        say(f"not removed, a process uses it: {name}")
+    artifacts, work = f"{len(unneeded.artifacts)} artifacts", f"{len(unneeded.work)} finished work directories"
+    counts = f"{artifacts}, {work} and {_texts(unneeded)}" if unneeded.encoded else f"{artifacts} and {work}"
     if arguments.apply:
-        say(f"removed {told}: {_size(remove(home, found))} are free now")
+        say(f"removed {counts}: {_size(remove(home, unneeded))} are free now")
     else:
-        say(f"{told} would be removed, which frees {_size(found.size)}; --apply removes them")
+        say(f"{counts} would be removed, which frees {_size(unneeded.size)}; --apply removes them")
 
 
 def _configurations(words: Sequence[str]) -> list[tuple[Path, list[str]]]:
     """Files, each with the changes behind it. Raises UserError for a change before any file."""
-    found: list[tuple[Path, list[str]]] = []
+    configurations: list[tuple[Path, list[str]]] = []
     for word in words:
         if Path(word).suffix in (".yaml", ".yml"):
-            found.append((Path(word), []))
-        elif found and "=" in word:
-            found[-1][1].append(word)
+            configurations.append((Path(word), []))
+        elif configurations and "=" in word:
+            configurations[-1][1].append(word)
         else:
             raise UserError(f"'{word}' is not a configuration file", where="--keep", hint="Give YAML files.")
-    return found
+    return configurations
 
 
 def needed(config: Path, changes: Sequence[str]) -> set[str]:
@@ -103,7 +102,7 @@ def needed(config: Path, changes: Sequence[str]) -> set[str]:
 
 
 def _uses() -> Mapping[str, list[str]]:
-    """Recent runs by fingerprint; none, and a line on standard error, where they are not to be had."""
+    """Recent runs by fingerprint; none, and a line on standard error, if they are not available."""
     from subgraft.experiments.inventory import recent_uses
     from subgraft.orchestration.tracking.server import recording_server
 
@@ -113,7 +112,7 @@ def _uses() -> Mapping[str, list[str]]:
     except UserError:  # nothing was recorded here
         return defaultdict(list)
     except OperationalError as error:
-        say(f"subgraft: which runs used them is not known: {error.where}: {error.what}", to=sys.stderr)
+        say(f"subgraft: the runs that used them are not known: {error.where}: {error.what}", to=sys.stderr)
         return defaultdict(list)
 
 
@@ -129,14 +128,14 @@ def _show(stored: Sequence[StoredArtifact], uses: Mapping[str, list[str]]) -> No
     now = datetime.now(UTC)
     for one in stored:
         runs = list(dict.fromkeys(uses.get(one.fingerprint[:SHORT], ())))
-        told = runs[0] + (f" and {len(runs) - 1} more" if len(runs) > 1 else "") if runs else ""
-        table.add_row(one.stage, one.name, one.fingerprint[:SHORT], _size(one.size), _age(now - one.finished), told)
+        used_by = runs[0] + (f" and {len(runs) - 1} more" if len(runs) > 1 else "") if runs else ""
+        table.add_row(one.stage, one.name, one.fingerprint[:SHORT], _size(one.size), _age(now - one.finished), used_by)
     if stored:
         console().print(table)
 
 
-def _texts(found: Surplus) -> str:
-    return f"{len(found.encoded)} encoded text{'s' * (len(found.encoded) > 1)}"
+def _texts(unneeded: Surplus) -> str:
+    return f"{len(unneeded.encoded)} encoded text{'s' * (len(unneeded.encoded) > 1)}"
 
 
 def _size(count: float) -> str:

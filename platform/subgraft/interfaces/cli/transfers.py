@@ -69,7 +69,7 @@ def add_to(commands: Commands) -> None:
     transfer.set_defaults(command=transfer_model)
 
 
-def _tell_marks(tokens: Iterable[str], mark: Mark) -> None:
+def _warn_of_marks(tokens: Iterable[str], mark: Mark) -> None:
     """Warn about a subword that begins with another vocabulary's word mark, which is read as text."""
     others = ("_", *(other.value for other in Mark if other is not mark))
     marked = ((token, other) for token in tokens for other in others if token.startswith(other) and token != other)
@@ -77,12 +77,12 @@ def _tell_marks(tokens: Iterable[str], mark: Mark) -> None:
     if token:
         name = "an ASCII underscore" if other == "_" else f"{other}, another vocabulary's mark"
         word = token.removeprefix(other) if mark is Mark.WORDPIECE else mark.value + token.removeprefix(other)
-        told = f"note: '{token}' begins with {name}, read as text; a word's beginning is written {word}"
-        say(told, to=sys.stderr)
+        note = f"note: '{token}' begins with {name}, read as text; a word's beginning is written {word}"
+        say(note, to=sys.stderr)
 
 
 def read_tokens(path: Path, tokenizer: Tokenizer) -> dict[str, Entry]:
-    """Subwords of a file by their spelling. Raises UserError for a line that is no text under the mark."""
+    """Subwords of a file by their spelling. Raises UserError for a line that is not a subword."""
     from subgraft.data.text import reading
 
     tokens: dict[str, Entry] = {}
@@ -91,9 +91,9 @@ def read_tokens(path: Path, tokenizer: Tokenizer) -> dict[str, Entry]:
         if entry is None:
             raise UserError(f"'{line}' is not a subword", where=f"{path}:{number}", hint="One subword per line.")
         tokens[line] = entry
-    _tell_marks(tokens, tokenizer.mark)
+    _warn_of_marks(tokens, tokenizer.mark)
     if not tokens:
-        raise UserError("holds no token", where=str(path))
+        raise UserError("contains no token", where=str(path))
     return tokens
 
 
@@ -111,10 +111,10 @@ def find_similar(arguments: argparse.Namespace) -> None:
         entry = tokenizer.parse(arguments.token)
         if entry is None:
             raise UserError(f"'{arguments.token}' is not a subword", where="--token")
-        _tell_marks([arguments.token], tokenizer.mark)
+        _warn_of_marks([arguments.token], tokenizer.mark)
         entries = [entry]
-    found = SimilarTokenFinder(tokenizer, arguments.max_similar).find(entries)
-    rows = similar_rows(tokenizer, entries, found)
+    similar = SimilarTokenFinder(tokenizer, arguments.max_similar).find(entries)
+    rows = similar_rows(tokenizer, entries, similar)
     if arguments.out:
         with new_file(arguments.out) as out, out.open("w", encoding="utf-8") as file:
             file.write("\t".join(SimilarRow._fields) + "\n")
@@ -159,8 +159,8 @@ def embed_tokens(arguments: argparse.Namespace) -> None:
         metadata = {"tokens": json.dumps(list(tokens), ensure_ascii=False)}
         save_file({"embeddings": rows.input.contiguous()}, out, metadata=metadata)
         out.chmod(0o644)  # safetensors leaves files that only their owner can read
-    told = ", ".join(f"{count} by {kind}" for kind, count in rows.fallbacks.items() if count) or "none"
-    say(f"{len(tokens):,} embeddings written to {arguments.out} (fallbacks: {told})")
+    fallbacks = ", ".join(f"{count} by {kind}" for kind, count in rows.fallbacks.items() if count) or "none"
+    say(f"{len(tokens):,} embeddings written to {arguments.out} (fallbacks: {fallbacks})")
 
 
 def assemble_model(arguments: argparse.Namespace) -> None:
@@ -189,8 +189,10 @@ def transfer_model(arguments: argparse.Namespace) -> None:
         )
         made.write(out)
     for side, report in made.reports.items():
-        told = ", ".join(f"{count} by {kind}" for kind, count in report.fallbacks.items() if count) or "none"
-        say(f"{side}: {report.seen:,} seen, {report.unseen:,} unseen, {report.special} special (fallbacks: {told})")
+        fallbacks = ", ".join(f"{count} by {kind}" for kind, count in report.fallbacks.items() if count) or "none"
+        say(
+            f"{side}: {report.seen:,} seen, {report.unseen:,} unseen, {report.special} special (fallbacks: {fallbacks})"
+        )
     say(f"written to {arguments.out}")
 
 

@@ -188,7 +188,7 @@ def embed(arguments: argparse.Namespace) -> None:
 
 
 def _add_allocations(group: Commands) -> None:
-    judging = group.add_parser("capacity", help="what a vocabulary has for each language (ALP), of any text")
+    judging = group.add_parser("capacity", help="the capacity of a vocabulary for each language (ALP), on any text")
     judging.add_argument("vocabulary", metavar="MODEL", help="a vocabulary or model directory, or a hub id")
     judging.add_argument(
         "--text",
@@ -200,7 +200,7 @@ def _add_allocations(group: Commands) -> None:
     )
     judging.set_defaults(command=capacity)
     allocating = group.add_parser(
-        "allocate", help="share one vocabulary out among languages; what is done already is not done again"
+        "allocate", help="allocate one vocabulary to several languages; finished steps are not repeated"
     )
     allocating.add_argument("config", type=Path, metavar="CONFIG", help="a YAML file, as configs/vocap.yaml")
     allocating.add_argument("overrides", nargs="*", default=[], metavar="key=value", help="as in totals=[60000]")
@@ -229,14 +229,14 @@ def capacity(arguments: argparse.Namespace) -> None:
     _show(capacities(arguments.vocabulary, texts))
 
 
-def _show(found: dict[str, Capacity]) -> None:
+def _show(by_text: dict[str, Capacity]) -> None:
     from subgraft.base.terminal import Sheet
 
     headings = ["text", "sentences", "ALP", "pieces used", "tokens/word", "characters/token", "unknown", "bytes"]
     table = Sheet(*headings, box=None, pad_edge=False)
     for column in table.columns[1:]:
         column.justify = "right"
-    for language, each in found.items():
+    for language, each in by_text.items():
         table.add_row(
             language,
             f"{each.sentences:,}",
@@ -248,7 +248,7 @@ def _show(found: dict[str, Capacity]) -> None:
             f"{each.byte_tokens:,}",
         )
     console().print(table)
-    say("ALP: nats a sentence by the text's own unigram; not comparable between texts of other sentences.")
+    say("ALP: nats a sentence by the text's own unigram; comparable only on the same sentences.")
 
 
 def allocate(arguments: argparse.Namespace) -> None:

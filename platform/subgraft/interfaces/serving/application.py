@@ -116,8 +116,8 @@ async def _body(request: Request) -> bytes:
 def _texts(body: bytes) -> list[str]:
     """The texts of {"texts": ["…", …]}. Raises RefusedError for anything else."""
     try:
-        given: Any = json.loads(body)
-        texts = given["texts"]
+        request: Any = json.loads(body)
+        texts = request["texts"]
     except (ValueError, TypeError, KeyError, RecursionError):
         raise RefusedError(400, 'send JSON: {"texts": ["…"]}') from None
     if not isinstance(texts, list) or not texts or not all(isinstance(text, str) for text in texts):

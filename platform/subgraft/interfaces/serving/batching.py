@@ -49,7 +49,7 @@ class Batcher:
             requests = [await self._waiting.get()]
             while not self._waiting.empty() and sum(len(one.texts) for one in requests) < BATCH:
                 requests.append(self._waiting.get_nowait())
-            # Whoever has stopped waiting needs no answer.
+            # Requests that were given up need no answer.
             await self._answer([one for one in requests if not one.answer.done()])
 
     async def _answer(self, requests: Sequence[_Request]) -> None:

@@ -27,8 +27,8 @@ _HEADER_BYTES = 16 * 1024
 
 def has_token(headers: Iterable[tuple[bytes, bytes]], token: str) -> bool:
     """Whether a request's headers hold the token."""
-    given = next((value for name, value in headers if name == b"authorization"), b"")
-    return hmac.compare_digest(given.removeprefix(b"Bearer "), token.encode())
+    value = next((value for name, value in headers if name == b"authorization"), b"")
+    return hmac.compare_digest(value.removeprefix(b"Bearer "), token.encode())
 
 
 def server(app: Any, token: str, *, headers: float = HEADERS, strangers: int = STRANGERS) -> uvicorn.Server:

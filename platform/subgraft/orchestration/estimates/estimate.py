@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from subgraft.pipeline.recipes.training import TrainedRecipe
 
 
-# What a step's time depends on, of the settings of its training.
+# Settings of a training that its time per update depends on.
 SHAPE = ("batch_size", "batch_unit", "micro_batch_size", "max_length")
-# A model of another vocabulary is still alike, one of another size is not.
+# Largest relative difference in parameters between similar models: another vocabulary, but not another size.
 ALIKE = 0.25
 
 
 class Pace(NamedTuple):
-    """seconds of an update, and how that is known."""
+    """Seconds per update, and the source of that figure."""
 
     seconds: float
     known: str
@@ -51,12 +51,12 @@ def pace(
     alike = [record for record in records if precision is not None and _computed_in(record) == precision]
     seconds = [second for record in alike for second in _alike(record, step, runtime, parameters)]
     if seconds:
-        found = f", in {precision}" if step.recipe.training.precision == "auto" else ""
-        return Pace(statistics.median(seconds), f"measured on {len(seconds)} like it{found}")
+        chosen = f", in {precision}" if step.recipe.training.precision == "auto" else ""
+        return Pace(statistics.median(seconds), f"measured on {len(seconds)} like it{chosen}")
     if runtime.device_flops is None or tokens is None:
         return None
-    # Forward 2, backward 4 operations for each parameter and token (Kaplan et al. 2020, section 2.1). Here a parameter
-    # is met by the tokens of one side. With a frozen model a generator needs two passes forward and one back: as many.
+    # 2 operations forward and 4 backward for each parameter and token (Kaplan et al. 2020, section 2.1); each parameter
+    # processes the tokens of one side. A generator of a frozen model needs as many: two passes forward, one backward.
     return Pace(6 * parameters.total * tokens / (runtime.device_flops * runtime.workers), "runtime.device_flops")
 
 
@@ -166,8 +166,8 @@ def _estimate(store: Store, step: Step[TrainedRecipe], runtime: Runtime) -> Esti
     activations = _activations(store, step, runtime, work)
     memory = {stage: activations + _states(parameters, stage, runtime) for stage in get_args(ZeroStage)}
     devices = runtime.workers * (runtime.gpus_per_worker or 1)
-    found = pace(store, step, runtime, parameters, work.tokens)
-    return Estimate(step, parameters, memory, work, found, devices, exact)
+    speed = pace(store, step, runtime, parameters, work.tokens)
+    return Estimate(step, parameters, memory, work, speed, devices, exact)
 
 
 def _states(parameters: Parameters, stage: ZeroStage, runtime: Runtime) -> int:
@@ -190,8 +190,8 @@ def _activations(store: Store, step: Step[TrainedRecipe], runtime: Runtime, work
     )
 
 
-def table(found: list[Estimate], runtime: Runtime) -> Table:
-    """Estimates as people read them: trainings that need the same in one row, and all of them at the end."""
+def table(trainings: list[Estimate], runtime: Runtime) -> Table:
+    """A table of estimates: equal trainings share a row, and the last row is the total."""
     from subgraft.base.terminal import Sheet
 
     shown = Sheet(box=None, pad_edge=False, caption=_caption(runtime), caption_justify="left")
@@ -200,15 +200,15 @@ def table(found: list[Estimate], runtime: Runtime) -> Table:
         shown.add_column(heading, justify="right", no_wrap=True)
     shown.add_column("pace", overflow="fold")
     alike: dict[tuple[str, ...], list[Estimate]] = {}
-    for each in found:
+    for each in trainings:
         alike.setdefault((each.step.stage.name, *_cells(each, runtime)), []).append(each)
     for (_, parameters, trained, memory, updates, known), same in alike.items():
-        told = f"{updates} each" if len(same) > 1 and updates != UNKNOWN else updates
-        row = (_named([each.step.name for each in same]), parameters, trained, memory, told)
+        updates_each = f"{updates} each" if len(same) > 1 and updates != UNKNOWN else updates
+        row = (_named([each.step.name for each in same]), parameters, trained, memory, updates_each)
         shown.add_row(*row, *_costs(same, runtime), known)
-    if len(found) > 1:
-        total = f"total of {len(found)} trainings"
-        shown.add_row(total, "", "", "", "", *_costs(found, runtime), "")
+    if len(trainings) > 1:
+        total = f"total of {len(trainings)} trainings"
+        shown.add_row(total, "", "", "", "", *_costs(trainings, runtime), "")
     return shown
 
 
@@ -237,7 +237,7 @@ def _cells(each: Estimate, runtime: Runtime) -> tuple[str, ...]:
 
 
 def _costs(trainings: Sequence[Estimate], runtime: Runtime) -> tuple[str, str]:
-    """Device-hours and cost of trainings together; at least so much where some are unknown."""
+    """Total device-hours and cost of trainings; a lower bound if some are unknown."""
     known = [each.device_hours for each in trainings if each.device_hours is not None]
     if not known:
         return UNKNOWN, UNKNOWN
@@ -247,7 +247,7 @@ def _costs(trainings: Sequence[Estimate], runtime: Runtime) -> tuple[str, str]:
 
 
 def _named(steps: Sequence[str]) -> str:
-    """Steps that need the same, in one line: seeds, and what else they differ in, behind what they begin with alike."""
+    """The names of equal trainings in one line: their common first word, the rest of each name, and the seeds."""
     seeds: dict[str, list[str]] = {}
     for step in steps:
         name, _, seed = step.partition(" seed ")
@@ -259,8 +259,8 @@ def _named(steps: Sequence[str]) -> str:
     names = [name for name, _, _ in words] if first[1] == "" else [rest for _, _, rest in words]
     kind = "" if first[1] == "" else f"{first[0]} "
     chosen = [seed for seed in of_all.pop() if seed]
-    told = f", seed{'s' if len(chosen) > 1 else ''} {', '.join(chosen)}" if chosen else ""
-    return f"{kind}{', '.join(names)}{told}"
+    seed_list = f", seed{'s' if len(chosen) > 1 else ''} {', '.join(chosen)}" if chosen else ""
+    return f"{kind}{', '.join(names)}{seed_list}"
 
 
 def _number(parameters: int) -> str:

@@ -60,8 +60,8 @@ def model_config(store: Store, step: Step) -> Config:
             return with_vocabularies(model_config(store, step.inputs["model"]), new)
         case WithSource(variant, source, settings, copying):
             size = vocabulary_size(store, step, "encoder") if "encoder" in step.inputs else 1
-            given = step.inputs.get("reader")
-            reader = pretrained_source(model_config(store, given), settings.max_length) if given else None
+            source_step = step.inputs.get("reader")
+            reader = pretrained_source(model_config(store, source_step), settings.max_length) if source_step else None
             conditioning = conditioning_settings(variant, source, settings, _corpus(store, step), size, reader, copying)
             return with_source(model_config(store, step.inputs["model"]), conditioning)
         case Unchanged():
@@ -127,14 +127,14 @@ class _Sizes:
     def new_rows(self, sides: Collection[SideName], copy_shared_tokens: bool) -> ExtraParameters:
         whole = new = 0
         sizes = vocabulary_sizes(self.model)
-        known = {side: self._new_tokens(side, copy_shared_tokens) for side in sides}
+        counts = {side: self._new_tokens(side, copy_shared_tokens) for side in sides}
         for table in family_of(self.model).table_sizes(self.model):
             if of_sides := sorted(table.sides & set(sides)):
                 first = of_sides[0]
-                found = known[first]
+                new_count = counts[first]
                 whole += table.numbers
-                new += table.numbers // sizes[first] * (sizes[first] if found is None else found)
-        return ExtraParameters(held=whole + new, trained=new, exact=None not in known.values())
+                new += table.numbers // sizes[first] * (sizes[first] if new_count is None else new_count)
+        return ExtraParameters(held=whole + new, trained=new, exact=None not in counts.values())
 
     def _new_tokens(self, side: SideName, copy_shared_tokens: bool) -> int | None:
         """None if one of the vocabularies is not known yet."""
@@ -143,7 +143,7 @@ class _Sizes:
 
 
 class Foreseen(NamedTuple):
-    """Parameters that a training holds.  exact: whether these are their numbers, and not the most that they may be."""
+    """Parameters that a training holds in memory; if not `exact`, they are upper bounds."""
 
     parameters: Parameters
     exact: bool
@@ -152,9 +152,9 @@ class Foreseen(NamedTuple):
 def training_parameters(store: Store, step: Step[TrainedRecipe]) -> Foreseen:
     """The parameters that a training step holds in memory, and how many of them are trained."""
     recipe, config = step.recipe, trained_model(store, step)
-    model, beside = counted(config, recipe.frozen_tables), recipe.extra_parameters(_Sizes(store, step, config))
-    trained = beside.trained + (model.trained if recipe.trains_model else 0)
-    return Foreseen(Parameters(model.total + beside.held, trained), beside.exact)
+    model, extra = counted(config, recipe.frozen_tables), recipe.extra_parameters(_Sizes(store, step, config))
+    trained = extra.trained + (model.trained if recipe.trains_model else 0)
+    return Foreseen(Parameters(model.total + extra.held, trained), extra.exact)
 
 
 def counted(config: Config, frozen: tuple[SideName, ...] = ()) -> Parameters:

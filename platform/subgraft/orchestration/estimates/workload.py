@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from subgraft.orchestration.store.step import Step
     from subgraft.pipeline.recipes.training import TrainedRecipe
 
-# So many pairs, evenly spaced, tell how long sentences are in tokens.
+# Number of evenly spaced pairs from which the tokens per sentence are estimated.
 SAMPLE = 1000
 
 
@@ -44,8 +44,8 @@ class Workload(NamedTuple):
 
 def workload(store: Store, step: Step[TrainedRecipe]) -> Workload:
     """Exact if batches are counted in characters or steps are set; else estimated from a sample of the text."""
-    found, end = _planned(store, step), step.recipe.training.stop_after
-    return found if end is None else found._replace(updates=min(found.updates or end, end))
+    planned, end = _planned(store, step), step.recipe.training.stop_after
+    return planned if end is None else planned._replace(updates=min(planned.updates or end, end))
 
 
 def _planned(store: Store, step: Step[TrainedRecipe]) -> Workload:
@@ -90,7 +90,7 @@ def _on_texts(recipe: PretrainRecipe, corpus: Corpus, tokenizer: Tokenizer | Non
         sample = list(lines.take(evenly_spaced_places(len(lines), min(SAMPLE, len(lines)))))
         lengths.append(np.resize([len(ids) + 1 for ids in tokenizer.encode_batch(sample)], len(lines)))
     of_all = np.concatenate(lengths)
-    # Denoising cuts a line that is longer than a block; others read what is left of it in the next one.
+    # Denoising cuts a line that is longer than a block; other objectives read the rest in the next block.
     most = [each.longest_block if each.denoises else None for each in recipe.objectives]
     steps = _steps(recipe, [of_all if limit is None else np.minimum(of_all, limit) for limit in most])
     return Workload(steps, training.largest_batch_size)

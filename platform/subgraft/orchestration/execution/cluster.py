@@ -29,12 +29,12 @@ ENVIRONMENT = {
     # Threads that wait for one another would spin, which on a busy machine keeps the awaited one from running
     # (benchmarks/busy_threads.py).
     "OMP_WAIT_POLICY": "PASSIVE",
-    # glibc would give the blocks of every training step back and fetch them anew (sizes in bytes). Much larger values
-    # keep blocks that no later batch fits into, and a worker grows by gigabytes.
+    # glibc would free the blocks of every training step and allocate them again (sizes in bytes). Much larger values
+    # retain blocks that fit no later batch, and a worker grows by gigabytes.
     "MALLOC_MMAP_THRESHOLD_": "67108864",
     "MALLOC_TRIM_THRESHOLD_": "536870912",
-    # bf16 products on a CPU are prepared, and kept, for every shape; every batch has another one. A batch's own are
-    # to be kept until all layers have had them.
+    # oneDNN caches prepared bf16 products by shape, and every batch has other shapes: the cache only needs to hold
+    # those of one batch, which all layers share.
     "LRU_CACHE_CAPACITY": "16",
     "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64",
 }

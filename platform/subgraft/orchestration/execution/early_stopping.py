@@ -30,27 +30,30 @@ def full_training(step: Step) -> Step | None:
 
 
 def take_over(store: Store, step: Step) -> None:
-    """Copy the checkpoints of the whole training that are not beyond this step's end, unless it has some of its own.
+    """Copy the full training's checkpoints up to this step's end, unless this step has checkpoints already.
 
-    One that is being written or removed meanwhile does not verify, and is left aside by whoever reads it.
+    A checkpoint that is written or removed during the copy does not verify, and readers skip it.
     """
-    whole, own = full_training(step), store.work(step) / CHECKPOINTS
-    if whole is None or own.exists():
+    full, folder = full_training(step), store.work(step) / CHECKPOINTS
+    if full is None or folder.exists():
         return
     assert isinstance(step.recipe, TrainedRecipe)
-    for found in _checkpoints(store.work(whole)):
-        if _number(found) <= (step.recipe.training.stop_after or 0):
-            place = own / found.relative_to(store.work(whole) / CHECKPOINTS)
+    for checkpoint in _checkpoints(store.work(full)):
+        if _number(checkpoint) <= (step.recipe.training.stop_after or 0):
+            copy = folder / checkpoint.relative_to(store.work(full) / CHECKPOINTS)
             with contextlib.suppress(OSError):
-                shutil.copytree(found, place)
-    with contextlib.suppress(OSError):  # where the recipe says `auto`; a training goes on in what it began with
-        shutil.copy(store.work(whole) / PRECISION, store.work(step) / PRECISION)
+                shutil.copytree(checkpoint, copy)
+    with contextlib.suppress(OSError):  # for precision `auto`: a training continues in the precision that it started in
+        shutil.copy(store.work(full) / PRECISION, store.work(step) / PRECISION)
 
 
 def reached(store: Store, steps: Iterable[Step]) -> int | None:
-    """The last update that any of the full trainings has a checkpoint of; None if none has."""
-    wholes = [whole for step in made_by(TrainedRecipe, steps) if (whole := full_training(step)) is not None]
-    return max((_number(found) for whole in wholes for found in _checkpoints(store.work(whole))), default=None)
+    """The last update for which any of the full trainings has a checkpoint; None if none has."""
+    trainings = [training for step in made_by(TrainedRecipe, steps) if (training := full_training(step)) is not None]
+    return max(
+        (_number(checkpoint) for training in trainings for checkpoint in _checkpoints(store.work(training))),
+        default=None,
+    )
 
 
 def _checkpoints(work: Path) -> list[Path]:

@@ -20,11 +20,11 @@ from pathlib import Path
 
 from subgraft.base import json_io
 
-SIGNS = "alive"
+HEARTBEATS = "alive"
 BEAT_SECONDS = 5.0
-# Between two looks; a longer gap, as when the looking process was stopped itself, counts as two of these.
+# Between two checks; a longer gap, as when the checking process was itself stopped, counts as two of these.
 LOOK_SECONDS = 5.0
-# How long a silent process is watched for whether it computes: a library may keep Python from running for minutes.
+# How long a silent process is checked for CPU use: a library may block Python for minutes.
 COMPUTES_SECONDS = 2.0
 ENDING_SECONDS = 60.0
 
@@ -53,11 +53,11 @@ def heartbeats(work: Path, what: str) -> Iterator[None]:
     if process is None:
         yield
         return
-    path, over = work / SIGNS / f"{process.host}-{process.pid}.json", threading.Event()
-    with contextlib.suppress(OSError):  # on a full disk the step goes on unwatched, and fails of it by itself
+    path, over = work / HEARTBEATS / f"{process.host}-{process.pid}.json", threading.Event()
+    with contextlib.suppress(OSError):  # on a full disk the step runs unwatched, and will fail by itself
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(asdict(process)), encoding="utf-8")
-    threading.Thread(target=_beat, args=(path, over), name="signs of life", daemon=True).start()
+    threading.Thread(target=_beat, args=(path, over), name="heartbeat", daemon=True).start()
     try:
         yield
     finally:
@@ -101,7 +101,7 @@ class Watch:
         if work in self._looked and since < LOOK_SECONDS:
             return []
         self._looked[work] = now
-        return [line for path in sorted((work / SIGNS).glob("*.json")) if (line := self._look(path, since))]
+        return [line for path in sorted((work / HEARTBEATS).glob("*.json")) if (line := self._look(path, since))]
 
     def _look(self, path: Path, since: float) -> str:
         try:
@@ -124,13 +124,13 @@ def _end(path: Path, seconds: float) -> str:
     except (OSError, ValueError):
         return ""
     ended = _asked_of_its_node(process)
-    if ended is not False:  # gone, or another's: whoever killed it could not clear up
+    if ended is not False:  # it has exited, or another process has its number: its file remained
         with contextlib.suppress(OSError):
             path.unlink(missing_ok=True)
     if not ended:
         return ""
     return (
-        f"{process.what} (process {process.pid} on {process.host}) gave no sign of life for {seconds:g} s and was ended"
+        f"{process.what} (process {process.pid} on {process.host}) sent no heartbeat for {seconds:g} s and was killed"
     )
 
 

@@ -24,14 +24,14 @@ from subgraft.base.files import make_private
 from subgraft.base.locks import Lock
 
 PREFIX = "sg-ray-"  # short, as the paths of sockets must be
-RAY = "ray"  # Ray opens to everybody the folder that it is given, so that is one below ours
-FOLDER = "SUBGRAFT_RAY_FOLDER"  # in the environment of the processes of a Ray
-LOCK = "lock"  # held by the run; the file is there, and free, where a run was killed
+RAY = "ray"  # Ray makes its folder readable by everybody, so it is inside a private one
+FOLDER = "SUBGRAFT_RAY_FOLDER"  # environment variable of Ray's processes
+LOCK = "lock"  # held by the run; after a kill the file exists and is unlocked
 LONGEST_SOCKET = "session_2026-01-01_00-00-00_000000_4194304/sockets/dash_MetricsHead"
 SOCKET_BYTES = 107 if sys.platform == "linux" else 103  # of sun_path, without the closing zero
-KEPT_SECONDS = 7 * 24 * 3600
+LOG_RETENTION_SECONDS = 7 * 24 * 3600
 PATIENCE_SECONDS = 5.0
-LEAST_BYTES = 1 << 20  # with less, Ray does not come up, and does not say why
+LEAST_BYTES = 1 << 20  # with less, Ray does not start, and gives no reason
 NO_ROOM = "Make room there, or set RAY_TMPDIR to another folder with a short path."
 
 
@@ -100,7 +100,7 @@ def _clear_up(parent: Path, say: Callable[[str], None]) -> None:
             if about.st_uid != os.getuid() or not folder.is_dir() or folder.is_symlink():
                 continue
             killed = (folder / LOCK).exists() and (folder / RAY).exists()
-            if not killed and time.time() - about.st_mtime < KEPT_SECONDS:
+            if not killed and time.time() - about.st_mtime < LOG_RETENTION_SECONDS:
                 continue
             lock = Lock.take(folder / LOCK)
         except OSError:  # another process removed it just now
@@ -115,7 +115,7 @@ def _clear_up(parent: Path, say: Callable[[str], None]) -> None:
             (folder / LOCK).touch()
             say(
                 f"Ray's processes of a run that was killed are still ending ({', '.join(map(str, processes))}), which "
-                "takes about a minute. This run has a Ray of its own, and nothing to do with them."
+                "takes about a minute. This run uses another Ray."
             )
 
 
@@ -126,17 +126,17 @@ def users_of(folder: Path) -> dict[int, bool]:
     """
     import psutil  # Ray brings it
 
-    found = {}
+    users = {}
     for process in psutil.process_iter():
         try:
             if process.pid == os.getpid() or process.uids().real != os.getuid():
                 continue
             started = process.environ().get(FOLDER) == str(folder)
             if started or any(Path(file.path).is_relative_to(folder) for file in process.open_files()):
-                found[process.pid] = started
+                users[process.pid] = started
         except psutil.Error:  # ended meanwhile, or not ours to ask
             continue
-    return found
+    return users
 
 
 OBJECT_STORE_BYTES = 100_000_000  # artifacts travel as files; Ray's own objects are small
@@ -217,7 +217,7 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
 
 # The token of Ray's dashboard: in a file that only this user can read, so that a browser can be given it.
 #
-# Whoever has it can run commands as this user. Ray would write it readable by everybody.
+# Its holder can run commands as this user. Ray would write it readable by everybody.
 
 OTHERS, WRITABLE = 0o077, 0o022
 
@@ -227,8 +227,8 @@ def ensure_private_token() -> str:
 
     Raises UserError, with the command that fixes it, if others can read or replace the file.
     """
-    if given := os.environ.get("RAY_AUTH_TOKEN"):
-        return given
+    if token_set := os.environ.get("RAY_AUTH_TOKEN"):
+        return token_set
     named = os.environ.get("RAY_AUTH_TOKEN_PATH")
     token = Path(named) if named else Path.home() / ".ray" / "auth_token"
     if not named:

@@ -181,7 +181,7 @@ def display_for(console: Terminal) -> Display:
     return PlainDisplay(lambda line: console.print(redacted(line), soft_wrap=True))
 
 
-# As `inference` reports: done, total, and the noun of what is counted.
+# As `inference` reports: done, total, and the unit.
 Report: TypeAlias = Callable[[int, int, str], None]
 
 

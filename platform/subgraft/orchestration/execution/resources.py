@@ -28,8 +28,8 @@ def gpus_here() -> int:
     if manager is None:
         return 0
     visible = manager.get_current_process_visible_accelerator_ids()
-    found = manager.get_current_node_num_accelerators()
-    return found if visible is None else min(found, len(visible))
+    present = manager.get_current_node_num_accelerators()
+    return present if visible is None else min(present, len(visible))
 
 
 def gpus_lacking(runtime: Runtime) -> str:
@@ -42,9 +42,9 @@ def gpus_lacking(runtime: Runtime) -> str:
 
 def require_gpus(runtime: Runtime) -> None:
     """Raises UserError if this machine has fewer GPUs than a training asks for."""
-    if told := gpus_lacking(runtime):
+    if problem := gpus_lacking(runtime):
         hint = "Say runtime.gpus_per_worker=0 to train on the CPU, or --address for a cluster that has them."
-        raise UserError(told, where="runtime.gpus_per_worker", hint=hint)
+        raise UserError(problem, where="runtime.gpus_per_worker", hint=hint)
 
 
 def check_fits(jobs: Sequence[Job], available: Mapping[str, float]) -> None:

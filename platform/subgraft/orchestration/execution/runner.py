@@ -135,23 +135,25 @@ def _check_local(plan: Plan, store: Store, runtime: Runtime) -> None:
 
 @dataclass
 class _Running:
-    """A step that was handed to Ray. heard_of: it has reported progress, or why there is none has been reported.
+    """A step that was submitted to Ray.
 
-    ended: of its processes, the one that hung and was ended last.
+    Attributes:
+        reported: It has reported progress, or the user was warned that no machine fits it.
+        killed: A message about its process that hung and was killed last.
     """
 
     job: Job
     tail: EventTail
     since: float
     started: bool = False
-    heard_of: bool = False
+    reported: bool = False
     cancelled: bool = False
-    ended: str = ""
+    killed: str = ""
 
 
 @dataclass
 class _Drive:
-    """One run on a cluster that is up. local: it is this machine, and never more."""
+    """One run on a running cluster; `local` means this machine only."""
 
     store: Store
     plan: Plan
@@ -196,9 +198,9 @@ class _Drive:
         return all(source.fingerprint in there for source in step.inputs.values())
 
     def _has_room(self, job: Job) -> bool:
-        """Whether a worker group need not wait for another one, here where that would take two processes.
+        """Whether to submit a job now: on this machine a worker group waits until the running ones leave room.
 
-        Of a cluster that grows by what waits, all is to be seen.
+        A cluster elsewhere is sent all jobs, because it may grow with the waiting ones.
         """
         import ray
 
@@ -235,20 +237,20 @@ class _Drive:
                     running.started = True
                     self.observers.started(step)
                 case Progress():
-                    running.heard_of = True
+                    running.reported = True
                     self.observers.progress(step, event)
                 case Metrics():
                     self.observers.metrics(step, event)
                 case Warned():
                     self.observers.warned(step, event)
-        if not running.heard_of and time.monotonic() - running.since > PATIENCE_SECONDS:
+        if not running.reported and time.monotonic() - running.since > PATIENCE_SECONDS:
             if line := lacking(running.job, machines()):
                 self.observers.warned(running.job.step, Warned(line))
-            running.heard_of = True
+            running.reported = True
 
     def _watch_over(self, running: _Running) -> None:
         for line in self.watch.end_hanging(self.store.work(running.job.step)):
-            running.ended = line
+            running.killed = line
             self.observers.warned(running.job.step, Warned(line))
 
     def _finish(self, reference: Any) -> None:
@@ -260,11 +262,11 @@ class _Drive:
             ray.get(reference)
             record = self.store.find(running.job.step)
             if record is None:
-                raise OperationalError("what it published did not verify", where=running.job.step.name)
+                raise OperationalError("its artifact did not verify", where=running.job.step.name)
         except Exception as error:
             if not running.cancelled:
                 failure = _unwrapped(error, running.job.step)
-                if running.ended and not isinstance(failure, UserError):
+                if running.killed and not isinstance(failure, UserError):
                     failure = _hung(running)
                 self.failures.append(failure)
                 self.observers.failed(running.job.step, failure)
@@ -293,19 +295,19 @@ class _Drive:
 def _hung(running: _Running) -> OperationalError:
     """The error of a step whose process hung and was killed."""
     hint = (
-        "Run the same command again: it carries on from the last checkpoint. runtime.max_failures is how often that is "
-        "done by itself, runtime.heartbeat_timeout how long to wait."
+        "Run the same command again: it continues from the last checkpoint. runtime.max_failures is how often that "
+        "happens automatically, runtime.heartbeat_timeout how long to wait."
     )
-    return OperationalError(running.ended, where=running.job.step.name, hint=hint)
+    return OperationalError(running.killed, where=running.job.step.name, hint=hint)
 
 
 def _unwrapped(error: Exception, step: Step) -> SubgraftError:
     """The stage's own error without Ray's wrapper, or an OperationalError that says how the task died."""
     cause = getattr(error, "cause", None)
-    for candidate in (cause, error):  # Ray's wrapping is of the class of what it wraps, too
+    for candidate in (cause, error):  # Ray's wrapper is an instance of the wrapped class, too
         if isinstance(candidate, SubgraftError):
             return candidate
-    if isinstance(cause, Exception):  # outside the stage: in Ray, or in what surrounds the stage
+    if isinstance(cause, Exception):  # outside the stage: in Ray, or in the code around the stage
         return OperationalError(f"{type(cause).__name__}: {cause}", where=step.name)
     from ray.exceptions import OutOfMemoryError
 
@@ -313,11 +315,11 @@ def _unwrapped(error: Exception, step: Step) -> SubgraftError:
         return OperationalError(
             "Ray ended its process, because the machine was running out of memory",
             where=step.name,
-            hint=f"Free memory, or lower {HELPS}; the same command carries on from the last checkpoint.",
+            hint=f"Free memory, or lower {HELPS}; the same command continues from the last checkpoint.",
         )
-    said = str(error).strip().splitlines()
+    lines = str(error).strip().splitlines()
     return OperationalError(
-        f"its process died: {said[0] if said else type(error).__name__}",
+        f"its process died: {lines[0] if lines else type(error).__name__}",
         where=step.name,
-        hint="run the same command again: it carries on from the last checkpoint",
+        hint="run the same command again: it continues from the last checkpoint",
     )

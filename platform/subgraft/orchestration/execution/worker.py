@@ -72,9 +72,9 @@ def perform(job: Job) -> Record:
             heartbeats(work, "its process"),
             Lock.wait(claim, "makes the same step", waiting),
         ):
-            found = store.find(job.step)
-            if found is not None:
-                return found
+            published = store.find(job.step)
+            if published is not None:
+                return published
             take_over(store, job.step)
             log.append(Started())
             return _publish(job, store, work)

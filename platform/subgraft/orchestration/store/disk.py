@@ -13,7 +13,7 @@ from subgraft.base.errors import OperationalError
 
 # Libraries in other languages report a full disk in words only (safetensors, SQLite, SentencePiece).
 FULL_IN_WORDS = ("no space left", "os error 28", "disk is full", "disk quota exceeded")
-# Bytes; a device with less is taken to be full: what failed to be written may have been larger than what is left.
+# Bytes; a device with less is taken to be full: the write that failed may have been larger than the free space.
 _ROOM = 16 << 20
 
 
@@ -35,8 +35,8 @@ def space_needed(directory: Path) -> Iterator[None]:
 def full_disk(error: BaseException, *written: Path) -> OperationalError:
     """The error as one message that says what is full: the file it names, or those of the folders that have no room.
 
-    written: what was being written to. Beside it temporary files, the store and downloads are looked at: where a
-    library names no file, its own temporary folder may be what is full.
+    written: the paths that were being written to. Temporary files, the store and downloads are checked too: a library
+    that names no file may have filled its temporary folder.
     """
     named = getattr(error, "filename", None)
     places = [Path(str(named))] if named else [place for place in (*written, *_written_to()) if _is_full(place)]
@@ -46,7 +46,7 @@ def full_disk(error: BaseException, *written: Path) -> OperationalError:
 
 
 def _written_to() -> Iterator[Path]:
-    """Where commands write beside what they are asked for."""
+    """The folders that commands write to in addition to the requested paths."""
     yield Path(tempfile.gettempdir())
     yield Path(os.environ.get("SUBGRAFT_HOME") or ".subgraft").absolute()
     yield Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")

@@ -42,17 +42,17 @@ def require_format(home: Path) -> None:
     """Raise UserError if the store under a home has artifacts and another format, or none, as older stores."""
     used = has_artifacts(home)  # first: the number is written before any artifact
     try:
-        found = _format_file(home).read_text(encoding="utf-8", errors="replace").strip()
+        number = _format_file(home).read_text(encoding="utf-8", errors="replace").strip()
     except (FileNotFoundError, NotADirectoryError):
         if not used:
             return
-        found = ""
-    if found == str(STORE_FORMAT):
+        number = ""
+    if number == str(STORE_FORMAT):
         return
-    format_found = f"has format {found[:20]}" if found else "was made by an older version, without a format number"
+    format_text = f"has format {number[:20]}" if number else "was made by an older version, without a format number"
     new = shlex.quote(f"{home}-format-{STORE_FORMAT}")
     raise UserError(
-        f"this store {format_found}; this version of Subgraft uses format {STORE_FORMAT}",
+        f"this store {format_text}; this version of Subgraft uses format {STORE_FORMAT}",
         where=str(home),
         hint=f"It is left untouched. Start a new store: SUBGRAFT_HOME={new} subgraft run CONFIG",
     )

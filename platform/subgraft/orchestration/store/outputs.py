@@ -19,7 +19,7 @@ def new_directory(out: Path) -> Iterator[Path]:
     Raises UserError where `out` exists and is not an empty directory, OperationalError where the disk is full.
     """
     require_empty_directory(out)
-    with _beside(out) as place:
+    with _staged(out) as place:
         place.mkdir()
         yield place
 
@@ -31,7 +31,7 @@ def new_file(out: Path) -> Iterator[Path]:
     Raises UserError where `out` exists, OperationalError where the disk is full.
     """
     require_absent(out)
-    with _beside(out) as place:
+    with _staged(out) as place:
         yield place
 
 
@@ -48,7 +48,7 @@ def require_absent(out: Path, option: str = "--out") -> None:
 
 
 @contextmanager
-def _beside(out: Path) -> Iterator[Path]:
+def _staged(out: Path) -> Iterator[Path]:
     """A place on the disk of `out` that is moved there at the end; its missing parents are made only then."""
     nearest = next(parent for parent in out.absolute().parents if parent.exists())
     if not nearest.is_dir():

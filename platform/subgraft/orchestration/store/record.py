@@ -83,10 +83,10 @@ def verified(directory: Path, *, alone: bool = True, digest: Callable[[Path], st
         ValueError: With the path that differs from the record.
     """
     record = Record.from_json((directory / RECORD).read_text(encoding="utf-8"))
-    found = {entry.path: entry for entry in file_entries(directory, digest)}
+    present = {entry.path: entry for entry in file_entries(directory, digest)}
     expected = {entry.path: entry for entry in record.files}
-    for path in sorted(found.keys() | expected.keys() if alone else expected):
-        if found.get(path) != expected.get(path):
+    for path in sorted(present.keys() | expected.keys() if alone else expected):
+        if present.get(path) != expected.get(path):
             raise ValueError(f"{path} is not as recorded")
     return record
 
@@ -112,13 +112,13 @@ def content_digest(files: Iterable[FileEntry]) -> str:
 
 def seeds_in(recipe: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Every setting of a recipe called seed or seeds, by dotted key."""
-    found: dict[str, Any] = {}
+    seeds: dict[str, Any] = {}
     for key, value in recipe.items():
         if key in ("seed", "seeds"):
-            found[f"{prefix}{key}"] = value
+            seeds[f"{prefix}{key}"] = value
         elif isinstance(value, Mapping):
-            found.update(seeds_in(value, f"{prefix}{key}."))
-    return found
+            seeds.update(seeds_in(value, f"{prefix}{key}."))
+    return seeds
 
 
 def plain(value: Mapping[str, Any]) -> dict[str, Any]:

@@ -51,10 +51,10 @@ class Step(Generic[R]):
 
     def input(self, role: str, recipe: type[A]) -> Step[A]:
         """The input of a role. Raises TypeError if another kind of recipe makes it."""
-        found = self.inputs[role]
-        if not isinstance(found.recipe, recipe):
-            raise TypeError(f"{self.name}: its {role} is made by a {type(found.recipe).__name__}")
-        return cast("Step[A]", found)
+        step = self.inputs[role]
+        if not isinstance(step.recipe, recipe):
+            raise TypeError(f"{self.name}: its {role} is made by a {type(step.recipe).__name__}")
+        return cast("Step[A]", step)
 
 
 def made_by(recipe: type[A], steps: Iterable[Step]) -> list[Step[A]]:

@@ -195,7 +195,7 @@ class Store:
         )
 
     def _input(self, source: Step) -> dict[str, str]:
-        # The files were verified by whoever handed the inputs out; here only the digest is wanted.
+        # The runner verified the files of inputs; here only the digest is needed.
         record = Record.from_json((self.path(source) / RECORD).read_text(encoding="utf-8"))
         return {"fingerprint": record.fingerprint, "digest": record.digest}
 

@@ -21,8 +21,8 @@ PARTS: Mapping[str, Mapping[str, str | None]] = {
     "finetune": {TRAINED: None},
 }
 SINGLE = (
-    "Every line is one training: that one figure is higher may be the luck of its seed or of the test sentences. "
-    "What is more than luck, reports say."
+    "Every line is one training: a higher figure may be due to chance, by its seed or the test sentences. "
+    "Reports test significance."
 )
 
 
@@ -48,8 +48,8 @@ def compare(server: Server, runs: Sequence[str], stage: str = "evaluate") -> lis
     for run in map(server.find, runs):
         for child in server.children(run):
             seed, cached = child.tags.get("seed", ""), child.tags.get("cached") == "true"
-            found = _shown(child, stage) if child.tags.get("kind") == SYSTEM else _alone(child, stage)
-            systems += [ComparedSystem(run.name, name, seed, cached, figures) for name, figures in found]
+            rows = _shown(child, stage) if child.tags.get("kind") == SYSTEM else _alone(child, stage)
+            systems += [ComparedSystem(run.name, name, seed, cached, figures) for name, figures in rows]
     if not systems:
         raise UserError(f"none of these runs has a finished stage '{stage}'", where=", ".join(runs))
     return systems

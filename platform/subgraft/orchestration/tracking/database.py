@@ -17,7 +17,7 @@ from urllib.parse import quote, unquote, urlparse
 from subgraft.base.errors import OperationalError, UserError
 
 MAKING = ".making-mlflow-"
-# Tables that MLflow has had in every version; without one of them it has no record of runs.
+# Tables that MLflow has had in every version; a database without them is not MLflow's.
 TABLES = frozenset({"alembic_version", "experiments", "runs"})
 LOCKED_SECONDS = 20.0
 RESTORE = "Put a copy of it back, or move it away: a new one is made then, and artifacts stay as they are."
@@ -38,32 +38,32 @@ def make_or_check(database: Path, locked_seconds: float = LOCKED_SECONDS) -> Non
         _make(database)
         return
     if not database.is_file():
-        raise UserError("a database was expected, this is no file", where=str(database))
+        raise UserError("a database was expected, this is not a file", where=str(database))
     if database.stat().st_size == 0:
-        raise OperationalError("is empty: the record of earlier runs is gone", where=str(database), hint=RESTORE)
+        raise OperationalError("is empty: the record of earlier runs is lost", where=str(database), hint=RESTORE)
     try:
-        found = _tables(database, locked_seconds)
+        tables = _tables(database, locked_seconds)
     except sqlite3.Error as error:
         if getattr(error, "sqlite_errorcode", None) in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             hint = "End that process, or try again later."
             raise OperationalError("another process has it locked", where=str(database), hint=hint) from None
         raise OperationalError(f"is damaged: {error}", where=str(database), hint=RESTORE) from None
-    if not found & TABLES:
+    if not tables & TABLES:
         hint = "Move it away, or set SUBGRAFT_HOME or MLFLOW_TRACKING_URI to another place."
-        raise UserError("is no database of MLflow", where=str(database), hint=hint)
-    if missing := sorted(TABLES - found):
+        raise UserError("is not a database of MLflow", where=str(database), hint=hint)
+    if missing := sorted(TABLES - tables):
         what = f"is damaged: it has no table {missing[0]}"
         raise OperationalError(what, where=str(database), hint=RESTORE)
 
 
 def _tables(database: Path, locked_seconds: float) -> set[str]:
     """The names of its tables. Raises sqlite3.Error unless all its pages can be read."""
-    # Read and write, because what a kill has left half-written is taken back when it is opened.
+    # Read and write, because opening it rolls back a transaction that a kill interrupted.
     address = f"file:{quote(str(database))}?mode=rw"
     with contextlib.closing(sqlite3.connect(address, uri=True, timeout=locked_seconds)) as opened:
-        ((told, *_),) = opened.execute("PRAGMA quick_check(1)").fetchall()
-        if told != "ok":
-            raise sqlite3.DatabaseError(str(told).splitlines()[-1])
+        ((result, *_),) = opened.execute("PRAGMA quick_check(1)").fetchall()
+        if result != "ok":
+            raise sqlite3.DatabaseError(str(result).splitlines()[-1])
         return {name for (name,) in opened.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
 
@@ -74,17 +74,14 @@ def _make(database: Path) -> None:
     for left in database.parent.glob(f"{MAKING}*"):  # by a killed process
         shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(dir=database.parent, prefix=MAKING) as folder:
-        beside = Path(folder) / database.name
-        MlflowClient(tracking_uri=f"sqlite:///{beside}").search_experiments(max_results=1)
-        beside.rename(database)
+        new = Path(folder) / database.name
+        MlflowClient(tracking_uri=f"sqlite:///{new}").search_experiments(max_results=1)
+        new.rename(database)
 
 
-# A home that was copied or moved finds its own artifacts: MLflow writes down absolute places alone.
-#
-# Without this a copy would read the models of the home that it was made of, and put new ones there.
-#
-# Where MLflow keeps places of artifacts.
-_PLACES = (
+# MLflow stores absolute paths of artifacts. They are rewritten after a home was copied or moved: otherwise a
+# copy would read models of the original, and write new ones there.
+_LOCATIONS = (
     ("experiments", "artifact_location"),
     ("runs", "artifact_uri"),
     ("logged_models", "artifact_location"),
@@ -101,7 +98,7 @@ def settle(database: Path, artifacts: Path) -> None:
     try:
         with closing(sqlite3.connect(database, timeout=30)) as connection, connection:
             for before in _elsewhere(connection, artifacts):
-                for table, column in _PLACES:
+                for table, column in _LOCATIONS:
                     connection.execute(
                         f"UPDATE {table} SET {column} = ? || substr({column}, ?)"
                         f" WHERE {column} = ? OR substr({column}, 1, ?) = ?",
@@ -113,16 +110,16 @@ def settle(database: Path, artifacts: Path) -> None:
 
 def _elsewhere(connection: sqlite3.Connection, artifacts: Path) -> list[str]:
     """Artifact locations of experiments that belong to other homes."""
-    found = connection.execute("SELECT DISTINCT artifact_location FROM experiments").fetchall()
+    locations = connection.execute("SELECT DISTINCT artifact_location FROM experiments").fetchall()
     ending = f"/{artifacts.name}"
     return [
-        place
-        for (place,) in found
-        if isinstance(place, str)
-        and place.startswith("file:///")
-        and place.endswith(ending)
-        and place != artifacts.as_uri()
-        and not _is_same(Path(unquote(urlparse(place).path)), artifacts)
+        location
+        for (location,) in locations
+        if isinstance(location, str)
+        and location.startswith("file:///")
+        and location.endswith(ending)
+        and location != artifacts.as_uri()
+        and not _is_same(Path(unquote(urlparse(location).path)), artifacts)
     ]
 
 

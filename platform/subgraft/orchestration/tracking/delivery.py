@@ -27,7 +27,7 @@ from subgraft.orchestration.tracking.server import Server, is_refusal
 
 LOOK_SECONDS = 3.0
 RETRY_SECONDS = 15.0
-# A server that answers byte by byte never lets a request end. So long nothing may be delivered while all wait for it.
+# The longest that `finish` waits for one operation: a server that answers byte by byte never ends a request.
 PATIENCE_SECONDS = 1800.0
 
 
@@ -52,7 +52,7 @@ class Delivery:
         self._moved = time.monotonic()
         self._broken_off = False
         self._server: Server | None = None
-        self._told = False
+        self._reported = False
         self._wake = threading.Event()
         self._closing = threading.Event()
         self._done = threading.Event()
@@ -97,10 +97,10 @@ class Delivery:
             self._broken_off = False
         except Exception as error:  # whatever the server's client raises must not end the run
             self._broken_off = True
-            if not self._told:
-                self._told = True
+            if not self._reported:
+                self._reported = True
                 reason = _reason(error)
-                self._say(f"tracking is not available ({reason}); the run goes on, its record is kept and sent later")
+                self._say(f"tracking is not available ({reason}); the run continues, and its record is sent later")
             return False
         return True
 
@@ -109,7 +109,7 @@ class Delivery:
         delivered = outbox.delivered()
         for operation, offset in merge_metrics(outbox.read(delivered.offset), delivered.offset):
             try:
-                carry_out(operation, server, delivered.runs, outbox.path.stem, again)
+                execute(operation, server, delivered.runs, outbox.path.stem, again)
             except Exception as error:
                 if not is_refusal(error):
                     raise
@@ -129,19 +129,22 @@ class Delivery:
             delivered = self._deliver(left, server, again=True)
             now = int(time.time() * 1000)
             for run in reversed(delivered.open):  # its process was killed
-                carry_out(EndRun(run, "KILLED", now), server, delivered.runs)
+                execute(EndRun(run, "KILLED", now), server, delivered.runs)
         except Exception:
             left.keep()
             raise
         left.remove()
 
 
-def carry_out(
-    operation: Operation, server: Server, runs: dict[str, str], outbox: str = "", again: bool = False
-) -> None:
-    """`runs` maps the outbox's names of runs to the server's ids; a StartRun adds to it.
+def execute(operation: Operation, server: Server, runs: dict[str, str], outbox: str = "", again: bool = False) -> None:
+    """Send one operation to the server.
 
-    outbox: its name.  again: this may have been carried out before; a run is not begun twice, all else may be repeated.
+    Args:
+        operation: The operation.
+        server: The tracking server.
+        runs: The server's ids by the outbox's names of runs; a StartRun adds one.
+        outbox: The outbox's name, for keys of runs.
+        again: It may have been executed before. A run is not started twice; other operations may be repeated.
     """
     match operation:
         case StartRun(run, parent, experiment, name, tags, params, time):

@@ -32,7 +32,7 @@ SCHEME = "models:/"
 REGISTERED = "mlflow.modelVersions"  # of a trained model, as MLflow's page reads it
 # Forms of weights that can hold code.
 UNSAFE = frozenset({".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".h5", ".npy", ".joblib"})
-# How MLflow answers for what is not there, and for a version that is no number.
+# MLflow's error codes for an absent model or version, and for a version that is not a number.
 ABSENT = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE", "BAD_REQUEST")
 
 
@@ -61,11 +61,11 @@ class Registry:
 
     def versions(self) -> list[RegisteredVersion]:
         """Every version of every model, by name, the newest first."""
-        found = []
+        versions = []
         for model in _pages(self._client.search_registered_models):
             listed = _pages(self._client.search_model_versions, f"name='{model.name}'")
-            found += [_version(one, model.aliases) for one in listed]
-        return sorted(found, key=lambda one: (one.model, -one.number))
+            versions += [_version(one, model.aliases) for one in listed]
+        return sorted(versions, key=lambda one: (one.model, -one.number))
 
     def version(self, uri: str) -> RegisteredVersion:
         """The version of models:/NAME@ALIAS, models:/NAME/VERSION or, for its champion, models:/NAME.
@@ -113,7 +113,7 @@ class Registry:
         foreign = sorted(path.name for path in directory.rglob("*") if path.suffix in UNSAFE)
         if foreign or not any(directory.glob("*.safetensors")):
             what = f"{', '.join(foreign)}: not safetensors" if foreign else "no weights in safetensors form"
-            raise UserError(what, where=uri, hint="Other forms may hold code; they are not handed out.")
+            raise UserError(what, where=uri, hint="Other formats may contain code; they are not handed out.")
         shutil.copytree(directory, out, dirs_exist_ok=True)
         verify(out, version)
         return version
@@ -157,8 +157,8 @@ class Registry:
             if alias != CHAMPION:
                 self.point(alias, version)
             elif alias not in held:
-                # The first champion is whoever came first, which all who register at once agree on; afterwards only a
-                # test makes another (promotion.py).
+                # The first champion is the oldest version, on which concurrent registrations agree; afterwards only a
+                # promotion (promotion.py) replaces it.
                 self.point(alias, self._first(operation.model))
 
     def _link(self, run_id: str, version: RegisteredVersion) -> None:
@@ -204,7 +204,7 @@ class Registry:
         return tags
 
     def _cache(self, version: RegisteredVersion) -> Path:
-        """The folder for copies of a remote version; the run id tells equal names of different servers apart."""
+        """The folder for copies of a remote version; the run id distinguishes equal names of different servers."""
         return self._server.home / "registry" / version.model / f"{version.number}-{version.run_id[:12]}"
 
 
@@ -227,15 +227,15 @@ def _entries(directory: Path) -> tuple[FileEntry, ...]:
         return ()
 
 
-def _version(found: Any, aliases: Mapping[str, str]) -> RegisteredVersion:
+def _version(registered: Any, aliases: Mapping[str, str]) -> RegisteredVersion:
     """aliases: those of the model, each with the number it stands for."""
     return RegisteredVersion(
-        found.name,
-        int(found.version),
-        tuple(sorted(alias for alias, number in aliases.items() if int(number) == int(found.version))),
-        dict(found.tags),
-        found.run_id or "",
-        datetime.fromtimestamp(found.creation_timestamp / 1000, UTC),
+        registered.name,
+        int(registered.version),
+        tuple(sorted(alias for alias, number in aliases.items() if int(number) == int(registered.version))),
+        dict(registered.tags),
+        registered.run_id or "",
+        datetime.fromtimestamp(registered.creation_timestamp / 1000, UTC),
     )
 
 

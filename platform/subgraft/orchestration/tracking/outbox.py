@@ -125,8 +125,8 @@ OPERATIONS: Mapping[str, type[Operation]] = {
     kind.__name__: kind
     for kind in (StartRun, LogMetrics, SetTags, LogArtifacts, LogDatasets, LogModel, Need, RegisterModel, EndRun)
 }
-# What people read of an operation; the rest are names and places, by which things are found again.
-TOLD = ("tags", "params", "card", "datasets")
+# Fields of an operation that people read, with secrets redacted; the others are names and paths, used as keys.
+PROSE_FIELDS = ("tags", "params", "card", "datasets")
 
 
 @dataclass(slots=True)
@@ -154,7 +154,7 @@ class Outbox:
         claim = Lock.take(path.with_suffix(".claim"))
         path.touch()
         if claim is None:
-            raise RuntimeError(f"{path} is another's")
+            raise RuntimeError(f"{path} belongs to another process")
         return cls(path, claim)
 
     @classmethod
@@ -171,14 +171,14 @@ class Outbox:
     def append(self, operation: Operation) -> None:
         """Append an operation, with secrets redacted."""
         fields = asdict(operation)
-        told = {name: redacted_values(value) for name, value in fields.items() if name in TOLD}
+        prose = {name: redacted_values(value) for name, value in fields.items() if name in PROSE_FIELDS}
         with self._appending:
-            json_io.append(self.path, {"kind": type(operation).__name__, **fields, **told})
+            json_io.append(self.path, {"kind": type(operation).__name__, **fields, **prose})
 
     def read(self, offset: int) -> list[tuple[Operation, int]]:
         """Operations after a byte offset, each with the offset behind it; incomplete or foreign lines are skipped."""
-        found = ((_operation(fields), end) for fields, end in json_io.read_log(self.path, offset))
-        return [(operation, end) for operation, end in found if operation is not None]
+        operations = ((_operation(fields), end) for fields, end in json_io.read_log(self.path, offset))
+        return [(operation, end) for operation, end in operations if operation is not None]
 
     def delivered(self) -> Delivered:
         """The last saved state of delivery."""
@@ -192,9 +192,9 @@ class Outbox:
     def note(self, delivered: Delivered) -> None:
         """Save the state of delivery. After a kill before this, the last operation is delivered twice."""
         sent = self.path.with_suffix(".sent")
-        beside = sent.with_name(f"{sent.name}.{os.getpid()}")
-        beside.write_text(json.dumps(asdict(delivered)), encoding="utf-8")
-        beside.replace(sent)
+        unfinished = sent.with_name(f"{sent.name}.{os.getpid()}")
+        unfinished.write_text(json.dumps(asdict(delivered)), encoding="utf-8")
+        unfinished.replace(sent)
 
     def remove(self) -> None:
         """Remove the outbox after everything was delivered."""

@@ -17,35 +17,32 @@ from subgraft.orchestration.store.record import RECORD, Record
 from subgraft.orchestration.store.step import Step, flatten, sha256_of
 from subgraft.orchestration.store.store import Store
 
-# The kind of a run that shows a system under one seed; and the parts that its training and its test have in it.
+# The kind of a system's run under one seed, and the names of its training and test in it.
 SYSTEM, TRAINED, TEST = "system", "finetune", "test"
 UPSTREAM_AFTER = "upstream_after"
-# Fingerprints that a run has of its own begin with this; those of what it found have their first digits in others.
-FINGERPRINT, FOUND = "fingerprint", "found"
+# Prefixes of tags: full fingerprints of a run's own steps, and first digits of the fingerprints of cached steps.
+FINGERPRINT, CACHED = "fingerprint", "found"
 SHORT = 12
 _PER_TAG = 300
 
 
-def found_tags(fingerprints: list[str]) -> dict[str, str]:
-    """Tags that list the artifacts a run found in the store, in as few tags as their length allows."""
+def cached_tags(fingerprints: list[str]) -> dict[str, str]:
+    """Tags that list the cached artifacts that a run used, in as few tags as their length allows."""
     short = [one[:SHORT] for one in fingerprints]
     parts = [short[start : start + _PER_TAG] for start in range(0, len(short), _PER_TAG)]
-    return {f"{FOUND}.{number}": " ".join(part) for number, part in enumerate(parts, 1)}
+    return {f"{CACHED}.{number}": " ".join(part) for number, part in enumerate(parts, 1)}
 
 
 def fingerprints_in(tags: Mapping[str, str]) -> Iterator[str]:
-    """The abbreviated fingerprints of all artifacts that a run made or found."""
+    """The abbreviated fingerprints of all artifacts that a run made or used."""
     for name, value in tags.items():
         head, _, _ = name.partition(".")
-        if head in (FINGERPRINT, FOUND):
+        if head in (FINGERPRINT, CACHED):
             yield from (one[:SHORT] for one in value.split())
 
 
-# Where a run came from, as MLflow's own page tells it: the command, the commit, and who ran it.
-
-
 def source_tags(provenance: Provenance) -> Mapping[str, str]:
-    """Tags of every run; those of an unknown commit are omitted.
+    """The origin of a run, as MLflow's page shows it: command, commit and user; an unknown commit is omitted.
 
     The commit is that of the checkout with the package; `mlflow.source.git.dirty` says whether it had changes.
     """
@@ -147,10 +144,8 @@ def table(rows: dict[str, dict[str, float]], first: str) -> str:
     return "\n".join(lines)
 
 
-# The text that runs read, as MLflow's datasets: its name, how much there is, and its digest; none of the text.
-#
-# MLflow shows them beside a run, and finds the runs that read the same text by their digest.
-
+# The corpora of a run as MLflow's datasets: name, size and digest, without the text. By the digest MLflow finds the
+# runs that read the same text.
 CORPUS = "corpus"
 DIGEST_LENGTH = 32  # MLflow takes 36 characters at most
 
@@ -158,7 +153,7 @@ DIGEST_LENGTH = 32  # MLflow takes 36 characters at most
 def described(record: Record, directory: Path, contexts: Mapping[str, str]) -> list[Mapping[str, str]]:
     """The splits of a corpus as MLflow datasets; `contexts` has the context of each split (`training`, ...)."""
     sizes = record.summary.get("sizes")
-    found = [split for split in contexts if isinstance(sizes, Mapping) and sizes.get(split)]
+    splits = [split for split in contexts if isinstance(sizes, Mapping) and sizes.get(split)]
     return [
         {
             "name": f"{record.name.removeprefix(f'{CORPUS} ')}/{split}",
@@ -168,7 +163,7 @@ def described(record: Record, directory: Path, contexts: Mapping[str, str]) -> l
             "profile": json.dumps({"num_rows": record.summary["sizes"][split]}),
             "context": contexts[split],
         }
-        for split in found
+        for split in splits
     ]
 
 

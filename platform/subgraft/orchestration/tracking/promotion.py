@@ -21,9 +21,9 @@ CHOSEN_BY, ON_DEV = "chosen_by", "dev "
 TARGET_LANGUAGE = "target_language"
 # How its test set was translated: between two ways of decoding, a difference is not the models'.
 DECODING = ("beam", "max_length_ratio")
-# A registered model is one training. Its outputs may be better by more than the choice of sentences, which is what its
-# users want; that its method is better, other seeds included, is never claimed of it.
-MORE_THAN_LUCK = frozenset({Claim.SIGNIFICANT, Claim.OUTPUTS_DIFFER})
+# A registered model is one training. For its users it is enough that its outputs are better by more than the choice of
+# sentences explains; it is never claimed that its method is better under other seeds.
+BETTER_CLAIMS = frozenset({Claim.SIGNIFICANT, Claim.OUTPUTS_DIFFER})
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,8 @@ class Verdict:
 def promote(registry: Registry, model: str, requirement: Requirement) -> Verdict:
     """Compare a model's candidate with its champion on the test set, and move the alias if it is better.
 
-    The test is recorded as tags of the candidate's version either way; the alias moves last. Raises UserError if there
-    is no candidate, if one of them was not selected by dev scores, or if their tests differ.
+    The test is recorded as tags of the candidate's version either way; the alias moves last. Raises UserError without
+    a candidate, if one of them was not selected by dev scores, or if their tests differ.
     """
     candidate = registry.version(f"{model}@{CANDIDATE}")
     try:
@@ -72,7 +72,7 @@ def promote(registry: Registry, model: str, requirement: Requirement) -> Verdict
         return Verdict(candidate, champion, None, promoted=False)
     _require_same_choice(candidate, champion)
     comparison = _compare(registry, candidate, champion, requirement)
-    better = comparison.difference > 0 and comparison.claim(requirement.level) in MORE_THAN_LUCK
+    better = comparison.difference > 0 and comparison.claim(requirement.level) in BETTER_CLAIMS
     registry.tag(candidate, _tags(candidate, champion, comparison, requirement, better))
     if better:
         if registry.version(champion.uri).aliases != champion.aliases:
@@ -117,11 +117,11 @@ def _compare(
 
 
 def _texts(registry: Registry, version: RegisteredVersion) -> Path:
-    found = registry.evaluation(version)
-    if found is None:
+    texts = registry.evaluation(version)
+    if texts is None:
         hint = "Run its experiment again: that registers them with it."
         raise UserError("it was registered without its test translations", where=version.uri, hint=hint)
-    return found
+    return texts
 
 
 def _statistics(directory: Path, language: str) -> FloatArray:

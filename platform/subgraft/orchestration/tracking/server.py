@@ -23,22 +23,23 @@ from subgraft.orchestration.tracking.database import make_or_check, settle
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
-BATCH = {"metrics": 1000, "params": 100, "tags": 100}  # MLflow's limits for one request
+
+MOST_TAGS = 100  # that MLflow accepts when a run is created
 LONGEST_VALUE = 5000
 PARENT = "mlflow.parentRunId"
-KEY = "subgraft.key"  # a tag that no two runs share, by which one is found whose beginning was not answered
-# What MLflow's page calls an experiment of trainings. Without it the page guesses, and asks its reader.
+KEY = "subgraft.key"  # a unique tag: finds a run whose creation was not answered
+# MLflow's kind of an experiment with trainings. Without it the page guesses, and asks the user.
 KIND = ("mlflow.experimentKind", "custom_model_development")
 CONTEXT = "mlflow.data.context"
 SQLITE = "sqlite:///"
 ARTIFACTS = "mlartifacts"
 REFUSALS = ("INVALID_PARAMETER_VALUE", "RESOURCE_DOES_NOT_EXIST", "BAD_REQUEST", "PERMISSION_DENIED", "INVALID_STATE")
-NO_ANSWER = "API request to "  # how MLflow's client begins what it says of such
+NO_ANSWER = "API request to "  # the start of the client's message about such an error
 ENVIRONMENT = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
-    "MLFLOW_LOGGING_LEVEL": "CRITICAL",  # what it raises is told, and needs no traceback of its own
-    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # of every run that ends, with the server's password
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # a run that is begun twice is two: delivery looks first (`Server.start`)
+    "MLFLOW_LOGGING_LEVEL": "CRITICAL",  # errors that it raises are reported without its own traceback
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # would print every run that ends, with the server's password
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # a repetition would start a second run (see `Server.start`)
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
     "GIT_PYTHON_REFRESH": "quiet",
     "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # seven processes that serve its other features
@@ -112,7 +113,7 @@ class Server:
                 if "database schema" in said:
                     hint = f"Use the MLflow that wrote it; or copy it first, then run: mlflow db upgrade {self.uri}"
                 raise OperationalError(f"cannot be used: {said}", where=self.uri, hint=hint) from error
-            hint = "Look whether it runs, and whether MLFLOW_TRACKING_URI is right."
+            hint = "Check that it runs, and that MLFLOW_TRACKING_URI is right."
             raise OperationalError(f"the tracking server does not answer: {said}", where=self.uri, hint=hint) from error
 
     def find(self, run: str) -> TrackedRun:
@@ -122,10 +123,10 @@ class Server:
             experiments, f"attributes.run_name = '{_quoted(run)}'", order_by=["attributes.start_time DESC"]
         )
         recent = self.client.search_runs(experiments, order_by=["attributes.start_time DESC"])
-        for found in (*named, *recent):
-            if PARENT not in found.data.tags and run in (found.info.run_id, found.info.run_name):
-                return _tracked(found)
-        names = (found.info.run_name for found in recent if PARENT not in found.data.tags)
+        for candidate in (*named, *recent):
+            if PARENT not in candidate.data.tags and run in (candidate.info.run_id, candidate.info.run_name):
+                return _tracked(candidate)
+        names = (candidate.info.run_name for candidate in recent if PARENT not in candidate.data.tags)
         known = ", ".join(dict.fromkeys(names)) or "none"
         raise UserError(f"there is no run '{run}'", where=self.uri, hint=f"runs: {known}")
 
@@ -140,20 +141,20 @@ class Server:
                 order_by=["attributes.start_time ASC"],
                 page_token=token,
             )
-            yield from (_tracked(found) for found in page)
+            yield from (_tracked(child) for child in page)
             token = page.token or ""
 
     def recent(self, count: int) -> list[TrackedRun]:
         """The newest parent runs of all experiments, newest first."""
         experiments = [experiment.experiment_id for experiment in self.client.search_experiments()]
-        found = self.client.search_runs(experiments, order_by=["attributes.start_time DESC"])
-        return [_tracked(run) for run in found if PARENT not in run.data.tags][:count]
+        runs = self.client.search_runs(experiments, order_by=["attributes.start_time DESC"])
+        return [_tracked(run) for run in runs if PARENT not in run.data.tags][:count]
 
     def newest_experiment(self) -> str | None:
         """The id of the experiment of the newest run; None without runs."""
         experiments = [experiment.experiment_id for experiment in self.client.search_experiments()]
-        found = self.client.search_runs(experiments, order_by=["attributes.start_time DESC"], max_results=1)
-        return found[0].info.experiment_id if found else None
+        runs = self.client.search_runs(experiments, order_by=["attributes.start_time DESC"], max_results=1)
+        return runs[0].info.experiment_id if runs else None
 
     def fetch(self, source: str, target: Path) -> Path:
         """The directory of artifacts at a URI: itself if it is on this machine, else a copy at `target`."""
@@ -163,8 +164,8 @@ class Server:
             return Path(unquote(urlparse(source).path))
         if not target.exists():
             target.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryDirectory(dir=target.parent, prefix=".partial-") as beside:
-                fetched = Path(download_artifacts(artifact_uri=source, dst_path=beside, tracking_uri=self.uri))
+            with tempfile.TemporaryDirectory(dir=target.parent, prefix=".partial-") as folder:
+                fetched = Path(download_artifacts(artifact_uri=source, dst_path=folder, tracking_uri=self.uri))
                 shutil.move(fetched, target)
         return target
 
@@ -187,25 +188,24 @@ class Server:
         from mlflow.entities import Param
 
         tags = {**({KEY: key} if key else {}), **({} if parent is None else {PARENT: parent}), **tags}
-        first = dict(list(tags.items())[: BATCH["tags"]])
+        first = dict(list(tags.items())[:MOST_TAGS])
         experiment_id = self._experiment(experiment)
         run_id = self._with_key(experiment_id, key) if again and key else None
         if run_id is None:
             run_id = _answered(self.client.create_run(experiment_id, time, first, run_name=name).info.run_id)
         values = [Param(name, value[:LONGEST_VALUE]) for name, value in params.items()]
-        for start in range(0, len(values), BATCH["params"]):
-            self.client.log_batch(run_id, params=values[start : start + BATCH["params"]])
+        self.client.log_batch(run_id, params=values)
         return run_id
 
     def _with_key(self, experiment_id: str, key: str) -> str | None:
-        found = self.client.search_runs([experiment_id], f"tags.`{KEY}` = '{_quoted(key)}'", max_results=1)
-        return _answered(found[0].info.run_id) if found else None
+        runs = self.client.search_runs([experiment_id], f"tags.`{KEY}` = '{_quoted(key)}'", max_results=1)
+        return _answered(runs[0].info.run_id) if runs else None
 
     def _experiment(self, name: str) -> str:
         if name not in self._experiments:
-            found = self.client.get_experiment_by_name(name)
-            if found is not None:
-                self._experiments[name] = _answered(found.experiment_id)
+            existing = self.client.get_experiment_by_name(name)
+            if existing is not None:
+                self._experiments[name] = _answered(existing.experiment_id)
             else:
                 location = (self.home / ARTIFACTS).as_uri() if self.is_file else None
                 made = self.client.create_experiment(name, artifact_location=location, tags=dict([KIND]))
@@ -223,16 +223,13 @@ class Server:
         from mlflow.entities import Metric
 
         values = [Metric(str(name), float(value), int(time), int(step)) for name, value, time, step in points]
-        for start in range(0, len(values), BATCH["metrics"]):
-            self.client.log_batch(run_id, metrics=values[start : start + BATCH["metrics"]])
+        self.client.log_batch(run_id, metrics=values)
 
     def set_tags(self, run_id: str, tags: Mapping[str, str]) -> None:
         """Tags added to a run."""
         from mlflow.entities import RunTag
 
-        values = [RunTag(name, value[:LONGEST_VALUE]) for name, value in tags.items()]
-        for start in range(0, len(values), BATCH["tags"]):
-            self.client.log_batch(run_id, tags=values[start : start + BATCH["tags"]])
+        self.client.log_batch(run_id, tags=[RunTag(name, value[:LONGEST_VALUE]) for name, value in tags.items()])
 
     def log_artifacts(self, run_id: str, directory: Path, files: Iterable[str], folder: str = "") -> None:
         """Copy files of a directory to the run's artifacts, or to a folder of these."""
@@ -245,9 +242,9 @@ class Server:
         from mlflow.entities import Dataset, DatasetInput, InputTag
 
         inputs = []
-        for given in datasets:
-            fields = {name: value for name, value in given.items() if name != "context"}
-            tags = [InputTag(CONTEXT, given["context"])]
+        for dataset in datasets:
+            fields = {name: value for name, value in dataset.items() if name != "context"}
+            tags = [InputTag(CONTEXT, dataset["context"])]
             inputs.append(DatasetInput(Dataset(source_type="local", **fields), tags))
         self.client.log_inputs(run_id, inputs)
 
@@ -269,8 +266,8 @@ class Server:
         if model_id is None:
             run = self.client.get_run(run_id)
             experiment, source = run.info.experiment_id, _source_of(run)
-            (found, *_) = (*self.client.search_logged_models([experiment], f"source_run_id = '{run_id}'"), None)
-            made = found or self.client.create_logged_model(experiment, name, run_id, {**source, **tags})
+            (logged, *_) = (*self.client.search_logged_models([experiment], f"source_run_id = '{run_id}'"), None)
+            made = logged or self.client.create_logged_model(experiment, name, run_id, {**source, **tags})
             model_id = _answered(made.model_id)
             self.client.finalize_logged_model(model_id, "READY")
             self.client.log_outputs(run_id, [LoggedModelOutput(model_id, 0)])
@@ -317,7 +314,7 @@ def is_refusal(error: Exception) -> bool:
 
     if not isinstance(error, MlflowException):
         return isinstance(error, FileNotFoundError | KeyError)
-    # A status without an answer of MLflow's own is of something that stands before it.
+    # A status without MLflow's own answer comes from a proxy before it.
     elsewhere = error.message.startswith(NO_ANSWER)
     cause = error.__cause__
     broken = isinstance(cause, SQLAlchemyError) and not isinstance(cause, DataError | IntegrityError)
@@ -327,7 +324,7 @@ def is_refusal(error: Exception) -> bool:
 def _answered(identity: str) -> str:
     """An id from a server's answer. Raises OperationalError if the answer has none."""
     if not identity:
-        raise OperationalError("the tracking server gave half an answer")
+        raise OperationalError("the tracking server's answer is incomplete")
     return identity
 
 

@@ -38,7 +38,7 @@ from subgraft.orchestration.tracking.payloads import (
     table,
 )
 
-MEANS = "Test scores, each the mean over the seeds. What of it is more than luck, the report says."
+MEANS = "Test scores, each the mean over the seeds. The report tests their significance."
 READ = {"train": "training", "dev": "validation", "test": "test"}
 
 
@@ -158,14 +158,16 @@ class SystemRuns:
 
     def scores(self) -> dict[str, dict[str, float]]:
         """The test scores by system: means over the seeds that have been tested."""
-        found: dict[str, list[dict[str, float]]] = defaultdict(list)
+        by_system: dict[str, list[dict[str, float]]] = defaultdict(list)
         for run in self._runs:
             if TEST in (done := self._states[run.key].done):
-                found[run.system].append(scores_in(done[TEST]))
-        return {system: {name: fmean(one[name] for one in each) for name in each[0]} for system, each in found.items()}
+                by_system[run.system].append(scores_in(done[TEST]))
+        return {
+            system: {name: fmean(one[name] for one in each) for name in each[0]} for system, each in by_system.items()
+        }
 
-    def tell_above(self, parent: str) -> None:
-        """The mean scores of each system, as figures of the run above them (`BLEU/mean`) and as its description."""
+    def summarise_in(self, parent: str) -> None:
+        """Log each system's mean scores in the parent run, as metrics (`BLEU/mean`) and as its description."""
         scores = self.scores()
         points = [
             (in_names(f"{name}/{system}"), value, _now(), 0)
@@ -186,12 +188,12 @@ class SystemRuns:
         return places
 
     def _finish(self, run: SystemRun, part: str, step: Step, record: Record) -> None:
-        told, now, state = StepPayload.of(record), _now(), self._states[run.key]
+        payload, now, state = StepPayload.of(record), _now(), self._states[run.key]
         self._note(
-            LogMetrics(run.key, [(in_names(f"{part}/{name}"), one, now, 0) for name, one in told.numbers.items()])
+            LogMetrics(run.key, [(in_names(f"{part}/{name}"), one, now, 0) for name, one in payload.numbers.items()])
         )
-        self._note(SetTags(run.key, {in_names(f"{part}.{name}"): text for name, text in told.texts.items()}))
-        self._note(LogArtifacts(run.key, str(self._store.path(step)), told.files, part))
+        self._note(SetTags(run.key, {in_names(f"{part}.{name}"): text for name, text in payload.texts.items()}))
+        self._note(LogArtifacts(run.key, str(self._store.path(step)), payload.files, part))
         state.done[part] = record
         if state.done.keys() == run.parts.keys():
             self._end(run, "FINISHED")
@@ -211,11 +213,11 @@ class SystemRuns:
         self._note(EndRun(run.key, status, _now()))
 
     def _datasets(self, run: SystemRun) -> list[Mapping[str, str]]:
-        found: list[Mapping[str, str]] = []
+        datasets: list[Mapping[str, str]] = []
         for step in run.corpora:
             record = self._store.find(step)
-            found += described(record, self._store.path(step), READ) if record else []
-        return found
+            datasets += described(record, self._store.path(step), READ) if record else []
+        return datasets
 
     def _model(self, run: SystemRun, state: _State, tested: tuple[str, str] | None) -> LogModel:
         step, record = run.parts[TRAINED], state.done[TRAINED]

@@ -29,12 +29,12 @@ from subgraft.orchestration.tracking.outbox import (
     SetTags,
     StartRun,
 )
-from subgraft.orchestration.tracking.payloads import FINGERPRINT, StepPayload, found_tags, source_tags
+from subgraft.orchestration.tracking.payloads import FINGERPRINT, StepPayload, cached_tags, source_tags
 from subgraft.orchestration.tracking.server import tracking_uri
 from subgraft.orchestration.tracking.system_runs import SystemRun, SystemRuns
 
 PARENT = "invocation"
-# Tags that say which step a run is of.
+# Tags that identify the step of a run.
 IDENTITY = ("stage", FINGERPRINT, "git_commit")
 
 
@@ -79,7 +79,7 @@ class Tracker(Observer):
         self._lost = False
         self._last_start = 0
         self._begun: set[str] = set()
-        self._found: dict[str, None] = {}  # in order
+        self._cached: dict[str, None] = {}  # in order
         self._made: set[str] = set()
         self._above: dict[str, str] = {}
         self._last_points: dict[tuple[str, str], int] = {}
@@ -91,7 +91,7 @@ class Tracker(Observer):
 
     def cached(self, step: Step, record: Record) -> None:
         self._note(Need(step.fingerprint))
-        self._found[step.fingerprint] = None
+        self._cached[step.fingerprint] = None
         if self._systems.show(step):
             self._systems.cached(step, record)
         elif step.fingerprint == self._report:
@@ -193,11 +193,14 @@ class Tracker(Observer):
     def close(self, status: str = "FINISHED") -> bool:
         """End the parent run (FINISHED, FAILED, KILLED) and deliver; False, with one line, if some remains."""
         self._systems.close()
-        self._systems.tell_above(PARENT)
-        if self._found or self._made:
-            counts = {"steps/found": float(len(self._found)), "steps/made": float(len(self._made - self._found.keys()))}
+        self._systems.summarise_in(PARENT)
+        if self._cached or self._made:
+            counts = {
+                "steps/found": float(len(self._cached)),
+                "steps/made": float(len(self._made - self._cached.keys())),
+            }
             self.measure(PARENT, counts)
-            self._note(SetTags(PARENT, found_tags(list(self._found))))
+            self._note(SetTags(PARENT, cached_tags(list(self._cached))))
         self._note(EndRun(PARENT, status, _now()))
         if self._delivery.finish():
             return True
@@ -207,7 +210,7 @@ class Tracker(Observer):
     def _note(self, operation: Operation) -> None:
         try:
             self._outbox.append(operation)
-        except OSError as error:  # a record that cannot be kept must not end the training
+        except OSError as error:  # a failure to record must not end the training
             if not self._lost:
                 self._lost = True
                 self._say(f"tracking: part of the record is lost ({self._outbox.path}: {error.strerror})")
@@ -233,20 +236,19 @@ class Tracker(Observer):
     ) -> None:
         flat = {key: str(value) for key, value in flatten(params).items()}
         self._last_start = max(_now(), self._last_start + 1)  # runs are listed by their start
-        told = {**self._source, **tags}
-        self._note(StartRun(run, parent, self._experiment, name, told, flat, self._last_start))
+        self._note(StartRun(run, parent, self._experiment, name, {**self._source, **tags}, flat, self._last_start))
 
     def _summarise(self, run: str, step: Step, record: Record) -> None:
-        told, now, directory = StepPayload.of(record), _now(), str(self._store.path(step))
+        payload, now, directory = StepPayload.of(record), _now(), str(self._store.path(step))
         if run == PARENT:
             self._note(SetTags(run, {f"{FINGERPRINT}.{step.stage.name}": step.fingerprint}))
-            self._note(LogArtifacts(run, directory, told.files, step.stage.name))
+            self._note(LogArtifacts(run, directory, payload.files, step.stage.name))
             return
-        self._note(LogMetrics(run, [(name, value, now, 0) for name, value in told.numbers.items()]))
+        self._note(LogMetrics(run, [(name, value, now, 0) for name, value in payload.numbers.items()]))
         # A vocabulary's summary has a fingerprint of its own, which must not take the place of the step's.
-        texts = {f"summary.{name}" if name in IDENTITY else name: text for name, text in told.texts.items()}
+        texts = {f"summary.{name}" if name in IDENTITY else name: text for name, text in payload.texts.items()}
         self._note(SetTags(run, texts))
-        self._note(LogArtifacts(run, directory, told.files))
+        self._note(LogArtifacts(run, directory, payload.files))
         self._note(EndRun(run, "FINISHED", now))
 
 
