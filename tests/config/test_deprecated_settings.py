@@ -157,3 +157,8 @@ def test_an_old_name_is_refused_with_the_line_to_write(override: str, line: str,
     with pytest.raises(UserError) as refused:
         load(repository / "configs" / "quickstart.yaml", Experiment, [override])
     assert f"no longer a setting; write `{line}`" in str(refused.value)
+
+
+def test_a_setting_that_became_a_constant_is_refused_with_its_value(repository: Path) -> None:
+    with pytest.raises(UserError, match="min_ngram: no longer a setting; remove it, its value is always 3"):
+        load(repository / "configs" / "quickstart.yaml", Experiment, ["static_embeddings.min_ngram=2"])

@@ -1,6 +1,6 @@
-"""Settings that were renamed or moved, each with the line to write instead.
+"""Settings that were renamed, moved or removed, each with the line to change.
 
-To add one, add a line to the table. A name is only reported where the settings no longer have such a field.
+To add one, add a line to a table. A name is only reported where the settings no longer have such a field.
 """
 
 from __future__ import annotations
@@ -16,12 +16,19 @@ from subgraft.config.yaml_tree import Mistake, PathTo, Tree
 class Renamed(NamedTuple):
     """before: a dotted path; `*` stands for any one part of it, `**` for any number of them.
 
-    now: what is written in its place, where it stood; {value} stands for the value that it has. Or what tells it from
-    the settings around it.
+    now: the line to write in its place; {value} stands for its value. Or a function that makes this line from the
+    settings around it.
     """
 
     before: str
     now: str | Callable[[Mapping[str, Any]], str]
+
+
+class Removed(NamedTuple):
+    """A setting that has become a constant. before: as in `Renamed`; value: the constant."""
+
+    before: str
+    value: str
 
 
 RENAMED = (
@@ -44,15 +51,29 @@ RENAMED = (
 )
 
 
+REMOVED = (
+    Removed("network.taken_out", "[0.3, 0.9]"),
+    Removed("network.unknown_commonness", "0.1"),
+    Removed("static_embeddings.negative_samples", "5"),
+    Removed("static_embeddings.learning_rate", "0.025"),
+    Removed("static_embeddings.min_ngram", "3"),
+    Removed("static_embeddings.max_ngram", "6"),
+)
+
+
 def renamed(tree: Tree, is_known: Callable[[PathTo], bool]) -> Iterator[Mistake]:
     """A mistake for each key of an earlier version, in the order of the text.
 
     is_known: whether the settings have a field at a path.
     """
     for path, place in tree.places.items():
-        for entry in RENAMED:
+        for entry in (*RENAMED, *REMOVED):
             if path and _matches(path, entry.before.split(".")) and not is_known(path):
-                yield Mistake(path, place, f"no longer a setting; write `{_line(tree, path, entry)}`")
+                if isinstance(entry, Renamed):
+                    change = f"write `{_line(tree, path, entry)}`"
+                else:
+                    change = f"remove it, its value is always {entry.value}"
+                yield Mistake(path, place, f"no longer a setting; {change}")
 
 
 def _line(tree: Tree, path: PathTo, entry: Renamed) -> str:

@@ -74,10 +74,8 @@ class NetworkSettings(Settings):
     domains: the number of pseudo-domains it is trained on, each with a vocabulary of its own.
     sentences: the number of sentences of a pseudo-domain, drawn from the upstream text.
     vocabulary_size: range of the size of a pseudo-domain's vocabulary, relative to the upstream one.
-    taken_out: range of the fraction of the upstream vocabulary's longer subwords that a pseudo-domain removes.
     negatives: the number of new tokens sampled for the softmax, from those of a pseudo-domain that are not in the
     batch.
-    unknown_commonness: the fraction of pseudo-domains in which the network gets no token frequencies.
     trained: the directory of a network that `subgraft generator train` made for this model, in place of training one.
     """
 
@@ -86,17 +84,14 @@ class NetworkSettings(Settings):
     domains: Count = 16
     sentences: Count = 8000
     vocabulary_size: tuple[Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)]] = (0.6, 1.5)
-    taken_out: tuple[Share, Share] = (0.3, 0.9)
     negatives: Annotated[int, Field(ge=0, le=1_000_000)] = 1000
-    unknown_commonness: Annotated[float, Field(ge=0, lt=1)] = 0.1
     trained: str | None = None
 
     @model_validator(mode="after")
     def _bounds_ordered(self) -> NetworkSettings:
-        for name in ("vocabulary_size", "taken_out"):
-            low, high = getattr(self, name)
-            if low > high:
-                raise ValueError(f"{name} must go up, and {low} is above {high}")
+        low, high = self.vocabulary_size
+        if low > high:
+            raise ValueError(f"vocabulary_size must go up, and {low} is above {high}")
         return self
 
 
@@ -104,14 +99,11 @@ class StaticEmbeddingSettings(Settings):
     """Static embeddings of the new vocabulary's tokens, trained by gensim on the task's text with the system's
     algorithm.
 
-    Defaults are gensim's, except the number of buckets, which a small vocabulary does not need.
+    Defaults are gensim's, except for the number of buckets, which a small vocabulary does not need.
     dimensions: the size of a vector; by default the model's `d_model`.
     window: tokens of context on either side.
     epochs: passes over the text.
     min_count: tokens that occur less often get no vector.
-    negative_samples: the number of random tokens contrasted with each true one.
-    learning_rate: the initial rate; it decays linearly.
-    min_ngram, max_ngram: the lengths, in characters, of fastText's n-grams.
     ngram_buckets: the number of hash buckets for fastText's n-grams; fewer save memory.
     seed: of the training.
     """
@@ -120,18 +112,8 @@ class StaticEmbeddingSettings(Settings):
     window: Count = 5
     epochs: Count = 5
     min_count: Count = 5
-    negative_samples: Count = 5
-    learning_rate: Annotated[float, Field(gt=0)] = 0.025
-    min_ngram: Count = 3
-    max_ngram: Count = 6
     ngram_buckets: Annotated[int, Field(ge=1, le=100_000_000)] = 50_000
     seed: Seed = 1
-
-    @model_validator(mode="after")
-    def _ngrams_ordered(self) -> StaticEmbeddingSettings:
-        if self.min_ngram > self.max_ngram:
-            raise ValueError(f"min_ngram {self.min_ngram} is above max_ngram {self.max_ngram}")
-        return self
 
 
 class TokenDistillationSettings(Settings):

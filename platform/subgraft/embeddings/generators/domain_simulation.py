@@ -25,6 +25,11 @@ from subgraft.subwords.vocabulary.tokenizer import NOWHERE, Tokenizer
 from subgraft.training.objectives.extended_softmax import CompetingTokens
 from subgraft.training.objectives.objective import GeneratorView
 
+# The range of the fraction of the upstream vocabulary's longer subwords that a pseudo-domain removes.
+REMOVED = (0.3, 0.9)
+# The fraction of pseudo-domains in which the network gets no token frequencies.
+UNKNOWN_FREQUENCIES = 0.1
+
 
 class DomainSimulator(SimulatedBatches):
     """The sentences of one pseudo-domain. Its vocabulary is learned on first use.
@@ -239,9 +244,9 @@ class PseudoDomain:
         size = round(len(upstream) * rng.uniform(*settings.vocabulary_size))
         vocabulary = _learnt(lines, size, _kind(upstream, rng))
         longer = [entry for entry in upstream.ids if len(entry.surface) > 1]
-        taken_out = rng.random(len(longer)) < rng.uniform(*settings.taken_out)
+        taken_out = rng.random(len(longer)) < rng.uniform(*REMOVED)
         reduced = upstream.without([entry for entry, out in zip(longer, taken_out, strict=True) if out])
-        known = bool(rng.random() >= settings.unknown_commonness)
+        known = bool(rng.random() >= UNKNOWN_FREQUENCIES)
         return cls(vocabulary, reduced, align(reduced, vocabulary).origins, known)
 
     @cached_property

@@ -27,7 +27,7 @@ def train_static(
     sentences = _cut(lines, tokenizer)
     options = _options(settings) | {"sg": int(algorithm != "cbow")}
     if algorithm == "fasttext":
-        options |= {"min_n": settings.min_ngram, "max_n": settings.max_ngram, "bucket": settings.ngram_buckets}
+        options |= {"bucket": settings.ngram_buckets}
     model = (FastText if algorithm == "fasttext" else Word2Vec)(**options)
     model.build_vocab(corpus_iterable=sentences)
     if not model.wv.key_to_index:
@@ -56,8 +56,6 @@ def _options(settings: StaticEmbeddingSettings) -> dict[str, Any]:
         "window": settings.window,
         "epochs": settings.epochs,
         "min_count": settings.min_count,
-        "negative": settings.negative_samples,
-        "alpha": settings.learning_rate,
         "seed": settings.seed,
         # Several workers race for the same rows; and Python's own hash differs from process to process.
         "workers": 1,
