@@ -11,7 +11,7 @@ import argparse
 import re
 import types
 import typing
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
@@ -26,23 +26,61 @@ from subgraft.interfaces.cli import parser
 
 ROOT = Path(__file__).resolve().parent.parent
 MADE_BY = "<!-- Written by docs/reference.py: change the code, then run it. -->\n"
+Sections = dict[type[BaseModel], str]
 
 
 def settings() -> str:
-    """Every setting of a configuration: its type, its default, and what it means."""
+    """Every setting of a configuration: its type, its default, and its meaning."""
     lines = ["# Settings", "", MADE_BY]
-    lines.append("What a configuration may say. A setting without a default must be given, unless the preset gives it.")
+    lines.append("All settings of a configuration. A preset gives values to required settings that are left out.")
     seen = set[type]()
     groups = [*_groups(Experiment, "", seen), *_groups(Allocation, "allocation", seen)]
     sections = {group: where for where, group in groups}
-    for where, group in groups:
-        introduction, meanings = descriptions(group)
-        lines += ["", f"## {where or 'The configuration'}", "", *([introduction, ""] if introduction else [])]
-        lines += ["| setting | type | default | meaning |", "|---|---|---|---|"]
-        for name, field in group.model_fields.items():
-            meaning = meanings.get(name, "").replace("|", "\\|")
-            lines.append(f"| `{name}` | {_field_type(field, sections)} | {_default(field)} | {meaning} |")
+    shared = _shared(sections)
+    common = {base: _common_title([sections[group] for group in groups]) for base, groups in shared.items()}
+    titles = sections | common
+    written = set[type[BaseModel]]()
+    for group in sections:
+        for each in (*(base for base in reversed(group.__mro__) if base in shared), group):
+            if each not in written:
+                written.add(each)
+                lines += _section(each, titles)
     return "\n".join(lines) + "\n"
+
+
+def _section(group: type[BaseModel], titles: Sections) -> list[str]:
+    """The settings of a group, apart from those of a base class that has a section of its own."""
+    introduction, meanings = descriptions(group)
+    base = next((each for each in group.__mro__[1:] if each in titles), None)
+    inherited = set[tuple[str, str, str | None]]()
+    if base is not None:
+        known = descriptions(base)[1]
+        inherited = {(name, str(field), known.get(name)) for name, field in base.model_fields.items()}
+    lines = ["", f"## {titles[group] or 'The configuration'}", "", *([introduction, ""] if introduction else [])]
+    lines += [] if base is None else [f"Those of [{titles[base]}](#{_anchor(titles[base])}), and:", ""]
+    for name, field in group.model_fields.items():
+        if (name, str(field), meanings.get(name)) not in inherited:
+            kind = ", ".join(each for each in (_field_type(field, titles), _default(field)) if each)
+            lines.append(f"- `{name}` ({kind}): {meanings.get(name, '')}")
+    return lines
+
+
+def _shared(sections: Sections) -> dict[type[BaseModel], list[type[BaseModel]]]:
+    """The base classes whose settings several groups have, each with these groups; not those with a section."""
+    groups: dict[type[BaseModel], list[type[BaseModel]]] = {}
+    for group in sections:
+        for base in group.__mro__[1:]:
+            if issubclass(base, BaseModel) and base.model_fields and base not in sections:
+                groups.setdefault(base, []).append(group)
+    return {base: several for base, several in groups.items() if len(several) > 1}
+
+
+def _common_title(places: Sequence[str]) -> str:
+    """As `model (marian, mbart)`: places that differ in their kind have the rest once."""
+    rests = {place.partition(" (")[0] for place in places}
+    if len(rests) > 1:
+        return ", ".join(places)
+    return f"{rests.pop()} ({', '.join(place.partition(' (')[2].rstrip(')') for place in places)})"
 
 
 def _groups(group: type[BaseModel], where: str, seen: set[type]) -> Iterator[tuple[str, type[BaseModel]]]:
@@ -65,12 +103,9 @@ def _kind(group: type[BaseModel]) -> str:
     return next((str(only[0]) for only in values if len(only) == 1), group.__name__)
 
 
-Sections = dict[type[BaseModel], str]
-
-
 def _field_type(field: FieldInfo, sections: Sections) -> str:
     kind, null, _ = _type(field.annotation, sections).partition(" or null")
-    return kind + _range(field.metadata, field.annotation) + null
+    return kind + _range(field.metadata, field.annotation) + (null if field.default is not None else "")
 
 
 def _type(annotation: Any, sections: Sections) -> str:
@@ -82,7 +117,7 @@ def _type(annotation: Any, sections: Sections) -> str:
         metadata = [each for mark in marks for each in (mark.metadata if isinstance(mark, FieldInfo) else [mark])]
         return _type(inner, sections) + _range(metadata, inner)
     if origin is Literal:
-        return " or ".join(f"`{value}`" for value in arguments)
+        return "/".join(f"`{value}`" for value in arguments)
     if origin in (typing.Union, types.UnionType):
         several = len(groups_in(annotation)) > 1
         members = [_link(each, sections, several) if each in sections else _type(each, sections) for each in arguments]
@@ -94,14 +129,17 @@ def _type(annotation: Any, sections: Sections) -> str:
         return f"{_type(arguments[0], sections)} → {_type(arguments[1], sections)}"
     if annotation in sections:
         return _link(annotation, sections, False)
-    names = {str: "text", int: "whole number", float: "number", bool: "true or false"}
+    names = {str: "text", int: "integer", float: "number", bool: "`true`/`false`"}
     return names[annotation] if annotation in names else str(getattr(annotation, "__name__", annotation))
 
 
 def _link(group: type[BaseModel], sections: Sections, by_kind: bool) -> str:
     """To the section of a group; one of a union is called by its kind."""
-    anchor = re.sub(r"[^\w\- ]", "", sections[group].lower()).replace(" ", "-")
-    return f"[{f'`{_kind(group)}`' if by_kind else 'settings'}](#{anchor})"
+    return f"[{f'`{_kind(group)}`' if by_kind else 'settings'}](#{_anchor(sections[group])})"
+
+
+def _anchor(title: str) -> str:
+    return re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-")
 
 
 def _range(metadata: Iterable[Any], annotation: Any) -> str:
@@ -123,13 +161,13 @@ _BOUNDS = {"ge": "≥", "gt": ">", "le": "≤", "lt": "<", "min_length": "", "ma
 
 def _default(field: FieldInfo) -> str:
     if field.is_required():
-        return "must be given"
+        return "required"
     if field.default_factory is not None and field.default_factory_takes_validated_data:
-        return "depends on the others"
+        return "default from others"
     value = field.get_default(call_default_factory=True)
     if value is None:
-        return "none"
-    return "its defaults" if isinstance(value, BaseModel) else f"`{_written(value)}`"
+        return "optional"
+    return "" if isinstance(value, BaseModel) else f"default `{_written(value)}`"
 
 
 def _written(value: Any) -> str:

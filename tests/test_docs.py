@@ -54,7 +54,7 @@ def test_pages_that_follow_from_the_code_are_current(repository: Path, page: str
 def test_every_setting_is_explained(repository: Path) -> None:
     """A setting's meaning is in the docstring of its group."""
     page = (repository / "docs" / "settings.md").read_text(encoding="utf-8")
-    assert re.findall(r"^\| (`\w+`) \|.*\|  \|$", page, flags=re.MULTILINE) == []
+    assert re.findall(r"^- (`\w+`) \(.*\): *$", page, flags=re.MULTILINE) == []
 
 
 def test_a_setting_that_is_a_group_leads_to_its_section(repository: Path) -> None:
@@ -66,20 +66,24 @@ def test_a_setting_that_is_a_group_leads_to_its_section(repository: Path) -> Non
 
 
 @pytest.mark.parametrize("kind", ["marian", "causal"])
-def test_settings_that_a_base_class_explains_are_explained(kind: str) -> None:
-    page = reference.settings().split(f"({kind})\n")[1].split("\n## ")[0]
-    name, meaning = {"marian": ("max_positions", "longest sequence"), "causal": ("weight", "in proportion")}[kind]
-    (line,) = (line for line in page.splitlines() if line.startswith(f"| `{name}` |"))
+def test_settings_of_a_base_class_are_explained_once(kind: str) -> None:
+    """In a section that those of the groups lead to."""
+    page = reference.settings()
+    name, meaning = {"marian": ("ffn_dim", "feed-forward"), "causal": ("weight", "in proportion")}[kind]
+    (line,) = (line for line in page.splitlines() if line.startswith(f"- `{name}` ("))
     assert meaning in line
+    section = page.split(f"({kind})\n")[1].split("\n## ")[0]
+    assert re.search(r"^Those of \[.*\]\(#.*\), and:$", section, flags=re.MULTILINE)
 
 
 def test_a_type_says_its_bounds_and_kinds() -> None:
     """From the settings' own constraints: of a number, of a list, of a member of a union."""
-    types = {tuple(row.split(" | ")[:2]) for row in reference.settings().splitlines() if row.startswith("| `")}
-    assert ("| `patience`", "whole number ≥ 1 or null") in types
-    assert ("| `label_smoothing`", "number 0 to 1") in types
-    assert ("| `seeds`", "list of whole number ≥ 0, at least one and at most 1,000") in types
-    assert any(name == "| `model`" and "[`llama`](#model-llama)" in kind for name, kind in types)
+    page = reference.settings()
+    assert "- `patience` (integer ≥ 1, optional): " in page
+    assert "- `label_smoothing` (number 0 to 1, default `0.1`): " in page
+    assert "- `clip_norm` (number > 0 or null, default `1.0`): " in page
+    assert "- `seeds` (list of integer ≥ 0, at least one and at most 1,000, default `[1]`): " in page
+    assert re.search(r"^- `model` \(.*\[`llama`\]\(#model-llama\)", page, flags=re.MULTILINE)
 
 
 def test_the_readme_is_short(repository: Path) -> None:
