@@ -462,7 +462,7 @@ CONFIGURED = [
     (
         "finetune: {epochs: 1}",
         "finetune: {evaluate_at: [5, 5]}",
-        ["config.yaml:8: finetune", "evaluate_at must go up"],
+        ["config.yaml:8: finetune", "evaluate_at must increase"],
     ),
     (
         "finetune: {epochs: 1}",
@@ -503,7 +503,7 @@ CONFIGURED = [
     (
         "{epochs: 1}",
         "{epochs: 1, dropout_schedule: [{step: 9, dropout: 0.1}, {step: 3, dropout: 0.0}]}",
-        ["config.yaml:8: finetune: dropout_schedule must go up"],
+        ["config.yaml:8: finetune: dropout_schedule must increase"],
     ),
     (
         "{epochs: 1}",

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 import reference
 from subgraft.config.experiment import Experiment
-from subgraft.config.json_schema import groups_in
+from subgraft.config.settings_base import groups_in
 from subgraft.interfaces.cli import parser
 
 ROOT = Path(__file__).parents[1]

@@ -9,8 +9,28 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from subgraft.config.objectives import BEFORE, as_list
 from subgraft.config.yaml_tree import Mistake, PathTo, Tree
+
+# The settings of the only objective, when there could be one, and the kinds that they belong to.
+ONE_OBJECTIVE: Mapping[str, str] = {"objective": "translation", "noise": "denoising", "masking": "masked"}
+
+
+def _objectives_line(upstream: Mapping[str, Any]) -> str:
+    """The line `objectives: […]` for the settings of one objective."""
+    present = [name for name in ONE_OBJECTIVE if name in upstream]
+    kind = upstream.get("objective") or ONE_OBJECTIVE[present[0]]
+    own: dict[str, Any] = {}
+    for name in present:
+        if ONE_OBJECTIVE[name] == kind and isinstance(upstream[name], dict):
+            own = upstream[name]
+    fields = ", ".join(f"{name}: {_yaml(value)}" for name, value in {"kind": kind, **own}.items())
+    return f"objectives: [{{{fields}}}]"
+
+
+def _yaml(value: object) -> str:
+    if value is None:
+        return "null"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 class Renamed(NamedTuple):
@@ -47,7 +67,7 @@ RENAMED = (
     Renamed("**.pairs_drawn", "resample_subset: {value}"),
     Renamed("**.text_share", "monolingual_fraction: {value}"),
     Renamed("runtime.hang_seconds", "heartbeat_timeout: {value}"),
-    *(Renamed(f"upstream.{name}", as_list) for name in BEFORE),
+    *(Renamed(f"upstream.{name}", _objectives_line) for name in ONE_OBJECTIVE),
 )
 
 
@@ -66,8 +86,9 @@ def renamed(tree: Tree, is_known: Callable[[PathTo], bool]) -> Iterator[Mistake]
 
     is_known: whether the settings have a field at a path.
     """
+    entries: tuple[Renamed | Removed, ...] = (*RENAMED, *REMOVED)
     for path, place in tree.places.items():
-        for entry in (*RENAMED, *REMOVED):
+        for entry in entries:
             if path and _matches(path, entry.before.split(".")) and not is_known(path):
                 if isinstance(entry, Renamed):
                     change = f"write `{_line(tree, path, entry)}`"

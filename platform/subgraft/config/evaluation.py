@@ -99,7 +99,9 @@ class EvaluationSettings(MeasurementSettings):
     bootstrap_samples: the number of resamples for an interval or a p-value.
     by_token_count: whether the bits of the test references are broken down by the frequency of their new tokens in the
     training text; costs one more pass over the test set, in a separate step.
-    engine: as above; auto is CTranslate2 where it is installed.
+    engine: the search engine: transformers, or CTranslate2, which finds the same outputs several times faster; models
+    that CTranslate2 does not support use transformers. Speeds of the two cannot be compared. auto: CTranslate2 if
+    installed.
     upstream_sentences: the number of sentences of the upstream corpus's test split that are also translated, before and
     after finetuning, to measure forgetting; none by default.
     ranking: for models that write for a source.

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
 from subgraft.config.presets import PRESETS, preset
+from subgraft.config.settings_base import groups_in
 from subgraft.config.tasks import TASKS
 
 if TYPE_CHECKING:
@@ -66,16 +67,9 @@ def _filled_by_presets(settings: type[BaseModel]) -> dict[type[BaseModel], froze
     return filled
 
 
-def groups_in(annotation: Any) -> list[type[BaseModel]]:
-    """The groups of settings that an annotation can hold, through unions and containers."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return [annotation]
-    return list(dict.fromkeys(group for inner in get_args(annotation) for group in groups_in(inner)))
-
-
 def descriptions(group: type[BaseModel]) -> tuple[str, dict[str, str]]:
     """The introduction of a group's docstring, and the description of each setting from it and its base classes."""
-    names = sorted({*group.model_fields, *group.__class_vars__})
+    names = sorted({*group.model_fields, *group.__class_vars__, "family", "kind"})  # subclasses have the last two
     introduction, meanings = "", dict[str, str]()
     for base in reversed(group.__mro__):
         if base.__module__.startswith("subgraft."):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
@@ -16,12 +16,12 @@ from subgraft.base.errors import UserError
 from subgraft.base.files import require_path
 from subgraft.base.limits import CONFIGURATION_BYTES
 from subgraft.config.deprecated_settings import renamed
-from subgraft.config.settings_base import Settings
+from subgraft.config.settings_base import Settings, groups_in
 from subgraft.config.yaml_tree import Mistake, PathTo, Tree, parse
 
 M = TypeVar("M", bound=BaseModel)
 
-# How pydantic's commonest complaints read to somebody who has only seen the YAML.
+# pydantic's most common messages, in terms of the YAML.
 _EXPECTED = {
     "bool_type": "expected true or false",
     "int_type": "expected a whole number",
@@ -57,7 +57,7 @@ def load(path: Path, model: type[M], overrides: Sequence[str] = ()) -> M:
         _override(tree, override)
     old = [] if broken else list(renamed(tree, lambda path: path[-1] in _field_names(model, path[:-1])))
     tree.mistakes += old
-    # What stands beside keys of an earlier version is judged when these are mended.
+    # Other mistakes are reported once the deprecated settings are corrected.
     if not broken and not old:
         settings = _validate(tree, model)
         if settings is not None and not tree.mistakes:
@@ -98,7 +98,7 @@ def _override(tree: Tree, override: str) -> None:
     try:
         tree.put(path, branch)
     except (KeyError, IndexError):
-        tree.mistakes.append(Mistake(path, origin, "leads through a value that holds no such entry"))
+        tree.mistakes.append(Mistake(path, origin, "leads through a value without such an entry"))
 
 
 def _steps(data: Any, parts: Sequence[str]) -> PathTo:
@@ -123,7 +123,7 @@ def _validate(tree: Tree, model: type[M]) -> M | None:
         already = {(mistake.path, mistake.place) for mistake in tree.mistakes}
         for details in error.errors(include_url=False):
             if details["type"] == "default_factory_not_called":
-                continue  # what it depends on is wrong, and told
+                continue  # the settings it depends on are wrong and reported
             mistake = _mistake(tree, model, details)
             if (mistake.path, mistake.place) not in already:
                 tree.mistakes.append(mistake)
@@ -165,8 +165,8 @@ def _unknown_member(tree: Tree, path: PathTo, context: dict[str, Any]) -> Mistak
     path = (*path, context["discriminator"].strip("'"))
     choices = re.findall(r"'([^']+)'", context["expected_tags"])
     expected = f"expected {', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}"
-    told = f"{expected}, found {_shown(context['tag'])}{_nearest(context['tag'], choices)}"
-    return Mistake(path, tree.place(path), told)
+    message = f"{expected}, found {_shown(context['tag'])}{_nearest(context['tag'], choices)}"
+    return Mistake(path, tree.place(path), message)
 
 
 def _yaml_path(data: Any, location: Iterable[str | int]) -> PathTo:
@@ -190,14 +190,14 @@ def _field_names(model: type[BaseModel], location: Iterable[str | int]) -> list[
 
 
 def _richer_groups(model: type[BaseModel], location: Sequence[str | int], name: str) -> list[str]:
-    """The other groups of settings of the same sort that have a field which the one here lacks."""
+    """Other groups of settings with a common base class that have a field which the group here lacks."""
     here = _models_at(model, location)
-    sort = tuple(base for found in here for base in found.__mro__ if base not in Settings.__mro__)
+    bases = tuple(base for group in here for base in group.__mro__ if base not in Settings.__mro__)
     return [
-        group
-        for group, field in model.model_fields.items()
-        if group not in location
-        and any(issubclass(found, sort) and name in found.model_fields for found in _models(field.annotation))
+        setting
+        for setting, field in model.model_fields.items()
+        if setting not in location
+        and any(issubclass(group, bases) and name in group.model_fields for group in groups_in(field.annotation))
     ]
 
 
@@ -211,7 +211,7 @@ def _models_at(model: type[BaseModel], location: Iterable[str | int]) -> list[ty
     models = [model]
     for part in location:
         inner = [
-            found for m in models if part in m.model_fields for found in _models(m.model_fields[str(part)].annotation)
+            group for m in models if part in m.model_fields for group in groups_in(m.model_fields[str(part)].annotation)
         ]
         models = inner or [m for m in models if _is_named(m, part)] or models
     return models
@@ -220,14 +220,6 @@ def _models_at(model: type[BaseModel], location: Iterable[str | int]) -> list[ty
 def _is_named(model: type[BaseModel], part: str | int) -> bool:
     """Whether `part` selects this member of a union: one of its fields allows this value only."""
     return any(get_args(field.annotation) == (part,) for field in model.model_fields.values())
-
-
-def _models(annotation: Any) -> Iterator[type[BaseModel]]:
-    """Every settings class in an annotation, including members of unions and containers."""
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        yield annotation
-    for argument in get_args(annotation):
-        yield from _models(argument)
 
 
 def _unknown(name: str, known: Sequence[str]) -> str:

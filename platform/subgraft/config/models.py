@@ -18,22 +18,22 @@ Layers = Annotated[int, Field(ge=1, le=MOST_LAYERS)]
 
 
 class TransformerSettings(Settings):
-    """Size of a Transformer; the vocabularies' sizes come on top.
+    """Size of a Transformer, without its vocabularies.
 
     family: the kind of model.
     d_model: width of embeddings and hidden states.
-    attention_heads: heads of every attention, which must divide d_model.
+    attention_heads: heads of every attention; a divisor of d_model.
     ffn_dim: inner width of the feed-forward layers.
     attention_dropout: dropout of attention weights.
-    max_positions: the longest sequence, in tokens, that the model can take.
+    max_positions: the longest sequence, in tokens.
 
-    objectives: what it can be pretrained with.
-    sides: those that have tables.
-    one_vocabulary: whether both sides read one.
-    one_table: whether a transfer cannot give them separate ones either.
-    needs_language_codes: whether its vocabulary must have them.
-    vocabulary_kinds: those it can be pretrained with.
-    attends_to_source: whether the layers of a decoder alone have a place for attention to a source.
+    objectives: the pretraining objectives.
+    sides: the sides with embeddings.
+    one_vocabulary: whether both sides share a vocabulary.
+    one_table: whether they also share it after a transfer.
+    needs_language_codes: whether its vocabulary must have language codes.
+    vocabulary_kinds: the kinds of vocabulary that it can be pretrained with.
+    attends_to_source: whether the layers of a decoder can attend to a source.
     """
 
     objectives: ClassVar[frozenset[str]]
@@ -52,7 +52,7 @@ class TransformerSettings(Settings):
 
     @property
     def width_of_rows(self) -> int:
-        """Of the tables."""
+        """The width of the embedding matrices."""
         return self.d_model
 
     @model_validator(mode="after")
@@ -187,7 +187,7 @@ class LlamaSettings(OneStackSettings):
                 f"attention_heads {self.attention_heads} is not divisible by key_value_heads {self.key_value_heads}"
             )
         if self.d_model // self.attention_heads % 2:
-            raise ValueError("rotary positions turn pairs of numbers: d_model / attention_heads must be even")
+            raise ValueError("rotary positions rotate pairs: d_model / attention_heads must be even")
         return self
 
 
@@ -219,7 +219,7 @@ class T5Settings(TwoStackSettings):
     @model_validator(mode="after")
     def _one_rate(self) -> T5Settings:
         if self.attention_dropout or self.activation_dropout:
-            raise ValueError("a T5 has one rate of dropout for all there is: say `dropout` alone")
+            raise ValueError("a T5 has one dropout for the complete model: set only `dropout`")
         return self
 
 

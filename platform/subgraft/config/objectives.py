@@ -6,8 +6,8 @@ not depend on the kind.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, Self
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -17,24 +17,23 @@ from subgraft.config.settings_base import Count, Settings, Share, SideName
 
 
 class AnyObjective(Settings):
-    """What all objectives say. Class attributes are what the rest of the program asks of them.
+    """An objective, or one of several that share a pretraining.
 
-    kind: which objective it is.
-    weight: of several objectives, each batch is of one, drawn with probabilities in proportion to their weights.
+    weight: with several objectives, each batch belongs to one, drawn with probabilities in proportion to the weights.
+    kind: the objective.
 
-    needs_pairs: it reads both sides of a pair; where it does not, the text of each language of the corpus is used on
-    its own.
-    needs_dev: pretraining is judged on a dev split, which there must be.
+    needs_pairs: whether it reads both sides of a pair; if not, it reads the text of each language.
+    needs_dev: whether pretraining needs a dev split.
     needs_language_codes, needs_mask: special tokens that the vocabulary must have.
     translates: whether the model can translate before it is finetuned.
-    writes: whether a model that was pretrained so writes text itself; if not, an encoder-decoder is made of it.
+    writes: whether the pretrained model generates text; if not, an encoder-decoder is made from it.
     continues: whether its model is a decoder alone, which continues a text.
-    denoises: whether its model writes a text given the text with noise, so that a finetuning can go on with that.
-    head: the name of what is trained beside the model's body, which objectives of the same name share.
-    sampled_as: the side that text of its own counts as where segmentations are sampled; None for pairs.
-    samples: whether they can be sampled.
-    samples_targets: whether its targets may compete with some tokens alone.
-    source: what its model reads beside the text that it writes, where it is a language model with a source.
+    denoises: whether its model reconstructs a text from a noised version, which finetuning can continue.
+    head: the name of the trained head on the model's body; objectives of the same name share it.
+    sampled_as: the side whose sampled segmentations monolingual text has; None for pairs.
+    samples: whether segmentations can be sampled.
+    samples_targets: whether the softmax can be restricted to sampled tokens.
+    source: the kind of source of a conditional language model.
     """
 
     weight: Annotated[float, Field(gt=0)] = 1.0
@@ -55,11 +54,11 @@ class AnyObjective(Settings):
 
     @property
     def longest_block(self) -> int | None:
-        """The most tokens of an example, where the settings give it."""
+        """The maximum number of tokens of an example, if the settings say it."""
         return None
 
     def after(self, pretrained: Sequence[AnyObjective]) -> Self:
-        """The same for a finetuning of a model that was pretrained so: what must not differ follows from that."""
+        """These settings for finetuning a model after this pretraining, whose line separator they must share."""
         del pretrained
         return self
 
@@ -101,16 +100,6 @@ class DenoisingSettings(AnyObjective):
     @property
     def longest_block(self) -> int | None:
         return self.block_tokens
-
-    @model_validator(mode="before")
-    @classmethod
-    def _counts_tokens(cls, given: object) -> object:
-        if isinstance(given, dict) and "sentences_per_document" in given:
-            raise ValueError(
-                "noise is now drawn over blocks of sentences: instead of sentences_per_document write block_tokens, "
-                "the most tokens of a block, or neither, which makes it the training's max_length"
-            )
-        return given
 
 
 class MaskedSettings(AnyObjective):
@@ -160,7 +149,7 @@ class CausalSettings(AnyObjective):
         return self.block_tokens
 
     def after(self, pretrained: Sequence[AnyObjective]) -> Self:
-        """Lines end like those that the model was pretrained on."""
+        """With the separator that the model was pretrained with."""
         ends = [each.separator for each in pretrained if isinstance(each, CausalSettings)]
         return self.model_copy(update={"separator": ends[0]}) if ends else self
 
@@ -168,7 +157,7 @@ class CausalSettings(AnyObjective):
 class AnyConditionedSettings(AnyObjective):
     """Each token of a line given those before it, and a source of the line (Ziegler et al., 2019).
 
-    separator: the special token, by its role, that a line stands between.
+    separator: the special token, by its role, before and after a line.
     """
 
     separator: Literal["eos", "bos"] = "eos"
@@ -176,7 +165,7 @@ class AnyConditionedSettings(AnyObjective):
     continues = True
 
     def after(self, pretrained: Sequence[AnyObjective]) -> Self:
-        """Lines end as those did that the language model was pretrained on."""
+        """With the separator that the language model was pretrained with."""
         ends = [each.separator for each in pretrained if isinstance(each, CausalSettings)]
         return self.model_copy(update={"separator": ends[0]}) if ends else self
 
@@ -209,7 +198,7 @@ class FeatureConditionedSettings(AnyConditionedSettings):
 ObjectiveSettings = Annotated[
     TranslationSettings | DenoisingSettings | MaskedSettings | CausalSettings, Field(discriminator="kind")
 ]
-# What a task's text may be learnt by: nobody is pretrained with a source that is no text.
+# The objectives of finetuning: models are not pretrained with a source other than text.
 TaskObjectiveSettings = Annotated[
     TranslationSettings
     | DenoisingSettings
@@ -220,23 +209,3 @@ TaskObjectiveSettings = Annotated[
     | FeatureConditionedSettings,
     Field(discriminator="kind"),
 ]
-# How one objective was written before there could be several, and where its settings stood.
-BEFORE: Mapping[str, str] = {"objective": "translation", "noise": "denoising", "masking": "masked"}
-
-
-def as_list(upstream: Mapping[str, Any]) -> str:
-    """The line in today's form for settings of the time when there was only one objective."""
-    given = [name for name in BEFORE if name in upstream]
-    kind = upstream.get("objective") or BEFORE[given[0]]
-    own: dict[str, Any] = {}
-    for name in given:
-        if BEFORE[name] == kind and isinstance(upstream[name], dict):
-            own = upstream[name]
-    fields = ", ".join(f"{name}: {_yaml(value)}" for name, value in {"kind": kind, **own}.items())
-    return f"objectives: [{{{fields}}}]"
-
-
-def _yaml(value: object) -> str:
-    if value is None:
-        return "null"
-    return str(value).lower() if isinstance(value, bool) else str(value)

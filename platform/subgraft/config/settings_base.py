@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -10,24 +10,22 @@ from subgraft.base.limits import LARGEST_COUNT
 
 Split = Literal["train", "dev", "test"]
 SideName = Literal["encoder", "decoder"]
-# Of a pair.
-TextSide = Literal["source", "target"]
+TextSide = Literal["source", "target"]  # of a pair
 VocabularyKind = Literal["unigram", "bpe", "wordpiece", "byte-level-bpe"]
-# What becomes of the upstream vocabulary: another takes its place, it gets further subwords, or loses some.
+# How the upstream vocabulary changes: another replaces it, subwords are added, or removed.
 VocabularyMode = Literal["replace", "extend", "trim"]
-# Those of characters, which may spell others in bytes, and be drawn from.
+# Vocabularies of characters, with optional byte fallback and sampled segmentations.
 SENTENCEPIECE_KINDS: tuple[VocabularyKind, ...] = ("unigram", "bpe")
 MetricName = Literal["BLEU", "chrF", "TER", "ROUGE-L", "METEOR"]
-# Those that are measured where they are asked for, or where a task has them.
+# Metrics that are measured on request, or by some tasks.
 FurtherMetricName = Literal["ROUGE-1", "ROUGE-2", "CIDEr"]
-# What runs the search that writes texts.
+# The engines that generate texts.
 DecodingEngine = Literal["transformers", "ctranslate2"]
 EngineSetting = Literal["auto", "transformers", "ctranslate2"]
 StaticAlgorithm = Literal["skip-gram", "cbow", "fasttext"]
-# Of as many bits as everything that draws from one takes.
+# All random generators accept 31 bits.
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
-# Of anything; what is held in memory at once has less.
 Count = Annotated[int, Field(ge=1, le=LARGEST_COUNT)]
 
 
@@ -35,3 +33,10 @@ class Settings(BaseModel):
     """Base of every group of settings: frozen; unknown fields, infinity and NaN are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+def groups_in(annotation: Any) -> list[type[BaseModel]]:
+    """The groups of settings that an annotation can hold, through unions and containers."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return [annotation]
+    return list(dict.fromkeys(group for inner in get_args(annotation) for group in groups_in(inner)))

@@ -18,17 +18,17 @@ NamedPrecision = Literal["fp32", "bf16"]
 Precision = Literal["fp32", "bf16", "auto"]
 TrainName = Literal["all", "new-rows", "body", "adapters"]
 
-# Under DeepSpeed a table lies in parts, in copies that only its own optimizer writes.
+# DeepSpeed shards an embedding matrix into copies that only its own optimizer writes.
 ROWS_IN_PARTS = "rare_tokens: DeepSpeed cannot hold back single rows of a table; leave out runtime.zero_stage"
 
 
 class RareTokenSettings(Settings):
-    """How new rows are trained whose tokens the task's training text has fewer than `min_count` times.
+    """How new embeddings are trained whose tokens occur fewer than `min_count` times in the task's training text.
 
     min_count: a token with at least this many occurrences in the training text is not rare.
-    learning_rate_factor: the part of each update that these rows take; 0 freezes them, 1 changes nothing.
-    l2_to_init: decay of these rows towards their initial values, as weight decay is towards zero: in full for a token
-    that the text lacks, falling linearly to zero at min_count.
+    learning_rate_factor: the scale of each update of these embeddings; 0 freezes them, 1 changes nothing.
+    l2_to_init: decay of these embeddings towards their initial values, as weight decay is towards zero: in full for a
+    token that does not occur, falling linearly to zero at min_count.
     """
 
     min_count: Count = 10
@@ -64,7 +64,7 @@ class BatchSizeFrom(Settings):
 
 
 class TrainingSettings(Settings):
-    """One training: every setting that its result depends on. Device, threads and workers are in `Runtime`.
+    """A training: every setting that its result depends on. Devices and workers are in `runtime`.
 
     epochs: the maximum number of passes over the training data; set epochs, max_steps or both.
     max_steps: the maximum number of updates.
@@ -77,9 +77,8 @@ class TrainingSettings(Settings):
     rounding only.
     max_length: maximum sequence length in tokens, including special tokens; longer sequences are truncated.
     learning_rate: the peak, reached after warmup_steps; for noam, the factor of the formula.
-    schedule: the learning rate after its linear warmup: decays with the inverse square root of the step, or to zero at
-    the planned end of training (linear or cosine), or stays constant; noam is the formula of Vaswani et al. (see
-    `training.optimizers`).
+    schedule: the learning rate after its linear warmup: it decays with the inverse square root of the step, or to zero
+    at the planned end of training (linear, cosine), or stays constant; noam is the formula of Vaswani et al. (2017).
     warmup_steps: the number of updates over which the learning rate rises.
     optimizer: AdamW or Adamax.
     adam_beta1, adam_beta2: decay rates of the running averages of gradients and squared gradients.
@@ -177,7 +176,7 @@ class ModelTrainingSettings(TrainingSettings):
     @model_validator(mode="after")
     def _patient_with_something(self) -> Self:
         if self.select == "last" and self.patience is not None:
-            raise ValueError("select: last ignores dev scores, so patience means nothing: say `patience: null`")
+            raise ValueError("`select: last` ignores dev scores, so patience has no effect: set `patience: null`")
         return self
 
 
@@ -213,21 +212,20 @@ class AdapterSettings(Settings):
 
 
 class FinetuneSettings(ModelTrainingSettings):
-    """A finetuning, whose model has new rows.
+    """A finetuning of a model, which may have new embeddings.
 
-    train: what is trained: everything; the rows of tokens new to the model alone; the body, which is everything but the
-    tables of the sides whose vocabulary changes, whatever embedding_learning_rate is; or adapters alone. The rest stays
-    as it is, to the byte.
+    train: the trained parameters: all; new-rows, only the embeddings of tokens new to the model; body, all but the
+    embeddings of the sides whose vocabulary changes; or adapters. All others are frozen.
     adapters: the adapters of `train: adapters`.
-    embedding_learning_rate: the peak for the tables of the sides whose vocabulary changes, where new rows have further
-    to go than the rest of the model, in place of what layer_decay would give them; 0 leaves these tables as they begin.
-    rare_tokens: how new rows of rare tokens are trained, if not as the others.
+    embedding_learning_rate: the peak for the embeddings of the sides whose vocabulary changes, in place of
+    learning_rate and layer_decay; 0 freezes these embeddings.
+    rare_tokens: how new embeddings of rare tokens are trained, if not as the others.
     max_train_examples: train on this many of the training pairs or lines, evenly spaced; vocabularies are learnt on the
     whole text.
     resample_subset: whether each seed draws its own subset (see max_train_examples); if not, all train on the same.
-    shuffled_sources: whether each line is read with the source of another, drawn once; for systems that say so.
-    monolingual_fraction: the fraction of each batch that is domain text, in systems with `text`; an epoch is one pass
-    over the pairs, however much text there is; at 1 batches are text alone, and an epoch is one pass over it.
+    shuffled_sources: whether each line is read with the source of another, drawn once; set it per system.
+    monolingual_fraction: the fraction of each batch that is domain text, in systems with `text`. An epoch is one pass
+    over the pairs; at 1 batches are text only, and an epoch is one pass over the text.
     """
 
     train: TrainName = "all"
@@ -262,12 +260,12 @@ class FinetuneSettings(ModelTrainingSettings):
 
     @property
     def rate_of_tables(self) -> float | None:
-        """The peak for the tables of the sides whose vocabulary changes; 0: they are frozen; None: the model's own."""
+        """The peak for the embeddings of the sides whose vocabulary changes; 0 freezes them; None: learning_rate."""
         return 0.0 if self.train == "body" else self.embedding_learning_rate
 
     @property
     def freezes_tables(self) -> bool:
-        """Whether the tables of the sides whose vocabulary changes stay as they begin."""
+        """Whether the embeddings of the sides whose vocabulary changes are frozen."""
         return self.train == "adapters" or self.rate_of_tables == 0
 
 
@@ -294,4 +292,4 @@ class EmbeddingWarmupSettings(ModelTrainingSettings):
 
 def _require_ascending(name: str, steps: Sequence[int]) -> None:
     if list(steps) != sorted(set(steps)):
-        raise ValueError(f"{name} must go up")
+        raise ValueError(f"{name} must increase")

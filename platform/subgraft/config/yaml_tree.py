@@ -65,7 +65,7 @@ class Tree:
             self._set(path, branch.data, place)
         for old in [known for known in self.places if known[: len(path)] == path]:
             del self.places[old]
-        self.places |= {path + inner: found for inner, found in branch.places.items()}
+        self.places |= {path + inner: line for inner, line in branch.places.items()}
         self.mistakes += [Mistake(path + m.path, m.place, m.message) for m in branch.mistakes]
 
     def _set(self, path: PathTo, value: Any, place: str) -> None:
@@ -105,7 +105,7 @@ def parse(text: str, origin: str, *, numbered: bool = True) -> Tree:
         reader.report((), reader.place(mark.line if mark else 0), f"not YAML: {_explain(error)}")
         return reader.tree
     except YAMLError as error:
-        # The scanner's complaint about control characters carries a position and no mark.
+        # The scanner's error for control characters has a position but no mark.
         before = text[: getattr(error, "position", 0) or 0]
         reader.report((), reader.place(before.count("\n")), "not YAML: a control character is not allowed")
         return reader.tree

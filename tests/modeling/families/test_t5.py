@@ -207,5 +207,5 @@ def test_separate_vocabularies_are_refused_before_anything_runs(tmp_path: Path) 
 
 def test_one_rate_of_dropout(tmp_path: Path) -> None:
     config = written(tmp_path, tiny(model="{family: t5, d_model: 16, encoder_layers: 1, decoder_layers: 1, attention_heads: 2, ffn_dim: 16, attention_dropout: 0.1}"))  # noqa: E501  # fmt: skip
-    with pytest.raises(UserError, match="one rate of dropout"):
+    with pytest.raises(UserError, match="one dropout for the complete model"):
         load(config, Experiment, ())
