@@ -499,7 +499,7 @@ CONFIGURED = [
         "{epochs: 1, optimizer: adamax, weight_decay: 0.1}",
         ["adamax has no decoupled weight decay", "leave out"],
     ),
-    ("{epochs: 1}", "{epochs: 1, select: last, patience: 2}", ["finetune: select: last ignores", "patience: null"]),
+    ("{epochs: 1}", "{epochs: 1, select: last, patience: 2}", ["finetune: `select: last` ignores", "patience: null"]),
     (
         "{epochs: 1}",
         "{epochs: 1, dropout_schedule: [{step: 9, dropout: 0.1}, {step: 3, dropout: 0.0}]}",
