@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import json
 import re
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,6 +128,11 @@ def _dev_scores(file: Path, now: int) -> Iterator[Point]:
         ]
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return
+
+
+def milliseconds_now() -> int:
+    """The time in milliseconds since the epoch, as MLflow has it."""
+    return int(time.time() * 1000)
 
 
 def in_names(text: str) -> str:

@@ -6,7 +6,6 @@ systems share appears in each of them.
 
 from __future__ import annotations
 
-import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,6 +33,7 @@ from subgraft.orchestration.tracking.payloads import (
     curve_of,
     described,
     in_names,
+    milliseconds_now,
     scores_in,
     table,
 )
@@ -122,7 +122,7 @@ class SystemRuns:
         """A step found in the store: its figures are logged too, so that the run is complete, with the tag `cached`."""
         for run, part in self._begun(step):
             self._states[run.key].cached.add(part)
-            if part == TRAINED and (points := list(curve_of(self._store, step, _now()))):
+            if part == TRAINED and (points := list(curve_of(self._store, step, milliseconds_now()))):
                 self._note(LogMetrics(run.key, points))
             self._finish(run, part, step, record)
 
@@ -170,7 +170,7 @@ class SystemRuns:
         """Log each system's mean scores in the parent run, as metrics (`BLEU/mean`) and as its description."""
         scores = self.scores()
         points = [
-            (in_names(f"{name}/{system}"), value, _now(), 0)
+            (in_names(f"{name}/{system}"), value, milliseconds_now(), 0)
             for system, figures in scores.items()
             for name, value in figures.items()
         ]
@@ -188,7 +188,7 @@ class SystemRuns:
         return places
 
     def _finish(self, run: SystemRun, part: str, step: Step, record: Record) -> None:
-        payload, now, state = StepPayload.of(record), _now(), self._states[run.key]
+        payload, now, state = StepPayload.of(record), milliseconds_now(), self._states[run.key]
         self._note(
             LogMetrics(run.key, [(in_names(f"{part}/{name}"), one, now, 0) for name, one in payload.numbers.items()])
         )
@@ -210,7 +210,7 @@ class SystemRuns:
         if TRAINED in state.done:
             tested = next(((one["name"], one["digest"]) for one in datasets if one["context"] == "test"), None)
             self._note(self._model(run, state, tested))
-        self._note(EndRun(run.key, status, _now()))
+        self._note(EndRun(run.key, status, milliseconds_now()))
 
     def _datasets(self, run: SystemRun) -> list[Mapping[str, str]]:
         datasets: list[Mapping[str, str]] = []
@@ -229,9 +229,5 @@ class SystemRuns:
             "directory": str(self._store.path(step)),
         }
         scores = scores_in(state.done[TEST]) if TEST in state.done else {}
-        points = [(in_names(f"{TEST}/{name}"), value, _now(), 0) for name, value in scores.items()]
+        points = [(in_names(f"{TEST}/{name}"), value, milliseconds_now(), 0) for name, value in scores.items()]
         return LogModel(run.key, in_names(run.name).replace(".", "_"), tags, points, tested)
-
-
-def _now() -> int:
-    return int(time.time() * 1000)

@@ -29,7 +29,13 @@ from subgraft.orchestration.tracking.outbox import (
     SetTags,
     StartRun,
 )
-from subgraft.orchestration.tracking.payloads import FINGERPRINT, StepPayload, cached_tags, source_tags
+from subgraft.orchestration.tracking.payloads import (
+    FINGERPRINT,
+    StepPayload,
+    cached_tags,
+    milliseconds_now,
+    source_tags,
+)
 from subgraft.orchestration.tracking.server import tracking_uri
 from subgraft.orchestration.tracking.system_runs import SystemRun, SystemRuns
 
@@ -144,7 +150,7 @@ class Tracker(Observer):
         run = self._run_of(step)
         self._note(SetTags(run, {"error": said}))
         if run != PARENT:
-            self._note(EndRun(run, status, _now()))
+            self._note(EndRun(run, status, milliseconds_now()))
 
     def begin(self, run: str, params: Mapping[str, Any], tags: Mapping[str, str]) -> None:
         """Start a child run that is not a stage; use `measure` and `end` on it."""
@@ -152,12 +158,12 @@ class Tracker(Observer):
 
     def measure(self, run: str, values: Mapping[str, float], step: int = 0) -> None:
         """Log points of its curves."""
-        self._note(LogMetrics(run, [(name, float(value), _now(), step) for name, value in values.items()]))
+        self._note(LogMetrics(run, [(name, float(value), milliseconds_now(), step) for name, value in values.items()]))
 
     def end(self, run: str, status: str, tags: Mapping[str, str]) -> None:
         """status: FINISHED, FAILED or KILLED."""
         self._note(SetTags(run, tags))
-        self._note(EndRun(run, status, _now()))
+        self._note(EndRun(run, status, milliseconds_now()))
 
     def nest(self, step: Step, run: str) -> None:
         """Put a stage's run below a child run, unless it has a parent already."""
@@ -201,7 +207,7 @@ class Tracker(Observer):
             }
             self.measure(PARENT, counts)
             self._note(SetTags(PARENT, cached_tags(list(self._cached))))
-        self._note(EndRun(PARENT, status, _now()))
+        self._note(EndRun(PARENT, status, milliseconds_now()))
         if self._delivery.finish():
             return True
         self._say(f"not all of this run is recorded yet: {self._outbox.path} is sent with the next run")
@@ -235,11 +241,11 @@ class Tracker(Observer):
         self, run: str, parent: str | None, name: str, params: Mapping[str, Any], tags: Mapping[str, str]
     ) -> None:
         flat = {key: str(value) for key, value in flatten(params).items()}
-        self._last_start = max(_now(), self._last_start + 1)  # runs are listed by their start
+        self._last_start = max(milliseconds_now(), self._last_start + 1)  # runs are listed by their start
         self._note(StartRun(run, parent, self._experiment, name, {**self._source, **tags}, flat, self._last_start))
 
     def _summarise(self, run: str, step: Step, record: Record) -> None:
-        payload, now, directory = StepPayload.of(record), _now(), str(self._store.path(step))
+        payload, now, directory = StepPayload.of(record), milliseconds_now(), str(self._store.path(step))
         if run == PARENT:
             self._note(SetTags(run, {f"{FINGERPRINT}.{step.stage.name}": step.fingerprint}))
             self._note(LogArtifacts(run, directory, payload.files, step.stage.name))
@@ -261,7 +267,3 @@ def _new_outbox(folder: Path) -> Outbox:
             where=str(folder),
             hint="set SUBGRAFT_HOME to a place that can be written to",
         ) from error
-
-
-def _now() -> int:
-    return int(time.time() * 1000)
