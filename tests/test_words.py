@@ -70,7 +70,7 @@ LEFT: dict[str, tuple[int, int]] = {
     "platform/subgraft/data": (111, 37),
     "platform/subgraft/embeddings": (32, 15),
     "platform/subgraft/experiments": (99, 38),
-    "platform/subgraft/modeling": (77, 36),
+    "platform/subgraft/modeling": (0, 0),
     "platform/subgraft/pipeline": (89, 14),
     "platform/subgraft/subwords": (51, 30),
     "platform/subgraft/training": (41, 14),

@@ -32,8 +32,8 @@ def changed(directory: Path, change: dict[str, Any]) -> None:
     [
         ({"model_type": []}, "model_type is"),
         ({"model_type": None}, "model_type is"),
-        ({"dtype": "evil"}, "dtype 'evil' is no type"),
-        ({"torch_dtype": "save"}, "torch_dtype 'save' is no type"),
+        ({"dtype": "evil"}, "dtype 'evil' is not a type"),
+        ({"torch_dtype": "save"}, "torch_dtype 'save' is not a type"),
         ({"encoder_layers": 10**9}, r"encoder_layers is 1,000,000,000\n.*SUBGRAFT_MAX_LAYERS"),
         ({"encoder_layers": "six"}, "encoder_layers is 'six'"),
         ({"d_model": 0}, "d_model is 0"),
@@ -43,7 +43,7 @@ def changed(directory: Path, change: dict[str, Any]) -> None:
         ({"num_labels": 10**9}, "SUBGRAFT_MAX_WIDTH"),
         ({"max_position_embeddings": 10**12}, "SUBGRAFT_MAX_POSITIONS"),
         ({"encoder": {"num_hidden_layers": 10**9}}, "num_hidden_layers"),
-        ({"pad_token_id": 10**300}, "pad_token_id is a number beyond all use"),
+        ({"pad_token_id": 10**300}, "pad_token_id is too large"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(saved: Path, change: dict[str, Any], complaint: str) -> None:

@@ -84,7 +84,7 @@ def saved(tmp_path: Path) -> Path:
 def test_pickled_weights_are_refused(saved: Path) -> None:
     (saved / "model.safetensors").unlink()
     torch.save({}, saved / "pytorch_model.bin")
-    with pytest.raises(UserError, match="no weights in safetensors form"):
+    with pytest.raises(UserError, match="no weights in safetensors format"):
         load_model(saved)
 
 

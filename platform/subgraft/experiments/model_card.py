@@ -18,7 +18,7 @@ from subgraft.evaluation.reporting.numbers import MISSING, count, duration, fixe
 from subgraft.evaluation.reporting.table import Column, table, table_markdown
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.steps.system import SystemSteps
-from subgraft.modeling.exporting.publishing import BASE_MODEL, RECORD_BESIDE, UNKNOWN_LICENCE
+from subgraft.modeling.exporting.publishing import BASE_MODEL, RECORD_NOTE, UNKNOWN_LICENCE
 from subgraft.orchestration.store.record import Record
 from subgraft.orchestration.store.step import A, Step, in_order, made_by
 from subgraft.orchestration.store.store import Store
@@ -179,7 +179,7 @@ class Chosen:
         versions = ", ".join(f"{name} {version}" for name, version in made.versions.items())
         yield f"Finetuned on {made.device}, {finetuned.finished}, commit {made.git_commit or 'unknown'}."
         yield f"With {versions}."
-        yield f"{RECORD_BESIDE}\n"
+        yield f"{RECORD_NOTE}\n"
 
     def _steps(self) -> list[tuple[Step, Record | None]]:
         return [(step, self.records.get(step.fingerprint)) for step in self._in_order()]

@@ -32,14 +32,14 @@ SIZES: Mapping[str, Limit] = {
     **dict.fromkeys((*_POSITIONS, *_BUCKETS), MODEL_POSITIONS),
     **dict.fromkeys(_ROWS, PIECES),
 }
-# There may be no layers, and no segments (DeBERTa).
+# Models may have no layers, and no segments (DeBERTa).
 _MAY_BE_ZERO = frozenset({*_LAYERS, "type_vocab_size", *(family.layers_key for family in FAMILIES.values())})
 DTYPES = frozenset({"float32", "float16", "bfloat16", "float64"})
-# What transformers would follow to other files, to code or to packages.
+# Entries that make transformers load other files, code or packages.
 CLOSED = frozenset(
     {"quantization_config", "transformers_weights", "fusion_config", "kernel_config", "distributed_config", "gguf_file"}
 )
-# The one way to attend is chosen here, never by the name of a kernel to be fetched.
+# Other values may name kernels, which transformers would download.
 _ATTENTION = ("attn_implementation", "_attn_implementation", "experts_implementation", "_experts_implementation")
 _KNOWN_ATTENTION = (None, "eager", "sdpa")
 
@@ -67,18 +67,18 @@ def _named(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 
 def _check(name: str, value: Any, where: str) -> None:
     if name in CLOSED and value is not None:
-        raise UserError(f"{name} is not followed: a model is its own safetensors, as they are", where=where)
+        raise UserError(f"{name} is not supported: models are loaded from their safetensors only", where=where)
     if name in _ATTENTION and value not in _KNOWN_ATTENTION:
         raise UserError(f"{name} {value!r:.60} is not known: eager and sdpa are", where=where)
     if name in ("dtype", "torch_dtype") and not _is_dtype(value):
         hint = f"There is: {', '.join(sorted(DTYPES))}."
-        raise UserError(f"{name} {value!r:.60} is no type of weights", where=where, hint=hint)
+        raise UserError(f"{name} {value!r:.60} is not a type of weights", where=where, hint=hint)
     if name == "model_type" and not isinstance(value, str):
-        raise UserError(f"model_type is {value!r:.60}, where a word is expected", where=where)
+        raise UserError(f"model_type is {value!r:.60}, where a name is expected", where=where)
     if name in SIZES and value is not None:
         _check_size(name, value, where)
     if isinstance(value, int) and abs(value) >= 1 << 53:
-        raise UserError(f"{name} is a number beyond all use", where=where)
+        raise UserError(f"{name} is too large", where=where)
 
 
 def _is_dtype(value: Any) -> bool:

@@ -88,8 +88,8 @@ def _rewrite(directory: Path, out: Path) -> None:
     except subprocess.TimeoutExpired:
         raise _too_long(directory, OperationalError) from None
     if ended.returncode == UserError.exit_code:
-        told: Mapping[str, str] = json.loads(ended.stderr.splitlines()[-1])
-        raise UserError(told["what"], where=told["where"], hint=told["hint"])
+        reported: Mapping[str, str] = json.loads(ended.stderr.splitlines()[-1])
+        raise UserError(reported["what"], where=reported["where"], hint=reported["hint"])
     if ended.returncode == -signal.SIGXCPU:
         raise _too_long(directory, UserError)
     if ended.returncode:

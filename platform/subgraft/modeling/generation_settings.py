@@ -56,15 +56,15 @@ def savable(settings: GenerationConfig) -> GenerationConfig:
             setattr(made, name, None)
         return made
 
-    given = {name: value for name, value in vars(settings).items() if value is not None}
+    entries = {name: value for name, value in vars(settings).items() if value is not None}
     complaint: _Complaint = lambda names: _error_of(lambda: without(names).validate(strict=True))  # noqa: E731
-    return without(_invalid(given, complaint, "generation_config.json"))
+    return without(_invalid(entries, complaint, "generation_config.json"))
 
 
 def _error_of(check: Callable[[], object]) -> str:
     try:
         check()
-    except (ValueError, TypeError, AttributeError, KeyError) as error:  # of settings that are of another type
+    except (ValueError, TypeError, AttributeError, KeyError) as error:  # settings of a wrong type
         return str(error) or type(error).__name__
     return ""
 
@@ -73,27 +73,27 @@ def _invalid(settings: Mapping[str, Any], complaint: _Complaint, where: str) -> 
     """The settings that have to go for the others to be valid, and why each; they are reported in one line."""
     from transformers import GenerationConfig
 
-    found: dict[str, str] = {}
+    invalid: dict[str, str] = {}
     known = [name for name in vars(GenerationConfig()) if name in settings]
-    while told := complaint(found):
-        quoted = [name for name in _NAMED.findall(told) if name in settings]
-        name = next((name for name in (*quoted, *known) if complaint({*found, name}) != told), None)
+    while message := complaint(invalid):
+        quoted = [name for name in _NAMED.findall(message) if name in settings]
+        name = next((name for name in (*quoted, *known) if complaint({*invalid, name}) != message), None)
         if name is None:
-            raise UserError(f"transformers does not take these generation settings: {told}", where=where)
-        found[name] = _reason(told, name)
-    if found:
+            raise UserError(f"transformers does not take these generation settings: {message}", where=where)
+        invalid[name] = _reason(message, name)
+    if invalid:
         reasons: dict[str, list[str]] = {}
-        for name, reason in found.items():
+        for name, reason in invalid.items():
             reasons.setdefault(reason, []).append(_shortened(f"{name} {settings[name]!r}", _LONGEST_VALUE))
         parts = [f"{', '.join(names)} ({reason})" for reason, names in reasons.items()]
         say(f"{where}: generation settings left out: {'; '.join(parts)}", to=sys.stderr)
-    return found
+    return invalid
 
 
-def _reason(told: str, name: str) -> str:
-    """What transformers says of one setting, in a few words."""
-    lines = [line for line in told.splitlines() if line.startswith(f"- `{name}`")]
-    said = (lines or told.splitlines())[0]
+def _reason(message: str, name: str) -> str:
+    """Why transformers rejects a setting, shortened."""
+    lines = [line for line in message.splitlines() if line.startswith(f"- `{name}`")]
+    said = (lines or message.splitlines())[0]
     known = next((reason for phrase, reason in _WITHOUT_EFFECT.items() if phrase in said), "")
     return known or _shortened(said.removeprefix(f"- `{name}`: ").replace("`", ""), _LONGEST_REASON)
 

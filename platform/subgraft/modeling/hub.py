@@ -63,17 +63,17 @@ def resolve_model(model: Path | str, files: Sequence[str] = HUB_FILES) -> Path:
         return directory
     named = None if isinstance(model, Path) or directory.exists() else _HUB_ID.fullmatch(model)
     if named is None:
-        if found_otherwise := other_form(directory) if directory.is_file() else None:
-            raise found_otherwise
+        if other := other_form(directory) if directory.is_file() else None:
+            raise other
         raise UserError("no such model directory", where=str(model), hint="Give a directory or a hub id.")
     hub_id, revision = named["id"], named["revision"]
     if set(files) > set(SMALL_FILES):
         family_at(_download(hub_id, ["config.json", ADAPTER], revision), str(model))
-    found = _download(hub_id, files, revision)
-    if revision is not None or files is not HUB_FILES or any(found.glob("*.safetensors")):
-        return found
-    converted = converted_weights(hub_id, found.name)
-    return found if converted is None else _download(hub_id, files, converted)
+    copy = _download(hub_id, files, revision)
+    if revision is not None or files is not HUB_FILES or any(copy.glob("*.safetensors")):
+        return copy
+    converted = converted_weights(hub_id, copy.name)
+    return copy if converted is None else _download(hub_id, files, converted)
 
 
 def with_revision(model: str, revision: str | None) -> str:

@@ -48,8 +48,8 @@ def load_model(model: Path | str, dtype: torch.dtype | None = None) -> PreTraine
                 output_loading_info=True,
             )
         except Exception as error:  # transformers raises anything at all
-            told = str(error).replace(str(weights), str(directory)) or type(error).__name__
-            raise UserError(f"the weights cannot be loaded: {told}", where=str(directory)) from error
+            message = str(error).replace(str(weights), str(directory)) or type(error).__name__
+            raise UserError(f"the weights cannot be loaded: {message}", where=str(directory)) from error
     loaded.name_or_path = loaded.config.name_or_path = str(directory)
     missing = sorted(name for name in information["missing_keys"] if not name.startswith(family.absent_weights))
     if missing:

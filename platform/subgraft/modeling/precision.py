@@ -35,7 +35,7 @@ ONEDNN = "oneDNN"
 LONGEST_PLAIN = 256
 # oneDNN keeps the code that it makes for each shape of a product, 1,024 of them: hundreds of MiB where every batch has
 # another shape. Those of one layer are enough for the others, and no slower.
-_KEPT_SHAPES = "64"
+_CACHED_SHAPES = "64"
 # bf16 is taken where it needs at most this part of the time of fp32: for less, nobody wants other roundings.
 WORTHWHILE = 0.9
 # Where one sentence takes so many times as long in bf16, a whole batch is not tried: it could take minutes. Without
@@ -45,7 +45,7 @@ SECONDS = 1.0
 # Of a pass: enough to keep the device busy, little enough for a second.
 TOKENS = {"cpu": 2048, "cuda": 16384}
 # Of sentences, in the order of the passes: every batch of a training has another shape, and on a CPU products in bf16
-# are prepared for each shape anew.
+# are prepared again for each shape.
 LENGTHS = tuple(24 + 7 * number % 17 for number in range(17))
 HEAD = 64
 # Rows of the projection at a layer's end are this number by the layers: a vocabulary of a task's size.
@@ -215,12 +215,12 @@ def faster_products(device: torch.device, precision: Precision, tokens: int) -> 
         yield
         return
     attention = sdpa_kernel(SDPBackend.MATH) if tokens <= LONGEST_PLAIN else nullcontext()
-    with _given_to_onednn(), attention:
+    with _onednn_products(), attention:
         yield
 
 
 @contextmanager
-def _given_to_onednn() -> Iterator[None]:
+def _onednn_products() -> Iterator[None]:
     settings = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
     before = settings.fp32_precision
     settings.fp32_precision = "bf16"
@@ -236,7 +236,7 @@ def _onednn_is_faster() -> bool:
     there = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     fitting = there and torch.backends.cpu.get_cpu_capability() == "AVX512" and _made_by_amd()
     if fitting:
-        os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", _KEPT_SHAPES)  # read when oneDNN is first used
+        os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", _CACHED_SHAPES)  # read when oneDNN is first used
     return fitting and _keeps_fp32()
 
 
@@ -250,6 +250,6 @@ def _made_by_amd() -> bool:
 def _keeps_fp32() -> bool:
     """Whether a product with a factor that bf16 would round to 1 is correct."""
     factor = 1 + 2**-10
-    with _given_to_onednn():
-        found = torch.full((256, 256), factor) @ torch.ones(256, 256)
-    return bool(torch.allclose(found, torch.tensor(256 * factor), rtol=1e-6))
+    with _onednn_products():
+        product = torch.full((256, 256), factor) @ torch.ones(256, 256)
+    return bool(torch.allclose(product, torch.tensor(256 * factor), rtol=1e-6))

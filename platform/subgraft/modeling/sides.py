@@ -108,15 +108,15 @@ def side_config(model: PreTrainedModel, name: SideName) -> PreTrainedConfig:
 
 def tables_of(model: PreTrainedModel, names: Iterable[SideName]) -> dict[str, Tensor]:
     """A model's embedding tensors: SIDE.input, SIDE.output (the same if tied), and SIDE.bias if it is trained."""
-    found: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     for name in names:
         tables = side(model, name)
-        found[f"{name}.input"] = tables.input.weight
+        tensors[f"{name}.input"] = tables.input.weight
         if tables.output is not None:
-            found[f"{name}.output"] = tables.output.weight
+            tensors[f"{name}.output"] = tables.output.weight
         if isinstance(tables.bias, nn.Parameter):
-            found[f"{name}.bias"] = tables.bias
-    return found
+            tensors[f"{name}.bias"] = tables.bias
+    return tensors
 
 
 def shares_table(model: PreTrainedModel) -> bool:

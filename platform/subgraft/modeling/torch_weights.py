@@ -30,16 +30,16 @@ from subgraft.base.limits import CONVERSION_MEMORY, CONVERSION_SECONDS
 from subgraft.base.terminal_escaping import say
 from subgraft.modeling.weights import INDEX, torch_files
 
-# A file as PyTorch has read it, as tensors of their own, as safetensors' bytes, and what the allocator wastes.
+# The file as PyTorch reads it, copied tensors, safetensors' bytes, and the allocator's overhead.
 COPIES_IN_MEMORY = 4
 GIGABYTE = 10**9
-_PR_SET_PDEATHSIG = 1  # of Linux's prctl
+_PR_SET_PDEATHSIG = 1  # from Linux's prctl.h
 _STATUS = Path("/proc/self/status")
 _GRACE_SECONDS = 5
-# Names that the same numbers may have: a model's largest table is input and output of both sides.
+# The largest number of names of one tensor: embeddings may be input and output of both sides.
 MOST_NAMES = 16
 _GLOBAL = re.compile(r"GLOBAL ([\w.]{1,200})")
-_TENSORS_ALONE = "A file of weights holds tensors and their names, and nothing else is ever unpickled."
+_TENSORS_ALONE = "A file of weights contains tensors and their names; nothing else is unpickled."
 _DAMAGED = "It may be damaged, or cut short: compare its size and digest with the published ones."
 
 
@@ -73,20 +73,20 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     """
     size = path.stat().st_size
     try:
-        found = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # of PyTorch, of pickle, of whatever the file pretends to be
+        tensors = torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # PyTorch's, pickle's, or any other
         raise _refused(path, error) from error
-    if not isinstance(found, Mapping):
-        raise UserError("holds no tensors by name", where=str(path))
-    for name, value in found.items():
-        # What is shown is of bounded length: the text of nested values may be longer than any memory.
+    if not isinstance(tensors, Mapping):
+        raise UserError("does not contain tensors by name", where=str(path))
+    for name, value in tensors.items():
+        # Only names are shown, shortened: the text of nested values may exceed memory.
         if not isinstance(name, str):
             raise UserError(f"a name is of type {type(name).__name__}", where=str(path), hint=_TENSORS_ALONE)
         if not isinstance(value, Tensor):
-            raise UserError(f"{name[:100]!r} is no tensor", where=str(path), hint="A whole training state is no model.")
+            raise UserError(f"{name[:100]!r} is not a tensor", where=str(path), hint="A training state is not a model.")
         _require_plain(name[:100], value, path)
-    _require_no_growth(found, path, size)
-    return dict(found)
+    _require_no_growth(tensors, path, size)
+    return dict(tensors)
 
 
 def _refused(path: Path, error: Exception) -> UserError:
@@ -95,11 +95,11 @@ def _refused(path: Path, error: Exception) -> UserError:
     if isinstance(error, MemoryError) or "allocate memory" in said or "bad_alloc" in said:
         return UserError("needs more memory than weights of its size", where=str(path), hint=CONVERSION_MEMORY.hint)
     if named := _GLOBAL.search(said):
-        what, hint = f"it names {named[1]}, which makes no tensor", _TENSORS_ALONE
+        what, hint = f"it names {named[1]}, which does not create a tensor", _TENSORS_ALONE
     elif "Weights only load failed" in said:
-        what, hint = "it has instructions that make no tensor", _TENSORS_ALONE
+        what, hint = "it has instructions that do not create tensors", _TENSORS_ALONE
     else:
-        what, hint = f"it is no file that PyTorch has written ({type(error).__name__})", _DAMAGED
+        what, hint = f"PyTorch did not write this file ({type(error).__name__})", _DAMAGED
     return UserError(f"cannot be read as tensors alone: {what}", where=str(path), hint=hint)
 
 
@@ -109,7 +109,7 @@ def _require_plain(name: str, tensor: Tensor, path: Path) -> None:
         tensor.layout == torch.strided and tensor.device.type == "cpu" and not (tensor.is_quantized or tensor.is_nested)
     )
     if not plain:
-        what = f"{name!r} is no tensor of plain numbers ({tensor.layout}, {tensor.dtype}, {tensor.device})"
+        what = f"{name!r} is not a tensor of plain numbers ({tensor.layout}, {tensor.dtype}, {tensor.device})"
         raise UserError(what, where=str(path), hint="Save the model once with its weights as dense tensors.")
     if _bytes(tensor) > tensor.untyped_storage().nbytes():
         what = f"{name!r} has {tensor.numel():,} numbers, and {tensor.untyped_storage().nbytes():,} bytes for them"
@@ -131,7 +131,7 @@ def _bytes(tensor: Tensor) -> int:
 
 
 def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Each tensor whole and with memory of its own, as safetensors wants them."""
+    """Each tensor contiguous in separate memory, as safetensors requires."""
     seen: set[int] = set()
     apart: dict[str, Tensor] = {}
     for name, tensor in tensors.items():
@@ -185,7 +185,7 @@ def main() -> int:
     directory, out = map(Path, sys.argv[1:3])
     end_with_parent(int(sys.argv[3]))
     try:
-        torch.set_num_threads(1)  # the stacks of others would count as memory
+        torch.set_num_threads(1)  # stacks of other threads would count as memory
         files = torch_files(directory)
         limit_processor_time(conversion_seconds(files))
         limit_memory(COPIES_IN_MEMORY * largest(files) + CONVERSION_MEMORY.value)

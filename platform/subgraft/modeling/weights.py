@@ -24,11 +24,11 @@ from subgraft.base.json_io import read_object
 from subgraft.modeling.generation_settings import loadable
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
-# PyTorch's own form, which only a conversion reads.
+# PyTorch's pickle format, which only a conversion reads.
 TORCH_WEIGHTS, TORCH_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
-# No folder, no way up, nothing hidden.
+# No folders, no parent directories, no hidden files.
 _PLAIN = re.compile(r"\w[\w.-]*")
-# Numbers in the weights so far below those of the configuration are of another model: what is missing would be made up.
+# With fewer weights than this share of the configuration's, most would be random.
 _LARGEST_SHARE_MISSING = 4
 _ALWAYS_ALLOWED = 1 << 26
 ADAPTER = "adapter_config.json"
@@ -42,12 +42,12 @@ class _Form(NamedTuple):
 
 
 _FORMS = (
-    _Form("*.gguf", "GGUF, llama.cpp's form of a model, and no model in safetensors", _ORIGINAL),
+    _Form("*.gguf", "GGUF, llama.cpp's format, not a model in safetensors", _ORIGINAL),
     _Form("subgraft.json", "a model exported to CTranslate2, which can only be generated with", _ORIGINAL),
     _Form("model.bin", "a CTranslate2 model, which cannot be trained or changed", _ORIGINAL),
-    _Form("*.onnx", "ONNX, and no model in safetensors", _ORIGINAL),
-    _Form("tf_model.h5", "TensorFlow's weights, and none in safetensors", _ORIGINAL),
-    _Form("flax_model.msgpack", "Flax's weights, and none in safetensors", _ORIGINAL),
+    _Form("*.onnx", "ONNX, not a model in safetensors", _ORIGINAL),
+    _Form("tf_model.h5", "TensorFlow's weights, not safetensors", _ORIGINAL),
+    _Form("flax_model.msgpack", "Flax's weights, not safetensors", _ORIGINAL),
 )
 
 
@@ -64,9 +64,9 @@ def weight_files(directory: Path, called: str = "") -> tuple[Path, ...]:
         return tuple(directory / name for name in sorted(set(read_index(directory / INDEX).values())))
     convertible = any((directory / name).is_file() for name in (TORCH_WEIGHTS, TORCH_INDEX))
     raise (None if convertible else other_form(directory, called)) or UserError(
-        "no weights in safetensors form here",
+        "no weights in safetensors format here",
         where=called or str(directory),
-        hint=f"`subgraft convert {called or directory} --out DIR` makes them of a {TORCH_WEIGHTS}; other forms, never.",
+        hint=f"`subgraft convert {called or directory} --out DIR` converts a {TORCH_WEIGHTS}, and no other format.",
     )
 
 
@@ -88,16 +88,16 @@ def read_index(path: Path) -> Mapping[str, str]:
     Raises UserError for an index that is invalid or refers to any other file.
     """
     kind = Path(path.name.removesuffix(".index.json")).suffix
-    found: Any = read_object(path).get("weight_map")
-    if not isinstance(found, dict) or not found:
-        raise UserError("no index of weights: it has no weight_map", where=str(path))
-    for name in found.values():
+    files: Any = read_object(path).get("weight_map")
+    if not isinstance(files, dict) or not files:
+        raise UserError("not an index of weights: it has no weight_map", where=str(path))
+    for name in files.values():
         if not (isinstance(name, str) and _PLAIN.fullmatch(name) and name.endswith(kind)):
-            what = f"weights are said to be in {name!r:.100}, which is no {kind} file beside it"
+            what = f"weights are said to be in {name!r:.100}, which is not a {kind} file next to it"
             raise UserError(what, where=str(path), hint="Nothing else is opened.")
         if not (path.parent / name).is_file():
             raise UserError(f"{name} is missing", where=str(path.parent))
-    return found
+    return files
 
 
 def require_plausible(directory: Path, numbers: int) -> None:
@@ -125,7 +125,7 @@ def weights_alone(directory: Path, config: Mapping[str, Any]) -> Iterator[Path]:
 
 
 def _held(path: Path) -> int:
-    """How many numbers a file has, by its header, whose sizes and places safetensors checks."""
+    """The number of parameters in a file, by its header, whose sizes and offsets safetensors checks."""
     try:
         with safe_open(path, framework="numpy") as stored:
             return sum(math.prod(stored.get_slice(name).get_shape()) for name in stored.keys())  # noqa: SIM118
@@ -134,7 +134,7 @@ def _held(path: Path) -> int:
 
 
 def other_form(place: Path, called: str = "") -> UserError | None:
-    """What to raise for a directory, or a file, that is recognised as no whole model; None where it is not recognised.
+    """The error for a directory or file that is recognised as another format; None if it is not recognised.
 
     called: how the user names it; by default as its path.
     """
@@ -142,9 +142,9 @@ def other_form(place: Path, called: str = "") -> UserError | None:
     if (place / ADAPTER).is_file():
         return _adapter(read_object(place / ADAPTER), where)
     for form in _FORMS:
-        found = [place] if place.is_file() and place.match(form.pattern) else sorted(place.glob(form.pattern))
-        if found:
-            return UserError(f"this is {form.what} ({found[0].name})", where=where, hint=form.hint)
+        matches = [place] if place.is_file() and place.match(form.pattern) else sorted(place.glob(form.pattern))
+        if matches:
+            return UserError(f"this is {form.what} ({matches[0].name})", where=where, hint=form.hint)
     return None
 
 
@@ -153,7 +153,7 @@ def _adapter(config: dict[str, Any], where: str) -> UserError:
     named = "a LoRA adapter" if kind.upper() == "LORA" else f"a PEFT adapter ({kind})" if kind else "a PEFT adapter"
     of = f" of {base[:100]}" if isinstance(base, str) and base else ""
     return UserError(
-        f"this is {named}{of}, and no whole model",
+        f"this is {named}{of}, not a whole model",
         where=where,
         hint="Merge it into its model with peft (`merge_and_unload`, then `save_pretrained`), and give the result.",
     )

@@ -56,7 +56,7 @@ def test_an_unknown_class_is_named_with_those_that_are_known() -> None:
         (np.ones((2, 3)), r"example 1 \(counted from 0\) are of the shape \[2, 3\]"),
         (np.ones((0, 2)), r"example 1 \(counted from 0\) are of the shape"),
         (np.ones(2), r"example 1 \(counted from 0\) are of the shape"),
-        (np.array([[1.0, np.nan]]), "example 1 hold what is no number"),
+        (np.array([[1.0, np.nan]]), "example 1 contain NaN or infinity"),
     ],
 )
 def test_features_of_another_width_and_no_numbers_are_refused(rows: np.ndarray, told: str) -> None:

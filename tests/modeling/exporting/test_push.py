@@ -17,7 +17,7 @@ from finished import separate_bundle, split_mbart_bundle
 from hubs import Hub, hub
 from subgraft.config.corpora import Languages
 from subgraft.interfaces.cli import main
-from subgraft.modeling.exporting.publishing import METRICS, RECORD_BESIDE, Publication, model_card
+from subgraft.modeling.exporting.publishing import METRICS, RECORD_NOTE, Publication, model_card
 from subgraft.modeling.exporting.transformers import Loading
 from subgraft.orchestration.tracking.model_registry import CARD
 
@@ -120,7 +120,7 @@ def test_a_hub_that_is_away_is_a_failure_outside(model: Path, tmp_path: Path) ->
 
 
 def test_scores_are_in_the_model_index_with_their_signatures() -> None:
-    card = f"---\nlicense: unknown\n---\n\n# laws-en-de\n\nTold.\n{RECORD_BESIDE}\n"
+    card = f"---\nlicense: unknown\n---\n\n# laws-en-de\n\nTold.\n{RECORD_NOTE}\n"
     made = model_card(Publication(NAME, None, None, Languages(source="en", target="de"), TAGS, card), TRANSLATOR)
     told = metadata(made)
     assert told["base_model"] == "Helsinki-NLP/opus-mt-en-de" and told["license"] == "unknown"
@@ -128,7 +128,7 @@ def test_scores_are_in_the_model_index_with_their_signatures() -> None:
     (metric,) = index["metrics"]
     assert (metric["type"], metric["value"]) == ("bleu", 15.45)
     assert metric["args"] == {"signature": TAGS["signature.BLEU"]}, "a score without a signature is left out"
-    assert "Told." in made and RECORD_BESIDE not in made and made.count("license:") == 1
+    assert "Told." in made and RECORD_NOTE not in made and made.count("license:") == 1
 
 
 def test_every_metric_has_a_name_on_the_hub() -> None:

@@ -62,8 +62,8 @@ class ConditionalConfig(PreTrainedConfig):
 
     def __post_init__(self, **kwargs: Any) -> None:
         if isinstance(self.language_model, dict):
-            given = dict(self.language_model)
-            self.language_model = AutoConfig.for_model(given.pop("model_type"), **given)
+            entries = dict(self.language_model)
+            self.language_model = AutoConfig.for_model(entries.pop("model_type"), **entries)
         super().__post_init__(**kwargs)
 
     def get_text_config(self, decoder: bool | None = None, encoder: bool | None = None) -> PreTrainedConfig:
@@ -177,10 +177,10 @@ class ConditionalModel(PreTrainedModel, GenerationMixin):
             others: Ignored.
         """
         del return_dict, others
-        given: Any = input_ids if encoder_outputs is None else encoder_outputs[0]
+        inputs: Any = input_ids if encoder_outputs is None else encoder_outputs[0]
         if attention_mask is None:
-            attention_mask = torch.ones(given.shape[:2], dtype=torch.long, device=given.device)
-        encoded: Any = encoder_outputs if encoder_outputs is not None else self.source(given, attention_mask)
+            attention_mask = torch.ones(inputs.shape[:2], dtype=torch.long, device=inputs.device)
+        encoded: Any = encoder_outputs if encoder_outputs is not None else self.source(inputs, attention_mask)
         cache = past_key_values if use_cache or past_key_values is not None else None
         memory = _memory(encoded, attention_mask)
         target = self.target_states(memory, cache, selected=True, input_ids=decoder_input_ids)
@@ -240,9 +240,9 @@ def conditioned(
         torch.manual_seed(seed)
         model = ConditionalModel(described(language_model.config, settings))
     if model.variant.pretrained:
-        found = model.language_model.load_state_dict(language_model.state_dict(), strict=False)
-        assert not found.unexpected_keys
-        assert all("cross" in name for name in found.missing_keys)
+        loaded = model.language_model.load_state_dict(language_model.state_dict(), strict=False)
+        assert not loaded.unexpected_keys
+        assert all("cross" in name for name in loaded.missing_keys)
     if isinstance(model.source, PretrainedTextEncoder) and reader is not None:
         model.source.encoder.load_state_dict(encoder_of(reader).state_dict())
     model.eval()

@@ -30,7 +30,7 @@ class ContextAttention(Variant):
 
     def settle(self, language_model: PreTrainedModel) -> None:
         for block in blocks(language_model):
-            block.crossattention.register_forward_hook(_nothing_of_nothing, with_kwargs=True)
+            block.crossattention.register_forward_hook(_masked_source_adds_nothing, with_kwargs=True)
 
     def states(
         self, language_model: PreTrainedModel, memory: Memory, cache: EncoderDecoderCache | None, **inputs: Tensor
@@ -68,8 +68,8 @@ def blocks(language_model: nn.Module) -> Iterator[Any]:
     return (module for module in language_model.modules() if hasattr(module, "crossattention"))
 
 
-def _nothing_of_nothing(module: nn.Module, args: Any, kwargs: dict[str, Any], output: Any) -> Any:
-    """A source without any row adds nothing, not even a bias or the mean of what was masked."""
+def _masked_source_adds_nothing(module: nn.Module, args: Any, kwargs: dict[str, Any], output: Any) -> Any:
+    """A completely masked source adds nothing: no bias, and no mean of masked states."""
     mask: Tensor | None = kwargs.get("encoder_attention_mask")
     if mask is None:  # nothing is masked
         return output

@@ -28,12 +28,12 @@ class Prepend(Variant):
         seen = 0 if first else keys.get_seq_length() - rows
         device = memory.mask.device
         positions = memory.mask.sum(1, keepdim=True) + torch.arange(seen, seen + length, device=device)
-        given = inputs
+        model_inputs = inputs
         if first:
             embedded = inputs.get("inputs_embeds")
             if embedded is None:
                 embedded = language_model.get_input_embeddings()(inputs["input_ids"])
-            given = {"inputs_embeds": torch.cat([memory.states.to(embedded.dtype), embedded], dim=1)}
+            model_inputs = {"inputs_embeds": torch.cat([memory.states.to(embedded.dtype), embedded], dim=1)}
             before = torch.arange(rows, device=device).expand(len(positions), -1)
             positions = torch.cat([before, positions], dim=1)
         top: Tensor = language_model.base_model(
@@ -41,6 +41,6 @@ class Prepend(Variant):
             position_ids=positions,
             past_key_values=keys,
             use_cache=True,
-            **given,
+            **model_inputs,
         ).last_hidden_state
         return top[:, -length:]

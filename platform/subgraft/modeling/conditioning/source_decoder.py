@@ -56,10 +56,10 @@ class _Layer(nn.Module):
     def _attend(self, hidden: Tensor, cache: EncoderDecoderCache | None) -> Tensor:
         query, key, value = (self._split(part) for part in self.own(hidden).chunk(3, -1))
         if cache is not None:
-            kept = cache.self_attention_cache
+            own_cache = cache.self_attention_cache
             # generate makes a cache of as many layers as the language model has.
-            kept.layers.extend(DynamicLayer() for _ in range(len(kept.layers), self._place + 1))
-            key, value = kept.update(key, value, self._place)
+            own_cache.layers.extend(DynamicLayer() for _ in range(len(own_cache.layers), self._place + 1))
+            key, value = own_cache.update(key, value, self._place)
         length, seen = query.shape[2], key.shape[2]
         visible = torch.ones(length, seen, dtype=torch.bool, device=query.device).tril(seen - length)
         return self._joined(self.own_output, scaled_dot_product_attention(query, key, value, attn_mask=visible))

@@ -92,8 +92,8 @@ class PretrainedTextEncoder(SourceEncoder):
 
     def __init__(self, model: Mapping[str, Any], states: int, width: int) -> None:
         super().__init__()
-        given = {name: value for name, value in model.items() if name != "model_type"}
-        config = AutoConfig.for_model(model["model_type"], **given)
+        entries = {name: value for name, value in model.items() if name != "model_type"}
+        config = AutoConfig.for_model(model["model_type"], **entries)
         build: Any = AutoModel
         self.encoder = encoder_of(build.from_config(config))
         if hasattr(self.encoder, "pooler"):  # which reads no state but the first

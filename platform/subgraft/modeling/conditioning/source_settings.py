@@ -46,10 +46,10 @@ def conditioning_settings(
         reader: The source of a pretrained encoder, if there is one.
         copying: The kind of copying, if any.
     """
-    given = reader or _source(variant, source, settings, corpus, vocabulary)
+    source_settings = reader or _source(variant, source, settings, corpus, vocabulary)
     threshold = settings.copy_threshold if copying == "bottom-up" else None
     copies = None if copying is None else CopyingSettings(kind=copying, threshold=threshold)
-    return ConditioningSettings(variant=variant, source=given, decoder=settings.decoder, copying=copies)
+    return ConditioningSettings(variant=variant, source=source_settings, decoder=settings.decoder, copying=copies)
 
 
 def _source(

@@ -53,12 +53,12 @@ class TextSource:
 
     def encode(self, values: Sequence[str]) -> Sequence[np.ndarray]:
         sequences = encode(values, self.tokenizer).sequences
-        kept = sequences if self._room is None else sequences.cut(self._room)
+        cut = sequences if self._room is None else sequences.cut(self._room)
 
         def made(place: int) -> np.ndarray:
-            return np.array([*self._beginning, *kept[place], *self._ending], dtype=np.int64)
+            return np.array([*self._beginning, *cut[place], *self._ending], dtype=np.int64)
 
-        return EncodedSources(kept.lengths + self._around, made)
+        return EncodedSources(cut.lengths + self._around, made)
 
 
 class ClassSource:
@@ -92,7 +92,7 @@ class FeatureSource:
                     raise UserError("this model reads features, not text", hint=hint)
                 self._require(place, rows.shape)
                 if not np.isfinite(rows).all():
-                    raise UserError(f"features of example {place} hold what is no number, or is infinite")
+                    raise UserError(f"features of example {place} contain NaN or infinity")
             return [rows.astype(np.float32) for rows in values]
         if len(values):
             longest = int(np.argmax(values.counts))

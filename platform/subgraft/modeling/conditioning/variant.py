@@ -75,8 +75,8 @@ class Variant(nn.Module, ABC):
 
 def length_of(inputs: dict[str, Any]) -> tuple[int, int]:
     """B and T of `input_ids` or `inputs_embeds`."""
-    given: Tensor = next(iter(inputs.values()))
-    return given.shape[0], given.shape[1]
+    tensor: Tensor = next(iter(inputs.values()))
+    return tensor.shape[0], tensor.shape[1]
 
 
 def attended(memory: Memory, targets: int) -> Tensor:
@@ -88,8 +88,8 @@ def all_targets(cache: EncoderDecoderCache | None, inputs: dict[str, Any]) -> Te
     """The mask [B, T so far] of a target of which nothing is hidden: padding stands behind all that counts."""
     seen = 0 if cache is None else cache.get_seq_length()
     count, length = length_of(inputs)
-    given: Tensor = next(iter(inputs.values()))
-    return torch.ones(count, seen + length, dtype=torch.long, device=given.device)
+    tensor: Tensor = next(iter(inputs.values()))
+    return torch.ones(count, seen + length, dtype=torch.long, device=tensor.device)
 
 
 def own_cache(cache: EncoderDecoderCache | None) -> DynamicCache:

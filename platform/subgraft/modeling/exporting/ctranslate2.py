@@ -136,10 +136,10 @@ def _sharing_weights(model: PreTrainedModel) -> PreTrainedModel:
         made: PreTrainedModel = type(model)(deepcopy(model.config))
     held = {id(tensor): tensor.detach().cpu() for tensor in (*model.parameters(), *model.buffers())}
     for name, module in made.named_modules():
-        given = model.get_submodule(name)
-        for key, tensor in given._parameters.items():
+        original = model.get_submodule(name)
+        for key, tensor in original._parameters.items():
             module._parameters[key] = None if tensor is None else nn.Parameter(held[id(tensor)], requires_grad=False)
-        for key, buffer in given._buffers.items():
+        for key, buffer in original._buffers.items():
             module._buffers[key] = None if buffer is None else held[id(buffer)]
     return made
 
@@ -189,10 +189,10 @@ class _Sample:
             inputs = {"input_ids": torch.tensor(self.sources, device=device), "decoder_input_ids": inputs["input_ids"]}
         logits = model(**inputs, use_cache=False).logits[:, :-1].float().cpu()
         labels = torch.tensor(self.targets)[:, 1:, None]
-        found: Tensor = logits.log_softmax(-1).gather(2, labels)[..., 0]
-        return found
+        log_probabilities: Tensor = logits.log_softmax(-1).gather(2, labels)[..., 0]
+        return log_probabilities
 
-    def found(self, runner: Any) -> Tensor:
+    def actual(self, runner: Any) -> Tensor:
         """The same from the exported model. runner: CTranslate2's translator or generator."""
         names = self._exported.vocabularies()
         targets = [[names["decoder"][token] for token in row] for row in self.targets]
@@ -217,11 +217,11 @@ class Comparison:
 
     def check(self, running: Any, where: str) -> Check:
         """The deviation of CTranslate2's engine `running`. Raises UserError if it is too large."""
-        difference = (self._expected - self._sample.found(running)).abs()
+        difference = (self._expected - self._sample.actual(running)).abs()
         check = Check(difference.max().item(), difference.mean().item())
         if check.mean > COARSE_TOLERANCE or (self._quantization == "float32" and check.largest > TOLERANCE):
-            told = f"log-probabilities differ by up to {check.largest:.3g}"
-            raise UserError(f"CTranslate2 does not compute what this model does: {told}", where=where)
+            deviation = f"log-probabilities differ by up to {check.largest:.3g}"
+            raise UserError(f"CTranslate2 does not compute what this model does: {deviation}", where=where)
         return check
 
 

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
     from subgraft.modeling.exporting.transformers import Loading
 
-# A repository that held larger weights may have had them in more files: what is no longer theirs must not be loaded.
+# Weights of an earlier upload may be in more files; left there, they would be loaded.
 OLD_WEIGHTS = ["*.safetensors", "*.safetensors.index.json"]
-# How the hub says that a token may not do this.
+# Status codes for a token without the necessary permission.
 REFUSED = (401, 403)
 UNKNOWN_LICENCE = "unknown"
-# What only a registered model's directory has beside its card: command lines and places are nothing to publish.
-RECORD_BESIDE = "`record.json` beside this file has every setting."
+# record.json is not published: it contains command lines and paths.
+RECORD_NOTE = "`record.json` next to this file has every setting."
 # The tag of a registered version that names the published model that it was made from.
 BASE_MODEL = "base_model"
 # What the hub calls metrics, by the tags of a registered version.
@@ -70,8 +70,8 @@ def model_card(publication: Publication, loading: Loading) -> str:
         model_name=publication.name.rpartition("/")[2],
         eval_results=list(_results(publication.tags)) or None,
     )
-    told = ModelCard(publication.card).text.strip() if publication.card else f"# {data.model_name}"
-    body = told.replace(RECORD_BESIDE, "").rstrip()
+    text = ModelCard(publication.card).text.strip() if publication.card else f"# {data.model_name}"
+    body = text.replace(RECORD_NOTE, "").rstrip()
     return f"---\n{data.to_yaml()}\n---\n\n{body}\n\n{_use(publication.name, loading)}"
 
 
@@ -128,8 +128,8 @@ def require_token() -> str:
 
     token = get_token()
     if not token:
-        hint = "Set HF_TOKEN to a token of yours that may write, or log in with `hf auth login`."
-        raise UserError("the hub takes models of those alone whom it knows", where="HF_TOKEN", hint=hint)
+        hint = "Set HF_TOKEN to a token with write access, or log in with `hf auth login`."
+        raise UserError("uploads to the hub need a token", where="HF_TOKEN", hint=hint)
     return token
 
 
@@ -141,9 +141,11 @@ def require_name(name: str) -> None:
     try:
         validate_repo_id(name)
     except HFValidationError as error:
-        raise UserError(f"no name on the hub: {error}", where=name) from error
+        raise UserError(f"not a valid repository name: {error}", where=name) from error
     if "/" not in name:
-        raise UserError("whose is it?", where=name, hint="Give OWNER/NAME: a user or an organisation of the hub.")
+        raise UserError(
+            "the repository has no owner", where=name, hint="Give OWNER/NAME: a user or an organisation of the hub."
+        )
 
 
 def upload(folder: Path, name: str, token: str, *, private: bool) -> str:
@@ -162,17 +164,17 @@ def upload(folder: Path, name: str, token: str, *, private: bool) -> str:
         api.create_repo(name, private=private or None, exist_ok=True)
         if private and not api.model_info(name).private:
             hint = "Make it private in its settings, or leave --private out."
-            raise UserError("this repository is there and is public; nothing was sent", where=name, hint=hint)
+            raise UserError("this repository exists and is public; nothing was sent", where=name, hint=hint)
         message = "Upload a model with subgraft push"
         sent = api.upload_folder(repo_id=name, folder_path=folder, commit_message=message, delete_patterns=OLD_WEIGHTS)
     except HfHubHTTPError as error:
-        status, told = error.response.status_code, error.server_message or str(error)
+        status, answer = error.response.status_code, error.server_message or str(error)
         if status in REFUSED:
-            hint = "It needs to be a token that may write there: HF_TOKEN, or `hf auth login`."
-            raise UserError(f"the hub refuses this token ({status}): {told}", where=name, hint=hint) from error
-        raise OperationalError(f"the hub answers with {status}: {told}", where=name) from error
-    except ValueError as error:  # of a card that the hub does not take
-        raise UserError(f"the hub does not take this: {error}", where=name) from error
+            hint = "The token needs write access to the repository: HF_TOKEN, or `hf auth login`."
+            raise UserError(f"the hub refuses this token ({status}): {answer}", where=name, hint=hint) from error
+        raise OperationalError(f"the hub answers with {status}: {answer}", where=name) from error
+    except ValueError as error:  # an invalid card
+        raise UserError(f"the hub rejects this: {error}", where=name) from error
     except (HTTPError, OSError) as error:
         raise OperationalError(f"the hub could not be reached ({type(error).__name__})", where=name) from error
     return str(sent.commit_url)

@@ -142,8 +142,8 @@ def _save_tokenizers(bundle: Bundle, form: SequenceFormat, out: Path, languages:
     if "encoder" not in bundle.tokenizers:
         _write(_around(bundle.decoder, (form.start,), ()), bundle.decoder, out, limit)
         return _Written(code=False)
-    told = {"source_lang": languages.source, "target_lang": languages.target} if languages else {}
-    if family_of(bundle.model).save_published_tokenizers(bundle.encoder, bundle.decoder, out, {**limit, **told}):
+    codes = {"source_lang": languages.source, "target_lang": languages.target} if languages else {}
+    if family_of(bundle.model).save_published_tokenizers(bundle.encoder, bundle.decoder, out, {**limit, **codes}):
         return _Written(code=False, prompt=" ".join(bundle.encoder.pieces[token] for token in form.source_beginning))
     source = _around(bundle.encoder, form.source_beginning, form.source_ending)
     if bundle.encoder.fingerprint == bundle.decoder.fingerprint:

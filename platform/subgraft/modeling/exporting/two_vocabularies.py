@@ -49,9 +49,9 @@ class TwoVocabularyTokenizer(PreTrainedTokenizerFast):
 
     def save_pretrained(self, save_directory: Any, *args: Any, **kwargs: Any) -> tuple[str, ...]:
         saved = super().save_pretrained(save_directory, *args, **kwargs)
-        given, target = Path(self.init_kwargs["target_tokenizer_file"]), Path(save_directory) / TARGET_FILE
-        if target.resolve() != given.resolve():
-            shutil.copyfile(given, target)
+        loaded, target = Path(self.init_kwargs["target_tokenizer_file"]), Path(save_directory) / TARGET_FILE
+        if target.resolve() != loaded.resolve():
+            shutil.copyfile(loaded, target)
         return (*saved, str(target))
 
 

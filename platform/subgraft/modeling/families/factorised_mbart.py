@@ -54,7 +54,7 @@ class _Projected(MBartPreTrainedModel):
     def _init_weights(self, module: nn.Module) -> None:
         super()._init_weights(module)
         if module is getattr(self, "embed_projection", None):
-            # Hidden states begin as large as those of an mBART that has no projection.
+            # Initial hidden states have the scale of an mBART's without projection.
             init.normal_(module.weight, std=module.in_features**-0.5)
 
     def forward(self, input_ids: Tensor | None = None, inputs_embeds: Tensor | None = None, **kwargs: Any) -> Any:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from subgraft.modeling.conditioning.copying import TargetStates
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
-# What a model that is not supported can be used for all the same.
+# What unsupported models can be used for.
 ITS_VOCABULARY = (
     "Its vocabulary can be used: `subgraft similar`, and `subgraft vocab learn --like`, `extend`, `trim`, `compare`."
 )
@@ -134,7 +134,7 @@ class Family(ABC):
         """The linear maps of attention and feed-forward layers, to which adapters can be attached."""
 
     def in_words(self, config: Config) -> str:
-        """The model's kind and size, as a report tells them."""
+        """The model's kind and size, for reports."""
         layers = " + ".join(str(self.layers(config, side)) for side in self.sides)
         return f"{self.model_type}, {layers} layers of width {self.width(config)}"
 

@@ -107,11 +107,11 @@ def language_code(tokenizer: Tokenizer, language: str) -> int:
     codes = {code: _MARKED.sub(r"\1", code) for code in sorted(tokenizer.languages)}
     named = [code for code, plain in codes.items() if wanted in (code, plain)]
     same = same_language(wanted)
-    found = named or [code for code, plain in codes.items() if plain.split("_")[0] in same]
-    if len(found) == 1 or named:
-        return tokenizer.languages[found[0]]
-    if found:
-        raise UserError(f"the vocabulary has several codes for '{language}'", hint=f"Name one: {', '.join(found)}.")
+    matches = named or [code for code, plain in codes.items() if plain.split("_")[0] in same]
+    if len(matches) == 1 or named:
+        return tokenizer.languages[matches[0]]
+    if matches:
+        raise UserError(f"the vocabulary has several codes for '{language}'", hint=f"Name one: {', '.join(matches)}.")
     raise UserError(
         f"the vocabulary has no language code for '{language}'", hint=f"It has: {', '.join(codes) or 'none'}."
     )
@@ -135,9 +135,9 @@ def configured_languages(languages: Languages | None, tokenizer: Tokenizer) -> L
 
 
 def target_named(source: Tokenizer, languages: Languages | None, mark: str) -> tuple[int, ...]:
-    """What sources begin with in a model that is told its target language there; nothing in one that is not.
+    """The beginning of sources in models that read the target language there; empty in other models.
 
-    mark: what such codes begin with. Raises UserError where the vocabulary has such codes, and no language is given.
+    mark: the first characters of such codes. Raises UserError if the vocabulary has them and `languages` is None.
     """
     if not any(code.startswith(mark) for code in source.languages):
         return ()

@@ -1,5 +1,5 @@
 # mypy: allow-untyped-calls
-"""Models with other embeddings: their tensors exchanged in place, or the model constructed anew around them."""
+"""Models with other embeddings: their tensors exchanged in place, or the model reconstructed around them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def rebuilt(
     decoder: Tables,
     shared: bool,
 ) -> PreTrainedModel:
-    """The model as another class: constructed without memory, then given the tensors of the old one and the tables.
+    """The model as another class: constructed on the meta device, then assigned the old tensors and the new embeddings.
 
     For models laid out as BART is. shared: whether encoder and decoder still share one embedding matrix.
     """

@@ -60,18 +60,18 @@ class Continuer:
     def __call__(self, prompts: Sequence[str], batch_size: int = 32, progress: Progress | None = None) -> list[str]:
         """The continuation of each prompt. Leaves the model in evaluation mode."""
         self._model.eval()
-        given = self._prompts.ids(prompts)
-        order = sorted(range(len(prompts)), key=lambda place: -len(given[place]))
+        prompt_ids = self._prompts.ids(prompts)
+        order = sorted(range(len(prompts)), key=lambda place: -len(prompt_ids[place]))
         outputs = [""] * len(prompts)
         self._begin()
         for begin in range(0, len(order), batch_size):
             chosen = order[begin : begin + batch_size]
             started = time.perf_counter()
-            written = self._generate([given[place] for place in chosen], [prompts[place] for place in chosen])
+            written = self._generate([prompt_ids[place] for place in chosen], [prompts[place] for place in chosen])
             self.seconds += time.perf_counter() - started
             self.cut += unended(written, self._ends)
             for place, tokens in zip(chosen, written.tolist(), strict=True):
-                outputs[place] = self._prompts.output(given[place], tokens, self._ends)
+                outputs[place] = self._prompts.output(prompt_ids[place], tokens, self._ends)
             if progress is not None:
                 progress(min(begin + batch_size, len(order)), len(order), "sentences")
         return outputs
@@ -82,7 +82,7 @@ class Continuer:
         self.seconds = 0.0
 
     @torch.inference_mode()
-    def _generate(self, given: Sequence[list[int]], prompts: Sequence[str]) -> Tensor:
+    def _generate(self, prompt_ids: Sequence[list[int]], prompts: Sequence[str]) -> Tensor:
         """The tokens after each prompt [B, T], padded at the end; prompts are padded at the beginning.
 
         The prompts' padding, which is masked, repeats the first token, so that repetition penalties count no token
@@ -90,19 +90,19 @@ class Continuer:
         """
         device = next(self._model.parameters()).device
         self._lengths = self._lengths.to(device)
-        longest = max(map(len, given))
-        padding = [longest - len(ids) for ids in given]
-        rows = [[ids[0]] * missing + ids for missing, ids in zip(padding, given, strict=True)]
+        longest = max(map(len, prompt_ids))
+        padding = [longest - len(ids) for ids in prompt_ids]
+        rows = [[ids[0]] * missing + ids for missing, ids in zip(padding, prompt_ids, strict=True)]
         input_ids = torch.tensor(rows, device=device)
         mask = (torch.arange(longest, device=device) >= torch.tensor(padding, device=device)[:, None]).long()
-        limit = LengthLimit(self._lengths, prompts, self._prompts.ratio, given=longest)
+        limit = LengthLimit(self._lengths, prompts, self._prompts.ratio, prompt_length=longest)
         written = searched(
             self._model,
             input_ids=input_ids,
             attention_mask=mask,
             num_beams=self._beam,
             do_sample=False,
-            early_stopping=self._beam > 1,  # greedy search warns that it knows no such thing
+            early_stopping=self._beam > 1,  # transformers warns about it in greedy search
             eos_token_id=list(self._ends),
             pad_token_id=self._padding,
             forced_bos_token_id=None,

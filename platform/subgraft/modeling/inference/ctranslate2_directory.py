@@ -116,8 +116,8 @@ def names(tokenizer: Tokenizer, rows: int) -> tuple[str, ...]:
     """
     if len(tokenizer) > rows:
         raise UserError(f"a vocabulary of {len(tokenizer):,} tokens for a table of {rows:,} rows")
-    found: dict[str, None] = {}
+    unique: dict[str, None] = {}
     for token in range(rows):
         piece = tokenizer.pieces[token] if token < len(tokenizer) else ""
-        found[piece if piece and piece not in found else f"<spare {token}>"] = None
-    return tuple(found)
+        unique[piece if piece and piece not in unique else f"<spare {token}>"] = None
+    return tuple(unique)

@@ -26,7 +26,7 @@ _INEXACT = (
     "{}: on this processor CTranslate2's products of int8 are wrong, so this model is computed in float32: the same "
     "outputs, more slowly. Set CT2_USE_MKL=1 before the process starts for those of MKL."
 )
-# A search whose limit in bytes is told afterwards is broken off where tokens have so many on average.
+# A search whose limit in bytes is applied afterwards is stopped as if tokens had this many bytes on average.
 _BYTES_PER_TOKEN = 2
 
 
@@ -95,8 +95,8 @@ class ExportedTranslator:
 
     def _written(self, sources: Sequence[Sequence[int]], texts: Sequence[str]) -> list[tuple[int, ...]]:
         longest = int(max(output_limit(text, self._ratio) for text in texts))
-        found = self._hypotheses(sources, texts, max_tokens=longest + 1)
-        return [self._limited(each[0], text) for each, text in zip(found, texts, strict=True)]
+        hypotheses = self._hypotheses(sources, texts, max_tokens=longest + 1)
+        return [self._limited(each[0], text) for each, text in zip(hypotheses, texts, strict=True)]
 
     def settled(self, sources: Sequence[Sequence[int]], texts: Sequence[str]) -> list[tuple[int, ...] | None]:
         """Outputs of one batch, or None where the limit in bytes may have a part in what is the best one.
@@ -107,10 +107,10 @@ class ExportedTranslator:
         if self._beam == 1:
             return list(self._written(sources, texts))
         longest = int(max(output_limit(text, self._ratio) for text in texts) / _BYTES_PER_TOKEN) + 1
-        found = self._hypotheses(sources, texts, max_tokens=longest, num_hypotheses=self._beam)
+        hypotheses = self._hypotheses(sources, texts, max_tokens=longest, num_hypotheses=self._beam)
         return [
             tuple(each[0]) if all(self._ended(tokens, text) for tokens in each) else None
-            for each, text in zip(found, texts, strict=True)
+            for each, text in zip(hypotheses, texts, strict=True)
         ]
 
     def _hypotheses(
@@ -122,7 +122,7 @@ class ExportedTranslator:
         # Where decoding always starts with one token, CTranslate2 knows it and takes none.
         prefix = prefix if self._exported.settings.start is None else prefix[1:]
         ends = _grown([output_limit(text, self._ratio) for text in texts], self._lengths)
-        found = self._engine.translate_batch(
+        results = self._engine.translate_batch(
             [[names["encoder"][token] for token in source] for source in sources],
             target_prefix=[prefix] * len(sources) if prefix else None,
             max_input_length=0,
@@ -133,7 +133,7 @@ class ExportedTranslator:
             **self._search,
             **options,
         )
-        return [[[self._ids[name] for name in tokens] for tokens in one.hypotheses] for one in found]
+        return [[[self._ids[name] for name in tokens] for tokens in one.hypotheses] for one in results]
 
     def _ended(self, tokens: list[int], text: str) -> bool:
         return self._exported.has_ended(tokens) and len(self._limited(tokens, text)) == len(tokens)
@@ -185,49 +185,51 @@ class ExportedContinuer:
 
     def __call__(self, prompts: Sequence[str], batch_size: int = 32, progress: Progress | None = None) -> list[str]:
         """The continuation of each prompt."""
-        given, ends = self._prompts.ids(prompts), self._exported.ends
-        written = self.tokens(given, prompts, batch_size, progress)
-        return [self._prompts.output(*pair, ends) for pair in zip(given, written, strict=True)]
+        prompt_ids, ends = self._prompts.ids(prompts), self._exported.ends
+        written = self.tokens(prompt_ids, prompts, batch_size, progress)
+        return [self._prompts.output(*pair, ends) for pair in zip(prompt_ids, written, strict=True)]
 
     def tokens(
         self,
-        given: Sequence[Sequence[int]],
+        prompt_ids: Sequence[Sequence[int]],
         prompts: Sequence[str],
         batch_size: int = 32,
         progress: Progress | None = None,
     ) -> list[list[int]]:
-        """The ids after each prompt, including the end token, if any. given: ids of the prompts."""
+        """The ids after each prompt, including the end token, if any. prompt_ids: ids of the prompts."""
         outputs: list[list[int]] = [[]] * len(prompts)
         self.cut = 0
-        for chosen in batches(given, batch_size, progress):
+        for chosen in batches(prompt_ids, batch_size, progress):
             texts = [prompts[place] for place in chosen]
-            found = self._hypotheses([given[place] for place in chosen], texts, None)
-            for place, each in zip(chosen, found, strict=True):
+            hypotheses = self._hypotheses([prompt_ids[place] for place in chosen], texts, None)
+            for place, each in zip(chosen, hypotheses, strict=True):
                 outputs[place] = self._limited(each[0], prompts[place])
                 self.cut += not self._exported.has_ended(outputs[place])
         return outputs
 
-    def settled(self, given: Sequence[Sequence[int]], prompts: Sequence[str]) -> list[list[int] | None]:
+    def settled(self, prompt_ids: Sequence[Sequence[int]], prompts: Sequence[str]) -> list[list[int] | None]:
         """Outputs of one batch, as `ExportedTranslator.settled`."""
         if self._beam == 1:
-            found = self._hypotheses(given, prompts, None)
-            return [self._limited(each[0], prompt) for each, prompt in zip(found, prompts, strict=True)]
+            hypotheses = self._hypotheses(prompt_ids, prompts, None)
+            return [self._limited(each[0], prompt) for each, prompt in zip(hypotheses, prompts, strict=True)]
         longest = max(output_limit(prompt, self._ratio) for prompt in prompts)
-        found = self._hypotheses(given, prompts, int(longest / _BYTES_PER_TOKEN) + 1, num_hypotheses=self._beam)
+        hypotheses = self._hypotheses(
+            prompt_ids, prompts, int(longest / _BYTES_PER_TOKEN) + 1, num_hypotheses=self._beam
+        )
         return [
             each[0] if all(self._ended(tokens, prompt) for tokens in each) else None
-            for each, prompt in zip(found, prompts, strict=True)
+            for each, prompt in zip(hypotheses, prompts, strict=True)
         ]
 
     def _hypotheses(
-        self, given: Sequence[Sequence[int]], prompts: Sequence[str], max_tokens: int | None, **options: Any
+        self, prompt_ids: Sequence[Sequence[int]], prompts: Sequence[str], max_tokens: int | None, **options: Any
     ) -> list[list[list[int]]]:
         """The ids of each prompt's hypotheses, best first."""
-        room = self._exported.max_positions - max(map(len, given))
+        room = self._exported.max_positions - max(map(len, prompt_ids))
         limits = [limit for limit in (room, self._prompts.most, max_tokens) if limit is not None]
         ends = _grown([output_limit(prompt, self._ratio) for prompt in prompts], self._lengths)
-        found = self._engine.generate_batch(
-            [[self._names[token] for token in ids] for ids in given],
+        results = self._engine.generate_batch(
+            [[self._names[token] for token in ids] for ids in prompt_ids],
             include_prompt_in_result=False,
             max_length=min(limits),
             return_end_token=True,
@@ -235,7 +237,7 @@ class ExportedContinuer:
             **self._search,
             **options,
         )
-        return [[list(tokens) for tokens in one.sequences_ids] for one in found]
+        return [[list(tokens) for tokens in one.sequences_ids] for one in results]
 
     def _ended(self, tokens: list[int], prompt: str) -> bool:
         return self._exported.has_ended(tokens) and len(self._limited(tokens, prompt)) == len(tokens)

@@ -39,14 +39,14 @@ class FastTranslator(Translator):
         lengths = attention_mask.sum(1).tolist()
         sources = [row[:length] for row, length in zip(input_ids.tolist(), lengths, strict=True)]
         start = self._sequence_format.start
-        found = [None if row is None else [start, *row] for row in self._search_by.settled(sources, texts)]
+        outputs = [None if row is None else [start, *row] for row in self._search_by.settled(sources, texts)]
 
         def again(places: list[int]) -> Tensor:
             chosen = torch.tensor(places, device=input_ids.device)
             generate = super(FastTranslator, self)._generate
             return generate(input_ids[chosen], attention_mask[chosen], [texts[place] for place in places])
 
-        rows, repeated, seconds = _completed(found, again if self.completes else None, self._target.special["pad"])
+        rows, repeated, seconds = _completed(outputs, again if self.completes else None, self._target.special["pad"])
         self.again += repeated
         self.seconds -= seconds
         return rows.to(input_ids.device)
@@ -65,14 +65,14 @@ class FastContinuer(Continuer):
         self.again = 0
         self.completes = True
 
-    def _generate(self, given: Sequence[list[int]], prompts: Sequence[str]) -> Tensor:
-        found = self._search_by.settled(given, prompts)
+    def _generate(self, prompt_ids: Sequence[list[int]], prompts: Sequence[str]) -> Tensor:
+        outputs = self._search_by.settled(prompt_ids, prompts)
 
         def again(places: list[int]) -> Tensor:
             generate = super(FastContinuer, self)._generate
-            return generate([given[place] for place in places], [prompts[place] for place in places])
+            return generate([prompt_ids[place] for place in places], [prompts[place] for place in places])
 
-        rows, repeated, seconds = _completed(found, again if self.completes else None, self._padding)
+        rows, repeated, seconds = _completed(outputs, again if self.completes else None, self._padding)
         self.again += repeated
         self.seconds -= seconds
         return rows
@@ -83,18 +83,18 @@ class FastContinuer(Continuer):
 
 
 def _completed(
-    found: Sequence[Sequence[int] | None], again: Callable[[list[int]], Tensor] | None, padding: int
+    outputs: Sequence[Sequence[int] | None], again: Callable[[list[int]], Tensor] | None, padding: int
 ) -> tuple[Tensor, int, float]:
     """All outputs [B, T], padded; the number of missing ones, and the seconds that these took.
 
     Args:
-        found: The outputs so far; None where missing.
+        outputs: The outputs so far; None where missing.
         again: Computes the outputs [b, T] of the missing indices; None leaves them empty.
         padding: The padding id.
     """
     started = time.perf_counter()
-    missing = [place for place, row in enumerate(found) if row is None]
-    rows = [list(row or ()) for row in found]
+    missing = [place for place, row in enumerate(outputs) if row is None]
+    rows = [list(row or ()) for row in outputs]
     if missing and again is not None:
         for place, row in zip(missing, again(missing).tolist(), strict=True):
             rows[place] = row

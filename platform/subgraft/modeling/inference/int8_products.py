@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 CHOICE = "CT2_USE_MKL"
-# Every other pair of products is as large as two of 8 bits can be; all together come to the width.
+# Every other pair of products has the largest sum of two 8-bit products; the total is the width.
 _WIDTH, _TOKENS = 64, 8
 
 
@@ -43,8 +43,8 @@ def exact_products() -> bool:
     with tempfile.TemporaryDirectory(prefix="subgraft-int8-") as folder:
         _specification().save(folder)
         generator = ctranslate2.Generator(folder, device="cpu", compute_type="int8", intra_threads=1)
-        found = [np.array(generator.forward_batch([["<1>"] * length])) for length in (1, _TOKENS)]
-    return all(bool(np.allclose(logits, _WIDTH, rtol=1e-3)) for logits in found)
+        outputs = [np.array(generator.forward_batch([["<1>"] * length])) for length in (1, _TOKENS)]
+    return all(bool(np.allclose(logits, _WIDTH, rtol=1e-3)) for logits in outputs)
 
 
 def _exact_elsewhere(environment: Mapping[str, str]) -> bool:

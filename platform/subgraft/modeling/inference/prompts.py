@@ -29,14 +29,14 @@ class ChatTemplate:
     @classmethod
     def of(cls, tokenizer: Tokenizer, where: str) -> ChatTemplate:
         """The tokenizer's template. Raises UserError if it has none. where: the model's name in messages."""
-        found = tokenizer.config.get(CHAT_TEMPLATE)
-        if isinstance(found, list):  # several with names
-            named = {one.get("name"): one.get("template") for one in found if isinstance(one, dict)}
-            found = named.get("default")
-        if not isinstance(found, str):
+        template = tokenizer.config.get(CHAT_TEMPLATE)
+        if isinstance(template, list):  # several with names
+            named = {one.get("name"): one.get("template") for one in template if isinstance(one, dict)}
+            template = named.get("default")
+        if not isinstance(template, str):
             hint = "Leave --chat out: each line is then continued as it stands."
             raise UserError("this model's tokenizer has no chat template", where=where, hint=hint)
-        return cls(tokenizer, found)
+        return cls(tokenizer, template)
 
     def ids(self, turns: Sequence[str], room: int) -> list[list[int]]:
         """The ids of a conversation with one turn, up to the start of the answer, for each turn.
@@ -44,7 +44,7 @@ class ChatTemplate:
         Raises UserError for a turn that contains a special token, which would end the turn; for one with more than
         `room` tokens; and for an invalid template.
         """
-        found = []
+        conversations = []
         for number, turn in enumerate(turns, 1):
             spelled = next((piece for piece in self._special if piece in turn), None)
             if spelled is not None:
@@ -54,8 +54,8 @@ class ChatTemplate:
             if len(ids) > room:
                 what = f"{len(ids):,} tokens with the chat template, and the model takes {room:,}"
                 raise UserError(what, where=f"line {number}", hint="Make the text shorter.")
-            found.append(ids)
-        return found
+            conversations.append(ids)
+        return conversations
 
     @cached_property
     def _backend(self) -> tokenizers.Tokenizer:
@@ -124,16 +124,16 @@ class Prompts:
         bodies = self.tokenizer.encode_batch(texts)
         return [[self.start, *tokens[max(0, len(tokens) - room) :]] for tokens in bodies]
 
-    def output(self, given: Sequence[int], written: Sequence[int], ends: Sequence[int]) -> str:
+    def output(self, prompt: Sequence[int], written: Sequence[int], ends: Sequence[int]) -> str:
         """The generated text: the continuation of a plain prompt, or the answer in a chat."""
-        return added_text(self.tokenizer, given if self.chat is None else [], written, ends)
+        return added_text(self.tokenizer, prompt if self.chat is None else [], written, ends)
 
 
-def added_text(tokenizer: Tokenizer, given: Sequence[int], written: Sequence[int], ends: Sequence[int]) -> str:
-    """The text, in one line, that the `written` tokens add to the `given` ones, including the space before a word."""
+def added_text(tokenizer: Tokenizer, prompt_ids: Sequence[int], written: Sequence[int], ends: Sequence[int]) -> str:
+    """The text, in one line, that the `written` tokens add to the prompt, including the space before a word."""
     ending = (*ends, tokenizer.special.get("pad"))
     stops = (place for place, token in enumerate(written) if token in ending)
     body = written[: next(stops, len(written))]
-    prompt, whole = tokenizer.decode(given), tokenizer.decode([*given, *body])
+    prompt, whole = tokenizer.decode(prompt_ids), tokenizer.decode([*prompt_ids, *body])
     added = whole[len(prompt) :] if whole.startswith(prompt) else tokenizer.decode(body)
     return "".join(" " if character in "\n\r\v\f\x85\u2028\u2029" else character for character in added)

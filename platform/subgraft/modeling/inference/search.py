@@ -19,10 +19,10 @@ from transformers import GenerationConfig, StoppingCriteria
 
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
-# Short sources may be followed by this much more, in bytes.
+# Added to every limit, for short sources; in bytes.
 MARGIN = 30
-# A published model may also ask for other kinds of search, for several outputs of one source, for another form of the
-# answer or for a cache: transformers would follow it in place of what is asked for here, or end in an error.
+# The generation settings of a published model that are applied. Others select the search, the number of outputs, the
+# return type or a cache; they would override the caller's arguments or cause errors.
 FOLLOWED = (
     "bad_words_ids",
     "begin_suppress_tokens",
@@ -69,14 +69,14 @@ def end_tokens(model: Any, tokenizer: Tokenizer) -> tuple[int, ...]:
 
 
 def searched(model: nn.Module, **asked: Any) -> Tensor:
-    """The ids that transformers' `generate` gives. asked: its arguments, which all count for more than the model's."""
+    """The output ids of transformers' `generate`. asked: its arguments, which override the model's settings."""
     with _followed_settings(model):
-        found: Tensor = model.generate(**asked)  # type: ignore[operator]
-    return found
+        ids: Tensor = model.generate(**asked)  # type: ignore[operator]
+    return ids
 
 
 def unended(written: Tensor, ends: Sequence[int]) -> int:
-    """How many of the outputs [B, T] have come to none of the tokens that end them."""
+    """The number of outputs [B, T] without an end token."""
     return int((~torch.isin(written, torch.tensor(ends, device=written.device)).any(1)).sum())
 
 
@@ -111,19 +111,19 @@ class LengthLimit(StoppingCriteria):
         lengths: The bytes of each piece [V].
         sources: The texts of the batch, in order.
         ratio: Bytes of output per byte of source.
-        given: The number of prompt tokens, which are not part of the output.
+        prompt_length: The number of prompt tokens, which are not part of the output.
     """
 
-    def __init__(self, lengths: Tensor, sources: Sequence[str], ratio: float, given: int = 0) -> None:
+    def __init__(self, lengths: Tensor, sources: Sequence[str], ratio: float, prompt_length: int = 0) -> None:
         self._lengths = lengths
-        self._given = given
+        self._prompt_length = prompt_length
         self._limits = torch.tensor([output_limit(source, ratio) for source in sources], device=lengths.device)
 
     def __call__(self, input_ids: Tensor, scores: object, **kwargs: Any) -> Tensor:
         """Which of the outputs so far [B x beams, T] must stop; beams of one source are adjacent."""
         beams = len(input_ids) // len(self._limits)
-        # Published tables may have more rows than there are pieces; a row that is no piece counts as the last one.
-        pieces = input_ids[:, self._given :].clamp(max=len(self._lengths) - 1)
+        # Published tables may have more rows than there are pieces; these rows count as the last piece.
+        pieces = input_ids[:, self._prompt_length :].clamp(max=len(self._lengths) - 1)
         return self._lengths[pieces].sum(dim=1) >= self._limits.repeat_interleave(beams)
 
 

@@ -64,14 +64,14 @@ class Writer:
         """Tokens [B, T], the start first."""
         model: Any = self._bundle.model
         if family_of(model).has_source:
-            given: dict[str, Any] = {"input_ids": source, "attention_mask": mask}
-            given["decoder_start_token_id"] = self._start
+            inputs: dict[str, Any] = {"input_ids": source, "attention_mask": mask}
+            inputs["decoder_start_token_id"] = self._start
         else:
-            given = {"input_ids": torch.full((len(source), 1), self._start, device=source.device)}
-            given["attention_mask"] = torch.ones_like(given["input_ids"])
+            inputs = {"input_ids": torch.full((len(source), 1), self._start, device=source.device)}
+            inputs["attention_mask"] = torch.ones_like(inputs["input_ids"])
         return searched(
             model,
-            **given,
+            **inputs,
             **self._search,
             eos_token_id=list(self._ends),
             pad_token_id=self._bundle.padding[1],
@@ -97,11 +97,11 @@ def written_for(
 
 
 def search_of(settings: MeasurementSettings) -> dict[str, Any]:
-    """As `generate` is told."""
+    """The arguments of `generate`."""
     ngrams = {} if settings.no_repeat_ngrams is None else {"no_repeat_ngram_size": settings.no_repeat_ngrams}
     draw, beam = settings.draw, settings.beam
     if draw is None:
-        # Greedy search warns that it knows no early stopping.
+        # transformers warns about early_stopping in greedy search.
         return {"do_sample": False, "num_beams": beam, "early_stopping": beam > 1, **ngrams}
     chosen = {"temperature": draw.temperature, "top_k": draw.top_k, "top_p": draw.top_p}
     return {"do_sample": True, "num_beams": 1, **chosen, **ngrams}
