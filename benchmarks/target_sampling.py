@@ -33,8 +33,13 @@ from transformers import BertConfig, BertForMaskedLM, PreTrainedModel
 
 from subgraft.config.models import BertSettings
 from subgraft.config.objectives import MaskedSettings
-from subgraft.config.target_sampling import NearestTargets, NoiseContrastive, TargetSamplingSettings, UniformTargets
-from subgraft.config.training import PretrainSettings
+from subgraft.config.training import (
+    NearestTargets,
+    NoiseContrastive,
+    PretrainSettings,
+    TargetSamplingSettings,
+    UniformTargets,
+)
 from subgraft.data.sources.paths import needed_data_folder
 from subgraft.data.text.reading import lines
 from subgraft.modeling.families import family_named

@@ -43,8 +43,7 @@ from subgraft.config.corpora import Languages
 from subgraft.config.loading import load
 from subgraft.config.models import MBartSettings
 from subgraft.config.objectives import DenoisingSettings
-from subgraft.config.target_sampling import UniformTargets
-from subgraft.config.training import PretrainSettings
+from subgraft.config.training import PretrainSettings, UniformTargets
 from subgraft.data.text.batches import BatchPlan, evenly_spaced
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.languages import repeated, repeated_places

@@ -33,8 +33,13 @@ from kept_runs import KeptRuns, exit_code
 from subgraft.base.errors import UserError
 from subgraft.config.models import MBartSettings
 from subgraft.config.objectives import DenoisingSettings
-from subgraft.config.target_sampling import NearestTargets, NoiseContrastive, TargetSamplingSettings, UniformTargets
-from subgraft.config.training import PretrainSettings
+from subgraft.config.training import (
+    NearestTargets,
+    NoiseContrastive,
+    PretrainSettings,
+    TargetSamplingSettings,
+    UniformTargets,
+)
 from subgraft.data.sources.paths import needed_data_folder
 from subgraft.data.text.batches import BatchPlan, evenly_spaced
 from subgraft.data.text.encoded import encode

@@ -12,7 +12,7 @@ import torch
 
 from equal_time import EVERYDAY, TESTAMENTS, NoisedLines, Restored, Watched, main, ways
 from equal_time_report import Run, write
-from subgraft.config.target_sampling import UniformTargets
+from subgraft.config.training import UniformTargets
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.training.objectives.seq2seq import Seq2SeqLoss
 from subgraft.training.objectives.target_sampling import target_sampling

@@ -39,8 +39,7 @@ from subgraft.config.corpora import Languages
 from subgraft.config.initialisers import NetworkSettings, ResegmentationSettings
 from subgraft.config.models import GPT2Settings
 from subgraft.config.objectives import MaskedSettings
-from subgraft.config.target_sampling import NearestTargets
-from subgraft.config.training import FinetuneSettings, TrainingSettings
+from subgraft.config.training import FinetuneSettings, NearestTargets, TrainingSettings
 from subgraft.embeddings.generators.domain_simulation import PseudoDomains
 from subgraft.embeddings.generators.generator import Generator
 from subgraft.embeddings.generators.generator_loss import GeneratorLoss

@@ -15,8 +15,7 @@ from torch import Tensor
 
 from engine_runs import STEPS, run_workers
 from subgraft.config.objectives import MaskedSettings
-from subgraft.config.target_sampling import NearestTargets
-from subgraft.config.training import PretrainSettings
+from subgraft.config.training import NearestTargets, PretrainSettings
 from subgraft.training.batch_plans import RampedPlan
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import PlainEngine

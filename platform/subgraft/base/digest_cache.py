@@ -41,9 +41,9 @@ class DigestCache:
         if before[0] < WORTH_A_NOTE:
             return file_digest(path)
         note = self._note(path)
-        told = json_io.object_in(note)
-        if told.get("state") == before and told.get("check") == _check(told):
-            return str(told["sha256"])
+        entry = json_io.object_in(note)
+        if entry.get("state") == before and entry.get("check") == _check(entry):
+            return str(entry["sha256"])
         digest = file_digest(path)
         if _state(path) == before and time.time() - before[2] / 1e9 > SETTLED_SECONDS:
             self._write(note, {"path": self._name(path), "state": before, "sha256": digest})
@@ -59,12 +59,12 @@ class DigestCache:
             if not (self._home / str(json_io.object_in(note).get("path", ""))).is_file():
                 note.unlink(missing_ok=True)
 
-    def _write(self, note: Path, told: dict[str, object]) -> None:
-        beside = note.with_name(f"{note.name}.{secrets.token_hex(4)}")
+    def _write(self, note: Path, entry: dict[str, object]) -> None:
+        temporary = note.with_name(f"{note.name}.{secrets.token_hex(4)}")
         with suppress(OSError):  # where nobody may write, or the disk is full: the digest is right all the same
             self._folder.mkdir(parents=True, exist_ok=True)
-            beside.write_text(json.dumps({**told, "check": _check(told)}), encoding="utf-8")
-            beside.replace(note)
+            temporary.write_text(json.dumps({**entry, "check": _check(entry)}), encoding="utf-8")
+            temporary.replace(note)
 
     def _note(self, path: Path) -> Path:
         return self._folder / f"{hashlib.sha256(self._name(path).encode()).hexdigest()[:40]}.json"
@@ -78,7 +78,7 @@ def _state(path: Path) -> list[int]:
     return [found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino]
 
 
-def _check(told: dict[str, object]) -> str:
+def _check(entry: dict[str, object]) -> str:
     """A digest of the note itself: a damaged one is known as such."""
-    content = [told.get(key) for key in ("path", "state", "sha256")]
+    content = [entry.get(key) for key in ("path", "state", "sha256")]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()

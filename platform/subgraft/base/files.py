@@ -37,15 +37,15 @@ def require_path(path: Path) -> Path:
 
 def make_private(file: Path, text: str) -> None:
     """A file that only this user can read appears under its name whole, or not at all; one that is there stays."""
-    beside = file.with_name(f".{file.name}.{os.getpid()}")
+    temporary = file.with_name(f".{file.name}.{os.getpid()}")
     with contextlib.suppress(FileExistsError):
-        beside.unlink(missing_ok=True)
-        beside.touch(0o600, exist_ok=False)
+        temporary.unlink(missing_ok=True)
+        temporary.touch(0o600, exist_ok=False)
         try:
-            beside.write_text(text, encoding="ascii")
-            file.hardlink_to(beside)
+            temporary.write_text(text, encoding="ascii")
+            file.hardlink_to(temporary)
         finally:
-            beside.unlink()
+            temporary.unlink()
 
 
 def sync(path: Path) -> None:

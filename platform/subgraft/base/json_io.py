@@ -33,19 +33,19 @@ def parse(text: str | bytes, *, finite: bool = False) -> Any:
             and values nested too deeply for recursive readers.
     """
     try:
-        found = json.loads(text, parse_float=_finite, parse_constant=_finite) if finite else json.loads(text)
+        value = json.loads(text, parse_float=_finite, parse_constant=_finite) if finite else json.loads(text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
-    _require_shallow(found)
-    return found
+    _require_shallow(value)
+    return value
 
 
 def parse_object(text: str | bytes) -> dict[str, Any]:
     """Parse a JSON object. Raises ValueError like `parse`, and for any other value."""
-    found = parse(text)
-    if not isinstance(found, dict):
+    value = parse(text)
+    if not isinstance(value, dict):
         raise ValueError("not a JSON object with named fields")
-    return found
+    return value
 
 
 def object_in(path: Path) -> dict[str, Any]:
@@ -56,27 +56,27 @@ def object_in(path: Path) -> dict[str, Any]:
         return {}
 
 
-def build(kind: type[T], found: Any) -> T:
+def build(kind: type[T], value: Any) -> T:
     """A dataclass from an object of its fields. Raises ValueError where one is missing, unknown or of another type."""
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise ValueError("not a JSON object with named fields")
-    if unknown := found.keys() - {field.name for field in fields(kind)}:  # type: ignore[arg-type]
+    if unknown := value.keys() - {field.name for field in fields(kind)}:  # type: ignore[arg-type]
         raise ValueError(f"unknown fields {sorted(unknown)}")
     if kind not in _adapters:
         _adapters[kind] = TypeAdapter(kind)
     try:
-        built: T = _adapters[kind].validate_python(found)
+        built: T = _adapters[kind].validate_python(value)
         return built
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
 
 
-def require_characters(found: Any, text: str) -> None:
+def require_characters(value: Any, text: str) -> None:
     """Raises ValueError where a value has half a character, which JSON can escape and no file of text can hold."""
     if "\\u" in text:
         try:
-            json.dumps(found, ensure_ascii=False).encode()
+            json.dumps(value, ensure_ascii=False).encode()
         except UnicodeEncodeError as error:
             half = ord(error.object[error.start])
             raise ValueError(f"\\u{half:04x} is half a character, without its other half") from None
@@ -89,8 +89,8 @@ def _finite(written: str) -> float:
     return number
 
 
-def _require_shallow(found: Any) -> None:
-    level, depth = [found] if type(found) in _NESTING_TYPES else [], 0
+def _require_shallow(value: Any) -> None:
+    level, depth = [value] if type(value) in _NESTING_TYPES else [], 0
     while level:
         depth += 1
         if depth > NESTING:
@@ -127,13 +127,13 @@ def read_bytes(path: Path) -> bytes:
 def parse_user_object(text: str, where: str) -> dict[str, Any]:
     """Parse a JSON object. Raises UserError for anything else, deep nesting, infinity, NaN and lone surrogates."""
     try:
-        found = parse(text, finite=True)
-        require_characters(found, text)
+        value = parse(text, finite=True)
+        require_characters(value, text)
     except ValueError as error:
         raise UserError(f"not JSON that can be read: {error}", where=where) from None
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise UserError("not a JSON object with named fields", where=where)
-    return found
+    return value
 
 
 # JSON lines, one object a line: files of users are read strictly, logs that a kill may have torn with forbearance.
@@ -152,15 +152,15 @@ def objects(lines: Iterable[str], path: Path) -> Iterator[dict[str, Any]]:
     for number, line in enumerate(lines, 1):
         where = f"{path}:{number}"
         try:
-            found = parse(line)
-            require_characters(found, line)
+            value = parse(line)
+            require_characters(value, line)
         except json.JSONDecodeError as error:
             raise UserError(f"not JSON: {error.msg}", where=where, hint="One JSON object a line is expected.") from None
         except ValueError as error:
             raise UserError(f"not JSON that can be read: {error}", where=where) from None
-        if not isinstance(found, dict):
+        if not isinstance(value, dict):
             raise UserError("not a JSON object with named fields", where=where)
-        yield found
+        yield value
 
 
 def read_log(path: Path, offset: int = 0) -> Iterator[tuple[dict[str, Any], int]]:

@@ -76,11 +76,11 @@ class Lock:
             waiting: called once if the lock is held.
             seconds: the polling interval.
         """
-        told, patient_until = False, time.monotonic() + PATIENCE_SECONDS
+        reported, patient_until = False, time.monotonic() + PATIENCE_SECONDS
         while (lock := cls.take(path)) is None:
-            if not told:
+            if not reported:
                 waiting()
-                told = True
+                reported = True
             if time.monotonic() > patient_until:
                 _say.get()(f"waiting for another process, which {what} and holds {path}")
                 patient_until = float("inf")

@@ -46,8 +46,8 @@ def write(line: str) -> None:
         print(printable(line) if sys.stdout.isatty() else line)
 
 
-def _escaped(found: re.Match[str]) -> str:
-    code = ord(found[0])
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match[0])
     if 0xDC80 <= code <= 0xDCFF:  # how Python keeps a byte that it cannot decode
         code -= 0xDC00
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"

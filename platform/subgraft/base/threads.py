@@ -7,5 +7,5 @@ import os
 
 def allowed_threads() -> int:
     """The number of threads of tokenizers; all cores if RAYON_NUM_THREADS is not set."""
-    told = os.environ.get("RAYON_NUM_THREADS", "")
-    return int(told) if told.isdecimal() and int(told) else os.cpu_count() or 1
+    setting = os.environ.get("RAYON_NUM_THREADS", "")
+    return int(setting) if setting.isdecimal() and int(setting) else os.cpu_count() or 1

@@ -100,10 +100,10 @@ class CorpusSource(Settings):
 
     @model_validator(mode="after")
     def _exactly_one(self) -> CorpusSource:
-        given = [kind for kind in SOURCE_KINDS if getattr(self, kind)]
-        if len(given) != 1:
-            raise ValueError(f"give exactly one of {', '.join(SOURCE_KINDS)} (given: {', '.join(given) or 'none'})")
-        if self.languages and given != ["folder"]:
+        kinds = [kind for kind in SOURCE_KINDS if getattr(self, kind)]
+        if len(kinds) != 1:
+            raise ValueError(f"give exactly one of {', '.join(SOURCE_KINDS)} (given: {', '.join(kinds) or 'none'})")
+        if self.languages and kinds != ["folder"]:
             raise ValueError("languages are those of a folder: other kinds name their own")
         return self
 

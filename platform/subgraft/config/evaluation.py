@@ -116,8 +116,8 @@ class EvaluationSettings(MeasurementSettings):
     @property
     def measurement(self) -> MeasurementSettings:
         """The settings of evaluating one model, without those of comparing several."""
-        given = self.model_dump(include=set(MeasurementSettings.model_fields))
-        return MeasurementSettings(**given | {"engine": self.named_engine})
+        fields = self.model_dump(include=set(MeasurementSettings.model_fields))
+        return MeasurementSettings(**fields | {"engine": self.named_engine})
 
     @property
     def named_engine(self) -> DecodingEngine:

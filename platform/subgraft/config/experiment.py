@@ -14,8 +14,8 @@ class Experiment(Comparison):
 
     @model_validator(mode="before")
     @classmethod
-    def _fill_from_preset(cls, given: object) -> object:
-        return with_preset(given) if isinstance(given, dict) else given
+    def _fill_from_preset(cls, settings: object) -> object:
+        return with_preset(settings) if isinstance(settings, dict) else settings
 
     @model_validator(mode="after")
     def _agrees(self) -> Experiment:

@@ -91,7 +91,7 @@ class NetworkSettings(Settings):
     def _bounds_ordered(self) -> NetworkSettings:
         low, high = self.vocabulary_size
         if low > high:
-            raise ValueError(f"vocabulary_size must go up, and {low} is above {high}")
+            raise ValueError(f"vocabulary_size must increase, and {low} is above {high}")
         return self
 
 

@@ -44,13 +44,13 @@ class Plugin:
 @cache
 def offered(group: Group) -> Mapping[str, Plugin]:
     """The plugins of a group, by name. Raises UserError if two packages offer the same name."""
-    found: dict[str, Plugin] = {}
+    plugins: dict[str, Plugin] = {}
     for entry in entry_points(group=group):
         package = f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else "unknown"
-        other = found.setdefault(entry.name, Plugin(entry.name, package, entry))
+        other = plugins.setdefault(entry.name, Plugin(entry.name, package, entry))
         if other.package != package:
             raise UserError(f"{other.package} and {package} both offer {group} '{entry.name}'", hint="Remove one.")
-    return found
+    return plugins
 
 
 def require_offered(group: Group, name: str, own: Collection[str]) -> None:
@@ -64,7 +64,7 @@ def require_offered(group: Group, name: str, own: Collection[str]) -> None:
     if name not in known:
         *most, last = map(repr, known)
         expected = f"{', '.join(most)} or {last}" if most else last
-        # As pydantic tells of a name that is none of several.
+        # Worded as pydantic words an unknown choice.
         raise PydanticCustomError("literal_error", "Input should be {expected}", {"expected": expected})
 
 

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from subgraft.base.limits import LARGEST_BEAM
 from subgraft.config.settings_base import Count, Settings
 
-# What a finetuning reads of `downstream.text` beside the task's own text.
+# How finetuning uses `downstream.text`, in addition to the task's own text.
 TextUse = Literal["copied", "back-translated", "denoised", "lines"]
 # Those that are pairs, made of target text.
 MADE_PAIRS: frozenset[TextUse] = frozenset({"copied", "back-translated"})

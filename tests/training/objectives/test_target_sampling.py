@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from transformers import PreTrainedModel
 
 from subgraft.config.objectives import DenoisingSettings, MaskedSettings
-from subgraft.config.target_sampling import (
+from subgraft.config.training import (
     NearestTargets,
     NoiseContrastive,
     TargetSamplingSettings,

@@ -49,39 +49,40 @@ _SEARCHED = ("space", "initialiser")
 _OF_TASKS: Mapping[str, Groups] = {name: facts.defaults for name, facts in TASKS.items()}
 
 
-def with_preset(given: Mapping[str, Any]) -> dict[str, Any]:
-    """`given` with the groups of its preset and its task filled in beneath it.
+def with_preset(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """`settings` with the groups of its preset and its task filled in beneath it.
 
     An unknown preset or task is left for validation to name.
     """
-    name, task = given.get("preset", "small"), given.get("task")
+    name, task = settings.get("preset", "small"), settings.get("task")
     sizes, of_task = preset(name) if name in PRESETS else {}, _OF_TASKS.get(task, {}) if isinstance(task, str) else {}
     groups = {group: {**sizes.get(group, {}), **of_task.get(group, {})} for group in (*sizes, *of_task)}
-    filled = dict(given)
+    filled = dict(settings)
     for group, defaults in groups.items():
-        if group in given or group not in _ONLY_FOR or _has_system(given, _ONLY_FOR[group]):
-            own = given.get(group, {})
+        if group in settings or group not in _ONLY_FOR or _has_system(settings, _ONLY_FOR[group]):
+            own = settings.get(group, {})
             beneath = _of_family(defaults, own) if group == "model" else defaults
             filled[group] = {**beneath, **own} if isinstance(own, Mapping) else own
     return filled
 
 
 def _of_family(defaults: Mapping[str, Any], own: object) -> dict[str, Any]:
-    """Of a preset's model, what the configuration's family has settings for; a stack that is alone has `layers`."""
+    """The settings of a preset's model that the configuration's family has; a single stack has `layers`."""
     family = own.get("family", DEFAULT_FAMILY) if isinstance(own, Mapping) else DEFAULT_FAMILY
     settings = SETTINGS_OF_FAMILY.get(family) if isinstance(family, str) else None
     known = () if settings is None else settings.model_fields
     return {"family": family} | {name: value for name, value in defaults.items() if name in known}
 
 
-def _has_system(given: Mapping[str, Any], needs: Callable[[Mapping[str, Any]], bool]) -> bool:
-    systems = [*_listed(given, "systems"), *({"initialiser": name} for name in _listed(given, "search", *_SEARCHED))]
+def _has_system(settings: Mapping[str, Any], needs: Callable[[Mapping[str, Any]], bool]) -> bool:
+    searched = ({"initialiser": name} for name in _listed(settings, "search", *_SEARCHED))
+    systems = [*_listed(settings, "systems"), *searched]
     return any(isinstance(each, Mapping) and needs(each) for each in systems)
 
 
-def _listed(given: Mapping[str, Any], *path: str) -> Sequence[Any]:
-    """The list at a place of what nothing has checked yet; nothing where there is none."""
-    found: Any = given
+def _listed(settings: Mapping[str, Any], *path: str) -> Sequence[Any]:
+    """The list at a path of unvalidated settings; empty if there is none."""
+    value: Any = settings
     for name in path:
-        found = found.get(name) if isinstance(found, Mapping) else None
-    return found if isinstance(found, list | tuple) else ()
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value if isinstance(value, list | tuple) else ()

@@ -22,7 +22,7 @@ from subgraft.config.validation.upstream import (
     require_upstream_text,
 )
 
-# What must hold between the settings of what makes new rows, and the rest of an experiment.
+# Rules between the settings of new embeddings and the rest of an experiment.
 
 
 def require_width_of_table(experiment: Comparison) -> None:
@@ -73,7 +73,7 @@ def require_self_translations(experiment: Comparison) -> None:
         )
 
 
-# What must hold where systems read the domain's text beside the pairs. Each check raises ValueError.
+# Rules for systems that read domain text in addition to pairs. Each check raises ValueError.
 
 
 def require_text_to_read(experiment: Comparison) -> None:
@@ -126,12 +126,12 @@ def require_distinct_names(experiment: Comparison) -> None:
     for where, corpus in (("upstream", experiment.upstream.corpus), ("downstream", experiment.downstream.corpus)):
         if corpus is not None and corpus not in experiment.corpora:
             raise ValueError(f"{where}.corpus '{corpus}' is not among corpora: {', '.join(experiment.corpora)}")
-    given = {
+    lists = {
         "system names": [system.name for system in experiment.systems],
         "seeds": experiment.seeds,
         "sides": experiment.sides,
     }
-    for what, values in given.items():
+    for what, values in lists.items():
         if len(set(values)) != len(values):
             raise ValueError(f"{what} must be distinct")
 
@@ -231,20 +231,20 @@ def require_both_sides_to_share(experiment: Comparison) -> None:
 
 
 def require_whole_models(experiment: Comparison) -> None:
-    """Tables that are computed in each step, and adapters that are merged, need the model's tensors in one piece."""
+    """Embeddings that are computed in each step, and adapters that are merged, need complete tensors."""
     if experiment.runtime.zero_stage != 3:
         return
     for system in experiment.systems:
         train = system.finetuning(experiment.finetune).train
         if system.tie_to_sources or system.embedding_warmup or train in ("new-rows", "adapters"):
-            told = (
+            reason = (
                 "has tie_to_sources"
                 if system.tie_to_sources
                 else "has embedding_warmup"
                 if system.embedding_warmup
                 else f"has train: {train}"
             )
-            raise ValueError(f"system {system.name} {told}, which runtime.zero_stage 3 cannot train: use 2")
+            raise ValueError(f"system {system.name} {reason}, which runtime.zero_stage 3 cannot train: use 2")
 
 
 def require_whole_tables(experiment: Comparison) -> None:
@@ -262,7 +262,7 @@ def require_new_tokens(experiment: Comparison) -> None:
         if system.initialiser is not None and experiment.vocabulary_mode(system) == "trim":
             raise ValueError(
                 f"system {system.name}: downstream.vocabulary.mode trim leaves no new tokens for its initialiser: "
-                "write `vocabulary_mode: trim` in place of the initialiser, or another vocabulary_mode beside it"
+                "write `vocabulary_mode: trim` in place of the initialiser, or give the system another vocabulary_mode"
             )
 
 
@@ -285,7 +285,7 @@ def require_measurable(experiment: Comparison) -> None:
         )
 
 
-# In the order in which mistakes are told.
+# In the order in which mistakes are reported.
 CHECKS = (
     require_distinct_names,
     require_upstream_text,

@@ -103,7 +103,7 @@ class Store:
     def _verify(self, directory: Path, step: Step) -> Record:
         try:
             record = verified(directory, digest=self._digests.of)
-        except ValueError:  # by what was noted: now by what is there
+        except ValueError:  # by cached digests; hash the files again
             record = verified(directory)
         if (record.fingerprint, record.stage) != (step.fingerprint, step.stage.name):
             raise ValueError("the record is of another step")

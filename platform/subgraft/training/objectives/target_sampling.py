@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid, softplus
 from transformers import PreTrainedModel
 
-from subgraft.config.target_sampling import NearestTargets, NoiseContrastive, TargetSamplingSettings, UniformTargets
+from subgraft.config.training import NearestTargets, NoiseContrastive, TargetSamplingSettings, UniformTargets
 from subgraft.modeling.sides import side
 from subgraft.training.objectives.cross_entropy import linear_cross_entropy, linear_loss
 from subgraft.training.objectives.distributed import Workers, gathered, marked_anywhere
