@@ -44,7 +44,6 @@ from subgraft.data.sources.paths import needed_data_folder
 from subgraft.data.text.reading import lines
 from subgraft.modeling.families import family_named
 from subgraft.modeling.sides import side
-from subgraft.pipeline.stages.training_setup import held_out_mean
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import PlainEngine
@@ -53,6 +52,7 @@ from subgraft.training.objectives.embedding_view import ModelEmbeddings, counted
 from subgraft.training.objectives.masked import MaskedSentences
 from subgraft.training.objectives.single_stack import StackBatch, StackExample, StackLoss, StackStates, collate
 from subgraft.training.objectives.target_sampling import SampledLoss, nearest, target_sampling
+from subgraft.training.setup import held_out_mean
 
 LENGTH, SHARE, MASK, SPECIAL = 40, 0.15, 4, 5
 SEARCHED = 1000

@@ -34,12 +34,12 @@ from subgraft.orchestration.store.home import default_home
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.recipes.training import FinetuneRecipe
-from subgraft.pipeline.stages.training_setup import fit
-from subgraft.training.best_weights import SELECTIONS
 from subgraft.training.objectives.auxiliary_text import with_text
 from subgraft.training.objectives.dev_scores import DevScores
 from subgraft.training.objectives.finetuning import task_text
 from subgraft.training.objectives.objective import Request
+from subgraft.training.selected_weights import SELECTIONS
+from subgraft.training.setup import fit
 
 Point = Mapping[str, float]
 TESTED = "test_"
@@ -84,7 +84,7 @@ def curve(step: Step[FinetuneRecipe], store: Store, test_sentences: int) -> list
             group="finetune",
             seed=recipe.seed,
             evaluate=lambda: {**dev(), **{TESTED + name: value for name, value in tested().items()}},
-            tables=list(tables_of(bundle.model, recipe.fast_tables).values()),
+            tables=list(tables_of(bundle.model, recipe.embedding_learning_rate_sides).values()),
         )
     return [{"step": point.step, **point.values} for point in outcome.curve]
 

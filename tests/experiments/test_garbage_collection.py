@@ -28,8 +28,8 @@ from subgraft.orchestration.store.store import Store
 from subgraft.orchestration.tracking.outbox import Outbox, StartRun
 from subgraft.orchestration.tracking.tracker import PARENT, Tracker
 from subgraft.pipeline.recipes.recipe import Recipe
-from subgraft.pipeline.stages.context import Json
 from subgraft.pipeline.stages.stage import Stage
+from subgraft.training.context import Json
 from toy_steps import nothing, record_of
 
 LATER = timedelta(minutes=5)

@@ -159,15 +159,15 @@ def test_a_system_of_other_rates_is_finetuned_by_them_and_nothing_else_changes(r
     changed["training"]["learning_rate"] = 0.001
     assert changed == plain.recipe.model_dump()
     frozen = found["frozen"].finetune.recipe.model_dump()
-    assert (frozen["training"]["embedding_learning_rate"], frozen["fast_tables"]) == (0, ("decoder",))
+    assert (frozen["training"]["embedding_learning_rate"], frozen["embedding_learning_rate_sides"]) == (0, ("decoder",))
     assert found["frozen"].transfer is not None and found["mean"].transfer is not None
     assert found["frozen"].transfer.fingerprint == found["mean"].transfer.fingerprint
 
 
 def test_a_table_rate_of_a_system_alone_is_for_the_sides_that_change(repository: Path) -> None:
     found = systems(pipeline(repository, RATES, "finetune={learning_rate: 0.001, embedding_learning_rate: null}"))
-    assert found["plain-same"].finetune.recipe.model_dump()["fast_tables"] == ("decoder",)
-    assert found["plain"].finetune.recipe.fast_tables == ()
+    assert found["plain-same"].finetune.recipe.model_dump()["embedding_learning_rate_sides"] == ("decoder",)
+    assert found["plain"].finetune.recipe.embedding_learning_rate_sides == ()
 
 
 WHAT = (
@@ -195,10 +195,14 @@ def test_what_a_system_trains_is_its_finetunings_alone(repository: Path) -> None
     )
     assert given["rows"] == {**given["mean"], "upstream": found["plain"].inputs["model"].fingerprint}
     assert body["training"]["train"] == "body" and body["training"]["embedding_learning_rate"] is None
-    assert body["fast_tables"] == ("decoder",) and given["body"] == given["mean"]
+    assert body["embedding_learning_rate_sides"] == ("decoder",) and given["body"] == given["mean"]
     everywhere = systems(pipeline(repository, OLD_AND_NEW, "finetune={train: body, rare_tokens: {l2_to_init: 1}}"))
     recipe = everywhere["plain"].finetune.recipe
-    assert (recipe.training.train, recipe.fast_tables, recipe.new_rows) == ("body", ("decoder",), None)
+    assert (recipe.training.train, recipe.embedding_learning_rate_sides, recipe.new_rows) == (
+        "body",
+        ("decoder",),
+        None,
+    )
 
 
 MEASURED = ("evaluation.upstream_sentences=30", "intrinsic={tokens: 40}")

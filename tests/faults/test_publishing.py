@@ -14,7 +14,7 @@ import pytest
 
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.stages.context import Json
+from subgraft.training.context import Json
 
 PROGRAM = """
 import sys

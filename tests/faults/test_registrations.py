@@ -16,8 +16,8 @@ from subgraft.orchestration.tracking.model_registry import CANDIDATE, CHAMPION, 
 from subgraft.orchestration.tracking.server import Server
 from subgraft.orchestration.tracking.tracker import Tracker
 from subgraft.pipeline.recipes.recipe import Recipe
-from subgraft.pipeline.stages.context import Json
 from subgraft.pipeline.stages.stage import Stage
+from subgraft.training.context import Json
 from toy_steps import nothing
 from tracking_servers import TrackingServer
 

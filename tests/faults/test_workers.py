@@ -22,8 +22,8 @@ from subgraft.orchestration.execution.runner import run
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.recipes.recipe import Recipe
-from subgraft.pipeline.stages.context import Context, Json
 from subgraft.pipeline.stages.stage import Stage
+from subgraft.training.context import Context, Json
 from traced_training import EXAMPLES, TRACES, by_step, drawn, traced_pretraining
 
 pytestmark = pytest.mark.ray

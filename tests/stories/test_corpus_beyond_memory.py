@@ -26,8 +26,8 @@ from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.recipes.recipe import Recipe
 from subgraft.pipeline.recipes.training import PretrainRecipe
-from subgraft.pipeline.stages.context import Context, Json
 from subgraft.pipeline.stages.stage import Stage
+from subgraft.training.context import Context, Json
 from toys import SHAPE, english, english_tokenizer, german, german_tokenizer
 
 pytestmark = pytest.mark.ray

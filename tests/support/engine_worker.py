@@ -50,7 +50,6 @@ from subgraft.modeling.conditioning.conditional_model import conditioned
 from subgraft.modeling.conditioning.sources import FeatureSource
 from subgraft.modeling.families import family_named
 from subgraft.modeling.sides import side, tables_of
-from subgraft.training.best_weights import Selection
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import Batch, Engine, PlainEngine, recompute_activations
 from subgraft.training.loop import Hooks, Trainer
@@ -65,6 +64,7 @@ from subgraft.training.objectives.single_stack import StackLoss
 from subgraft.training.objectives.target_sampling import NearestSampling, SampledBatch, SampledLoss
 from subgraft.training.parameter_groups import ParameterRates
 from subgraft.training.schedule import Data
+from subgraft.training.selected_weights import Selection
 from subgraft.training.tensor_shards import Gathered
 from toys import (
     SHAPE,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from subgraft.orchestration.store.record import Record
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.stages.context import Json
+from subgraft.training.context import Json
 
 
 def nothing(*given: object) -> dict[str, Json]:

@@ -19,7 +19,7 @@ from subgraft.experiments.pipeline import Pipeline
 from subgraft.orchestration.store.step import Step
 from subgraft.pipeline.recipes.training import PretrainRecipe
 from subgraft.pipeline.stages import PRETRAIN, pretrain
-from subgraft.pipeline.stages.context import Context, Json
+from subgraft.training.context import Context, Json
 from subgraft.training.loop import Trainer
 from subgraft.training.objectives.seq2seq import Seq2SeqBatch, Seq2SeqData
 from subgraft.training.schedule import dropout_seed

@@ -13,11 +13,11 @@ from torch import Tensor, nn
 from subgraft.config.training import DropoutFrom, ModelTrainingSettings, TrainingSettings
 from subgraft.modeling.sides import set_hidden_dropout
 from subgraft.training import loop
-from subgraft.training.best_weights import Selection
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import PlainEngine
 from subgraft.training.loop import Hooks, Trainer
 from subgraft.training.progress import Outcome
+from subgraft.training.selected_weights import Selection
 
 EXAMPLES = 64
 

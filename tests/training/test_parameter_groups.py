@@ -20,14 +20,14 @@ DECAY = 0.5
 def factors(model: PreTrainedModel, rates: ParameterRates) -> dict[str, float]:
     """By the names that a loss's parameters have, the model's behind `model.`."""
     module = Seq2SeqLoss(model, 0.0)
-    by_id = {id(p): group["factor"] for group in rates.groups(module) for p in group["params"]}
+    by_id = {id(p): group["learning_rate_factor"] for group in rates.groups(module) for p in group["params"]}
     return {name: by_id[id(p)] for name, p in module.named_parameters() if p.requires_grad}
 
 
 def test_without_rates_of_their_own_all_are_one_group_in_the_model_s_order() -> None:
     model = marian()
     (group,) = ParameterRates().groups(model)
-    assert group["factor"] == 1.0
+    assert group["learning_rate_factor"] == 1.0
     assert [id(p) for p in group["params"]] == [id(p) for p in model.parameters() if p.requires_grad]
 
 
@@ -71,7 +71,7 @@ def test_tables_keep_the_rate_of_their_own_whatever_the_layers_have() -> None:
     )
     tables = list(tables_of(model, ["decoder"]).values())
     groups = ParameterRates.of(settings, tables).groups(model)
-    assert math.isclose(groups[-1]["factor"], 4.0)
+    assert math.isclose(groups[-1]["learning_rate_factor"], 4.0)
     assert {id(p) for p in groups[-1]["params"]} == {id(table) for table in tables if table.requires_grad}
     assert sum(len(group["params"]) for group in groups) == sum(1 for p in model.parameters() if p.requires_grad)
 

@@ -182,7 +182,7 @@ def require_trained_tables(system: System, training: FinetuneSettings) -> None:
     training: the finetuning of all systems.
     """
     of_system = system.finetuning(training)
-    if of_system.rate_of_tables == 0 and (system.tie_to_sources or system.embeddings_only_fraction):
+    if of_system.applied_embedding_learning_rate == 0 and (system.tie_to_sources or system.embeddings_only_fraction):
         what = "tie_to_sources" if system.tie_to_sources else "embeddings_only_fraction"
         frozen = "train: body" if of_system.train == "body" else "embedding_learning_rate: 0"
         raise ValueError(f"system {system.name}: {what} is about training tables, which `{frozen}` freezes")

@@ -304,14 +304,14 @@ class FinetuneSettings(ModelTrainingSettings):
         return self.model_construct(_fields_set=given, **{**dict(self), "monolingual_fraction": share})
 
     @property
-    def rate_of_tables(self) -> float | None:
+    def applied_embedding_learning_rate(self) -> float | None:
         """The peak for the embeddings of the sides whose vocabulary changes; 0 freezes them; None: learning_rate."""
         return 0.0 if self.train == "body" else self.embedding_learning_rate
 
     @property
-    def freezes_tables(self) -> bool:
+    def freezes_embeddings(self) -> bool:
         """Whether the embeddings of the sides whose vocabulary changes are frozen."""
-        return self.train == "adapters" or self.rate_of_tables == 0
+        return self.train == "adapters" or self.applied_embedding_learning_rate == 0
 
 
 class EmbeddingWarmupSettings(ModelTrainingSettings):

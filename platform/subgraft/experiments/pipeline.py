@@ -114,7 +114,7 @@ class Pipeline:
             if system.embeddings_only_fraction
             else None,
             tie_to_sources=sides if system.tie_to_sources else (),
-            fast_tables=sides if training.rate_of_tables is not None else (),
+            embedding_learning_rate_sides=sides if training.applied_embedding_learning_rate is not None else (),
             new_rows=new,
             objective=experiment.finetuned_on,
             text_objective=self.additional_text.objective(system.text),

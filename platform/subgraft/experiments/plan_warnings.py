@@ -149,6 +149,6 @@ def frozen_random_rows(experiment: Comparison) -> list[str]:
         f"system {system.name}: its new rows are drawn at random and stay so, since its finetuning freezes the tables "
         "(train, or embedding_learning_rate: 0): these tokens will never mean anything to the model"
         for system in experiment.systems
-        if system.finetuning(experiment.finetune).freezes_tables
+        if system.finetuning(experiment.finetune).freezes_embeddings
         and (initialiser_info(system.initialiser).drawn or system.pretraining == "none")
     ]

@@ -84,7 +84,7 @@ class DeepSpeedEngine:
 
     def step(self, learning_rate: float) -> None:
         for group in self._optimizer.param_groups:
-            group["lr"] = learning_rate * group["factor"]
+            group["lr"] = learning_rate * group["learning_rate_factor"]
         # ZeRO 1 and 2 look for the moments of all groups as soon as the first one has been stepped.
         self._make_moments()
         self._engine.step()

@@ -16,7 +16,7 @@ from subgraft.training.gradient_all_reduce import GradientAllReduce
 from subgraft.training.objectives.distributed import rank_and_world
 from subgraft.training.optimizers import OPTIMIZERS, make_optimizer
 from subgraft.training.parameter_groups import ParameterRates
-from subgraft.training.row_regularization import RowUpdates
+from subgraft.training.rare_rows import RowUpdates
 from subgraft.training.tensor_shards import TensorSlice
 
 
@@ -110,7 +110,7 @@ class PlainEngine:
         settings: the training settings.
         device: where the module is.
         rates: learning rates of parameter groups.
-        row_updates: regularised rows, see `row_regularization`.
+        row_updates: regularised rows, see `rare_rows`.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class PlainEngine:
         if self._settings.clip_norm is not None:
             nn.utils.clip_grad_norm_(self._named.values(), self._settings.clip_norm)
         for group in self._optimizer.param_groups:
-            group["lr"] = learning_rate * group["factor"]
+            group["lr"] = learning_rate * group["learning_rate_factor"]
         before = [each.before() for each in self._row_updates]
         self._optimizer.step()
         for each, rows in zip(self._row_updates, before, strict=True):

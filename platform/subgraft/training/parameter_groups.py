@@ -19,43 +19,51 @@ _EMBEDS = re.compile(r"^(?:shared|wte|wpe|.*embed.*|(?:encoder|decoder)_input)$"
 
 @dataclass(frozen=True)
 class ParameterRates:
-    """tables: parameters that are trained at a share of the learning rate, `of_tables`, of their own; at 0 not at all.
+    """The learning rates of a model's parameters.
 
-    layer_decay: each layer is trained at so much of the rate of the layer above it, whatever `tables` has at its own.
+    Attributes:
+        embeddings: Parameters with a learning rate of their own.
+        embedding_factor: `embedding_learning_rate` as a multiple of `learning_rate`; 0 freezes the embeddings.
+        layer_decay: Each layer's learning rate as a multiple of that of the layer above; not for `embeddings`.
     """
 
-    tables: Collection[Tensor] = ()
-    of_tables: float | None = None
+    embeddings: Collection[Tensor] = ()
+    embedding_factor: float | None = None
     layer_decay: float | None = None
 
     @classmethod
-    def of(cls, settings: TrainingSettings, tables: Collection[Tensor]) -> ParameterRates:
-        """tables: what `embedding_learning_rate` is for, and what `train: body` leaves as it is."""
+    def of(cls, settings: TrainingSettings, embeddings: Collection[Tensor]) -> ParameterRates:
+        """`embeddings` have `embedding_learning_rate`, or are frozen by `train: body`."""
         decay = settings.layer_decay if isinstance(settings, ModelTrainingSettings) else None
-        rate = settings.rate_of_tables if isinstance(settings, FinetuneSettings) else None
-        return cls(tables, None if rate is None else rate / settings.learning_rate, decay)
+        rate = settings.applied_embedding_learning_rate if isinstance(settings, FinetuneSettings) else None
+        return cls(embeddings, None if rate is None else rate / settings.learning_rate, decay)
 
     def freeze(self) -> None:
         """Freeze the embeddings if their learning rate is zero: no gradient, no optimizer state."""
-        if self.of_tables == 0:
-            for table in self.tables:
-                table.requires_grad_(False)
+        if self.embedding_factor == 0:
+            for embedding in self.embeddings:
+                embedding.requires_grad_(False)
 
     def groups(self, module: nn.Module) -> list[dict[str, Any]]:
-        """The trained parameters in groups for an optimizer; `factor` multiplies the learning rate of a group."""
-        own = {id(table) for table in self.tables} if self.of_tables is not None else set()
+        """The trained parameters in groups for an optimizer; `learning_rate_factor` multiplies the rate of a group."""
+        own = {id(embedding) for embedding in self.embeddings} if self.embedding_factor is not None else set()
         trained = {name: parameter for name, parameter in module.named_parameters() if parameter.requires_grad}
         layers = Layers.of(name for name, _ in module.named_parameters())
         groups: dict[float, list[Tensor]] = {}
         for name, parameter in trained.items():
             if id(parameter) not in own:
                 groups.setdefault(self._of_layer(layers, name), []).append(parameter)
-        found = [{"params": parameters, "factor": factor} for factor, parameters in groups.items()]
-        tables = [parameter for parameter in trained.values() if id(parameter) in own]
-        return [*found, *([{"params": tables, "factor": self.of_tables}] if tables else [])]
+        if embeddings := [parameter for parameter in trained.values() if id(parameter) in own]:
+            assert self.embedding_factor is not None
+            return [*_groups(groups), {"params": embeddings, "learning_rate_factor": self.embedding_factor}]
+        return _groups(groups)
 
     def _of_layer(self, layers: Layers, name: str) -> float:
         return 1.0 if self.layer_decay is None else float(self.layer_decay ** layers.below_top(name))
+
+
+def _groups(parameters: Mapping[float, list[Tensor]]) -> list[dict[str, Any]]:
+    return [{"params": each, "learning_rate_factor": factor} for factor, each in parameters.items()]
 
 
 @dataclass(frozen=True)

@@ -31,8 +31,8 @@ from subgraft.experiments.search.space import (
 from subgraft.experiments.search.trial_results import TrialResult, Value
 from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.stages.context import Json
-from subgraft.pipeline.stages.selected_weights import CURVE
+from subgraft.training.context import Json
+from subgraft.training.selected_weights import CURVE
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,8 @@ from subgraft.interfaces.cli import main
 from subgraft.orchestration.execution.early_stopping import CHECKPOINTS, PRECISION, full_training, reached, take_over
 from subgraft.orchestration.store.step import Step, in_order
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.stages import PRETRAIN, auto_precision
+from subgraft.pipeline.stages import PRETRAIN
+from subgraft.training import auto_precision
 from subgraft.training.checkpoint import Checkpoints
 
 

@@ -29,8 +29,8 @@ from subgraft.orchestration.store.events import Observer
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.recipes.recipe import Recipe
-from subgraft.pipeline.stages.context import Context, Json
 from subgraft.pipeline.stages.stage import Stage
+from subgraft.training.context import Context, Json
 
 pytestmark = pytest.mark.ray
 

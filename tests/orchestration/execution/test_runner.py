@@ -22,9 +22,9 @@ from subgraft.orchestration.store.record import Record
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.recipes.recipe import Recipe
-from subgraft.pipeline.stages.context import Context, Json
 from subgraft.pipeline.stages.stage import Stage
 from subgraft.subwords.vocabulary.learning_errors import TooLargeError, too_large
+from subgraft.training.context import Context, Json
 
 pytestmark = pytest.mark.ray
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from subgraft.orchestration.store.step import Step, canonical_json, flatten, in_order, sha256_of
 from subgraft.pipeline.recipes.recipe import Recipe
-from subgraft.pipeline.stages.context import Json
 from subgraft.pipeline.stages.stage import Stage
+from subgraft.training.context import Json
 from toy_steps import nothing
 
 

@@ -20,8 +20,8 @@ from subgraft.orchestration.store.record import RECORD, Record
 from subgraft.orchestration.store.step import Step, sha256_of
 from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.recipes.recipe import Recipe
-from subgraft.pipeline.stages.context import Json
 from subgraft.pipeline.stages.stage import Stage
+from subgraft.training.context import Json
 from toy_steps import nothing
 
 

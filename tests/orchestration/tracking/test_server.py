@@ -28,8 +28,8 @@ from subgraft.orchestration.tracking.payloads import SHORT, fingerprints_in
 from subgraft.orchestration.tracking.server import Server, tracking_uri
 from subgraft.orchestration.tracking.tracker import Tracker
 from subgraft.pipeline.recipes.recipe import Recipe
-from subgraft.pipeline.stages.context import Json
 from subgraft.pipeline.stages.stage import Stage
+from subgraft.training.context import Json
 from toy_steps import nothing, record_of
 from tracking_servers import TrackingServer, closed_port
 

@@ -19,8 +19,8 @@ from subgraft.orchestration.tracking.server import KIND, Server
 from subgraft.orchestration.tracking.system_runs import SystemRun
 from subgraft.orchestration.tracking.tracker import Tracker
 from subgraft.pipeline.recipes.recipe import Recipe
-from subgraft.pipeline.stages.context import Json
 from subgraft.pipeline.stages.stage import Stage
+from subgraft.training.context import Json
 from toy_steps import nothing, record_of
 from tracking_servers import TrackingServer
 

@@ -30,8 +30,8 @@ from subgraft.pipeline.recipes.corpora import CopiedRecipe
 from subgraft.pipeline.recipes.recipe import Recipe
 from subgraft.pipeline.recipes.training import FinetuneRecipe
 from subgraft.pipeline.stages import COPIED
-from subgraft.pipeline.stages.context import Context, Json
 from subgraft.pipeline.stages.stage import Stage
+from subgraft.training.context import Context, Json
 from toy_steps import record_of
 from toys import german
 

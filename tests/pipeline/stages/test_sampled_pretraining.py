@@ -20,9 +20,9 @@ from subgraft.orchestration.execution.worker import Job, perform
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.stages.selected_weights import CURVE
 from subgraft.training.objectives.masked import MaskedSentences
 from subgraft.training.objectives.single_stack import StackLoss
+from subgraft.training.selected_weights import CURVE
 from toys import english, german
 
 MASKED = (

@@ -22,9 +22,9 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import family_of
 from subgraft.modeling.sides import tables_of
 from subgraft.pipeline.recipes.training import FinetuneRecipe, NewRows
-from subgraft.pipeline.stages.context import Json
 from subgraft.pipeline.stages.finetune import run
 from subgraft.subwords.vocabulary.alignment import new_tokens
+from subgraft.training.context import Json
 from subgraft.training.objectives.dev_scores import DevScores
 from watched import KilledError, Watched
 
@@ -87,7 +87,7 @@ def finetune(
         languages=LANGUAGES,
         training=training,
         seed=1,
-        fast_tables=given.sides if training.rate_of_tables is not None else (),
+        embedding_learning_rate_sides=given.sides if training.applied_embedding_learning_rate is not None else (),
         new_rows=NewRows(sides=given.sides, copy_shared_tokens=copy_shared_tokens) if about_new else None,
     )
     out = place / "out"

@@ -152,7 +152,8 @@ class Foreseen(NamedTuple):
 def training_parameters(store: Store, step: Step[TrainedRecipe]) -> Foreseen:
     """The parameters that a training step holds in memory, and how many of them are trained."""
     recipe, config = step.recipe, trained_model(store, step)
-    model, extra = counted(config, recipe.frozen_tables), recipe.extra_parameters(_Sizes(store, step, config))
+    model = counted(config, recipe.frozen_embedding_sides)
+    extra = recipe.extra_parameters(_Sizes(store, step, config))
     trained = extra.trained + (model.trained if recipe.trains_model else 0)
     return Foreseen(Parameters(model.total + extra.held, trained), extra.exact)
 

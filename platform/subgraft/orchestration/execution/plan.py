@@ -15,7 +15,7 @@ from subgraft.orchestration.store.store import Store
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from subgraft.pipeline.stages.context import Json
+    from subgraft.training.context import Json
 
 # With more differences than this an artifact is of another experiment rather than an earlier state of this one.
 MOST_DIFFERENCES = 4

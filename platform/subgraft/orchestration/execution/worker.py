@@ -26,7 +26,7 @@ from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
 
 if TYPE_CHECKING:
-    from subgraft.pipeline.stages.context import Json
+    from subgraft.training.context import Json
 
 TRACEBACK = "error.txt"
 RAY_TRAIN = "ray-train"

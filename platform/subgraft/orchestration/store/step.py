@@ -15,7 +15,7 @@ from subgraft.pipeline.recipes.recipe import Recipe
 from subgraft.pipeline.stages.stage import R, Stage
 
 if TYPE_CHECKING:
-    from subgraft.pipeline.stages.context import Json
+    from subgraft.training.context import Json
 
 
 A = TypeVar("A", bound=Recipe)

@@ -39,7 +39,7 @@ from subgraft.orchestration.store.record import RECORD, Record, content_digest, 
 from subgraft.orchestration.store.step import Step
 
 if TYPE_CHECKING:
-    from subgraft.pipeline.stages.context import Json
+    from subgraft.training.context import Json
 
 WRITER = ".writer"
 

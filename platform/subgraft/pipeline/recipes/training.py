@@ -92,7 +92,7 @@ class TrainedRecipe(Recipe):
         return EpochsOver()
 
     @property
-    def frozen_tables(self) -> tuple[SideName, ...]:
+    def frozen_embedding_sides(self) -> tuple[SideName, ...]:
         """Sides whose embeddings are frozen while the rest of the model is trained."""
         return ()
 
@@ -148,7 +148,7 @@ class FinetuneRecipe(TrainedRecipe):
         group: The section of its settings in a configuration.
         first_phase: In which only new embeddings are trained.
         tie_to_sources: Sides whose embeddings stay tied to those of the input `upstream`.
-        fast_tables: Sides whose embeddings have `training.embedding_learning_rate`, or are frozen by `train: body`.
+        embedding_learning_rate_sides: Sides whose embeddings have that learning rate, or are frozen by `train: body`.
         new_rows: Rows for `training.rare_tokens`, or that alone are trained; new is what the input `upstream` lacks.
         objective: Of the task's corpus.
         text_objective: Of the input `synthetic` (pairs) or else `text`.
@@ -162,7 +162,7 @@ class FinetuneRecipe(TrainedRecipe):
     training: FinetuneSettings
     first_phase: FirstPhase | None = None
     tie_to_sources: tuple[SideName, ...] = ()
-    fast_tables: tuple[SideName, ...] = ()
+    embedding_learning_rate_sides: tuple[SideName, ...] = ()
     new_rows: NewRows | None = None
     objective: TaskObjectiveSettings = TranslationSettings()
 
@@ -187,8 +187,8 @@ class FinetuneRecipe(TrainedRecipe):
         return "synthetic" if made else "text"
 
     @property
-    def frozen_tables(self) -> tuple[SideName, ...]:
-        return self.fast_tables if self.training.rate_of_tables == 0 else ()
+    def frozen_embedding_sides(self) -> tuple[SideName, ...]:
+        return self.embedding_learning_rate_sides if self.training.applied_embedding_learning_rate == 0 else ()
 
     @property
     def trains_model(self) -> bool:

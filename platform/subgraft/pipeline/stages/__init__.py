@@ -51,7 +51,7 @@ from subgraft.pipeline.recipes.vocabularies import (
 from subgraft.pipeline.stages.stage import Stage
 
 if TYPE_CHECKING:
-    from subgraft.pipeline.stages.context import Context, Json
+    from subgraft.training.context import Context, Json
 
 Inputs: TypeAlias = Mapping[str, Path]
 

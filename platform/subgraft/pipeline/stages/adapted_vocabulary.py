@@ -12,10 +12,10 @@ from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.corpus_views import training_lines, training_texts
 from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.pipeline.recipes.vocabularies import AdaptedVocabularyRecipe
-from subgraft.pipeline.stages.context import Context, Json
 from subgraft.subwords.vocabulary.extend import extend
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.trim import trim
+from subgraft.training.context import Context, Json
 
 
 def run(recipe: AdaptedVocabularyRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

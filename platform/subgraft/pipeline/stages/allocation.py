@@ -8,12 +8,12 @@ from pathlib import Path
 from subgraft.base.errors import UserError
 from subgraft.data.text.languages import shares
 from subgraft.pipeline.recipes.allocations import AllocationRecipe
-from subgraft.pipeline.stages.context import Context, Json
 from subgraft.subwords.allocation.choice import Candidate, NoRoomError, choose
 from subgraft.subwords.allocation.curve import MeasuredCurve
 from subgraft.subwords.allocation.result import RECORD, Allocated
 from subgraft.subwords.allocation.union import fixed_pieces, union
 from subgraft.subwords.vocabulary.specials import special_tokens
+from subgraft.training.context import Context, Json
 
 
 def run(recipe: AllocationRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

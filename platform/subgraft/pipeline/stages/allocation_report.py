@@ -14,9 +14,9 @@ from subgraft.evaluation.reporting.allocation_report import (
 from subgraft.evaluation.reporting.document import write_document
 from subgraft.pipeline.recipes.allocations import AllocationReportRecipe
 from subgraft.pipeline.stages.capacity import read
-from subgraft.pipeline.stages.context import Context, Json
 from subgraft.subwords.allocation.curve import Curve, MeasuredCurve
 from subgraft.subwords.allocation.result import Allocated
+from subgraft.training.context import Context, Json
 
 
 def run(recipe: AllocationReportRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

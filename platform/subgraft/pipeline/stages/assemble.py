@@ -9,7 +9,7 @@ from subgraft.base.errors import UserError
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import family_of
 from subgraft.pipeline.recipes.models import AssembleRecipe
-from subgraft.pipeline.stages.context import Context, Json
+from subgraft.training.context import Context, Json
 
 
 def run(recipe: AssembleRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

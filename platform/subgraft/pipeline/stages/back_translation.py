@@ -12,9 +12,9 @@ from subgraft.data.synthetic_pairs import SPLIT, tagged, write_pairs
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
 from subgraft.pipeline.recipes.corpora import BackTranslatedRecipe
-from subgraft.pipeline.stages.context import Context, Json
 from subgraft.pipeline.stages.self_translation import self_translations
-from subgraft.pipeline.stages.training_setup import is_writer
+from subgraft.training.context import Context, Json
+from subgraft.training.setup import is_writer
 
 
 def run(recipe: BackTranslatedRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

@@ -9,8 +9,8 @@ from subgraft.config.models import ModelSettings
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import family_named
 from subgraft.pipeline.recipes.models import BuildRecipe
-from subgraft.pipeline.stages.context import Context, Json
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.context import Context, Json
 
 
 def run(recipe: BuildRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

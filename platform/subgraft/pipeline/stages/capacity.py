@@ -9,9 +9,9 @@ from pathlib import Path
 from subgraft.base import json_io
 from subgraft.data.text.corpus import Corpus
 from subgraft.pipeline.recipes.allocations import CapacityRecipe
-from subgraft.pipeline.stages.context import Context, Json
 from subgraft.subwords.allocation.capacity import Capacity, capacity
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.context import Context, Json
 
 RECORD = "capacity.json"
 VOCABULARY = "vocabulary"

@@ -8,7 +8,7 @@ from pathlib import Path
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import family_of
 from subgraft.pipeline.recipes.models import CheckpointRecipe
-from subgraft.pipeline.stages.context import Context, Json
+from subgraft.training.context import Context, Json
 
 
 def run(recipe: CheckpointRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

@@ -15,8 +15,8 @@ from subgraft.modeling.conditioning.source_encoders import encoder_of
 from subgraft.modeling.conditioning.source_settings import conditioning_settings, pretrained_source
 from subgraft.modeling.families import Parameters
 from subgraft.pipeline.recipes.models import ConditionRecipe
-from subgraft.pipeline.stages.context import Context, Json
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.context import Context, Json
 
 
 def run(recipe: ConditionRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

@@ -9,7 +9,7 @@ from subgraft.config.corpora import Languages
 from subgraft.data.synthetic_pairs import SPLIT, copied, write_pairs
 from subgraft.data.text.corpus import Corpus
 from subgraft.pipeline.recipes.corpora import CopiedRecipe
-from subgraft.pipeline.stages.context import Context, Json
+from subgraft.training.context import Context, Json
 
 
 def run(recipe: CopiedRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.tasks.pairings import pairing
 from subgraft.pipeline.recipes.corpora import CorpusRecipe
-from subgraft.pipeline.stages.context import Context, Json
+from subgraft.training.context import Context, Json
 
 
 def run(recipe: CorpusRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from subgraft.data.text.corpus import Corpus
 from subgraft.pipeline.recipes.allocations import CurveRecipe
-from subgraft.pipeline.stages.context import Context, Json
 from subgraft.subwords.allocation.curve import RECORD, measure
+from subgraft.training.context import Context, Json
 
 
 def run(recipe: CurveRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

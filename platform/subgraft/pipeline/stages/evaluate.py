@@ -28,11 +28,11 @@ from subgraft.modeling.inference.translate import Translator
 from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
 from subgraft.pipeline.stages import continuation, sourced
 from subgraft.pipeline.stages.artifacts import SPELLED, STATISTICS
-from subgraft.pipeline.stages.context import Context, Json
 from subgraft.pipeline.stages.search_record import outputs_recorded, search_speed, warm_up
 from subgraft.pipeline.stages.text_length import measure_length
-from subgraft.pipeline.stages.training_setup import device
 from subgraft.subwords.vocabulary.spelling import spelling, spells
+from subgraft.training.context import Context, Json
+from subgraft.training.setup import device
 
 
 def run(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

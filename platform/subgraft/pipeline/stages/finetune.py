@@ -20,23 +20,21 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import tables_of
 from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.pipeline.recipes.training import FinetuneRecipe, FirstPhase, NewRows
-from subgraft.pipeline.stages.auto_precision import with_named_precision
-from subgraft.pipeline.stages.context import Context, Json
-from subgraft.pipeline.stages.rare_rows import RareRows
-from subgraft.pipeline.stages.selected_weights import CURVE
-from subgraft.pipeline.stages.training_phases import join_outcomes, split_training, take_over_tables, train_tables_alone
-from subgraft.pipeline.stages.training_setup import fit, is_writer, peak_memory, write_curve
 from subgraft.subwords.vocabulary.alignment import new_tokens
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.adapters import Adapters
-from subgraft.training.best_weights import SELECTIONS
+from subgraft.training.auto_precision import with_named_precision
+from subgraft.training.context import Context, Json
 from subgraft.training.objectives.auxiliary_text import with_text
 from subgraft.training.objectives.conditioned import losses_of
 from subgraft.training.objectives.dev_scores import describe_dev_engine, with_drift
 from subgraft.training.objectives.finetuning import TaskText, task_text
 from subgraft.training.objectives.objective import Request
+from subgraft.training.phases import copy_embeddings, join_outcomes, split_training, train_embeddings_only
 from subgraft.training.progress import Outcome
-from subgraft.training.row_regularization import RowUpdates
+from subgraft.training.rare_rows import RareRows, RowUpdates
+from subgraft.training.selected_weights import CURVE, SELECTIONS
+from subgraft.training.setup import fit, is_writer, peak_memory, write_curve
 
 
 def run(recipe: FinetuneRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
@@ -83,7 +81,8 @@ def _rare_rows(recipe: FinetuneRecipe, bundle: Bundle, inputs: Mapping[str, Path
     settings, rows = recipe.training.rare_tokens, recipe.new_rows
     if settings is None or rows is None:
         return None
-    return RareRows.find(settings, rows, load_tokenizers(inputs["upstream"]), bundle.tokenizers, text.texts)
+    upstream = load_tokenizers(inputs["upstream"])
+    return RareRows.find(settings, rows.sides, rows.copy_shared_tokens, upstream, bundle.tokenizers, text.texts)
 
 
 def new_tokens_of(
@@ -157,9 +156,9 @@ class _Finetuning:
         """Train first the embeddings, in a copy of the model, because an engine prepares a model for what it trains."""
         settings, rest = split_training(self.recipe.training, self.data, self.recipe.seed, phase.share)
         rows_of_first, rows_of_rest = self.row_updates(frozen), self.row_updates(bundle)
-        train_tables_alone(frozen, phase.sides)
+        train_embeddings_only(frozen, phase.sides)
         first = self.train(frozen, settings, rows_of_first, "tables")
-        take_over_tables(frozen, bundle, phase.sides)
+        copy_embeddings(frozen, bundle, phase.sides)
         return join_outcomes(first, self.train(bundle, rest, rows_of_rest, steps_before=first.steps))
 
     def _fit(
@@ -190,4 +189,4 @@ class _Finetuning:
         )
 
     def _tables(self, bundle: Bundle) -> list[Tensor]:
-        return list(tables_of(bundle.model, self.recipe.fast_tables).values())
+        return list(tables_of(bundle.model, self.recipe.embedding_learning_rate_sides).values())

@@ -13,12 +13,12 @@ from subgraft.embeddings.generators.simulation import Simulator
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side as side_of
 from subgraft.pipeline.recipes.embeddings import GeneratorRecipe
-from subgraft.pipeline.stages.context import Context, Json
 from subgraft.pipeline.stages.generators_by_side import Views, train_by_side
-from subgraft.pipeline.stages.training_setup import is_writer
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.context import Context, Json
 from subgraft.training.objectives.mixture import MixedLoss, Mixture
 from subgraft.training.schedule import Data
+from subgraft.training.setup import is_writer
 
 
 def run(recipe: GeneratorRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

@@ -16,13 +16,13 @@ from subgraft.embeddings.generators.metadata import GeneratorOrigin, table_diges
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side as side_of
 from subgraft.pipeline.recipes.embeddings import GeneratorRecipe, NetworkRecipe
-from subgraft.pipeline.stages.auto_precision import with_named_precision
-from subgraft.pipeline.stages.context import Context, Json
-from subgraft.pipeline.stages.training_setup import fit, write_curve
+from subgraft.training.auto_precision import with_named_precision
+from subgraft.training.context import Context, Json
 from subgraft.training.objectives.mixture import MixedLoss
 from subgraft.training.objectives.objective import GeneratorView, Request
 from subgraft.training.objectives.registry import objectives_of
 from subgraft.training.schedule import Data
+from subgraft.training.setup import fit, write_curve
 
 G = TypeVar("G", bound=nn.Module)
 Views = Mapping[str, GeneratorView[Any]]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from subgraft.embeddings.generators.network import load_network
 from subgraft.pipeline.recipes.embeddings import NETWORK_FILES, ImportedNetworkRecipe
-from subgraft.pipeline.stages.context import Context, Json
+from subgraft.training.context import Context, Json
 
 
 def run(recipe: ImportedNetworkRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

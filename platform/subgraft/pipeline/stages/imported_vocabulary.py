@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from subgraft.pipeline.recipes.vocabularies import ImportedVocabularyRecipe
-from subgraft.pipeline.stages.context import Context, Json
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.context import Context, Json
 
 
 def run(recipe: ImportedVocabularyRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

@@ -11,9 +11,9 @@ from subgraft.embeddings.transplanting.intrinsic import measure
 from subgraft.modeling.bundle import Bundle
 from subgraft.pipeline.recipes.evaluation import IntrinsicRecipe
 from subgraft.pipeline.stages.artifacts import QUALITY
-from subgraft.pipeline.stages.context import Context, Json
 from subgraft.pipeline.stages.transfer import method_of
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.context import Context, Json
 
 
 def run(recipe: IntrinsicRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

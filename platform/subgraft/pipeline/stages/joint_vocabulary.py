@@ -9,12 +9,12 @@ from pathlib import Path
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.languages import balanced
 from subgraft.pipeline.recipes.allocations import JointVocabularyRecipe
-from subgraft.pipeline.stages.context import Context, Json
 from subgraft.subwords.allocation.capacity import piece_shares
 from subgraft.subwords.allocation.union import union
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.learning_errors import TooLargeError
 from subgraft.subwords.vocabulary.specials import special_tokens
+from subgraft.training.context import Context, Json
 
 
 def run(recipe: JointVocabularyRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

@@ -13,10 +13,10 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.pipeline.recipes.evaluation import LikelihoodRecipe
 from subgraft.pipeline.stages.artifacts import LIKELIHOOD
-from subgraft.pipeline.stages.context import Context, Json
-from subgraft.pipeline.stages.training_setup import device
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.context import Context, Json
 from subgraft.training.objectives.reference_likelihood import reference_nats
+from subgraft.training.setup import device
 
 
 def run(recipe: LikelihoodRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

@@ -14,11 +14,11 @@ from subgraft.embeddings.transplanting.transplant import Method
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side as side_of
 from subgraft.pipeline.recipes.embeddings import LikelihoodMatchingRecipe
-from subgraft.pipeline.stages.auto_precision import with_named_precision
-from subgraft.pipeline.stages.context import Context, Json
 from subgraft.pipeline.stages.self_translation import self_translations
-from subgraft.pipeline.stages.training_setup import fit, held_out_mean, is_writer, write_curve
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.auto_precision import with_named_precision
+from subgraft.training.context import Context, Json
+from subgraft.training.setup import fit, held_out_mean, is_writer, write_curve
 
 METHOD = "likelihood-matching"
 SIDE: SideName = "decoder"

@@ -13,7 +13,7 @@ from subgraft.data.text.batches import evenly_spaced_places
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.language_id import Likeness, Sample, Verdict, likeness
 from subgraft.pipeline.recipes.corpora import TextRecipe
-from subgraft.pipeline.stages.context import Context, Json
+from subgraft.training.context import Context, Json
 
 # A text that holds more of dev and test than this share of them was probably made of the same files.
 HELD_OUT_SHARE = 0.1

@@ -9,18 +9,17 @@ from subgraft.config.training import SelectName
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
 from subgraft.pipeline.recipes.training import PretrainRecipe
-from subgraft.pipeline.stages.auto_precision import with_named_precision
 from subgraft.pipeline.stages.build import build
-from subgraft.pipeline.stages.context import Context, Json
-from subgraft.pipeline.stages.selected_weights import CURVE
-from subgraft.pipeline.stages.training_setup import fit, held_out_mean, is_writer, write_curve
-from subgraft.training.best_weights import SELECTIONS, Selection
+from subgraft.training.auto_precision import with_named_precision
+from subgraft.training.context import Context, Json
 from subgraft.training.objectives.dev_scores import describe_dev_engine
 from subgraft.training.objectives.mixture import MixedLoss, Mixture
 from subgraft.training.objectives.objective import HeldOut, Objective, Request
 from subgraft.training.objectives.registry import objectives_of
 from subgraft.training.objectives.target_sampling import SampledLoss, target_sampling
 from subgraft.training.schedule import Data
+from subgraft.training.selected_weights import CURVE, SELECTIONS, Selection
+from subgraft.training.setup import fit, held_out_mean, is_writer, write_curve
 
 
 def run(recipe: PretrainRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

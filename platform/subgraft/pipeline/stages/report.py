@@ -35,10 +35,10 @@ from subgraft.modeling.families import family_of
 from subgraft.modeling.hub import read_config
 from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.pipeline.recipes.evaluation import ReportedSystem, ReportRecipe
-from subgraft.pipeline.stages.context import Context, Json
 from subgraft.pipeline.stages.report_systems import continued_result, flattened, read_lines, read_record, system_result
 from subgraft.subwords.vocabulary.spelling import Spelling
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.context import Context, Json
 
 
 def run(recipe: ReportRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from subgraft.data.synthetic_pairs import write_pairs
 from subgraft.data.text.corpus import Corpus
 from subgraft.pipeline.recipes.corpora import ReversedRecipe
-from subgraft.pipeline.stages.context import Context, Json
+from subgraft.training.context import Context, Json
 
 
 def run(recipe: ReversedRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

@@ -11,7 +11,7 @@ from subgraft.evaluation.metrics.speed import Speed, measure_speed, speed_of_pas
 from subgraft.modeling.inference.continue_text import Continuer
 from subgraft.modeling.inference.fast_search import FastContinuer, FastTranslator
 from subgraft.modeling.inference.translate import Translator
-from subgraft.pipeline.stages.context import Json
+from subgraft.training.context import Json
 
 
 def warm_up(write: Translator | Continuer, texts: Sequence[str], settings: MeasurementSettings) -> None:

@@ -16,10 +16,10 @@ from subgraft.base.files import sync
 from subgraft.config.corpora import Languages
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.inference.translate import Translator
-from subgraft.pipeline.stages.context import Context
-from subgraft.pipeline.stages.training_setup import device
+from subgraft.training.context import Context
 from subgraft.training.objectives.dev_scores import DEV_LENGTH_RATIO
 from subgraft.training.objectives.distributed import rank_and_world
+from subgraft.training.setup import device
 
 # What is kept at a time: so much is lost when a step is killed.
 CHUNK = 500

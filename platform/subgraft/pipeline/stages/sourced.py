@@ -21,7 +21,6 @@ from subgraft.modeling.conditioning.sources import Source, Sourced
 from subgraft.modeling.inference.write_text import Writer, written_for
 from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
 from subgraft.pipeline.stages.artifacts import STATISTICS
-from subgraft.pipeline.stages.context import Context, Json
 from subgraft.pipeline.stages.sourced_bits import SourcedBits, other_sources
 from subgraft.pipeline.stages.sourced_scores import (
     Scored,
@@ -37,10 +36,11 @@ from subgraft.pipeline.stages.sourced_scores import (
     variety,
 )
 from subgraft.pipeline.stages.text_length import measure_length
-from subgraft.pipeline.stages.training_setup import device
 from subgraft.subwords.vocabulary.spelling import spelling
+from subgraft.training.context import Context, Json
 from subgraft.training.objectives.causal import separator_of
 from subgraft.training.objectives.conditioned import source_read
+from subgraft.training.setup import device
 
 if TYPE_CHECKING:
     from subgraft.config.objectives import AnyConditionedSettings

@@ -17,8 +17,8 @@ from subgraft.evaluation.metrics.bits_per_character import count_characters
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.conditioning.sources import Sourced
 from subgraft.pipeline.stages.artifacts import BITS, CHARACTERS
-from subgraft.pipeline.stages.context import Context, Json
 from subgraft.pipeline.stages.sourced_scores import Scored, Texts, saved
+from subgraft.training.context import Context, Json
 from subgraft.training.objectives.conditioned import sourced_nats
 
 

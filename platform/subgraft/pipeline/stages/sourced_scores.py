@@ -19,7 +19,7 @@ from subgraft.evaluation.metrics.metric_words import is_chinese
 from subgraft.evaluation.metrics.scores import AnyMetricName, Score
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray, corpus_score, sentence_statistics
 from subgraft.modeling.bundle import Bundle
-from subgraft.pipeline.stages.context import Context, Json
+from subgraft.training.context import Context, Json
 from subgraft.training.objectives.conditioned import sourced_nats
 
 # Of what was written for sources that have a text of their own each.

@@ -12,7 +12,7 @@ from typing_extensions import TypeVar
 from subgraft.pipeline.recipes.recipe import Recipe
 
 if TYPE_CHECKING:
-    from subgraft.pipeline.stages.context import Context, Json
+    from subgraft.training.context import Context, Json
 
 # Where nothing is said of the recipe (`Stage`, `Step`), it can be any.
 R = TypeVar("R", bound=Recipe, covariant=True, default=Recipe)

@@ -10,8 +10,8 @@ from subgraft.data.text.corpus_views import training_lines
 from subgraft.embeddings.initialisers.static_embeddings import RECORD
 from subgraft.embeddings.initialisers.static_training import train_static
 from subgraft.pipeline.recipes.vocabularies import StaticEmbeddingsRecipe
-from subgraft.pipeline.stages.context import Context, Json
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.context import Context, Json
 
 
 def run(recipe: StaticEmbeddingsRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

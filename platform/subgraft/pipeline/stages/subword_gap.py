@@ -12,10 +12,10 @@ from subgraft.data.text.corpus import Corpus
 from subgraft.evaluation.metrics.scores import corpus_scores
 from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.pipeline.recipes.vocabularies import GapRecipe
-from subgraft.pipeline.stages.context import Context, Json
 from subgraft.subwords.vocabulary.compare import compare
 from subgraft.subwords.vocabulary.spelling import round_trip, spelling
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.context import Context, Json
 
 SIDES: tuple[SideName, ...] = ("encoder", "decoder")
 

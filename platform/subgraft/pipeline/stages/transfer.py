@@ -13,8 +13,8 @@ from subgraft.embeddings.initialisers.mixing_matrix import MixingMatrix, save_ma
 from subgraft.embeddings.transplanting.transplant import Method, TransplantReport, transplant
 from subgraft.modeling.bundle import Bundle
 from subgraft.pipeline.recipes.models import TransferRecipe
-from subgraft.pipeline.stages.context import Context, Json
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.context import Context, Json
 
 REPORT = "transfer.json"
 

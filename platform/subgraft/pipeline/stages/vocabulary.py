@@ -15,8 +15,8 @@ from subgraft.data.text.corpus_views import training_lines, training_texts
 from subgraft.data.text.languages import balanced
 from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.pipeline.recipes.vocabularies import VocabularyRecipe
-from subgraft.pipeline.stages.context import Context, Json
 from subgraft.subwords.vocabulary.learn import learn
+from subgraft.training.context import Context, Json
 
 
 def run(recipe: VocabularyRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

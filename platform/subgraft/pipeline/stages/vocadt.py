@@ -13,13 +13,13 @@ from subgraft.embeddings.learned_rows.vocadt_loss import VocadtLoss
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side as side_of
 from subgraft.pipeline.recipes.embeddings import VocadtRecipe
-from subgraft.pipeline.stages.auto_precision import with_named_precision
-from subgraft.pipeline.stages.context import Context, Json
-from subgraft.pipeline.stages.training_setup import fit, held_out_mean, is_writer, write_curve
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.best_weights import Selection
+from subgraft.training.auto_precision import with_named_precision
+from subgraft.training.context import Context, Json
 from subgraft.training.objectives.parallel_text import Translation
 from subgraft.training.objectives.seq2seq import Seq2SeqData
+from subgraft.training.selected_weights import Selection
+from subgraft.training.setup import fit, held_out_mean, is_writer, write_curve
 
 METHOD = "vocadt"
 

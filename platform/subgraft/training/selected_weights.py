@@ -1,17 +1,39 @@
-"""The weights that a finetuning selected, from its curve."""
+"""The dev score that selects a training's weights, and the selected weights of a finished finetuning."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from subgraft.base.errors import OperationalError
 from subgraft.config.training import SelectName
-from subgraft.training.best_weights import SELECTIONS
+
+
+class Selection(NamedTuple):
+    """The dev score that selects the best weights. least: whether lower is better."""
+
+    score: str
+    least: bool = False
+
+    def worth(self, scores: Mapping[str, float]) -> float:
+        """The score as a number that is better if it is higher."""
+        score = float(scores[self.score])
+        return -score if self.least else score
+
+
+# For a model that translates; `last`: nothing does.
+SELECTIONS: Mapping[SelectName, Selection | None] = {
+    "bleu": Selection("bleu"),
+    "chrf": Selection("chrf"),
+    "likelihood": Selection("bits_per_character", least=True),
+    "last": None,
+}
 
 CURVE = "curve.json"
-# The dev scores of a curve, as they are told.
+# The names of a curve's dev scores.
 SCORES = {"bleu": "BLEU", "chrf": "chrF", "bits_per_character": "bits per character"}
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from subgraft.config.training import FinetuneSettings
 from subgraft.training.engine import PlainEngine
 from subgraft.training.parameter_groups import ParameterRates
-from subgraft.training.row_regularization import RowUpdates
+from subgraft.training.rare_rows import RowUpdates
 
 SIZE, WIDTH, STEPS, RATE = 7, 3, 5, 0.02
 ROWS = [1, 4, 6]

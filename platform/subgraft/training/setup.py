@@ -20,11 +20,9 @@ from subgraft.data.text.batch_files import BatchFiles
 from subgraft.modeling.families import family_of
 from subgraft.modeling.precision import autocast, fuses_attention, products_by
 from subgraft.modeling.sides import set_hidden_dropout
-from subgraft.pipeline.stages.auto_precision import describe_precision
-from subgraft.pipeline.stages.context import Context, Json
-from subgraft.pipeline.stages.selected_weights import CURVE
-from subgraft.training.best_weights import Selection
+from subgraft.training.auto_precision import describe_precision
 from subgraft.training.checkpoint import Checkpoints
+from subgraft.training.context import Context, Json
 from subgraft.training.dry_run import explain_out_of_memory
 from subgraft.training.engine import Engine, PlainEngine, recompute_activations
 from subgraft.training.loop import Hooks, Trainer
@@ -33,8 +31,9 @@ from subgraft.training.objectives.distributed import rank_and_world
 from subgraft.training.optimizers import SCHEDULES
 from subgraft.training.parameter_groups import ParameterRates
 from subgraft.training.progress import Outcome, Preparation
-from subgraft.training.row_regularization import RowUpdates
+from subgraft.training.rare_rows import RowUpdates
 from subgraft.training.schedule import Data, batch_plan
+from subgraft.training.selected_weights import CURVE, Selection
 
 
 def device() -> torch.device:

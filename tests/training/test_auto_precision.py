@@ -19,9 +19,9 @@ from subgraft.data.sources.corpus_builder import build
 from subgraft.modeling import precision
 from subgraft.modeling.precision import MeasuredPrecision
 from subgraft.pipeline.recipes.training import FinetuneRecipe
-from subgraft.pipeline.stages.auto_precision import PRECISION, describe_precision, with_named_precision
-from subgraft.pipeline.stages.context import Json
 from subgraft.pipeline.stages.finetune import run
+from subgraft.training.auto_precision import PRECISION, describe_precision, with_named_precision
+from subgraft.training.context import Json
 from watched import KilledError, Watched
 
 STEPS = 4

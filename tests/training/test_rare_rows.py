@@ -21,10 +21,10 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side
 from subgraft.pipeline.recipes.training import FinetuneRecipe, FirstPhase, NewRows
 from subgraft.pipeline.stages.finetune import run
-from subgraft.pipeline.stages.rare_rows import RareRows, count_tokens
 from subgraft.subwords.vocabulary.alignment import align
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.rare_rows import RareRows, count_tokens
 from toys import (
     english,
     english_tokenizer,
@@ -98,7 +98,7 @@ def finetune(
         languages=LANGUAGES,
         training=training,
         seed=1,
-        fast_tables=DECODER,
+        embedding_learning_rate_sides=DECODER,
         new_rows=NewRows(sides=DECODER, copy_shared_tokens=copy_shared_tokens) if rare else None,
         tie_to_sources=DECODER if attached else (),
         first_phase=FirstPhase(share=share, sides=DECODER) if share else None,
@@ -173,7 +173,7 @@ def test_a_killed_finetuning_ends_with_the_same_weights(
 def test_the_pull_is_the_stronger_the_rarer_the_token(made: Made) -> None:
     bundle, upstream = Bundle.load(made.inputs["model"]), Bundle.load(made.inputs["upstream"])
     settings = RareTokenSettings(min_count=BELOW, learning_rate_factor=0.5, l2_to_init=2.0)
-    found = RareRows.find(settings, NewRows(sides=DECODER), upstream.tokenizers, bundle.tokenizers, TEXTS)
+    found = RareRows.find(settings, DECODER, True, upstream.tokenizers, bundle.tokenizers, TEXTS)
     (update,) = found.updates(bundle.model)
     assert found.sizes == {"decoder": len(made.rare)}
     assert update.rows.tolist() == made.rare and update.factor == 0.5
@@ -189,13 +189,11 @@ def test_a_table_of_both_sides_counts_the_text_of_both() -> None:
     both: dict[SideName, Tokenizer] = {"encoder": target, "decoder": target}
     upstream: dict[SideName, Tokenizer] = dict.fromkeys(both, multilingual_tokenizer())
     model = transplant(mbart(), upstream, both, Method("mean")).model
-    rows = NewRows(sides=("encoder", "decoder"))
-    found = RareRows.find(RareTokenSettings(min_count=BELOW, l2_to_init=1.0), rows, upstream, both, TEXTS)
+    settings = RareTokenSettings(min_count=BELOW, l2_to_init=1.0)
+    found = RareRows.find(settings, ("encoder", "decoder"), True, upstream, both, TEXTS)
     (update,) = found.updates(model)
     counts = count_tokens(target, [text for pair in PAIRS for text in pair])
     unseen = align(multilingual_tokenizer(), target).unseen
     assert update.rows.tolist() == [token for token in unseen if counts[token] < BELOW]
-    alone = RareRows.find(
-        RareTokenSettings(min_count=BELOW, l2_to_init=1.0), NewRows(sides=DECODER), upstream, both, TEXTS
-    )
+    alone = RareRows.find(settings, DECODER, True, upstream, both, TEXTS)
     assert float(alone.updates(model)[0].l2_to_init.sum()) > float(update.l2_to_init.sum()) > 0

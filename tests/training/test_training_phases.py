@@ -15,7 +15,7 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side
 from subgraft.pipeline.recipes.training import FinetuneRecipe, FirstPhase
 from subgraft.pipeline.stages.finetune import run
-from subgraft.pipeline.stages.training_phases import join_outcomes, take_over_tables, train_tables_alone
+from subgraft.training.phases import copy_embeddings, join_outcomes, train_embeddings_only
 from subgraft.training.progress import CurvePoint, Outcome
 from toys import bert2bert, cased_tokenizer, english, english_tokenizer, german, german_tokenizer, marian
 from watched import KilledError, Watched
@@ -74,13 +74,13 @@ def test_the_first_phase_trains_the_tables_of_its_side_alone(tmp_path: Path, inp
 
 def test_a_bias_that_is_trained_is_trained_with_its_table() -> None:
     frozen = Bundle(bert2bert(1), cased_tokenizer(), cased_tokenizer())
-    train_tables_alone(frozen, ("decoder",))
+    train_embeddings_only(frozen, ("decoder",))
     trained = {name for name, parameter in frozen.model.named_parameters() if parameter.requires_grad}
     assert trained == {"decoder.bert.embeddings.word_embeddings.weight", "decoder.cls.predictions.bias"}
     with torch.no_grad():
         side(frozen.model, "decoder").bias.fill_(2.0)  # type: ignore[union-attr]
     other = Bundle(bert2bert(1), cased_tokenizer(), cased_tokenizer())
-    take_over_tables(frozen, other, ("decoder",))
+    copy_embeddings(frozen, other, ("decoder",))
     assert (other.model.get_parameter("decoder.cls.predictions.decoder.bias") == 2.0).all()
 
 

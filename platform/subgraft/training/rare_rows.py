@@ -1,10 +1,15 @@
-"""New rows of a transferred model that are rare in the task's training text, and how they are trained."""
+"""Regularises the embeddings of new tokens that are rare in the task's training text.
+
+Adam normalises gradients, so scaling a gradient would not change the update. The update itself is scaled, after the
+optimizer step. The L2 pull is decoupled from the gradient like AdamW's weight decay (Loshchilov and Hutter 2019,
+algorithm 2), but towards the initial embedding instead of zero.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
@@ -15,10 +20,58 @@ from transformers import PreTrainedModel
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import RareTokenSettings
 from subgraft.modeling.sides import tables_of
-from subgraft.pipeline.recipes.training import NewRows
 from subgraft.subwords.vocabulary.alignment import align, special_alone
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.row_regularization import RowUpdates
+
+
+@dataclass(frozen=True)
+class RowUpdates:
+    """Changes some rows of one parameter after each optimizer step, which has moved a row from E to E':
+
+        E <- E + factor (E' - E) + min(1, learning_rate * l2_to_init) (start - E)
+
+    Attributes:
+        table: the parameter, embeddings [V, d] or a bias [V].
+        rows: int64 [n], the regularised rows.
+        factor: scale of every update.
+        l2_to_init: fp32 [n], strength of the decay towards `start`.
+        start: [n, d] or [n], the rows before the first step; a resumed training must pass the same.
+    """
+
+    table: Tensor
+    rows: Tensor
+    factor: float
+    l2_to_init: Tensor
+    start: Tensor
+
+    @classmethod
+    def of(cls, table: Tensor, rows: Tensor, factor: float, l2_to_init: Tensor) -> RowUpdates:
+        """With the current rows of the parameter as `start`."""
+        return cls(table, rows, factor, l2_to_init, table.detach()[rows].clone())
+
+    def to(self, device: torch.device) -> RowUpdates:
+        """With all tensors except the parameter, which moves with its model, on a device."""
+        rows, l2_to_init, start = (each.to(device) for each in (self.rows, self.l2_to_init, self.start))
+        return replace(self, rows=rows, l2_to_init=l2_to_init, start=start)
+
+    def before(self) -> Tensor:
+        """The current rows; pass them to `apply` after the optimizer step."""
+        return self.table.detach()[self.rows]
+
+    @torch.no_grad()
+    def apply(self, before: Tensor, learning_rate: float) -> None:
+        """Regularise the update, given the rows before it and the parameter's learning rate.
+
+        With factor 1 and l2_to_init 0 the rows are not changed, to the bit.
+        """
+        after = self.before()
+        if self.factor != 1.0:
+            after = before + self.factor * (after - before)
+        if self.l2_to_init.any():
+            share = (learning_rate * self.l2_to_init).clamp(max=1.0).reshape(-1, *[1] * (before.ndim - 1))
+            after += share * (self.start - before)
+        self.table[self.rows] = after
+
 
 Tokenizers = Mapping[SideName, Tokenizer]
 PlaceOf = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
@@ -43,14 +96,15 @@ class RareRows:
     def find(
         cls,
         settings: RareTokenSettings,
-        rows: NewRows,
+        sides: Sequence[SideName],
+        copy_shared_tokens: bool,
         upstream: Tokenizers,
         own: Tokenizers,
         texts: Mapping[SideName, Iterable[str]],
     ) -> RareRows:
         """Find them by the vocabularies before (`upstream`) and after (`own`) the transfer, and the training text."""
-        new = {side: _new_subwords(upstream[side], own[side], rows.copy_shared_tokens) for side in rows.sides}
-        return cls(settings, new, {side: count_tokens(own[side], texts[side]) for side in rows.sides})
+        new = {side: _new_subwords(upstream[side], own[side], copy_shared_tokens) for side in sides}
+        return cls(settings, new, {side: count_tokens(own[side], texts[side]) for side in sides})
 
     @property
     def sizes(self) -> dict[str, int]:

@@ -27,7 +27,7 @@ def split_training(
     )
 
 
-def train_tables_alone(bundle: Bundle, sides: Iterable[SideName]) -> None:
+def train_embeddings_only(bundle: Bundle, sides: Iterable[SideName]) -> None:
     """Freeze everything except the input and output embeddings of some sides, and trained output biases."""
     chosen = {id(table) for table in tables_of(bundle.model, sides).values()}
     for parameter in bundle.model.parameters():
@@ -35,7 +35,7 @@ def train_tables_alone(bundle: Bundle, sides: Iterable[SideName]) -> None:
 
 
 @torch.no_grad()
-def take_over_tables(trained: Bundle, bundle: Bundle, sides: tuple[SideName, ...]) -> None:
+def copy_embeddings(trained: Bundle, bundle: Bundle, sides: tuple[SideName, ...]) -> None:
     """Copy the tables of some sides from one model into another of the same shape."""
     before = tables_of(trained.model, sides)
     for name, table in tables_of(bundle.model, sides).items():

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import torch
 import torch.distributed as dist
@@ -15,13 +15,22 @@ from transformers import PreTrainedModel
 
 from subgraft.base import json_io
 from subgraft.base.files import make_private
-from subgraft.config.training import NamedPrecision
+from subgraft.config.training import NamedPrecision, TrainingSettings
 from subgraft.modeling.precision import WORTHWHILE, LayerShape, MeasuredPrecision, device_name, faster_precision
-from subgraft.pipeline.recipes.training import TrainedRecipe
-from subgraft.pipeline.stages.context import Context, Json
+from subgraft.training.context import Context, Json
 from subgraft.training.objectives.distributed import rank_and_world
 
-R = TypeVar("R", bound=TrainedRecipe)
+
+class _Trained(Protocol):
+    """The recipe of a training."""
+
+    @property
+    def training(self) -> TrainingSettings: ...
+
+    def model_copy(self, *, update: Mapping[str, Any]) -> Self: ...
+
+
+R = TypeVar("R", bound=_Trained)
 # In a step's work directory, beside its checkpoints, which nobody may carry on in another precision.
 PRECISION = "precision.json"
 _NAMES: tuple[NamedPrecision, ...] = ("fp32", "bf16")
