@@ -1,7 +1,7 @@
 """Subgraft in Python, cell by cell: a model, the vocabulary of its task, a generator for it, and translations.
 
 Editors, and Jupyter through jupytext, show `# %%` as cells. It reads parallel text from two folders, `everyday` and
-`manuals`, each with train, dev and test in `.en` and `.fr`, and may be run again: what is done is not done again.
+`manuals`, each with train, dev and test in `.en` and `.fr`, and may be run again: finished steps are not repeated.
 """
 
 # %% [markdown]

@@ -1,4 +1,4 @@
-"""Counts what docs/design.md says of the code: files, lines, imports, rooms.
+"""Counts the figures of the code in docs/design.md: files, lines, imports, folders.
 
     .venv/bin/python docs/measure_code.py [PACKAGE]
 

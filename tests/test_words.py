@@ -60,10 +60,10 @@ PROSE = {
 FOLDERS = ("platform", "jobs", "benchmarks", "studies", "docs", "configs", "tests")
 # What a folder has left, names and prose. Lower a number when words go; no number rises.
 LEFT: dict[str, tuple[int, int]] = {
-    ".": (0, 1),
+    ".": (0, 0),
     "benchmarks": (82, 46),
     "configs": (0, 7),
-    "docs": (2, 55),
+    "docs": (2, 5),
     "jobs": (0, 2),
     "platform/subgraft/base": (23, 4),
     "platform/subgraft/config": (133, 28),

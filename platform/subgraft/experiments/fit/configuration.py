@@ -51,7 +51,7 @@ class Configuration:
         task = f"task: {task_of(self.languages)}\n"
         return f"""
 # Written by `subgraft fit`, which writes it again: change a copy. `subgraft run` on this file is the same experiment.
-# Where the figures come from: subgraft/fit/choices.py and docs/results.md.
+# Where the figures come from: subgraft/experiments/fit/choices.py and docs/results.md.
 name: {self.name}
 preset: small
 {task}languages: {{source: {self.languages.source}, target: {self.languages.target}}}
