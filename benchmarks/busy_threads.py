@@ -2,7 +2,7 @@
 
     python benchmarks/busy_threads.py [--busy 4] [--threads 2] [--seconds 10]
 
---busy: processes that compute beside it. Every setting is measured in a process of its own, one after the other, and
+--busy: processes computing meanwhile. Every setting is measured in a process of its own, one after the other, and
 all of them again, as no load stays the same; ratios are to one thread of the same round.
 """
 
@@ -25,19 +25,19 @@ def main() -> None:
     options.add_argument("--threads", type=int, default=2)
     options.add_argument("--seconds", type=float, default=10.0)
     options.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
-    given = options.parse_args()
-    if given.alone:
-        print(_update(given.seconds))
+    args = options.parse_args()
+    if args.alone:
+        print(_update(args.seconds))
         return
-    busy = [get_context("spawn").Process(target=_compute, daemon=True) for _ in range(given.busy)]
+    busy = [get_context("spawn").Process(target=_compute, daemon=True) for _ in range(args.busy)]
     for process in busy:
         process.start()
     for number in range(1, ROUNDS + 1):
-        one = _measured(1, None, given.seconds)
+        one = _measured(1, None, args.seconds)
         for policy in ("ACTIVE", None, "PASSIVE"):
-            ratio = _measured(given.threads, policy, given.seconds) / one
-            told = policy or "not set"
-            print(f"round {number}: {given.threads} threads, OMP_WAIT_POLICY {told}: {ratio:.2f}", flush=True)
+            ratio = _measured(args.threads, policy, args.seconds) / one
+            shown = policy or "not set"
+            print(f"round {number}: {args.threads} threads, OMP_WAIT_POLICY {shown}: {ratio:.2f}", flush=True)
     for process in busy:
         process.kill()
 

@@ -3,7 +3,7 @@
     python benchmarks/checkpoints.py [--parameters 40000000] [--updates 24] [--every 6] [--place FOLDER]
 
 The same updates of a stack of linear layers three times: without checkpoints, with those that it waits for, and with
-those written from a copy. Each of the two ways is measured beside updates without any, in turn, in one process.
+those written from a copy. Each of the two ways is compared with updates without any, in turn, in one process.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Stack(nn.Module):
 
 @dataclass(frozen=True)
 class Taken:
-    """Seconds of all updates, and of what each checkpoint kept the training from going on."""
+    """Seconds of all updates, and for which each checkpoint stopped the training."""
 
     updates: float
     waits: list[float]
@@ -102,23 +102,23 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=24)
     parser.add_argument("--every", type=int, default=6)
     parser.add_argument("--place", type=Path, help="a folder on the disk to be measured; the system's for such files")
-    given = parser.parse_args()
-    parameters, updates, every = given.parameters, given.updates, given.every
-    if given.quick:
+    args = parser.parse_args()
+    parameters, updates, every = args.parameters, args.updates, args.every
+    if args.quick:
         parameters, updates, every = 10_000_000, 16, 4
-    with measurements(__doc__, given) as table, tempfile.TemporaryDirectory(dir=given.place) as folder:
+    with measurements(__doc__, args) as table, tempfile.TemporaryDirectory(dir=args.place) as folder:
         for name, background in (("training waits", False), ("in the background", True)):
             without = taken(parameters, updates, every, Path(folder) / "none", None)
-            found = taken(parameters, updates, every, Path(folder) / name, background)
+            times = taken(parameters, updates, every, Path(folder) / name, background)
             table.add(
                 name,
                 MB=12 * parameters / 1e6,
                 update_seconds=without.updates / updates,
-                stands_still=statistics.median(found.waits[:-1]),
-                waits_at_end=found.waits[-1],
-                updates_ratio=found.updates / without.updates,
-                beside_none=found.seconds / without.seconds,
-                share=1 - without.seconds / found.seconds,
+                stands_still=statistics.median(times.waits[:-1]),
+                waits_at_end=times.waits[-1],
+                updates_ratio=times.updates / without.updates,
+                beside_none=times.seconds / without.seconds,
+                share=1 - without.seconds / times.seconds,
             )
 
 

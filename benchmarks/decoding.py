@@ -2,7 +2,7 @@
 
     python benchmarks/decoding.py --model MODEL --sources FILE --references FILE --languages en-fr [--json OUT]
 
-MODEL is a directory, such as a finetuned model of the store; a system's evaluation beside it has sources.txt and
+MODEL is a directory, such as a finetuned model of the store; a system's evaluation next to it has sources.txt and
 references.txt. The engines take turns in every round, and their ratio is of the processor's time within a round, which
 other work on the machine changes least. CTranslate2's time is given twice: with what it leaves to transformers, as an
 evaluation needs it, and without, as its speed is measured. Giving it the weights is what each dev score costs it.
@@ -66,12 +66,12 @@ class Row:
 
 
 def main() -> None:
-    given = _arguments()
-    torch.set_num_threads(given.threads)
-    sources, references = (_lines(path)[: given.sentences] for path in (given.sources, given.references))
-    languages = Languages(**dict(zip(("source", "target"), given.languages.split("-"), strict=True)))
-    bundle = Bundle.load(given.model)
-    rows = [row for beam in given.beams for row in _rows(bundle, languages, beam, sources, references, given.rounds)]
+    args = _arguments()
+    torch.set_num_threads(args.threads)
+    sources, references = (_lines(path)[: args.sentences] for path in (args.sources, args.references))
+    languages = Languages(**dict(zip(("source", "target"), args.languages.split("-"), strict=True)))
+    bundle = Bundle.load(args.model)
+    rows = [row for beam in args.beams for row in _rows(bundle, languages, beam, sources, references, args.rounds)]
     loading = _processor(lambda: fast_translator(bundle, languages, beam=1, max_length_ratio=2.5, check=False))
     table = Table(*HEADINGS)
     for row in rows:
@@ -80,18 +80,18 @@ def main() -> None:
         cells = (f"{row.sentences_per_second:.1f}", f"{row.ratio:.2f}", *whole)
         table.add_row(str(row.beam), row.engine, *cells, str(row.cut), again)
     size = bundle.model.num_parameters()
-    told = (
+    summary = (
         f"{len(sources)} sentences, batches of {BATCH}, {size / 1e6:.1f} M parameters; {loading:.2f} s for the weights"
     )
-    Terminal().print(table, told)
-    if given.json:
-        found = {
+    Terminal().print(table, summary)
+    if args.json:
+        results = {
             "sentences": len(sources),
             "parameters": size,
             "loading": loading,
             "rows": [asdict(row) for row in rows],
         }
-        given.json.write_text(json.dumps(found, indent=1) + "\n")
+        args.json.write_text(json.dumps(results, indent=1) + "\n")
 
 
 def _arguments() -> argparse.Namespace:
@@ -152,12 +152,12 @@ def _row(beam: int, name: str, passes: Sequence[Mapping[str, Pass]], references:
 
 
 def _pass(translate: Translator, sources: Sequence[str]) -> Pass:
-    found: list[str] = []
+    systems: list[str] = []
     started = time.perf_counter()
-    processor = _processor(lambda: found.extend(translate(sources, BATCH)))
+    processor = _processor(lambda: systems.extend(translate(sources, BATCH)))
     seconds = time.perf_counter() - started
     again = translate.again if isinstance(translate, FastTranslator) else None
-    return Pass(processor, seconds, found, translate.cut, again)
+    return Pass(processor, seconds, systems, translate.cut, again)
 
 
 def _processor(work: Callable[[], object]) -> float:

@@ -2,7 +2,7 @@
 
     python benchmarks/decoding_speed.py NAME=MODEL NAME=MODEL --sources FILE --references FILE --languages en-fr
 
-MODEL is a directory, such as a finetuned model of the store; a system's evaluation beside it has sources.txt and
+MODEL is a directory, such as a finetuned model of the store; a system's evaluation next to it has sources.txt and
 references.txt. Models take turns in every round, so read the ratios. They decode in two ways: until they end of
 themselves, as a user waits for it; and for exactly as many tokens as the references have, which is what the vocabulary
 brings by itself: a model with little training repeats itself, and one such output holds up its batch.
@@ -54,15 +54,15 @@ class AsLongAsReferences(Translator):
 
 
 def main() -> None:
-    given = _arguments()
-    torch.set_num_threads(given.threads)
-    sources, references = (_lines(path)[: given.sentences] for path in (given.sources, given.references))
-    languages = Languages(**dict(zip(("source", "target"), given.languages.split("-"), strict=True)))
-    bundles = {name: Bundle.load(directory) for name, _, directory in (each.partition("=") for each in given.models)}
-    settings = MeasurementSettings(beam=given.beam, max_length_ratio=given.max_length_ratio)
+    args = _arguments()
+    torch.set_num_threads(args.threads)
+    sources, references = (_lines(path)[: args.sentences] for path in (args.sources, args.references))
+    languages = Languages(**dict(zip(("source", "target"), args.languages.split("-"), strict=True)))
+    bundles = {name: Bundle.load(directory) for name, _, directory in (each.partition("=") for each in args.models)}
+    settings = MeasurementSettings(beam=args.beam, max_length_ratio=args.max_length_ratio)
     own = {name: translator(bundle, languages, settings) for name, bundle in bundles.items()}
     forced = {name: _forced(bundle, languages, settings, sources, references) for name, bundle in bundles.items()}
-    speeds = [_in_turn(ways, sources, given.rounds) for ways in (own, forced)]
+    speeds = [_in_turn(ways, sources, args.rounds) for ways in (own, forced)]
     table = Table("model", "parameters", "tokens/sentence", "sent./s as it ends", "sent./s at reference length")
     first = next(iter(bundles))
     sizes = {name: bundle.model.num_parameters() for name, bundle in bundles.items()}
@@ -72,7 +72,7 @@ def main() -> None:
         cells += [f"{lengths[name]:.1f} ×{lengths[name] / lengths[first]:.2f}"]
         cells += [_ratio(rates[name], rates[first]) for rates in speeds]
         table.add_row(name, *cells)
-    Terminal().print(table, f"{len(sources)} sentences, beam {given.beam}, batches of {BATCH}, {given.rounds} rounds")
+    Terminal().print(table, f"{len(sources)} sentences, beam {args.beam}, batches of {BATCH}, {args.rounds} rounds")
 
 
 def _arguments() -> argparse.Namespace:

@@ -2,9 +2,9 @@
 
     python benchmarks/encoding.py [--lines N] [--size V]
 
-The text is real (SUBGRAFT_DATA, or ../shared/data beside the repository), the vocabulary learnt on half of it. Then
+The text is real (SUBGRAFT_DATA, or ../shared/data next to the repository), the vocabulary learnt on half of it. Then
 what every later reader of the encoded text pays: opening files that others have made. Last, more of the text on one and
-on two threads, in turn, by the clock: that needs two cores with nothing beside it.
+on two threads, in turn, by the clock: that needs two otherwise idle cores.
 """
 
 from __future__ import annotations
@@ -50,22 +50,24 @@ def main() -> None:
         plain.writelines(f"{line}\n" for line in lines)
         plain.flush()
         text = Text(Path(plain.name), cache=Path(place, "encoded"))
-        by_tokenizers = told(table, "tokenizers", lambda: tokenizer._by_tokenizers(lines), len(lines))
-        told(table, "SentencePiece", lambda: processor.encode(lines, num_threads=1), len(lines), by_tokenizers)
-        told(table, "Tokenizer.encode_batch", lambda: tokenizer.encode_batch(lines), len(lines), by_tokenizers)
-        told(table, "encoded into files", lambda: encode(text, tokenizer), len(lines), by_tokenizers)
-        told(table, "opened again", lambda: encode(text, tokenizer), len(lines), by_tokenizers)
+        by_tokenizers = measure(table, "tokenizers", lambda: tokenizer._by_tokenizers(lines), len(lines))
+        measure(table, "SentencePiece", lambda: processor.encode(lines, num_threads=1), len(lines), by_tokenizers)
+        measure(table, "Tokenizer.encode_batch", lambda: tokenizer.encode_batch(lines), len(lines), by_tokenizers)
+        measure(table, "encoded into files", lambda: encode(text, tokenizer), len(lines), by_tokenizers)
+        measure(table, "opened again", lambda: encode(text, tokenizer), len(lines), by_tokenizers)
         threads_in_turn(table, lines, tokenizer, Path(place), arguments.rounds)
     same = tokenizer.encode_batch(lines) == tokenizer._by_tokenizers(lines) == processor.encode(lines)
     print(f"the ids of all {len(lines):,} lines are {'the same' if same else 'NOT the same'}")
 
 
-def told(table: Measurements, name: str, work: Callable[[], Any], lines: int, beside: float | None = None) -> float:
-    """CPU seconds of a piece of work, and beside those of another."""
+def measure(
+    table: Measurements, name: str, work: Callable[[], Any], lines: int, baseline: float | None = None
+) -> float:
+    """CPU seconds of a piece of work, and their ratio to a baseline's."""
     began = time.process_time()
     work()
     seconds = time.process_time() - began
-    rate = (beside or seconds) / seconds
+    rate = (baseline or seconds) / seconds
     table.add(name, CPU_seconds=seconds, lines_a_second=lines / seconds, times_tokenizers=rate)
     return seconds
 

@@ -30,11 +30,11 @@ def main() -> None:
     torch.manual_seed(1)
     table = torch.randn(arguments.rows, arguments.width)
     patt = Generator("patt", arguments.width)
-    with measurements(__doc__, arguments) as told:
+    with measurements(__doc__, arguments) as results:
         for tokens in (100, 300, 1000, 3000, 13_000):
             similar = similar_pairs(tokens, arguments.rows)
             whole, used = (_seconds(patt, table, similar, threshold) for threshold in (arguments.rows + 1, 0))
-            told.add(f"{tokens:,} new tokens", all_rows=whole, those_used=used, ratio=whole / used)
+            results.add(f"{tokens:,} new tokens", all_rows=whole, those_used=used, ratio=whole / used)
 
 
 def similar_pairs(tokens: int, rows: int) -> RaggedSimilar:

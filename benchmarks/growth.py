@@ -29,10 +29,10 @@ REPEATS = 3
 
 
 def main() -> None:
-    given = options(__doc__).parse_args()
+    args = options(__doc__).parse_args()
     torch.set_num_threads(1)
-    part = 10 if given.quick else 1
-    with measurements(__doc__, given) as table:
+    part = 10 if args.quick else 1
+    with measurements(__doc__, args) as table:
         _vocabularies(table, 250_000 // part, 20_000 // part)
         _generators(table)
         _text(table, 1_000_000 // part)

@@ -43,11 +43,11 @@ def sliced(hidden: Tensor, weight: Tensor, labels: Tensor, rows: Callable[[int, 
         return cross_entropy.linear_cross_entropy(hidden, weight, None, labels, SMOOTHING)
 
 
-def fused(hidden: Tensor, weight: Tensor, labels: Tensor, given: LinearCrossEntropyOptions | None) -> Tensor:
+def fused(hidden: Tensor, weight: Tensor, labels: Tensor, options: LinearCrossEntropyOptions | None) -> Tensor:
     """PyTorch's, in chunks as it chooses them; autocast does not know it, so what it is given is cast."""
     dtype = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else hidden.dtype
     loss: Tensor = functional.linear_cross_entropy(
-        hidden.to(dtype), weight.to(dtype), labels, reduction="sum", label_smoothing=SMOOTHING, options=given
+        hidden.to(dtype), weight.to(dtype), labels, reduction="sum", label_smoothing=SMOOTHING, options=options
     )
     return loss
 
@@ -56,7 +56,7 @@ WAYS: dict[str, Way] = {
     "whole logits": whole,
     "slices, a quarter of the width": partial(sliced, rows=slice_rows),
     "slices (ours)": partial(sliced, rows=loss_slice_rows),
-    "PyTorch's, in chunks": partial(fused, given=LinearCrossEntropyOptions()),
+    "PyTorch's, in chunks": partial(fused, options=LinearCrossEntropyOptions()),
 }
 
 
@@ -65,12 +65,12 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=512)
     parser.add_argument("--width", type=int, default=256)
     parser.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
-    given = parser.parse_args()
-    vocabulary = QUICK if given.quick else VOCABULARY
-    with measurements(__doc__, given) as table:
+    args = parser.parse_args()
+    vocabulary = QUICK if args.quick else VOCABULARY
+    with measurements(__doc__, args) as table:
         first: float | None = None
         for name in WAYS:
-            peak, seconds, loss = _measured(name, (vocabulary, given.tokens, given.width), given.precision)
+            peak, seconds, loss = _measured(name, (vocabulary, args.tokens, args.width), args.precision)
             first = first or seconds
             table.add(name, GiB=peak / 2**30, CPU_seconds=seconds, beside_whole=seconds / first, loss=f"{loss:.7g}")
 
@@ -87,7 +87,7 @@ def _measured(way: str, shape: tuple[int, int, int], precision: NamedPrecision) 
     return measured
 
 
-def _measure(told: Connection, way: str, shape: tuple[int, int, int], precision: NamedPrecision) -> None:
+def _measure(results: Connection, way: str, shape: tuple[int, int, int], precision: NamedPrecision) -> None:
     torch.set_num_threads(1)
     torch.manual_seed(1)
     vocabulary, tokens, width = shape
@@ -103,7 +103,7 @@ def _measure(told: Connection, way: str, shape: tuple[int, int, int], precision:
                 loss = WAYS[way](hidden, weight, labels)
             torch.autograd.backward(loss)
         seconds = time.process_time() - started
-    told.send((_peak() - before, seconds, float(loss.detach())))
+    results.send((_peak() - before, seconds, float(loss.detach())))
 
 
 def _peak() -> int:

@@ -31,22 +31,22 @@ def options(question: str | None) -> argparse.ArgumentParser:
 
 
 def in_environment_of_runs() -> None:
-    """Begin anew with the variables that runs set for their workers: some are read only when a process begins."""
+    """Restart with the variables that runs set for their workers: some are read only when a process starts."""
     lacking = {name: value for name, value in ENVIRONMENT.items() if name not in os.environ}
     if lacking:
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **lacking})
 
 
 def cannot(why: str) -> NoReturn:
-    """End a benchmark that lacks something: it is left out, which is no failure."""
+    """End a benchmark that lacks something: it is skipped, which does not fail."""
     print(f"left out: {why}", flush=True)
     raise SystemExit(CANNOT)
 
 
 def real_text() -> Path:
     """The folder of real corpora; a benchmark without it is left out."""
-    beside = Path(__file__).resolve().parents[2] / "shared" / "data"
-    folder = Path(os.environ.get("SUBGRAFT_DATA", beside))
+    mirror = Path(__file__).resolve().parents[2] / "shared" / "data"
+    folder = Path(os.environ.get("SUBGRAFT_DATA", mirror))
     if not folder.is_dir():
         cannot(f"no corpora in {folder}: set SUBGRAFT_DATA to their folder")
     return folder
@@ -74,24 +74,24 @@ class Measurements:
 
 
 @contextmanager
-def measurements(question: str | None, given: argparse.Namespace) -> Iterator[Measurements]:
+def measurements(question: str | None, args: argparse.Namespace) -> Iterator[Measurements]:
     """The table of a benchmark; nothing is written where it fails. question: its docstring."""
     table = Measurements()
     yield table
-    if given.json is None:
+    if args.json is None:
         return
-    told = {name: str(value) if isinstance(value, Path) else value for name, value in vars(given).items()}
+    arguments = {name: str(value) if isinstance(value, Path) else value for name, value in vars(args).items()}
     content = {
         "benchmark": Path(sys.argv[0]).stem,
         "question": (question or "").strip().splitlines()[0],
-        "options": {name: value for name, value in told.items() if name != "json"},
+        "options": {name: value for name, value in arguments.items() if name != "json"},
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": {"cores": os.cpu_count(), "load": os.getloadavg()[0], "system": platform.platform()},
         "versions": {name: version(name) for name in ("subgraft", "torch", "transformers")},
         "rows": table.rows,
     }
-    given.json.parent.mkdir(parents=True, exist_ok=True)
-    given.json.write_text(json.dumps(content, indent=1, ensure_ascii=False, default=str) + "\n", encoding="utf-8")
+    args.json.parent.mkdir(parents=True, exist_ok=True)
+    args.json.write_text(json.dumps(content, indent=1, ensure_ascii=False, default=str) + "\n", encoding="utf-8")
 
 
 def _shown(cell: Cell) -> str:

@@ -3,7 +3,7 @@
     SUBGRAFT_DATA=… python benchmarks/network_rows.py [--threads 2]
 
 French: 8,000 subwords of everyday sentences, and new ones of laws and manuals. The network is as large as a trained
-one and begins as the mean, so both make the same rows (asserted).
+one and starts from the mean, so both make the same rows (asserted).
 """
 
 from __future__ import annotations
@@ -68,8 +68,8 @@ def _side(vocabulary: Tokenizer) -> Side:
 
 
 def _text(corpus: str) -> Iterator[str]:
-    beside = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
-    return reading.lines(Path(os.environ.get("SUBGRAFT_DATA", beside)) / f"en-fr/{corpus}/train.fr.gz")
+    mirror = Path(__file__).resolve().parent.parent.parent / "shared" / "data"
+    return reading.lines(Path(os.environ.get("SUBGRAFT_DATA", mirror)) / f"en-fr/{corpus}/train.fr.gz")
 
 
 def _timed(action: Callable[[], Tensor]) -> tuple[Tensor, float]:

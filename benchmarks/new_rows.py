@@ -4,7 +4,7 @@
     --quick: a fifth of the entries, of the new tokens and of the text.
 
 Both vocabularies are the commonest words of real text and what words begin and end with, as unigram models with a
-SentencePiece model beside: nothing is trained for them. The upstream table is random. All on one thread.
+SentencePiece model: nothing is trained for them. The upstream table is random. All on one thread.
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=1024)
     parser.add_argument("--cache", help="folder to keep the vocabularies in (default: a temporary one)")
     parser.add_argument("--profile", action="store_true", help="of reading the upstream vocabulary")
-    given = parser.parse_args()
-    part = 5 if given.quick else 1
-    entries, new = given.entries // part, given.new // part
+    args = parser.parse_args()
+    part = 5 if args.quick else 1
+    entries, new = args.entries // part, args.new // part
     os.environ["RAYON_NUM_THREADS"] = "1"
     torch.set_num_threads(1)
-    with tempfile.TemporaryDirectory() as temporary, measurements(__doc__, given) as table:
-        upstream, downstream = (Path(given.cache or temporary, name) for name in ("upstream", "downstream"))
+    with tempfile.TemporaryDirectory() as temporary, measurements(__doc__, args) as table:
+        upstream, downstream = (Path(args.cache or temporary, name) for name in ("upstream", "downstream"))
         if not upstream.is_dir():
             data = real_text()
             _vocabulary(data, UPSTREAM, entries, LINES // part).save(upstream)
             _vocabulary(data, DOWNSTREAM, 3 * new, LINES // part).save(downstream)
-        if given.profile:
+        if args.profile:
             _profile(upstream)
-        _measure(table, upstream, downstream, new, given.width)
+        _measure(table, upstream, downstream, new, args.width)
 
 
 def _vocabulary(data: Path, patterns: tuple[str, ...], size: int, lines: int) -> Tokenizer:
@@ -86,17 +86,17 @@ def _lines(data: Path, patterns: tuple[str, ...], each: int) -> Iterator[str]:
 def _measure(shown: Measurements, upstream: Path, downstream: Path, new: int, width: int) -> None:
     parts: list[tuple[str, float]] = []
 
-    def told(name: str, work: Callable[[], T]) -> T:
+    def measure(name: str, work: Callable[[], T]) -> T:
         began = time.process_time()
-        found = work()
+        result = work()
         parts.append((name, time.process_time() - began))
         shown.add(name, CPU_seconds=parts[-1][1])
-        return found
+        return result
 
-    source = told("upstream vocabulary read", lambda: Tokenizer.load(upstream))
-    target = told("downstream vocabulary read", lambda: Tokenizer.load(downstream))
-    told("their entries", lambda: (source.ids, target.entries, source.ordinary_ids))
-    alignment = told("which tokens are new", lambda: align(source, target))
+    source = measure("upstream vocabulary read", lambda: Tokenizer.load(upstream))
+    target = measure("downstream vocabulary read", lambda: Tokenizer.load(downstream))
+    measure("their entries", lambda: (source.ids, target.entries, source.ordinary_ids))
+    alignment = measure("which tokens are new", lambda: align(source, target))
     entries = [entry for token in alignment.unseen[:new] if (entry := target.entries[token]) is not None]
     table = torch.randn(len(source), width)
     ordinary = torch.from_numpy(source.ordinary_ids)
@@ -111,12 +111,12 @@ def _measure(shown: Measurements, upstream: Path, downstream: Path, new: int, wi
         return weighted_sums(table, offsets, tokens, weights, ordinary)
 
     with torch.no_grad():
-        told("mean of subwords", mean)
-        finder = told("index of the upstream vocabulary", lambda: SimilarTokenFinder(source))
-        similar = told("similar sets", lambda: finder.find(entries))
+        measure("mean of subwords", mean)
+        finder = measure("index of the upstream vocabulary", lambda: SimilarTokenFinder(source))
+        similar = measure("similar sets", lambda: finder.find(entries))
         ragged = RaggedSimilar.from_numpy(similar, source.ordinary_ids)
         patt = Generator("patt", width)
-        told("PATT", lambda: patt(table, ragged))
+        measure("PATT", lambda: patt(table, ragged))
     seconds = dict(parts)
     read, made = sum(list(seconds.values())[:4]), sum(list(seconds.values())[5:])
     shown.add("mean, from directories", CPU_seconds=read + seconds["mean of subwords"])

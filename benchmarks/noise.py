@@ -60,15 +60,15 @@ def _measured(language: str, text: list[str], tokenizer: Tokenizer, block: int) 
     masks = [source.count(mask) for source in sources]
     words, tokens = sum(len(boundaries.words(target)) for target in targets), sum(map(len, targets))
     # A mask is a special token, and so a word; what stands around it are the words that stayed.
-    kept_words = sum(len(boundaries.words(source)) for source in sources) - sum(masks)
-    kept_tokens = sum(map(len, sources)) - sum(masks)
+    plain_words = sum(len(boundaries.words(source)) for source in sources) - sum(masks)
+    plain_tokens = sum(map(len, sources)) - sum(masks)
     return {
         "blocks": len(examples),
         "words_a_block": words / len(examples),
         "tokens_a_word": tokens / words,
-        "masked_words": 1 - kept_words / words,
-        "masked_tokens": 1 - kept_tokens / tokens,
-        "words_a_mask": (words - kept_words) / sum(masks),
+        "masked_words": 1 - plain_words / words,
+        "masked_tokens": 1 - plain_tokens / tokens,
+        "words_a_mask": (words - plain_words) / sum(masks),
         "without_noise": masks.count(0) / len(masks),
     }
 

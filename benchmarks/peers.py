@@ -1,6 +1,6 @@
 """The same rows by other packages: FOCUS (deepfocus), WECHSEL (wechsel) and OMP (mergekit's tokensurgeon), and by ours.
 
-    make peers                           puts them into .peers, beside what this project has installed
+    make peers                           puts them into .peers, apart from this project's environment
     python benchmarks/peers.py [--quick]
 
 All are given the same static vectors and upstream rows, so what is measured is the step from those to new rows: no
@@ -28,7 +28,7 @@ SEEN, NEW = 20_000, 8_000
 Rows = Callable[[], Tensor]
 
 
-class Given:
+class Inputs:
     """Static vectors of seen and new tokens, [n, STATIC], and the upstream rows of the seen ones, [n, WIDTH]."""
 
     def __init__(self, seen: int, new: int) -> None:
@@ -40,51 +40,51 @@ class Given:
         self.rows = torch.randn(seen, WIDTH)
 
 
-def by_focus(module: Any, given: Given) -> tuple[Rows, Rows]:
+def by_focus(module: Any, inputs: Inputs) -> tuple[Rows, Rows]:
     def theirs() -> Tensor:
         seen = {
             str(i): module.OverlappingToken(source=[], target=None, source_embedding=row, auxiliary_embedding=vector)
-            for i, (row, vector) in enumerate(zip(given.rows, given.seen, strict=True))
+            for i, (row, vector) in enumerate(zip(inputs.rows, inputs.seen, strict=True))
         }
         new = {
             str(i): module.NewToken(target=SimpleNamespace(id=i), auxiliary_embedding=vector)
-            for i, vector in enumerate(given.new)
+            for i, vector in enumerate(inputs.new)
         }
         made: Tensor = module.focus_additional_token_initialization(seen, new, torch.zeros(len(new), WIDTH), "cpu")
         return made
 
     def ours() -> Tensor:
-        unit = torch.nn.functional.normalize(given.seen, dim=1)
-        blocks = torch.split(torch.nn.functional.normalize(given.new, dim=1), BLOCK)
-        return torch.cat([sparsemax(block @ unit.T).to_sparse() @ given.rows for block in blocks])
+        unit = torch.nn.functional.normalize(inputs.seen, dim=1)
+        blocks = torch.split(torch.nn.functional.normalize(inputs.new, dim=1), BLOCK)
+        return torch.cat([sparsemax(block @ unit.T).to_sparse() @ inputs.rows for block in blocks])
 
     return theirs, ours
 
 
-def by_wechsel(module: Any, given: Given) -> tuple[Rows, Rows]:
+def by_wechsel(module: Any, inputs: Inputs) -> tuple[Rows, Rows]:
     def theirs() -> Tensor:
-        source, target = _Names(len(given.seen)), _Names(len(given.new))
-        vectors = (given.seen.numpy(), given.new.numpy())
+        source, target = _Names(len(inputs.seen)), _Names(len(inputs.new))
+        vectors = (inputs.seen.numpy(), inputs.new.numpy())
         made, *_ = module.create_target_embeddings(
-            *vectors, source, target, given.rows.numpy(), NEIGHBOURS, TEMPERATURE, verbose=False
+            *vectors, source, target, inputs.rows.numpy(), NEIGHBOURS, TEMPERATURE, verbose=False
         )
         return torch.from_numpy(np.asarray(made))
 
     def ours() -> Tensor:
-        nearest, weights = nearest_weights(given.new, given.seen, NEIGHBOURS, TEMPERATURE)
-        return _mixed(given.rows, nearest, weights)
+        nearest, weights = nearest_weights(inputs.new, inputs.seen, NEIGHBOURS, TEMPERATURE)
+        return _mixed(inputs.rows, nearest, weights)
 
     return theirs, ours
 
 
-def by_omp(module: Any, given: Given) -> tuple[Rows, Rows]:
+def by_omp(module: Any, inputs: Inputs) -> tuple[Rows, Rows]:
     def theirs() -> Tensor:
-        found = [module.batch_omp(block, given.seen, ATOMS) for block in torch.split(given.new, BLOCK)]
-        return torch.cat([_mixed(given.rows, chosen, weights) for chosen, weights in found])
+        solutions = [module.batch_omp(block, inputs.seen, ATOMS) for block in torch.split(inputs.new, BLOCK)]
+        return torch.cat([_mixed(inputs.rows, chosen, weights) for chosen, weights in solutions])
 
     def ours() -> Tensor:
-        found = [matching_pursuit(block, given.seen, ATOMS) for block in torch.split(given.new, BLOCK)]
-        return torch.cat([_mixed(given.rows, chosen, weights.float()) for chosen, weights in found])
+        solutions = [matching_pursuit(block, inputs.seen, ATOMS) for block in torch.split(inputs.new, BLOCK)]
+        return torch.cat([_mixed(inputs.rows, chosen, weights.float()) for chosen, weights in solutions])
 
     return theirs, ours
 
@@ -113,19 +113,19 @@ class _Names:
 def main() -> None:
     asked = options(__doc__).parse_args()
     torch.set_num_threads(1)
-    found = {name: (_imported(module), way) for name, (module, way) in PEERS.items()}
-    if not any(module for module, _ in found.values()):
+    peers = {name: (_imported(module), way) for name, (module, way) in PEERS.items()}
+    if not any(module for module, _ in peers.values()):
         cannot("no other package is installed: `make peers` does it")
     part = 4 if asked.quick else 1
-    given = Given(SEEN // part, NEW // part)
+    inputs = Inputs(SEEN // part, NEW // part)
     with measurements(__doc__, asked) as table:
-        for name, (module, way) in found.items():
+        for name, (module, way) in peers.items():
             if module is None:
                 continue
-            theirs, ours = way(module, given)
+            theirs, ours = way(module, inputs)
             (by_them, their_seconds), (by_us, our_seconds) = _timed(theirs), _timed(ours)
             table.add(
-                f"{name}, {len(given.new):,} of {len(given.seen):,}",
+                f"{name}, {len(inputs.new):,} of {len(inputs.seen):,}",
                 their_CPU_seconds=their_seconds,
                 our_CPU_seconds=our_seconds,
                 theirs_to_ours=their_seconds / our_seconds,

@@ -1,10 +1,10 @@
-"""fp32 or bf16: what `precision: auto` measures of a layer in a second, beside whole training steps.
+"""fp32 or bf16: what `precision: auto` measures of a layer in a second, compared with whole training steps.
 
     python benchmarks/precision.py [--quick] [--threads 1]
 
 Untrained Marian models of several widths on invented sentences of about 32 tokens, with the engine, the loss and the
 way of attention that a training has. As there each batch has another shape, for which products in bf16 are prepared
-anew. Both precisions take turns, so read the ratios.
+again. Both precisions take turns, so read the ratios.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ def main() -> None:
     parser = options(__doc__)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--steps", type=int, default=5)
-    given = parser.parse_args()
+    args = parser.parse_args()
     in_environment_of_runs()
-    torch.set_num_threads(given.threads)
-    with measurements(__doc__, given) as table:
-        for width, layers in MODELS[: 2 if given.quick else None]:
+    torch.set_num_threads(args.threads)
+    with measurements(__doc__, args) as table:
+        for width, layers in MODELS[: 2 if args.quick else None]:
             network = model(width, layers)
             measured = faster_precision(LayerShape.of(network), CPU)
-            steps = _steps(network, given.steps)
+            steps = _steps(network, args.steps)
             table.add(
                 f"width {width}, {layers} + {layers} layers",
                 layer_bf16_to_fp32=measured.seconds["bf16"] / measured.seconds["fp32"],

@@ -32,13 +32,13 @@ def main() -> None:
     parser = options(__doc__)
     parser.add_argument("--sentences", type=int, default=40000)
     parser.add_argument("--steps", type=int, default=12)
-    given = parser.parse_args()
-    simulator, loss, settings = _prepare(given.sentences)
+    args = parser.parse_args()
+    simulator, loss, settings = _prepare(args.sentences)
     engine = PlainEngine(loss, settings, torch.device("cpu"))
     preparing: list[float] = []
     stepping: list[float] = []
     plan = BatchPlan(simulator.lengths, settings.batch_size, seed=1).epoch(0)
-    for indices in plan[: min(QUICK, given.steps) if given.quick else given.steps]:
+    for indices in plan[: min(QUICK, args.steps) if args.quick else args.steps]:
         started = time.perf_counter()
         batch = simulator.batch(indices, epoch=0)
         prepared = time.perf_counter()
@@ -48,7 +48,7 @@ def main() -> None:
         preparing.append(prepared - started)
         stepping.append(time.perf_counter() - started)
     shares = [part / whole for part, whole in zip(preparing, stepping, strict=True)]
-    with measurements(__doc__, given) as table:
+    with measurements(__doc__, args) as table:
         table.add("first batch, cold cache", data_seconds=preparing[0], step_seconds=stepping[0], share=shares[0])
         later = (statistics.median(taken[1:]) for taken in (preparing, stepping, shares))
         table.add("later batches", **dict(zip(("data_seconds", "step_seconds", "share"), later, strict=True)))

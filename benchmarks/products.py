@@ -3,7 +3,7 @@
     python benchmarks/products.py [--quick] [--threads 1]
 
 Untrained Marian models on invented sentences, forward, back and an update. As in a training each batch has another
-shape, for which oneDNN makes its code anew; all ways take turns at the same batches, so read the ratios. `ours` is what
+shape, for which oneDNN generates new code; all ways take turns at the same batches, so read the ratios. `ours` is what
 a training has: on processors that oneDNN does not suit it is what PyTorch chooses.
 """
 
@@ -34,13 +34,13 @@ def main() -> None:
     parser = options(__doc__)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--steps", type=int, default=8)
-    given = parser.parse_args()
-    torch.set_num_threads(given.threads)
-    with measurements(__doc__, given) as table:
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    with measurements(__doc__, args) as table:
         ours = faster_products(CPU, "fp32", LONGEST_PLAIN)
         table.add("a product, 10⁹ operations a second", pytorch=_rate(nullcontext()), ours=_rate(ours))
-        for width, layers, sentences, tokens in SHAPES[: 3 if given.quick else None]:
-            seconds = _updates(model(width, layers, tokens), sentences, tokens, given.steps)
+        for width, layers, sentences, tokens in SHAPES[: 3 if args.quick else None]:
+            seconds = _updates(model(width, layers, tokens), sentences, tokens, args.steps)
             name = f"width {width}, {layers} + {layers} layers, {sentences} × {tokens} tokens"
             ratios = {f"{way}_to_pytorch": value / seconds["pytorch"] for way, value in seconds.items()}
             ratios.pop("pytorch_to_pytorch")

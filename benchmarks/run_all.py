@@ -59,14 +59,14 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("bench"), help="folder of the JSON files")
     parser.add_argument("--only", nargs="+", choices=[each.name for each in BENCHMARKS], metavar="NAME")
     parser.add_argument("--limit", type=float, default=600.0, help="seconds after which one of them is ended")
-    given = parser.parse_args()
-    chosen = [each for each in BENCHMARKS if not given.only or each.name in given.only]
-    given.json, taken = given.out / "run_all.json", {}
+    args = parser.parse_args()
+    chosen = [each for each in BENCHMARKS if not args.only or each.name in args.only]
+    args.json, taken = args.out / "run_all.json", {}
     for each in chosen:
         print(f"\n== {each.name}: {each.answers}", flush=True)
-        taken[each.name] = _run(each, given.out / f"{each.name}.json", given.limit)
+        taken[each.name] = _run(each, args.out / f"{each.name}.json", args.limit)
     print("\n== all", flush=True)
-    with measurements(__doc__, given) as table:
+    with measurements(__doc__, args) as table:
         for name, (came_to, cpu, seconds) in taken.items():
             table.add(name, came_to=came_to, CPU_seconds=cpu, seconds=seconds)
         sums = [sum(each[place] for each in taken.values()) for place in (1, 2)]  # type: ignore[misc]
@@ -75,10 +75,10 @@ def main() -> None:
         raise SystemExit(1)
 
 
-def _run(benchmark: Benchmark, told: Path, limit: float) -> tuple[str, float, float]:
+def _run(benchmark: Benchmark, out: Path, limit: float) -> tuple[str, float, float]:
     """What came of it, and its seconds: of the CPU, its children's included, and of the clock."""
-    told.unlink(missing_ok=True)
-    command = [sys.executable, str(HERE / f"{benchmark.name}.py"), *benchmark.options, "--json", str(told)]
+    out.unlink(missing_ok=True)
+    command = [sys.executable, str(HERE / f"{benchmark.name}.py"), *benchmark.options, "--json", str(out)]
     before, begun = _children(), time.perf_counter()
     try:
         code = subprocess.run(command, check=False, timeout=limit, env=_environment()).returncode

@@ -42,7 +42,7 @@ LANGUAGES = Languages(source="en", target="fr")
 def main() -> None:
     parser = options(__doc__)
     parser.add_argument("--pairs", type=int, nargs="+", default=[100_000, 1_000_000])
-    parser.add_argument("--limit", type=int, help="MiB that whoever reads an epoch may have")
+    parser.add_argument("--limit", type=int, help="MiB that a process which reads an epoch may have")
     parser.add_argument("--folder", type=Path, help="where the corpora lie while it runs; default: a temporary one")
     parser.add_argument("--work", choices=WORK, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -55,23 +55,23 @@ def main() -> None:
                 place = Path(made)
                 write_corpus(place, pairs)
                 for work in WORK:
-                    told(table, work, place, pairs, arguments.limit if work == "epoch" else None)
+                    record(table, work, place, pairs, arguments.limit if work == "epoch" else None)
 
 
-def told(table: Measurements, work: str, place: Path, pairs: int, limit: int | None) -> None:
+def record(table: Measurements, work: str, place: Path, pairs: int, limit: int | None) -> None:
     """One piece of work in a process of its own, and its figures."""
     command = [sys.executable, __file__, "--work", work, "--folder", str(place)]
     command += ["--limit", str(limit)] if limit else []
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    found = json.loads(done.stdout.splitlines()[-1])
-    seconds, memory = found["seconds"], found["memory"]
+    result = json.loads(done.stdout.splitlines()[-1])
+    seconds, memory = result["seconds"], result["memory"]
     table.add(
         f"{pairs:,} pairs: {work}",
         CPU_seconds=seconds,
         of_a_million=seconds * 1e6 / pairs,
         MiB_at_most=memory / 2**20,
         bytes_a_pair=memory / pairs,
-        note=found["note"],
+        note=result["note"],
     )
 
 
@@ -124,7 +124,7 @@ def opening(place: Path) -> str:
 
 
 def lines(place: Path) -> str:
-    """By whoever comes first to a text, and by all others."""
+    """By the first process that reads a text, and by all others."""
     text = Corpus.open(place / "corpus", place / "encoded").text("train", "source")
     read = [text[at] for at in range(0, len(text), 1000)]
     return f"{len(read):,} read by number"
@@ -135,7 +135,7 @@ def planning(place: Path) -> str:
 
 
 def planning_in_files(place: Path) -> str:
-    """By whoever comes first with an epoch, and by all others."""
+    """By the first process that reads an epoch, and by all others."""
     plan = _plan(*encoded(place))
     batches = BatchFiles(place / "batches", least=1).epoch(plan, 0)
     size = sum(path.stat().st_size for path in (place / "batches").rglob("*.bin"))

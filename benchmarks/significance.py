@@ -2,9 +2,9 @@
 
     python benchmarks/significance.py [--trials 400] [--sentences 100]
 
-Scores of sentences are drawn with three kinds of luck: of the sentence, of the training seed, and of both together.
-`luck of seeds` is the share of the mean's variance that the seeds have. The true difference is 3.5 standard errors of
-the mean over all seeds, which a test that knew these would find in 94 % of cases. Beside the test of
+Scores of sentences vary in three ways: by sentence, by training seed, and by both together.
+`variance of seeds` is the seeds' share of the mean's variance. The true difference is 3.5 standard errors of
+the mean over all seeds, which a test that knew these would find in 94 % of cases. Next to the test of
 `evaluation.metrics.significance` stands the bootstrap over sentences and, of S seeds, S - 1.
 """
 
@@ -28,13 +28,13 @@ Test = Callable[[FloatArray, FloatArray, int], float]
 def drawn(generator: np.random.Generator, seeds: int, sentences: int, share: float, effect: float) -> FloatArray:
     """Statistics [seeds, sentences, 2] of a mean of sentence scores, as ROUGE-L has them: the scores, and ones.
 
-    The mean over seeds and sentences has a standard error of one and lies `effect` of them above zero. Of what is not
-    the luck of the seeds, half is the sentences' and half is of sentence and seed together.
+    The mean over seeds and sentences has a standard error of one and lies `effect` of them above zero. The seeds have
+    `share` of its variance; half of the rest is the sentences' and half is of sentence and seed together.
     """
-    luck = generator.normal(size=(seeds, 1)) * np.sqrt(share * seeds)
+    of_seeds = generator.normal(size=(seeds, 1)) * np.sqrt(share * seeds)
     of_sentence = generator.normal(size=(1, sentences)) * np.sqrt((1 - share) / 2 * sentences)
     of_both = generator.normal(size=(seeds, sentences)) * np.sqrt((1 - share) / 2 * sentences * seeds)
-    scores = effect + luck + of_sentence + of_both
+    scores = effect + of_seeds + of_sentence + of_both
     return np.stack([scores, np.ones_like(scores)], axis=-1)
 
 
@@ -69,14 +69,14 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--trials", type=int, default=400)
     options.add_argument("--sentences", type=int, default=100)
-    given = options.parse_args()
+    args = options.parse_args()
     tests: dict[str, Test] = {"ours": ours, "resampled seeds": resampled_seeds}
     for what, effect in (("rejected where nothing differs", 0.0), ("true difference found", EFFECT)):
         for name, test in tests.items():
-            print(f"\n{what}, {name}, % at {LEVEL}\nluck of seeds" + "".join(f"{share:8.2f}" for share in SHARES))
+            print(f"\n{what}, {name}, % at {LEVEL}\nvariance of seeds" + "".join(f"{share:8.2f}" for share in SHARES))
             for seeds in SEEDS:
-                rates = (rate(test, seeds, given.sentences, share, effect, given.trials) for share in SHARES)
-                print(f"{seeds:6d} seeds " + "".join(f"{100 * found:8.1f}" for found in rates), flush=True)
+                rates = (rate(test, seeds, args.sentences, share, effect, args.trials) for share in SHARES)
+                print(f"{seeds:6d} seeds " + "".join(f"{100 * share:8.1f}" for share in rates), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Similar tokens of 13,000 new tokens in a vocabulary of 250,000: ours, substring inversion, and a scan per token.
 
-Both vocabularies are learnt from real text (SUBGRAFT_DATA, or ../shared/data beside the repository) and kept
+Both vocabularies are learnt from real text (SUBGRAFT_DATA, or ../shared/data next to the repository) and kept
 in --cache.
 The two baselines find the hyperwords only; ours also segments, ranks, cuts and lays out the ragged arrays.
 """
@@ -125,13 +125,13 @@ def _spelled(entry: Entry) -> str:
 def _scan(tokens: Sequence[Entry], vocabulary: Mapping[Entry, int]) -> list[set[int]]:
     """Ids of each token's hyperwords, by one pass over the whole vocabulary for each token."""
     texts = [(_spelled(entry), i) for entry, i in vocabulary.items()]
-    found = []
+    results = []
     for token in tokens:
         wanted = _spelled(token)
         # Only what contains the token at all is worth judging, so the pass itself is as cheap as Python makes it.
         containing = [(text, i) for text, i in texts if wanted in text]
-        found.append({i for text, i in containing if _occurs_inside(wanted, text)})
-    return found
+        results.append({i for text, i in containing if _occurs_inside(wanted, text)})
+    return results
 
 
 def _occurs_inside(wanted: str, text: str) -> bool:
@@ -144,18 +144,18 @@ def _occurs_inside(wanted: str, text: str) -> bool:
 
 def _invert(tokens: Sequence[Entry], vocabulary: Mapping[Entry, int]) -> list[set[int]]:
     """The same, by one pass over the substrings of every entry, each looked up among the tokens."""
-    found: dict[str, set[int]] = {_spelled(token): set() for token in tokens}
-    longest = max(map(len, found), default=0)
+    relatives: dict[str, set[int]] = {_spelled(token): set() for token in tokens}
+    longest = max(map(len, relatives), default=0)
     for entry, i in vocabulary.items():
         text = _spelled(entry)
         size = len(text)
         starts = (0, *range(2, size)) if entry.word_initial else range(size)
         for start in starts:
             for end in range(start + 1, min(size, start + longest) + 1):
-                ids = found.get(text[start:end])
+                ids = relatives.get(text[start:end])
                 if ids is not None and end - start < size:
                     ids.add(i)
-    return [found[_spelled(token)] for token in tokens]
+    return [relatives[_spelled(token)] for token in tokens]
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What simulated tokens are like beside the real new ones: kinds, lengths, subwords, hyperwords and relations.
+"""Simulated tokens compared with real new ones: kinds, lengths, subwords, hyperwords and relations.
 
 English to French, the vocabulary of one domain against that of another (8,000 unigram subwords that can spell
 everything), and sentences of the first. Needs SUBGRAFT_DATA.

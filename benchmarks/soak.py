@@ -1,6 +1,6 @@
 """Many small runs in one home, two at a time, with kills, garbage collections, searches and promotions between.
 
-    python benchmarks/soak.py --out DIR [--runs N] [--hours H] [--seed S] [--beside N] [--again N]
+    python benchmarks/soak.py --out DIR [--runs N] [--hours H] [--seed S] [--parallel N] [--again N]
 
 Every turn runs soak.yaml under seeds of its own, or as a turn before did, until it is done: attempts at it are killed
 at random, the whole tree of processes, the driver alone, the stages alone, or by SIGTERM. Then the turn collects
@@ -70,14 +70,14 @@ class Turn:
 
 
 def _changes(seed: int, number: int) -> tuple[str, ...]:
-    """What sets a turn's run apart from all others: everything behind the corpora is made anew."""
+    """What sets a turn's run apart from all others: everything after the corpora is made again."""
     pairs = Random(f"{seed}/{number}/pairs").choice((300, 400))
     return f"upstream.seed={number}", f"seeds=[{number}]", f"corpora.law.limit.train={pairs}"
 
 
 def _excuse(ended: Ended) -> str | None:
-    """Why a command could not do its work, where that is no mistake."""
-    return next((told for said, told in EXCUSED.items() if said in ended.said), None)
+    """Why a command could not do its work, if that is expected."""
+    return next((reason for said, reason in EXCUSED.items() if said in ended.said), None)
 
 
 @dataclass
@@ -149,20 +149,20 @@ class Soak:
                     self._wrong(f"{what}: exit code {ended.code}", ended)
         return ended
 
-    def _wrong(self, told: str, ended: Ended | None = None) -> None:
+    def _wrong(self, message: str, ended: Ended | None = None) -> None:
         with self.lock:
-            self.amiss.append(told)
-            print(f"AMISS  {told}", flush=True)
+            self.amiss.append(message)
+            print(f"AMISS  {message}", flush=True)
             if ended:
                 place = self.out / "failures"
                 place.mkdir(exist_ok=True)
-                (place / f"{len(self.amiss)}.txt").write_text(f"{told}\n\n{ended.said}", encoding="utf-8")
+                (place / f"{len(self.amiss)}.txt").write_text(f"{message}\n\n{ended.said}", encoding="utf-8")
 
     def _compare(self, turn: Turn) -> None:
-        """What was made again must be what it was; what a collection has taken meanwhile cannot be looked at."""
-        found = checks.reproducible(self.home, checks.fingerprints(CONFIG, turn.changes))
+        """Artifacts that were made again must be equal; what a collection has taken meanwhile cannot be looked at."""
+        check = checks.reproducible(self.home, checks.fingerprints(CONFIG, turn.changes))
         with self.lock:
-            for fingerprint, digests in found.items():
+            for fingerprint, digests in check.items():
                 if digests is None:
                     self.counts["artifacts collected before they were looked at"] += 1
                 elif self.made.setdefault(fingerprint, digests) != digests:
@@ -170,21 +170,27 @@ class Soak:
                 else:
                     self.counts["artifacts looked at"] += 1
 
-    def kept(self) -> list[tuple[str, ...]]:
-        """What garbage collections are told to keep: the first runs, all the time, and the last ones."""
+    def protected(self) -> list[tuple[str, ...]]:
+        """Runs that garbage collections must keep: the first ones always, and the last ones."""
         with self.lock:
             done = list(dict.fromkeys(self.done))
         return list(dict.fromkeys([*done[:ANCHORS], *done[-RECENT:]]))
 
     def _collect(self, turn: Turn) -> None:
-        kept = self.kept()
-        if len(kept) < ANCHORS:  # a collection must have been told of them before they are to last
+        protected = self.protected()
+        if len(protected) < ANCHORS:  # they last only if a collection had to keep them
             return
         self._command(
-            "collection", "store", "gc", "--apply", *(word for each in kept for word in ("--keep", str(CONFIG), *each))
+            "collection",
+            "store",
+            "gc",
+            "--apply",
+            *(word for each in protected for word in ("--keep", str(CONFIG), *each)),
         )
         self.counts["collections"] += 1
-        lost = checks.check_kept(self.home, {str(one): checks.fingerprints(CONFIG, one) for one in kept[:ANCHORS]})
+        lost = checks.check_protected(
+            self.home, {str(one): checks.fingerprints(CONFIG, one) for one in protected[:ANCHORS]}
+        )
         if not lost.passed:
             self._wrong(f"after turn {turn.number}: {lost}")
 
@@ -208,25 +214,25 @@ class Soak:
     def finish(self, again: int) -> list[checks.Check]:
         """Bring the home to rest, and ask it everything."""
         waited, left = seconds_until_none(self.home, RAY_LINGERS_SECONDS)
-        kept = self.kept()
-        for each in dict.fromkeys([*kept, *sorted(self.searched)]):
+        protected = self.protected()
+        for each in dict.fromkeys([*protected, *sorted(self.searched)]):
             ended = self._command("at rest", "run", str(CONFIG), *each)
-            if each in kept[:ANCHORS] and "[started]" in ended.said:
+            if each in protected[:ANCHORS] and "[started]" in ended.said:
                 self._wrong("at rest: something of the first runs had to be made again", ended)
         for each in sorted(self.searched):
             self._command("at rest", "search", str(CONFIG), *each)
         self._collect(Turn(0, (), (), ""))
         print("in peace, again:", flush=True)
         self._again(list(self.interrupted)[:again])
-        wanted = {str(one): checks.fingerprints(CONFIG, one) for one in kept}
+        wanted = {str(one): checks.fingerprints(CONFIG, one) for one in protected}
         waited_again, left_again = seconds_until_none(self.home, RAY_LINGERS_SECONDS)
         longest = max(waited, waited_again)
         growth = [(sample["attempts"], sample["database"]) for sample in self.samples]
-        found = [
+        results = [
             checks.Check("nothing went wrong on the way", self.counts["attempts"], tuple(self.amiss)),
-            checks.check_kept(self.home, wanted),
+            checks.check_protected(self.home, wanted),
             checks.check_records(self.home),
-            checks.check_size(self.home, checks.needed(CONFIG, kept, self.home)),
+            checks.check_size(self.home, checks.needed(CONFIG, protected, self.home)),
             checks.check_nothing_left(self.home),
             checks.check_tracked(self.home, len(self.seconds)),
             checks.check_growth(growth),
@@ -234,21 +240,21 @@ class Soak:
             checks.check_searches(self.home, len(self.searched)),
             checks.Check(f"no process is left (the last was gone after {longest:.0f} s)", 0, (*left, *left_again)),
         ]
-        self.write(found)
-        return found
+        self.write(results)
+        return results
 
     def _again(self, chosen: Sequence[tuple[str, ...]]) -> None:
         home = self.out / "again"
         for changes in chosen:
             ended = subgraft(home, "run", str(CONFIG), *changes)
-            found = checks.reproducible(home, checks.fingerprints(CONFIG, changes)) if ended.code == 0 else {}
-            same = [self.made[one] == digests for one, digests in found.items() if one in self.made]
+            results = checks.reproducible(home, checks.fingerprints(CONFIG, changes)) if ended.code == 0 else {}
+            same = [self.made[one] == digests for one, digests in results.items() if one in self.made]
             self.counts["artifacts of interrupted runs compared with an uninterrupted one's"] += len(same)
             if ended.code or not all(same):
                 self._wrong(f"an uninterrupted run of {changes} ended otherwise", ended)
         shutil.rmtree(home, ignore_errors=True)
 
-    def write(self, found: Sequence[checks.Check] = ()) -> None:
+    def write(self, results: Sequence[checks.Check] = ()) -> None:
         """The figures so far."""
         ordered = sorted(self.seconds)
         thinned = self.samples[:: max(1, len(self.samples) // 20)]
@@ -262,14 +268,14 @@ class Soak:
             "bytes": [*thinned, *self.samples[-1:]],
             "bytes_at_rest": checks.sizes(self.home),
             "amiss": self.amiss,
-            "checks": checks.as_json(found),
+            "checks": checks.as_json(results),
         }
-        beside = self.out / "figures.json.tmp"
-        beside.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
-        beside.replace(self.out / "figures.json")
+        temporary = self.out / "figures.json.tmp"
+        temporary.write_text(json.dumps(figures, indent=1) + "\n", encoding="utf-8")
+        temporary.replace(self.out / "figures.json")
 
 
-def soak(out: Path, runs: int, hours: float, seed: int, beside: int, again: int) -> list[checks.Check]:
+def soak(out: Path, runs: int, hours: float, seed: int, parallel: int, again: int) -> list[checks.Check]:
     """Turns until there were so many, or time is up; then the checks."""
     out.mkdir(parents=True, exist_ok=True)
     state, ending = Soak(out.absolute(), seed), threading.Event()
@@ -280,7 +286,7 @@ def soak(out: Path, runs: int, hours: float, seed: int, beside: int, again: int)
         if not ending.is_set() and time.monotonic() - state.started < hours * 3600:
             state.turn(Turn.drawn(seed, number))
 
-    with ThreadPoolExecutor(beside) as pool:
+    with ThreadPoolExecutor(parallel) as pool:
         for finished in [pool.submit(one, number) for number in range(1, runs + 1)]:
             finished.result()
     return state.finish(again)
@@ -292,14 +298,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--runs", type=int, default=200, help="default: 200")
     parser.add_argument("--hours", type=float, default=3.0, help="no turn begins after these (default 3)")
     parser.add_argument("--seed", type=int, default=1, help="of runs, kills and errands (default 1)")
-    parser.add_argument("--beside", type=int, default=2, help="turns at a time (default 2)")
+    parser.add_argument("--parallel", type=int, default=2, help="turns at a time (default 2)")
     parser.add_argument("--again", type=int, default=8, help="interrupted runs to be done again in peace (default 8)")
-    given = parser.parse_args(arguments)
-    if given.out.exists() and any(given.out.iterdir()):
-        parser.error(f"{given.out} is not empty")
-    found = soak(given.out, given.runs, given.hours, given.seed, given.beside, given.again)
-    print("\n".join(map(str, found)), flush=True)
-    return 0 if all(check.passed for check in found) else 1
+    args = parser.parse_args(arguments)
+    if args.out.exists() and any(args.out.iterdir()):
+        parser.error(f"{args.out} is not empty")
+    results = soak(args.out, args.runs, args.hours, args.seed, args.parallel, args.again)
+    print("\n".join(map(str, results)), flush=True)
+    return 0 if all(check.passed for check in results) else 1
 
 
 if __name__ == "__main__":

@@ -22,9 +22,9 @@ from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.tracking.model_registry import CHAMPION, Registry
 from subgraft.orchestration.tracking.server import PARENT, Server
 
-# Files whose bytes follow from their recipes alone: what else a step leaves tells how long things took.
+# Files whose bytes follow from their recipes alone: other files of a step contain times.
 REPRODUCIBLE = (".safetensors", "tokenizer.json", "hypotheses.txt")
-# What is left of a run in the database may take so much more in the second half of a soak than in the first.
+# The rows of a run in the database may take so much more in the second half of a soak than in the first.
 MOST_GROWTH = 1.25
 
 Digests = Mapping[str, str]
@@ -43,8 +43,8 @@ class Check:
         return not self.amiss
 
     def __str__(self) -> str:
-        told = "; ".join(self.amiss[:3]) + (" …" if len(self.amiss) > 3 else "")
-        return f"{'yes' if self.passed else 'NO '}  {self.name} ({self.seen:,})" + (f": {told}" if told else "")
+        details = "; ".join(self.amiss[:3]) + (" …" if len(self.amiss) > 3 else "")
+        return f"{'yes' if self.passed else 'NO '}  {self.name} ({self.seen:,})" + (f": {details}" if details else "")
 
 
 def fingerprints(config: Path, changes: Sequence[str]) -> list[str]:
@@ -53,14 +53,14 @@ def fingerprints(config: Path, changes: Sequence[str]) -> list[str]:
     return [step.fingerprint for step in in_order([pipeline.report])]
 
 
-def needed(config: Path, kept: Sequence[Sequence[str]], home: Path) -> set[str]:
+def needed(config: Path, runs: Sequence[Sequence[str]], home: Path) -> set[str]:
     """All that a garbage collection leaves that keeps these experiments: their steps, and those of their searches."""
-    found: set[str] = set()
-    for changes in kept:
+    fingerprints: set[str] = set()
+    for changes in runs:
         experiment = load(config, Experiment, changes)
         trials = last_trial_steps(home, experiment, config.parent)
-        found |= needed_by(Pipeline(experiment, config.parent).report, *trials)
-    return found
+        fingerprints |= needed_by(Pipeline(experiment, config.parent).report, *trials)
+    return fingerprints
 
 
 def reproducible(home: Path, wanted: Sequence[str]) -> dict[str, Digests | None]:
@@ -81,7 +81,7 @@ def database_bytes(home: Path) -> int:
 
 
 def sizes(home: Path) -> dict[str, int]:
-    """Bytes of what a home is made of."""
+    """Bytes of a home by its parts."""
     parts = {name: size_of(home / name) for name in ("store", "work", "encoded", "mlartifacts", "tracking", "searches")}
     return {**parts, "database": database_bytes(home)}
 
@@ -100,28 +100,28 @@ def _not_verified(directories: Sequence[Path]) -> Iterator[str]:
             yield f"{directory.parent.name}/{directory.name[:12]}: {error}"
 
 
-def check_kept(home: Path, kept: Mapping[str, Sequence[str]]) -> Check:
-    """Garbage collections left all that they were told to keep. kept: fingerprints by what needs them."""
+def check_protected(home: Path, protected: Mapping[str, Sequence[str]]) -> Check:
+    """Garbage collections left all that they had to keep. protected: fingerprints by what needs them."""
     lost = [
         f"{name} lacks {fingerprint[:12]}"
-        for name, wanted in kept.items()
+        for name, wanted in protected.items()
         for fingerprint in wanted
         if not any(home.glob(f"store/[!.]*/{fingerprint}/{RECORD}"))
     ]
-    return Check("nothing that was to be kept is lost", sum(map(len, kept.values())), tuple(lost))
+    return Check("nothing that was to be kept is lost", sum(map(len, protected.values())), tuple(lost))
 
 
-def check_size(home: Path, kept: set[str]) -> Check:
-    """Once collected, a store has nothing but what is kept, and takes what its records account for."""
+def check_size(home: Path, protected: set[str]) -> Check:
+    """Once collected, a store has nothing but the protected artifacts, and takes what its records account for."""
     directories = sorted(path for path in home.glob("store/[!.]*/*") if path.is_dir())
-    extra = [f"{path.parent.name}/{path.name[:12]} is not needed" for path in directories if path.name not in kept]
+    extra = [f"{path.parent.name}/{path.name[:12]} is not needed" for path in directories if path.name not in protected]
     accounted = 0
     for path in home.glob(f"store/[!.]*/*/{RECORD}"):
         record = Record.from_json(path.read_text(encoding="utf-8"))
         accounted += path.stat().st_size + sum(entry.size for entry in record.files)
     if (taken := size_of(home / "store")) != accounted:
         extra.append(f"it takes {taken:,} bytes, {accounted:,} of them for its artifacts")
-    return Check("the store is as large as what is kept in it", len(directories), tuple(extra))
+    return Check("the store is as large as its protected artifacts", len(directories), tuple(extra))
 
 
 def check_nothing_left(home: Path) -> Check:
@@ -173,7 +173,7 @@ def check_searches(home: Path, begun: int) -> Check:
     """Every search that was begun has its trials, none twice and none failed."""
     ledgers = sorted(home.glob(f"searches/*/{LEDGER}"))
     states = {path.parent.name: [trial.state for trial in Ledger(path).trials().values()] for path in ledgers}
-    amiss = [f"{name}: {', '.join(found)}" for name, found in states.items() if set(found) != {"finished"}]
+    amiss = [f"{name}: {', '.join(status)}" for name, status in states.items() if set(status) != {"finished"}]
     if len(ledgers) != begun:
         amiss.append(f"{begun} searches were begun, {len(ledgers)} are there")
     return Check("every search has all of its trials", len(ledgers), tuple(amiss))
@@ -185,8 +185,8 @@ def check_growth(samples: Sequence[tuple[int, int]]) -> Check:
     if len(samples) < 5 or samples[-1][0] - samples[0][0] < 20:
         return Check(f"{name} (too few runs to tell)", len(samples), ())
     (first, half), middle = _slopes(samples), samples[len(samples) // 2]
-    told = f"{half:,.0f} bytes a run after run {middle[0]}, {first:,.0f} before"
-    return Check(name, len(samples), (told,) if half > MOST_GROWTH * first else ())
+    growth = f"{half:,.0f} bytes a run after run {middle[0]}, {first:,.0f} before"
+    return Check(name, len(samples), (growth,) if half > MOST_GROWTH * first else ())
 
 
 def _slopes(samples: Sequence[tuple[int, int]]) -> tuple[float, float]:
@@ -201,5 +201,5 @@ def _slopes(samples: Sequence[tuple[int, int]]) -> tuple[float, float]:
 
 def as_json(checks: Sequence[Check]) -> list[dict[str, object]]:
     """For the file of figures."""
-    found = [{"check": one.name, "seen": one.seen, "passed": one.passed, "amiss": list(one.amiss)} for one in checks]
-    return json.loads(json.dumps(found))  # type: ignore[no-any-return]
+    results = [{"check": one.name, "seen": one.seen, "passed": one.passed, "amiss": list(one.amiss)} for one in checks]
+    return json.loads(json.dumps(results))  # type: ignore[no-any-return]

@@ -45,10 +45,10 @@ class Ended:
 
 def below(process: psutil.Process) -> list[psutil.Process]:
     """All descendants of a process that are there now."""
-    found: list[psutil.Process] = []
+    children: list[psutil.Process] = []
     with contextlib.suppress(psutil.NoSuchProcess):
-        found += process.children(recursive=True)
-    return found
+        children += process.children(recursive=True)
+    return children
 
 
 def _kill(process: psutil.Process, number: int = signal.SIGKILL) -> None:
@@ -57,7 +57,7 @@ def _kill(process: psutil.Process, number: int = signal.SIGKILL) -> None:
 
 
 def kill_tree(driver: psutil.Process) -> None:
-    """As a power cut, as near as a command can come to it: the driver and everything that it started."""
+    """As a power cut, as nearly as a command can simulate it: the driver and everything that it started."""
     for process in (driver, *below(driver)):
         _kill(process)
 
@@ -120,13 +120,13 @@ def _is_over(process: subprocess.Popen[bytes], seconds: float) -> bool:
 
 def living(home: Path) -> list[psutil.Process]:
     """Processes that work in a home, as the environment they were started with says; this one is none of them."""
-    found = []
+    lines = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.NoSuchProcess, psutil.AccessDenied):
             works_here = process.environ().get("SUBGRAFT_HOME") == str(home)
             if works_here and process.pid != os.getpid() and process.status() != psutil.STATUS_ZOMBIE:
-                found.append(process)
-    return found
+                lines.append(process)
+    return lines
 
 
 def seconds_until_none(home: Path, longest: float) -> tuple[float, list[str]]:

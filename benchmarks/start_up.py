@@ -1,4 +1,4 @@
-"""CPU seconds until a command answers or a worker can begin, beside those of an interpreter that does nothing.
+"""CPU seconds until a command answers or a worker can begin, compared with those of an interpreter that does nothing.
 
     python benchmarks/start_up.py [--repeats N] [--home STORE]
 

@@ -1,4 +1,4 @@
-"""A training step over a large vocabulary: the full softmax beside sampled targets, and how a masked model learns.
+"""A training step over a large vocabulary: the full softmax and sampled targets, and how a masked model learns.
 
     python benchmarks/target_sampling.py [--vocabulary 250000] [--width 256] [--tokens 2000] [--steps 5] [--threads 1]
     python benchmarks/target_sampling.py --curves [--vocabulary 20000] [--width 64] [--steps 300]
@@ -128,12 +128,12 @@ def main() -> None:
     options.add_argument("--steps", type=int)
     options.add_argument("--neighbours", type=int, nargs="+", default=[10, 25, 50, 100, 200])
     options.add_argument("--threads", type=int, default=1)
-    given = options.parse_args()
-    torch.set_num_threads(given.threads)
-    if given.curves:
-        print_curves(given.vocabulary or 20_000, given.width or 64, given.tokens, given.steps or 300)
+    args = options.parse_args()
+    torch.set_num_threads(args.threads)
+    if args.curves:
+        print_curves(args.vocabulary or 20_000, args.width or 64, args.tokens, args.steps or 300)
     else:
-        print_steps(given.vocabulary or 250_000, given.width or 256, given.tokens, given.steps or 5, given.neighbours)
+        print_steps(args.vocabulary or 250_000, args.width or 256, args.tokens, args.steps or 5, args.neighbours)
 
 
 def print_steps(vocabulary: int, width: int, tokens: int, steps: int, neighbours: Sequence[int]) -> None:
@@ -145,10 +145,10 @@ def print_steps(vocabulary: int, width: int, tokens: int, steps: int, neighbours
     ways = _candidates(module.model, batches, neighbours)
     seconds: dict[str, list[float]] = {"whole logits": [], "sliced logits": [], **{name: [] for name in ways}}
     for number, batch in enumerate(batches):
-        for name, found in seconds.items():
+        for name, times in seconds.items():
             module.at_once = name == "whole logits"
-            found.append(_step(engine, ways[name][number] if name in ways else batch))
-    medians = {name: statistics.median(found[1:]) for name, found in seconds.items()}
+            times.append(_step(engine, ways[name][number] if name in ways else batch))
+    medians = {name: statistics.median(times[1:]) for name, times in seconds.items()}
     full = min(medians["whole logits"], medians["sliced logits"])
     search = _search_seconds(module.model, max(neighbours))
     targets = statistics.mean(len(torch.unique(each.labels[each.labels >= 0])) for each in batches)
@@ -208,8 +208,8 @@ def _search_seconds(model: PreTrainedModel, count: int) -> float:
 def _break_even(saved: float, search: float, data: ZipfSentences) -> str:
     """The least number of steps whose targets are searched in less time than is saved in them;"""
     spans = [*range(1, 20), *range(20, 200, 10), *range(200, 1001, 100)]
-    found = next((span for span in spans if search * data.distinct_targets(span) < saved * span), None)
-    return "none to 1000" if found is None else str(found)
+    largest = next((span for span in spans if search * data.distinct_targets(span) < saved * span), None)
+    return "none to 1000" if largest is None else str(largest)
 
 
 def print_curves(vocabulary: int, width: int, tokens: int, steps: int) -> None:
@@ -279,8 +279,8 @@ def _texts() -> tuple[list[str], list[str]]:
     Raises UserError where SUBGRAFT_DATA does not lead to them.
     """
     folder = needed_data_folder("mono/bible-nt")
-    found = [list(lines(path)) for path in _files(folder / "mono" / "bible-nt")]
-    return [line for text in found for line in text[:-100]], [line for text in found for line in text[-100:]]
+    texts = [list(lines(path)) for path in _files(folder / "mono" / "bible-nt")]
+    return [line for text in texts for line in text[:-100]], [line for text in texts for line in text[-100:]]
 
 
 def _files(folder: Path) -> Iterator[Path]:

@@ -69,14 +69,14 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=40000)
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--threads", type=int, default=2)
-    given = parser.parse_args()
+    args = parser.parse_args()
     if not ENVIRONMENT.keys() <= os.environ.keys():  # glibc reads its part of it when a process starts
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **ENVIRONMENT})
-    torch.set_num_threads(given.threads)
-    bundle, examples = small_model(given.sentences)
+    torch.set_num_threads(args.threads)
+    bundle, examples = small_model(args.sentences)
     data, settings = Seq2SeqData(examples, *bundle.padding), TrainingSettings(**preset("small")["pretrain"])
     batches = BatchPlan(data.lengths, settings.batch_size, seed=1).epoch(0)[
-        : WARMUP + (QUICK if given.quick else given.steps)
+        : WARMUP + (QUICK if args.quick else args.steps)
     ]
     steps = {variant: _step(variant, bundle.model, data, settings) for variant in VARIANTS}
     seconds: dict[Variant, list[float]] = {variant: [] for variant in VARIANTS}
@@ -86,7 +86,7 @@ def main() -> None:
             step(indices)
             seconds[variant].append(time.perf_counter() - started)
     ours = statistics.median(seconds[VARIANTS[0]][WARMUP:])
-    with measurements(__doc__, given) as table:
+    with measurements(__doc__, args) as table:
         for variant in VARIANTS:
             median = statistics.median(seconds[variant][WARMUP:])
             table.add(variant.name, step_seconds=median, times_ours=median / ours)

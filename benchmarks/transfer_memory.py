@@ -33,7 +33,7 @@ UPSTREAM_SIZE, DOWNSTREAM_SIZE = 250_027, 32_000
 SPECIAL = ("<s>", "<pad>", "</s>", "<unk>", "<mask>", "de_DE", "en_XX")
 GIBIBYTE = 2**30
 QUICK = 2  # layers of either side
-TOLD = "told.json"
+RESULT = "result.json"
 
 
 def main() -> None:
@@ -47,7 +47,7 @@ def main() -> None:
         folder = Path(temporary)
         _in_a_process_of_its_own(_build, folder, arguments.precision, QUICK if arguments.quick else None)
         _in_a_process_of_its_own(_transfer, folder, arguments.method, tuple(arguments.sides.split(",")))
-        before, peak, seconds = json.loads((folder / TOLD).read_text())
+        before, peak, seconds = json.loads((folder / RESULT).read_text())
     with measurements(__doc__, arguments) as table:
         table.add(f"transfer by {arguments.method}", peak_GiB=peak, of_it_libraries=before, CPU_seconds=seconds)
 
@@ -82,7 +82,7 @@ def _transfer(folder: Path, method: str, sides: tuple[SideName, ...]) -> None:
     seconds = time.process_time() - started
     for side, report in reports.items():
         print(f"{side}: {report.size:,} tokens, {report.seen:,} seen, {report.unseen:,} unseen by {report.method}")
-    (folder / TOLD).write_text(json.dumps([before, _peak(), seconds]))
+    (folder / RESULT).write_text(json.dumps([before, _peak(), seconds]))
 
 
 def _peak() -> float:

@@ -33,8 +33,8 @@ HEADINGS = ("text", "sizes", "curve s", "SentencePiece", "ratio", "vocab learn",
 def timed(work: Callable[[], T]) -> tuple[T, float]:
     """What it gives, and seconds of the CPU."""
     begun = time.process_time()
-    found = work()
-    return found, time.process_time() - begun
+    result = work()
+    return result, time.process_time() - begun
 
 
 def by_sentencepiece(lines: Sequence[str], kind: CurveKind, size: int) -> float:
@@ -64,8 +64,8 @@ def by_learning(lines: Sequence[str], kind: CurveKind, size: int) -> float:
 
 def row(name: str, lines: Sequence[str], kind: CurveKind, sizes: Sequence[int]) -> tuple[list[str], list[float]]:
     """A line of the table, and the three times."""
-    found, seconds = timed(lambda: measure(lambda: iter(lines), kind, sizes))
-    curve = found.curve
+    measured, seconds = timed(lambda: measure(lambda: iter(lines), kind, sizes))
+    curve = measured.curve
     alone, alone_seconds = timed(lambda: [by_sentencepiece(lines, kind, size) for size in curve.sizes])
     # The largest of a text that reached its limit is one that `learn` counts otherwise: it is left out there.
     within = [size for size in curve.sizes if size != curve.limit]

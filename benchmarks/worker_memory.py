@@ -51,16 +51,16 @@ def main() -> None:
     parser.add_argument("--batches", type=int, default=100)
     parser.add_argument("--text", action="store_true")
     parser.add_argument("--alone", action="store_true", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.alone:
-        _train(given.batches)
+    args = parser.parse_args()
+    if args.alone:
+        _train(args.batches)
         return
-    if given.text:
+    if args.text:
         _compare_text()
         return
     real_text()
-    batches = QUICK if given.quick else given.batches
-    with measurements(__doc__, given) as table:
+    batches = QUICK if args.quick else args.batches
+    with measurements(__doc__, args) as table:
         for name, environment in SETTINGS.items():
             command = [sys.executable, str(Path(__file__)), "--alone", "--batches", str(batches)]
             inherited = {key: value for key, value in os.environ.items() if key not in CACHES}
@@ -111,12 +111,12 @@ def _hold(name: str, way: str, home: Path) -> None:
     for index in range(0, size, 7):
         examples.example(index, epoch=0)
     held, peak = _own_memory() - before, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**10
-    told = f"{held / 2**20:.1f} MiB held, {held / size:,.0f} bytes a pair, {seconds:.1f} s, peak {peak:,.0f} MiB"
-    print(f"{name}: {size:,} pairs, {told}", flush=True)
+    summary = f"{held / 2**20:.1f} MiB held, {held / size:,.0f} bytes a pair, {seconds:.1f} s, peak {peak:,.0f} MiB"
+    print(f"{name}: {size:,} pairs, {summary}", flush=True)
 
 
 def _own_memory() -> int:
-    """Bytes that only this process has, and that are no copy of a file (Linux)."""
+    """Bytes that only this process has, and that are not a copy of a file (Linux)."""
     rollup = Path("/proc/self/smaps_rollup").read_text(encoding="utf-8")
     return 1024 * sum(int(line.split()[1]) for line in rollup.splitlines() if line.startswith("Private_Dirty"))
 

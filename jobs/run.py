@@ -2,7 +2,7 @@
 
     ray job submit --runtime-env runtime_env.yaml -- python jobs/run.py CONFIG [key=value …]
 
-Ray tells a job its cluster by RAY_ADDRESS, which `subgraft run` obeys.
+Ray sets RAY_ADDRESS to the cluster of a job, which `subgraft run` obeys.
 """
 
 from __future__ import annotations

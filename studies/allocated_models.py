@@ -1,4 +1,4 @@
-"""What an allocated vocabulary is worth to models: bits per character of small denoising models, beside a joint one's.
+"""Models with an allocated vocabulary: bits per character of small denoising models, compared with a joint one's.
 
     subgraft vocab allocate CONFIG [key=value …]
     SUBGRAFT_DATA=… python studies/allocated_models.py CONFIG [key=value …] --out DIR
@@ -36,7 +36,7 @@ import numpy as np
 import torch
 
 from declaration import declaration, made, vocabulary
-from kept_runs import KeptRuns, exit_code
+from finished_runs import FinishedRuns, exit_code
 from seeds import band
 from subgraft.config.allocation import Allocation
 from subgraft.config.corpora import Languages
@@ -159,13 +159,13 @@ class NoisedLines:
         line = self._lines[index]
         pieces = noised(line, self._settings, np.random.default_rng([self._seed, epoch, index]))
         target, *read = self._tokenizer.encode_batch([line, *(piece for piece in pieces if piece is not None)])
-        kept, mask = iter(read), [self._tokenizer.special["mask"]]
-        source = [token for piece in pieces for token in (mask if piece is None else next(kept))]
+        encoded, mask = iter(read), [self._tokenizer.special["mask"]]
+        source = [token for piece in pieces for token in (mask if piece is None else next(encoded))]
         return Example.of(source, target, self._form)
 
 
 def noised(line: str, settings: DenoisingSettings, generator: np.random.Generator) -> list[str | None]:
-    """What is left of a line, in pieces of text, and None for each span that is missing."""
+    """The parts of a line that are not masked, and None for each span that is missing."""
     words = _WORD.findall(line)
     pieces: list[str | None] = []
     for place in infill([[place] for place in range(len(words))], _GAP, settings, generator):
@@ -191,14 +191,14 @@ class CountedData(Seq2SeqData):
 
 def chosen(lines: Mapping[str, int], per_class: int) -> dict[str, list[str]]:
     """Of each class of training lines so many languages: the first, the last and evenly spaced ones, by code."""
-    found: dict[str, list[str]] = {}
+    texts: dict[str, list[str]] = {}
     for least, most in zip(CLASSES, (*CLASSES[1:], None), strict=True):
         of_class = sorted(code for code, count in lines.items() if least <= count and (most is None or count < most))
         places = np.unique(np.linspace(0, len(of_class) - 1, min(per_class, len(of_class))).round().astype(int))
         if of_class:
             name = f"{least:,} lines or more" if most is None else f"below {most:,} lines"
-            found[name] = [of_class[place] for place in places]
-    return found
+            texts[name] = [of_class[place] for place in places]
+    return texts
 
 
 def texts(corpora: Mapping[str, Corpus], of_declaration: Mapping[str, Sequence[str]], design: Design) -> Texts:
@@ -212,10 +212,10 @@ def texts(corpora: Mapping[str, Corpus], of_declaration: Mapping[str, Sequence[s
     held_out = {
         code: evenly_spaced(short(list(_text(corpus, "test"))), design.lines) for code, corpus in corpora.items()
     }
-    told = {code: evenly_spaced(short(of_declaration[code]), design.lines) for code in corpora}
+    chosen = {code: evenly_spaced(short(of_declaration[code]), design.lines) for code in corpora}
     return Texts(
         {code: [lines[at] for at in repeated_places(len(lines), counts[code])] for code, lines in train.items()},
-        dict(zip(HELD_OUT, (held_out, told), strict=True)),
+        dict(zip(HELD_OUT, (held_out, chosen), strict=True)),
     )
 
 
@@ -223,10 +223,10 @@ def _text(corpus: Corpus, split: str) -> Iterator[str]:
     return corpus.lines(split, corpus.text_of("encoder"))
 
 
-def train(tokenizer: Tokenizer, given: Texts, design: Design, seed: int) -> tuple[Bundle, int]:
+def train(tokenizer: Tokenizer, texts: Texts, design: Design, seed: int) -> tuple[Bundle, int]:
     """A model, and how many target tokens it was trained on."""
     bundle = Bundle(family_named("mbart").build(design.model, tokenizer, tokenizer, seed), tokenizer, tokenizer)
-    parts = [NoisedLines(lines, language, bundle, seed) for language, lines in given.train.items()]
+    parts = [NoisedLines(lines, language, bundle, seed) for language, lines in texts.train.items()]
     data, settings = CountedData(Concatenation(parts), *bundle.padding), design.training
     assert settings.target_sampling is not None
     module = SampledLoss(Seq2SeqLoss(bundle.model))
@@ -255,59 +255,59 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.add_argument("--steps", type=int, default=400)
     options.add_argument("--per-class", type=int, default=3, help="languages of each class of training lines")
     options.add_argument("--threads", type=int, default=1)
-    given = options.parse_args(arguments)
-    torch.set_num_threads(given.threads)
-    return exit_code("allocated_models", lambda: study(load(given.config, Allocation, given.overrides), given))
+    args = options.parse_args(arguments)
+    torch.set_num_threads(args.threads)
+    return exit_code("allocated_models", lambda: study(load(args.config, Allocation, args.overrides), args))
 
 
-def study(settings: Allocation, given: argparse.Namespace) -> None:
+def study(settings: Allocation, args: argparse.Namespace) -> None:
     """Train and score what is not there yet. Raises UserError where the allocation has not been run."""
-    pipeline, store = AllocationPipeline(settings, given.config.absolute().parent), Store(default_home())
-    spoken = declaration(list(settings.sources), given.config.absolute().parent)
-    found = {code: Corpus.open(made(store, pipeline.corpora[code])) for code in spoken}
-    of_class = chosen({code: corpus.size("train") for code, corpus in found.items()}, given.per_class)
-    design = Design(given.steps)
-    used = {code: found[code] for codes in of_class.values() for code in codes}
+    pipeline, store = AllocationPipeline(settings, args.config.absolute().parent), Store(default_home())
+    spoken = declaration(list(settings.sources), args.config.absolute().parent)
+    opened = {code: Corpus.open(made(store, pipeline.corpora[code])) for code in spoken}
+    of_class = chosen({code: corpus.size("train") for code, corpus in opened.items()}, args.per_class)
+    design = Design(args.steps)
+    used = {code: opened[code] for codes in of_class.values() for code in codes}
     used_texts = texts(used, spoken, design)
-    models = KeptRuns(given.out / "models.jsonl", Trained)
-    for total, seed, name in product(settings.totals, given.seeds, (ALLOCATED, JOINT)):
+    models = FinishedRuns(args.out / "models.jsonl", Trained)
+    for total, seed, name in product(settings.totals, args.seeds, (ALLOCATED, JOINT)):
         if any((each.total, each.seed, each.vocabulary) == (total, seed, name) for each in models.done):
             continue
         tokenizer = vocabulary(pipeline, store, name, total)
         models.add(_trained(total, name, seed, tokenizer, used_texts, design))
-        (given.out / "table.md").write_text(report(models.done, of_class, used_texts), encoding="utf-8")
+        (args.out / "table.md").write_text(report(models.done, of_class, used_texts), encoding="utf-8")
     print(report(models.done, of_class, used_texts), end="")
 
 
-def _trained(total: int, name: str, seed: int, tokenizer: Tokenizer, given: Texts, design: Design) -> Trained:
+def _trained(total: int, name: str, seed: int, tokenizer: Tokenizer, texts: Texts, design: Design) -> Trained:
     began = time.process_time()
-    bundle, tokens = train(tokenizer, given, design, seed)
+    bundle, tokens = train(tokenizer, texts, design, seed)
     seconds = time.process_time() - began
     nats = {
         text: {code: score(bundle, lines, code, design.batch) for code, lines in of_text.items()}
-        for text, of_text in given.held_out.items()
+        for text, of_text in texts.held_out.items()
     }
-    found = Trained(total, name, seed, design.steps, bundle.model.num_parameters(), seconds, tokens, nats)
-    told = {text: fmean(_bits(found, given, text).values()) for text in HELD_OUT}
-    print(f"{total} {name} seed {seed}: {seconds:.0f} s, bits {told}", file=sys.stderr, flush=True)
-    return found
+    trained = Trained(total, name, seed, design.steps, bundle.model.num_parameters(), seconds, tokens, nats)
+    bits = {text: fmean(_bits(trained, texts, text).values()) for text in HELD_OUT}
+    print(f"{total} {name} seed {seed}: {seconds:.0f} s, bits {bits}", file=sys.stderr, flush=True)
+    return trained
 
 
-def _bits(model: Trained, given: Texts, text: str) -> dict[str, float]:
+def _bits(model: Trained, texts: Texts, text: str) -> dict[str, float]:
     """Bits per character, by language."""
     return {
-        code: bits_per_character(nats, count_characters(given.held_out[text][code]))
+        code: bits_per_character(nats, count_characters(texts.held_out[text][code]))
         for code, nats in model.nats[text].items()
     }
 
 
-def report(done: Sequence[Trained], of_class: Mapping[str, Sequence[str]], given: Texts) -> str:
+def report(done: Sequence[Trained], of_class: Mapping[str, Sequence[str]], texts: Texts) -> str:
     """Tables of each total and text: bits per character by class, and the allocated vocabulary's less the joint."""
     lines = [f"{name}: {', '.join(codes)}  " for name, codes in of_class.items()]
     for total, text in product(dict.fromkeys(each.total for each in done), HELD_OUT):
         bits = {
             name: {
-                each.seed: _bits(each, given, text) for each in done if (each.total, each.vocabulary) == (total, name)
+                each.seed: _bits(each, texts, text) for each in done if (each.total, each.vocabulary) == (total, name)
             }
             for name in (ALLOCATED, JOINT)
         }

@@ -4,15 +4,15 @@
         [--seeds 1 2] [--updates 1200] [--width 64] [--batch 4000]
 
 As in figure 2 of Zheng et al. (EMNLP 2021), models are alike but for their vocabularies. They are GPT-2s, since what a
-causal model says of a text is in bits per character, which masked models of different vocabularies do not share. A
+causal model assigns to a text is in bits per character, which masked models of different vocabularies do not share. A
 vocabulary is KIND-SIZE, learnt on films' reviews, which models are pretrained on too. Two more set ALP and parameters
 apart: KIND-SIZE-laws is learnt on as much text of Canadian Acts, and KIND-SIZE-wide gets a model of twice the width.
 All spell what they lack in bytes.
 
 Equal are the sentences of each update and their order, and so characters; not equal are tokens, parameters and CPU
-seconds, which are told. Each model is finetuned on two sets of labelled sentences, and their dev and test sentences are
-classified; nothing is chosen by these. DIR/runs.jsonl keeps every finished model, so that the study goes on where it
-stopped; then it writes table.md and alp.png, and prints the table.
+seconds, which are reported. Each model is finetuned on two sets of labelled sentences, and their dev and test sentences
+are classified; nothing is chosen by these. DIR/runs.jsonl keeps every finished model, so that the study goes on where
+it stopped; then it writes table.md and alp.png, and prints the table.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ import numpy as np
 import torch
 
 from alp_report import Run, write
-from kept_runs import KeptRuns, exit_code
+from finished_runs import FinishedRuns, exit_code
 from sentence_classes import Labelled, Scores, classified
 from subgraft.base.errors import UserError
 from subgraft.config.models import GPT2Settings
@@ -70,12 +70,12 @@ class Vocabulary:
     @classmethod
     def named(cls, name: str) -> Vocabulary:
         """Raises UserError."""
-        found = re.fullmatch(r"(bpe|unigram)-(\d+)(-laws|-wide)?", name)
-        if found is None:
+        match = re.fullmatch(r"(bpe|unigram)-(\d+)(-laws|-wide)?", name)
+        if match is None:
             raise UserError(
                 "no such vocabulary", where=name, hint="As bpe-4000, unigram-4000, bpe-4000-laws or bpe-4000-wide."
             )
-        return cls("bpe" if found[1] == "bpe" else "unigram", int(found[2]), found[3] == "-laws", found[3] == "-wide")
+        return cls("bpe" if match[1] == "bpe" else "unigram", int(match[2]), match[3] == "-laws", match[3] == "-wide")
 
     def learnt(self, texts: Texts) -> Tokenizer:
         text = texts.laws if self.of_laws else texts.train
@@ -108,20 +108,20 @@ class Texts:
 def _sentences(path: Path) -> list[str]:
     """Of texts that are one line each."""
     texts = (record["text"] for record in _records(path))
-    found = (sentence.strip() for text in texts for sentence in re.split(r"(?<= [.!?]) ", text))
-    return [sentence for sentence in found if 2 < len(sentence) <= LONGEST]
+    sentences = (sentence.strip() for text in texts for sentence in re.split(r"(?<= [.!?]) ", text))
+    return [sentence for sentence in sentences if 2 < len(sentence) <= LONGEST]
 
 
 def _as_long(text: Iterable[str], characters: int) -> list[str]:
     """The first lines of a text, in small letters, as reviews are."""
-    taken, found = 0, list[str]()
+    taken, chosen = 0, list[str]()
     for line in text:
         if taken >= characters:
             break
         if len(line) <= LONGEST:
-            found.append(line.lower())
+            chosen.append(line.lower())
             taken += len(line)
-    return found
+    return chosen
 
 
 def _labelled(folder: Path) -> Labelled:
@@ -195,7 +195,7 @@ def run(name: str, tokenizer: Tokenizer, seed: int, texts: Texts, updates: int, 
         characters_per_token=of_text.characters_per_token,
         byte_share=of_text.byte_tokens / of_text.tokens,
         curve=[asdict(point) for point in points],
-        scores={task: asdict(found) for task, found in scores.items()},
+        scores={task: asdict(score) for task, score in scores.items()},
     )
 
 
@@ -203,7 +203,7 @@ def study(out: Path, names: Sequence[str], seeds: Sequence[int], updates: int, w
     """All runs, those that DIR/runs.jsonl has already among them. Raises UserError."""
     vocabularies = {name: Vocabulary.named(name) for name in names}
     texts = Texts.read()
-    runs = KeptRuns(out / "runs.jsonl", Run)
+    runs = FinishedRuns(out / "runs.jsonl", Run)
     tokenizers: dict[str, Tokenizer] = {}
     for seed in seeds:
         for name, vocabulary in vocabularies.items():
@@ -224,12 +224,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.add_argument("--width", type=int, default=64)
     options.add_argument("--batch", type=int, default=4000, help="characters")
     options.add_argument("--threads", type=int, default=1)
-    given = options.parse_args(arguments)
-    torch.set_num_threads(given.threads)
+    args = options.parse_args(arguments)
+    torch.set_num_threads(args.threads)
 
     def answer() -> None:
-        runs = study(given.out, given.vocabularies, given.seeds, given.updates, given.width, given.batch)
-        print(write(runs, given.out), end="")
+        runs = study(args.out, args.vocabularies, args.seeds, args.updates, args.width, args.batch)
+        print(write(runs, args.out), end="")
 
     return exit_code("alp_and_quality", answer)
 

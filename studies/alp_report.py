@@ -1,4 +1,4 @@
-"""ALP beside what models reached: a table, correlations with their intervals, and a plot."""
+"""ALP and the scores of models: a table, correlations with their intervals, and a plot."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ class Run:
 def write(runs: Sequence[Run], out: Path) -> str:
     """table.md and alp.png in a folder; returns the table."""
     measures = _measures(runs)
-    told = f"{_table(runs, measures)}\n\n{_correlations(runs, measures)}\n"
-    (out / "table.md").write_text(told, encoding="utf-8")
+    markdown = f"{_table(runs, measures)}\n\n{_correlations(runs, measures)}\n"
+    (out / "table.md").write_text(markdown, encoding="utf-8")
     (out / "alp.png").write_bytes(_drawn(runs, measures))
-    return told
+    return markdown
 
 
 def _measures(runs: Sequence[Run]) -> dict[str, Measured]:
@@ -97,7 +97,7 @@ def _table(runs: Sequence[Run], measures: Mapping[str, Measured]) -> str:
 
 
 def _correlations(runs: Sequence[Run], measures: Mapping[str, Measured]) -> str:
-    """Pearson's r over vocabularies, each one point whatever its seeds, with its 95 % interval; rivals beside ALP."""
+    """Pearson's r over vocabularies, each one point whatever its seeds, with its 95 % interval, of ALP and others."""
     series = [run for run in runs if run.of_one_series]
     columns: dict[str, tuple[Sequence[Run], Measured]] = {
         "ALP, sizes alone": (series, lambda run: run.alp),

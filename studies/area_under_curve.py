@@ -19,7 +19,7 @@ from itertools import pairwise, product
 from pathlib import Path
 from statistics import fmean
 
-from kept_runs import exit_code
+from finished_runs import exit_code
 from regime_map import Cell, Measure, write
 from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
@@ -44,7 +44,7 @@ def area(points: Sequence[tuple[int, float]]) -> float:
 
 def cells(config: Path, overrides: Sequence[str], pairs: Sequence[int], rates: Sequence[float]) -> list[Cell]:
     """Of every system and setting that has been finetuned, in the order of the configuration. Raises UserError."""
-    store, found = Store(default_home()), list[Cell]()
+    store, results = Store(default_home()), list[Cell]()
     for count, rate in product(pairs, rates):
         changes = [*overrides, f"finetune.max_train_examples={count}", f"finetune.embedding_learning_rate={rate}"]
         experiment = load(config, Experiment, changes)
@@ -52,10 +52,10 @@ def cells(config: Path, overrides: Sequence[str], pairs: Sequence[int], rates: S
         for steps in Pipeline(experiment, config.absolute().parent).systems:
             if store.find(steps.finetune) is not None:
                 curves[steps.system.name].append(store.artifact(steps.finetune) / CURVE)
-        found += [Cell(system, count, rate, len(paths), _areas(paths)) for system, paths in curves.items() if paths]
-    if not found:
+        results += [Cell(system, count, rate, len(paths), _areas(paths)) for system, paths in curves.items() if paths]
+    if not results:
         raise UserError("none of these finetunings is in the store", where=str(config), hint="Run them first.")
-    return found
+    return results
 
 
 def _areas(paths: Sequence[Path]) -> dict[str, float]:
@@ -73,11 +73,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.add_argument("--pairs", type=int, nargs="+", required=True)
     options.add_argument("--table-rates", type=float, nargs="+", required=True, help="0 is frozen tables")
     options.add_argument("--out", type=Path, required=True, metavar="DIR")
-    given = options.parse_args(arguments)
+    args = options.parse_args(arguments)
 
     def answer() -> None:
-        found = cells(given.config, given.overrides, given.pairs, given.table_rates)
-        print(write(found, MEASURES, ", mean over log(1 + updates)", given.out), end="")
+        results = cells(args.config, args.overrides, args.pairs, args.table_rates)
+        print(write(results, MEASURES, ", mean over log(1 + updates)", args.out), end="")
 
     return exit_code("area_under_curve", answer)
 

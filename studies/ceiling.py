@@ -68,7 +68,7 @@ class Mixture(nn.Module):
 
 
 class Affine(nn.Module):
-    """Given rows through a linear map and an offset, which begin as the identity and zero."""
+    """Given rows through a linear map and an offset, initialised as the identity and zero."""
 
     def __init__(self, rows: Tensor) -> None:
         super().__init__()
@@ -100,14 +100,14 @@ class Ceiling:
         alignment = align(upstream.decoder, vocabulary)
         self.tokens = torch.tensor(alignment.unseen, dtype=torch.long)
         entries = [entry for token in alignment.unseen if (entry := vocabulary.entries[token]) is not None]
-        found = SimilarTokenFinder(upstream.decoder).find(entries)
-        self.similar = RaggedSimilar.from_numpy(found, upstream.decoder.ordinary_ids)
+        similar = SimilarTokenFinder(upstream.decoder).find(entries)
+        self.similar = RaggedSimilar.from_numpy(similar, upstream.decoder.ordinary_ids)
         made, _, _ = transplant(upstream.model, upstream.tokenizers, {"decoder": vocabulary}, Method("mean"))
         self.bundle = Bundle(made, upstream.encoder, vocabulary)
         without_dropout(made.requires_grad_(False))
         self.loss = Seq2SeqLoss(made)
         self._place = side(made, "decoder").input.weight
-        self._name = next(name for name, found in self.loss.named_parameters() if found is self._place)
+        self._name = next(name for name, parameter in self.loss.named_parameters() if parameter is self._place)
         self.mean = self._place.detach()[self.tokens].clone()
         self.train = self._data(list(corpus.pairs("train")), languages)
         dev = list(corpus.pairs("dev"))[:DEV_SENTENCES]
@@ -123,8 +123,8 @@ class Ceiling:
         """The summed loss of a batch under these new rows."""
         table = self._place.detach().index_copy(0, self.tokens, rows)
         with torch.autocast("cpu", dtype=torch.bfloat16):
-            found = torch.func.functional_call(self.loss, {self._name: table}, (batch,), tie_weights=True)
-        loss: Tensor = found["loss"]
+            outputs = torch.func.functional_call(self.loss, {self._name: table}, (batch,), tie_weights=True)
+        loss: Tensor = outputs["loss"]
         return loss
 
     @torch.no_grad()
@@ -175,17 +175,17 @@ def main() -> None:
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--threads", type=int, default=1)
     options.add_argument("--out", type=Path, help="a file for the figures as JSON")
-    given = options.parse_args()
-    torch.set_num_threads(given.threads)
-    ceiling = Ceiling(given.model, Tokenizer.load(given.vocabulary), Corpus.open(given.corpus), given.languages)
+    args = options.parse_args()
+    torch.set_num_threads(args.threads)
+    ceiling = Ceiling(args.model, Tokenizer.load(args.vocabulary), Corpus.open(args.corpus), args.languages)
     curves = {"mean": {0: ceiling.bits(ceiling.mean)}}
-    for way in ways(ceiling, given.rows_rate):
+    for way in ways(ceiling, args.rows_rate):
         started = time.perf_counter()
-        curves[way.name] = fitted(ceiling, way, given.steps, given.pairs, given.seed)
+        curves[way.name] = fitted(ceiling, way, args.steps, args.pairs, args.seed)
         print(f"{way.name}: {time.perf_counter() - started:.0f} s", flush=True)
     print(_table(curves, len(ceiling.tokens)))
-    if given.out:
-        given.out.write_text(json.dumps(curves, indent=1) + "\n")
+    if args.out:
+        args.out.write_text(json.dumps(curves, indent=1) + "\n")
 
 
 def _table(curves: Mapping[str, Mapping[int, float]], tokens: int) -> str:

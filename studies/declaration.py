@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from kept_runs import exit_code
+from finished_runs import exit_code
 from subgraft.base.errors import UserError
 from subgraft.config.allocation import Allocation
 from subgraft.config.loading import load
@@ -64,36 +64,36 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("config", type=Path, metavar="CONFIG")
     options.add_argument("overrides", nargs="*", metavar="key=value")
-    given = options.parse_args(arguments)
+    args = options.parse_args(arguments)
 
     def answer() -> None:
-        settings, base = load(given.config, Allocation, given.overrides), given.config.absolute().parent
+        settings, base = load(args.config, Allocation, args.overrides), args.config.absolute().parent
         pipeline, store = AllocationPipeline(settings, base), Store(default_home())
         spoken = declaration(list(settings.sources), base)
         for total in settings.totals:
             vocabularies = {name: vocabulary(pipeline, store, name, total) for name in (ALLOCATED, JOINT)}
-            found = {
+            capacities = {
                 language: {name: capacity(tokenizer, lines) for name, tokenizer in vocabularies.items()}
                 for language, lines in spoken.items()
             }
-            print("\n".join(report(total, found)), flush=True)
+            print("\n".join(report(total, capacities)), flush=True)
 
     return exit_code("declaration", answer)
 
 
-def report(total: int, found: Mapping[str, Mapping[str, Capacity]]) -> Iterator[str]:
+def report(total: int, capacities: Mapping[str, Mapping[str, Capacity]]) -> Iterator[str]:
     """A table of a total's vocabularies by language, and in how many the allocated one is ahead."""
     yield f"\n{total:,} places\n"
     both = f"{ALLOCATED} | {JOINT}"
     yield f"| | lines | ALP {both} | tokens {both} | unknown | bytes {both} |"
     yield "|---|---|---|---|---|---|---|---|---|"
-    for language, each in found.items():
+    for language, each in capacities.items():
         own, joint = each[ALLOCATED], each[JOINT]
         yield (
             f"| {language} | {own.sentences} | {own.alp:.2f} | {joint.alp:.2f} | {own.tokens:,} | {joint.tokens:,} | "
             f"{own.unknown + joint.unknown} | {own.byte_tokens} | {joint.byte_tokens} |"
         )
-    pairs = [(each[ALLOCATED], each[JOINT]) for each in found.values()]
+    pairs = [(each[ALLOCATED], each[JOINT]) for each in capacities.values()]
     yield (
         f"\nThe {ALLOCATED} one has more ALP in {sum(own.alp > joint.alp for own, joint in pairs)} of {len(pairs)} "
         f"languages, and fewer tokens in {sum(own.tokens < joint.tokens for own, joint in pairs)}."

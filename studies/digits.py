@@ -5,7 +5,7 @@
 The images are scikit-learn's bundled ones, 1,797 real digits of 8 x 8 pixels (UCI, Alpaydin and Kaynak, 1998). An
 example is three of them, and its text the number that they make: 4, 0 and 7 are "four hundred and seven". Its features
 [3, 67] are the pixels of each image and which of the three it is, since rows of features have no order. No image of one
-split is in another. Beside them lies the text that a language model is pretrained on: every number below 10,000.
+split is in another. Next to them lies the text that a language model is pretrained on: every number below 10,000.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Do scores depend on the engine? Finished models of a store decode their test sets anew, by the other engine.
+"""Do scores depend on the engine? Finished models of a store decode their test sets again, by the other engine.
 
     python studies/engines.py [--home STORE] [--least 100] [--only TEXT] --out FILE.json
 
 Every evaluation of encoder-decoders in the store is looked at that has at least so many sentences (`--least`) and
-whose model is still there: its outputs, which transformers or CTranslate2 searched for, are set beside those of the
+whose model is still there: its outputs, which transformers or CTranslate2 searched for, are compared with those of the
 other of the two under the same settings. Prints a line as soon as a model is done, so a study that is ended has
 something to say, and carries on where it ended.
 """
@@ -56,24 +56,24 @@ class Compared:
 
 
 def compared(store: Store, record: Record) -> Compared:
-    """The outputs that a record's artifact has, beside those of the other engine."""
+    """The outputs that a record's artifact has, and those of the other engine."""
     recipe, there = EvaluateRecipe.model_validate(record.recipe), _artifact(store, record.fingerprint)
     sources, references, stored = (_lines(there / f"{name}.txt") for name in ("sources", "references", "hypotheses"))
     engine = recipe.evaluation.engine
     settings = recipe.evaluation.model_copy(update={"engine": OTHER[engine]})
     translate = searcher(Bundle.load(_model(store, record)), recipe.languages, settings)
     started = time.process_time()
-    found = translate(sources, settings.batch_size)
+    generated = translate(sources, settings.batch_size)
     processor = time.process_time() - started
     language = recipe.languages.target
-    outputs = {engine: stored, OTHER[engine]: found}
+    outputs = {engine: stored, OTHER[engine]: generated}
     scores = {name: corpus_scores(lines, references, language, METRICS) for name, lines in outputs.items()}
     return Compared(
         record.fingerprint,
         record.name,
         engine,
         len(sources),
-        sum(a == b for a, b in zip(stored, found, strict=True)),
+        sum(a == b for a, b in zip(stored, generated, strict=True)),
         {name: {metric: score.value for metric, score in each.items()} for name, each in scores.items()},
         _signatures(scores[engine]),
         translate.again if isinstance(translate, FastTranslator) else None,
@@ -97,13 +97,13 @@ def table(rows: Sequence[Compared]) -> str:
         cells = [f"{row.scores[engine][metric]:.2f}" for metric in METRICS for engine in OTHER]
         lines.append(f"| {row.name} | {row.sentences} | {row.same} | {' | '.join(cells)} |")
     changes = {metric: [row.change(metric) for row in rows] for metric in METRICS}
-    told = ", ".join(
+    differences = ", ".join(
         f"{metric} changes by {statistics.fmean(each):+.3f} on average, by {max(each, key=abs):+.3f} at most"
         for metric, each in changes.items()
     )
     same, sentences = sum(row.same for row in rows), sum(row.sentences for row in rows)
     signatures = "\n".join(f"{metric} {signature}" for metric, signature in rows[0].signatures.items())
-    return "\n".join([*lines, "", f"{same} of {sentences} outputs are the same; {told}.", signatures])
+    return "\n".join([*lines, "", f"{same} of {sentences} outputs are the same; {differences}.", signatures])
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -113,15 +113,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options.add_argument("--only", default="", metavar="TEXT", help="evaluations whose name has it")
     options.add_argument("--threads", type=int, default=1)
     options.add_argument("--out", type=Path, required=True)
-    given = options.parse_args(arguments)
-    torch.set_num_threads(given.threads)
-    store = Store(given.home or default_home())
-    rows = [Compared(**row) for row in json.loads(given.out.read_text())] if given.out.exists() else []
+    args = options.parse_args(arguments)
+    torch.set_num_threads(args.threads)
+    store = Store(args.home or default_home())
+    rows = [Compared(**row) for row in json.loads(args.out.read_text())] if args.out.exists() else []
     done = {row.fingerprint for row in rows}
-    for record in chosen(store, given.least, given.only):
+    for record in chosen(store, args.least, args.only):
         if record.fingerprint not in done:
             rows.append(compared(store, record))
-            given.out.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
+            args.out.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n")
             print(f"{record.name}: {rows[-1].same} of {rows[-1].sentences} the same", flush=True)
     print(table(rows) if rows else "no evaluation of that kind is in the store")
 

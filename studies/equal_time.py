@@ -9,7 +9,7 @@ full softmax (the faster of two: all logits at once), and with sampled ones, and
 whole words are hidden, the same for each vocabulary, so that all models are asked for the same text: dev bits per
 character, always under the full softmax, mean the same for all. Batches have so many characters, the same sentences.
 
-Also told is how much probability a model gives, on dev text, to tokens that were never among the candidates of any of
+Also reported: how much probability a model gives, on dev text, to tokens that were never among the candidates of any of
 its updates, and how many these are. DIR/runs.jsonl keeps what is finished, so that the study goes on where it stopped;
 then it writes table.md and equal_time.png, and prints the table.
 """
@@ -29,7 +29,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from equal_time_report import Run, write
-from kept_runs import KeptRuns, exit_code
+from finished_runs import FinishedRuns, exit_code
 from subgraft.base.errors import UserError
 from subgraft.config.models import MBartSettings
 from subgraft.config.objectives import DenoisingSettings
@@ -223,25 +223,25 @@ def _short(text: Iterable[str]) -> list[str]:
     return [line for line in text if line and len(line) <= LONGEST]
 
 
-def run(name: str, way: Way, tokenizer: Tokenizer, texts: Texts, seed: int, given: argparse.Namespace) -> Run:
+def run(name: str, way: Way, tokenizer: Tokenizer, texts: Texts, seed: int, args: argparse.Namespace) -> Run:
     """One training."""
     body = MBartSettings(
-        d_model=given.width,
+        d_model=args.width,
         attention_heads=HEADS,
-        ffn_dim=4 * given.width,
+        ffn_dim=4 * args.width,
         encoder_layers=LAYERS,
         decoder_layers=LAYERS,
         max_positions=MAX_LENGTH,
         dropout=0.0,
-        embedding_width=given.width // 2 if way.half else None,
+        embedding_width=args.width // 2 if way.half else None,
     )
     model = family_named("mbart").build(body, tokenizer, tokenizer, seed)
     settings = PretrainSettings(
         epochs=1000,
-        batch_size=given.batch,
+        batch_size=args.batch,
         batch_unit="characters",
         max_length=MAX_LENGTH,
-        learning_rate=given.rate,
+        learning_rate=args.rate,
         warmup_steps=100,
         label_smoothing=0.0,
     )
@@ -255,7 +255,7 @@ def run(name: str, way: Way, tokenizer: Tokenizer, texts: Texts, seed: int, give
         settings,
         seed=seed,
         evaluate=lambda: dev.bits(Seq2SeqLoss(model)),
-        marks=[given.seconds * part / 8 for part in range(1, 9)],
+        marks=[args.seconds * part / 8 for part in range(1, 9)],
         unit="seconds",
         preparation=watched,
     )
@@ -272,21 +272,21 @@ def run(name: str, way: Way, tokenizer: Tokenizer, texts: Texts, seed: int, give
     )
 
 
-def study(given: argparse.Namespace) -> list[Run]:
+def study(args: argparse.Namespace) -> list[Run]:
     """All runs, those that DIR/runs.jsonl has already among them. Raises UserError."""
-    chosen = ways(given.neighbours, given.rebuild_every, given.drawn)
+    chosen = ways(args.neighbours, args.rebuild_every, args.drawn)
     texts = Texts.read()
-    runs = KeptRuns(given.out / "runs.jsonl", Run)
+    runs = FinishedRuns(args.out / "runs.jsonl", Run)
     together = [line for text in texts.train.values() for line in text]
     codes = list(texts.train)
     small, large = (
-        learn(together, kind="bpe", size=size, byte_fallback=True, mask=True, languages=codes) for size in given.sizes
+        learn(together, kind="bpe", size=size, byte_fallback=True, mask=True, languages=codes) for size in args.sizes
     )
-    for seed in given.seeds:
-        for name in given.ways or chosen:
+    for seed in args.seeds:
+        for name in args.ways or chosen:
             if any((each.way, each.seed) == (name, seed) for each in runs.done):
                 continue
-            runs.add(run(name, chosen[name], large if chosen[name].large else small, texts, seed, given))
+            runs.add(run(name, chosen[name], large if chosen[name].large else small, texts, seed, args))
     return runs.done
 
 
@@ -304,9 +304,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.add_argument("--rebuild-every", type=int, default=100)
     options.add_argument("--drawn", type=int, default=6000)
     options.add_argument("--threads", type=int, default=1)
-    given = options.parse_args(arguments)
-    torch.set_num_threads(given.threads)
-    return exit_code("equal_time", lambda: print(write(study(given), given.out), end=""))
+    args = options.parse_args(arguments)
+    torch.set_num_threads(args.threads)
+    return exit_code("equal_time", lambda: print(write(study(args), args.out), end=""))
 
 
 if __name__ == "__main__":

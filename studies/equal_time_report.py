@@ -1,4 +1,4 @@
-"""What trainings of equal time came to: a table, and dev bits over seconds and over updates."""
+"""Results of trainings of equal time: a table, and dev bits over seconds and over updates."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from seeds import grouped, spread
 from subgraft.evaluation.reporting.drawing import Label, drawing, label_ends, png
 
-# Whoever has the large vocabulary under the full softmax is what sampled ones are faster than.
+# Speed-ups are relative to the large vocabulary under the full softmax.
 COLOURS = ("#4b5058", "#000000", "#D55E00", "#E69F00", "#0072B2", "#CC79A7", "#56B4E9", "#009E73", "#7fc9ae")
 _HEIGHT = 3.8  # inches
 
@@ -36,10 +36,10 @@ class Run:
 
 def write(runs: Sequence[Run], out: Path) -> str:
     """table.md and equal_time.png in a folder; returns the table."""
-    told = _table(runs)
-    (out / "table.md").write_text(told, encoding="utf-8")
+    markdown = _table(runs)
+    (out / "table.md").write_text(markdown, encoding="utf-8")
     (out / "equal_time.png").write_bytes(_drawn(runs))
-    return told
+    return markdown
 
 
 def _table(runs: Sequence[Run]) -> str:

@@ -1,4 +1,4 @@
-"""What systems of a class come to with few examples, by how many: curves with 95 % bands over seeds.
+"""Results of systems with few examples of a class, by their number: curves with 95 % bands over seeds.
 
     python studies/few_examples.py configs/few-examples.yaml [key=value …] --examples 200 1000 4000 --out DIR
 
@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from kept_runs import exit_code
+from finished_runs import exit_code
 from seeds import band
 from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
@@ -47,7 +47,7 @@ class Point:
 
 def points(config: Path, overrides: Sequence[str], examples: Sequence[int]) -> list[Point]:
     """Of every system and number of examples that has been evaluated under some seed. Raises UserError."""
-    store, found = Store(default_home()), list[Point]()
+    store, results = Store(default_home()), list[Point]()
     for count in examples:
         experiment = load(config, Experiment, [*overrides, f"finetune.max_train_examples={count}"])
         for name in [system.name for system in experiment.systems]:
@@ -60,16 +60,16 @@ def points(config: Path, overrides: Sequence[str], examples: Sequence[int]) -> l
                 evaluations = [
                     json.loads((store.artifact(each.evaluate) / "evaluation.json").read_text()) for each in done
                 ]
-                kept = [
+                selected = [
                     selected_weights(store.artifact(each.finetune), each.finetune.recipe.training.select)
                     for each in done
                 ]
                 values = {measure: tuple(_measured(each, measure) for each in evaluations) for measure in MEASURES}
-                seeds, steps_kept = tuple(each.seed for each in done), tuple(each.step for each in kept)
-                found.append(Point(name, count, seeds, values, steps_kept))
-    if not found:
+                seeds, selected_steps = tuple(each.seed for each in done), tuple(each.step for each in selected)
+                results.append(Point(name, count, seeds, values, selected_steps))
+    if not results:
         raise UserError("none of these systems has been evaluated", where=str(config), hint="Run them first.")
-    return found
+    return results
 
 
 def _measured(evaluation: dict[str, float], measure: str) -> float:
@@ -78,11 +78,11 @@ def _measured(evaluation: dict[str, float], measure: str) -> float:
     return evaluation["bits_per_character_of_another_class"] - evaluation["bits_per_character"]
 
 
-def table(found: Sequence[Point]) -> str:
+def table(results: Sequence[Point]) -> str:
     """Markdown, a row for each system and number of examples."""
     titles = ["examples", "system", "seeds", *MEASURES.values(), "updates kept"]
     rows = [titles, ["--:", "---", *["--:"] * (len(titles) - 2)]]
-    for point in found:
+    for point in results:
         shown = [_shown(point.values[measure]) for measure in MEASURES]
         rows.append(
             [str(point.examples), point.system, str(len(point.seeds)), *shown, f"{min(point.steps)}–{max(point.steps)}"]
@@ -95,13 +95,13 @@ def _shown(values: Sequence[float]) -> str:
     return f"{mean:.3f}" if reach != reach else f"{mean:.3f} ± {reach:.3f}"
 
 
-def draw(found: Sequence[Point]) -> bytes:
+def draw(results: Sequence[Point]) -> bytes:
     """A panel for each measure, a curve for each system."""
     with drawing(12, 3.8) as figure:
         panels = figure.subplots(1, len(MEASURES))
         for panel, (measure, title) in zip(panels, MEASURES.items(), strict=True):
-            for system in dict.fromkeys(point.system for point in found):
-                own = [point for point in found if point.system == system]
+            for system in dict.fromkeys(point.system for point in results):
+                own = [point for point in results if point.system == system]
                 means, reaches = zip(*(band(point.values[measure]) for point in own), strict=True)
                 sizes = [point.examples for point in own]
                 (line,) = panel.plot(sizes, means, marker="o", markersize=4, label=system)
@@ -118,15 +118,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.add_argument("overrides", nargs="*", metavar="key=value")
     options.add_argument("--examples", type=int, nargs="+", required=True)
     options.add_argument("--out", type=Path, required=True, metavar="DIR")
-    given = options.parse_args(arguments)
+    args = options.parse_args(arguments)
 
     def answer() -> None:
-        found = points(given.config, given.overrides, given.examples)
-        given.out.mkdir(parents=True, exist_ok=True)
-        (given.out / "curves.json").write_text(json.dumps([asdict(point) for point in found], indent=1) + "\n")
-        (given.out / "curves.png").write_bytes(draw(found))
-        (given.out / "table.md").write_text(table(found), encoding="utf-8")
-        print(table(found), end="")
+        results = points(args.config, args.overrides, args.examples)
+        args.out.mkdir(parents=True, exist_ok=True)
+        (args.out / "curves.json").write_text(json.dumps([asdict(point) for point in results], indent=1) + "\n")
+        (args.out / "curves.png").write_bytes(draw(results))
+        (args.out / "table.md").write_text(table(results), encoding="utf-8")
+        print(table(results), end="")
 
     return exit_code("few_examples", answer)
 

@@ -1,4 +1,4 @@
-"""What systems come to with few pairs, for numbers of pairs and rates of the tables: a map.
+"""Results of systems with few pairs, for numbers of pairs and rates of the tables: a map.
 
     python studies/few_pairs.py configs/domain-text.yaml [key=value …] --corpus itdocs --pairs 500 2000 \
         --table-rates 0 4e-3 --out DIR
@@ -18,7 +18,7 @@ from itertools import product
 from pathlib import Path
 from statistics import fmean
 
-from kept_runs import exit_code
+from finished_runs import exit_code
 from regime_map import Cell, Measure, write
 from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
@@ -40,7 +40,7 @@ def cells(
     config: Path, overrides: Sequence[str], corpus: str, pairs: Sequence[int], rates: Sequence[float]
 ) -> list[Cell]:
     """Of every system and setting that has been evaluated, in the order of the configuration. Raises UserError."""
-    store, found = Store(default_home()), list[Cell]()
+    store, results = Store(default_home()), list[Cell]()
     for count, rate in product(pairs, rates):
         changes = [f"corpora.{corpus}.limit.train={count}", f"finetune.embedding_learning_rate={rate}"]
         experiment = load(config, Experiment, [*overrides, *changes])
@@ -48,16 +48,16 @@ def cells(
         for steps in Pipeline(experiment, config.absolute().parent).systems:
             if store.find(steps.evaluate) is not None:
                 reached[steps.system.name].append(_reached(store, steps))
-        found += [_cell(system, count, rate, values) for system, values in reached.items() if values]
-    if not found:
+        results += [_cell(system, count, rate, values) for system, values in reached.items() if values]
+    if not results:
         raise UserError("none of these systems has been evaluated", where=str(config), hint="Run them first.")
-    return found
+    return results
 
 
 def _reached(store: Store, steps: SystemSteps) -> dict[str, float]:
     evaluated = json.loads((store.artifact(steps.evaluate) / "evaluation.json").read_text())["scores"]
-    kept = selected_weights(store.artifact(steps.finetune), steps.finetune.recipe.training.select)
-    return {"bits": kept.bits, **{name: evaluated[name]["value"] for name in ("BLEU", "chrF")}}
+    selected = selected_weights(store.artifact(steps.finetune), steps.finetune.recipe.training.select)
+    return {"bits": selected.bits, **{name: evaluated[name]["value"] for name in ("BLEU", "chrF")}}
 
 
 def _cell(system: str, pairs: int, rate: float, values: Sequence[dict[str, float]]) -> Cell:
@@ -72,11 +72,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.add_argument("--pairs", type=int, nargs="+", required=True)
     options.add_argument("--table-rates", type=float, nargs="+", required=True, help="0 is frozen tables")
     options.add_argument("--out", type=Path, required=True, metavar="DIR")
-    given = options.parse_args(arguments)
+    args = options.parse_args(arguments)
 
     def answer() -> None:
-        found = cells(given.config, given.overrides, given.corpus, given.pairs, given.table_rates)
-        print(write(found, MEASURES, "", given.out), end="")
+        results = cells(args.config, args.overrides, args.corpus, args.pairs, args.table_rates)
+        print(write(results, MEASURES, "", args.out), end="")
 
     return exit_code("few_pairs", answer)
 

@@ -4,8 +4,7 @@
 
 ENCODER is a directory, or a hub id, of any model that transformers' AutoModel and AutoImageProcessor load from
 safetensors: a ViT, a CLIP (its vision tower), a ResNet. Each line of `captions` is `image<TAB>text`, images looked up
-beside it. Writes pictures/train.safetensors, `features` [N, n, k] in half precision, n the states that the encoder has
-of an image, and pictures/train.en with the texts (`--language`). Do so for train, dev and test; then
+in its folder. Writes pictures/train.safetensors, `features` [N, n, k] in half precision, n the states of an image, and pictures/train.en with the texts (`--language`). Do so for train, dev and test; then
 
     corpora: {pictures: {features: {folder: pictures}}}
 
@@ -30,15 +29,15 @@ from subgraft.data.text import reading
 
 def captioned(captions: Path) -> list[tuple[Path, str]]:
     """Images and their texts. Raises UserError for a line that has not both, and for an image that is not there."""
-    found = []
+    states = []
     for number, line in enumerate(reading.lines(captions), 1):
         image, tab, text = line.partition("\t")
         if not tab or not text.strip():
             raise UserError("an image, a tab and a text were expected", where=f"{captions}:{number}")
         if not (path := captions.parent / image).is_file():
             raise UserError(f"no such image: {path}", where=f"{captions}:{number}")
-        found.append((path, text.strip()))
-    return found
+        states.append((path, text.strip()))
+    return states
 
 
 def encoder(name: str) -> tuple[Any, Any]:
@@ -52,7 +51,7 @@ def encoder(name: str) -> tuple[Any, Any]:
 
 @torch.inference_mode()
 def features_of(name: str, images: Sequence[Path], batch_size: int = 16) -> Iterator[np.ndarray]:
-    """The encoder's top states of each image [n, k]. Raises UserError for a file that is no image."""
+    """The encoder's top states of each image [n, k]. Raises UserError for a file that is not an image."""
     from PIL import Image, UnidentifiedImageError
 
     model, prepare = encoder(name)

@@ -42,22 +42,22 @@ class Cell:
         return self.pairs, self.embedding_learning_rate
 
 
-def write(found: Sequence[Cell], measures: Mapping[str, Measure], about: str, out: Path) -> str:
+def write(results: Sequence[Cell], measures: Mapping[str, Measure], about: str, out: Path) -> str:
     """table.md, map.json and map.png in a folder; returns the tables.  about: what every value is, in the drawing."""
     out.mkdir(parents=True, exist_ok=True)
-    tables = as_markdown(found, measures)
+    tables = as_markdown(results, measures)
     (out / "table.md").write_text(tables, encoding="utf-8")
-    (out / "map.json").write_text(json.dumps([asdict(cell) for cell in found], indent=1) + "\n")
-    (out / "map.png").write_bytes(draw(found, measures, about))
+    (out / "map.json").write_text(json.dumps([asdict(cell) for cell in results], indent=1) + "\n")
+    (out / "map.png").write_bytes(draw(results, measures, about))
     return tables
 
 
-def as_markdown(found: Sequence[Cell], measures: Mapping[str, Measure]) -> str:
+def as_markdown(results: Sequence[Cell], measures: Mapping[str, Measure]) -> str:
     """A table for each measure, systems by pairs and rates; what is best in a column is bold."""
-    systems, columns = _systems(found), _columns(found)
+    systems, columns = _systems(results), _columns(results)
     tables = []
     for measure, (heading, digits, low) in measures.items():
-        values = {(cell.system, cell.column): cell.values[measure] for cell in found}
+        values = {(cell.system, cell.column): cell.values[measure] for cell in results}
         best = {
             at: (min if low else max)(values[system, at] for system in systems if (system, at) in values)
             for at in columns
@@ -73,25 +73,25 @@ def as_markdown(found: Sequence[Cell], measures: Mapping[str, Measure]) -> str:
 def _shown(value: float | None, best: float, digits: int) -> str:
     if value is None:
         return MISSING
-    told = f"{value:.{digits}f}"
-    return f"**{told}**" if value == best else told
+    cell = f"{value:.{digits}f}"
+    return f"**{cell}**" if value == best else cell
 
 
-def draw(found: Sequence[Cell], measures: Mapping[str, Measure], about: str) -> bytes:
+def draw(results: Sequence[Cell], measures: Mapping[str, Measure], about: str) -> bytes:
     """A panel for each measure. A colour says how far a system is ahead of the mean of its column, or behind."""
-    systems, columns = _systems(found), _columns(found)
+    systems, columns = _systems(results), _columns(results)
     with drawing(2.2 + 1.1 * len(columns), len(measures) * (1.1 + 0.36 * len(systems))) as figure:
         for panel, (measure, (heading, digits, low)) in zip(
             np.atleast_1d(figure.subplots(len(measures))), measures.items(), strict=True
         ):
-            values = {(cell.system, cell.column): cell.values[measure] for cell in found}
+            values = {(cell.system, cell.column): cell.values[measure] for cell in results}
             ahead = _ahead(values, systems, columns, -1 if low else 1)
             most = float(np.nanmax(np.abs(ahead))) or 1.0
             # Not as far as the darkest colours, on which numbers could not be read.
             panel.imshow(ahead, cmap="BrBG", vmin=-1.6 * most, vmax=1.6 * most, aspect="auto")
             for (y, system), (x, at) in product(enumerate(systems), enumerate(columns)):
-                told = f"{values[system, at]:.{digits}f}" if (system, at) in values else MISSING
-                panel.text(x, y, told, ha="center", va="center", fontsize=SMALL)
+                label = f"{values[system, at]:.{digits}f}" if (system, at) in values else MISSING
+                panel.text(x, y, label, ha="center", va="center", fontsize=SMALL)
             panel.set_xticks(range(len(columns)), [named(at).replace(", ", "\n") for at in columns], fontsize=SMALL)
             panel.set_yticks(range(len(systems)), systems)
             panel.grid(False)
@@ -115,9 +115,9 @@ def named(column: Column) -> str:
     return f"{pairs:,} pairs, " + (f"{rate:g}" if rate else "frozen")
 
 
-def _systems(found: Sequence[Cell]) -> list[str]:
-    return list(dict.fromkeys(cell.system for cell in found))
+def _systems(results: Sequence[Cell]) -> list[str]:
+    return list(dict.fromkeys(cell.system for cell in results))
 
 
-def _columns(found: Sequence[Cell]) -> list[Column]:
-    return list(dict.fromkeys(cell.column for cell in found))
+def _columns(results: Sequence[Cell]) -> list[Column]:
+    return list(dict.fromkeys(cell.column for cell in results))

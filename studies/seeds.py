@@ -1,4 +1,4 @@
-"""What the seeds of a study came to together: groups of runs, spreads and confidence bands."""
+"""Statistics over the seeds of a study: groups of runs, spreads and confidence bands."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from kept_runs import exit_code
+from finished_runs import exit_code
 from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
@@ -71,8 +71,8 @@ def curve(step: Step[FinetuneRecipe], store: Store, test_sentences: int) -> list
     request = Request(bundle, corpus, recipe.languages, settings, recipe.seed)
     text = task_text(recipe.objective, request, settings)
     if recipe.text_objective is not None:
-        beside = replace(request, corpus=Corpus.open(inputs[recipe.text_role]))
-        text = with_text(text, recipe.text_objective, beside, settings)
+        monolingual = replace(request, corpus=Corpus.open(inputs[recipe.text_role]))
+        text = with_text(text, recipe.text_objective, monolingual, settings)
     dev, tested = text.dev_scores(bundle), _tested(bundle, corpus, recipe, test_sentences)
     with tempfile.TemporaryDirectory() as work:
         outcome = fit(
@@ -94,23 +94,23 @@ def _tested(bundle: Bundle, corpus: Corpus, recipe: FinetuneRecipe, sentences: i
     return DevScores(bundle, list(corpus.pairs("test")), recipe.languages, settings)
 
 
-def kept(points: Sequence[Point]) -> dict[str, Point]:
+def selected(points: Sequence[Point]) -> dict[str, Point]:
     """What each rule keeps."""
-    found: dict[str, Point] = {}
+    best: dict[str, Point] = {}
     for name, rule in SELECTIONS.items():
-        found[name] = points[-1] if rule is None else max(points, key=rule.worth)
-    return found
+        best[name] = points[-1] if rule is None else max(points, key=rule.worth)
+    return best
 
 
 def as_markdown(curves: Mapping[str, Sequence[Point]]) -> str:
     lines = ["| system | " + " | ".join(f"{rule}: step, test chrF, BLEU" for rule in SELECTIONS) + " |"]
     lines += ["|---" * (len(SELECTIONS) + 1) + "|"]
     for system, points in curves.items():
-        told = [
+        cells = [
             f"{point['step']:.0f}, {point[TESTED + 'chrf']:.1f}, {point[TESTED + 'bleu']:.2f}"
-            for point in kept(points).values()
+            for point in selected(points).values()
         ]
-        lines.append(f"| {system} | " + " | ".join(told) + " |")
+        lines.append(f"| {system} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
 
@@ -121,18 +121,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.add_argument("--test-sentences", type=int, default=300)
     options.add_argument("--threads", type=int, default=1)
     options.add_argument("--out", type=Path, required=True, metavar="FILE")
-    given = options.parse_args(arguments)
-    torch.set_num_threads(given.threads)
+    args = options.parse_args(arguments)
+    torch.set_num_threads(args.threads)
 
     def answer() -> None:
         store, curves = Store(default_home()), dict[str, Any]()
-        experiment = load(given.config, Experiment, given.overrides)
-        for steps in Pipeline(experiment, given.config.absolute().parent).systems:
+        experiment = load(args.config, Experiment, args.overrides)
+        for steps in Pipeline(experiment, args.config.absolute().parent).systems:
             lacking = [source.name for source in steps.finetune.inputs.values() if store.find(source) is None]
             if lacking:
                 raise UserError(f"not in the store: {', '.join(lacking)}", hint="Run the configuration first.")
-            curves[f"{steps.system.name} seed {steps.seed}"] = curve(steps.finetune, store, given.test_sentences)
-            given.out.write_text(json.dumps(curves, indent=1) + "\n")
+            curves[f"{steps.system.name} seed {steps.seed}"] = curve(steps.finetune, store, args.test_sentences)
+            args.out.write_text(json.dumps(curves, indent=1) + "\n")
         print(as_markdown(curves))
 
     return exit_code("selection", answer)

@@ -115,21 +115,21 @@ def classified(
     plan = batch_plan(train.lengths, settings, seed)
     updates = sum(len(plan.epoch(epoch, 0)) for epoch in range(EPOCHS))
     module = Classifier(model, len(labelled.classes), seed)
-    found: list[Scores] = []
+    results: list[Scores] = []
 
     def evaluate() -> float:
-        found.append(_tested(module, test, settings))
-        return found[-1].accuracy
+        results.append(_tested(module, test, settings))
+        return results[-1].accuracy
 
     trained(module, train, settings, seed=seed, evaluate=evaluate, marks=[updates], unit="updates")
-    return found[-1]
+    return results[-1]
 
 
 @torch.no_grad()
 def _tested(module: Classifier, test: LabelledSentences, settings: PretrainSettings) -> Scores:
-    gold, told = list[int](), list[int]()
+    gold, predicted = list[int](), list[int]()
     for indices in batch_plan(test.lengths, settings, seed=0).epoch(0, 0):
         batch = test.batch(indices, 0)
         gold += batch.labels[batch.labels != IGNORED].tolist()
-        told += module.scores(batch).argmax(dim=1).tolist()
-    return Scores(float(accuracy_score(gold, told)), float(f1_score(gold, told, average="macro")))
+        predicted += module.scores(batch).argmax(dim=1).tolist()
+    return Scores(float(accuracy_score(gold, predicted)), float(f1_score(gold, predicted, average="macro")))

@@ -61,15 +61,15 @@ def main() -> None:
     options.add_argument("--languages", type=language_pair, required=True)
     options.add_argument("--threads", type=int, default=1)
     options.add_argument("methods", nargs="+", metavar="METHOD[=GENERATOR]")
-    given = options.parse_args()
-    torch.set_num_threads(given.threads)
-    vocabulary = Tokenizer.load(given.vocabulary)
-    pairs = list(Corpus.open(given.corpus).pairs("dev"))[:DEV_SENTENCES]
+    args = options.parse_args()
+    torch.set_num_threads(args.threads)
+    vocabulary = Tokenizer.load(args.vocabulary)
+    pairs = list(Corpus.open(args.corpus).pairs("dev"))[:DEV_SENTENCES]
     print("| start | bits per character | seconds |\n|---|---|---|")
-    for asked in given.methods:
+    for asked in args.methods:
         name, _, generator = asked.partition("=")
-        bundle, seconds = started(given.model, vocabulary, Method(name, Path(generator) if generator else None))
-        print(f"| {name} | {bits(bundle, pairs, given.languages):.3f} | {seconds:.1f} |", flush=True)
+        bundle, seconds = started(args.model, vocabulary, Method(name, Path(generator) if generator else None))
+        print(f"| {name} | {bits(bundle, pairs, args.languages):.3f} | {seconds:.1f} |", flush=True)
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ HELD_OUT = 0.05
 
 
 def stretches(lines: Sequence[str], sentences: int) -> list[tuple[str, str]]:
-    """The first sentence of each stretch, and the others as one text; what is left at the end makes none."""
+    """The first sentence of each stretch, and the others as one text; a shorter stretch at the end is dropped."""
     cut = [lines[begin : begin + sentences] for begin in range(0, len(lines) - sentences + 1, sentences)]
     return [(first, " ".join(rest)) for first, *rest in cut]
 
@@ -33,8 +33,8 @@ def write(text: Path, folder: Path, sentences: int, seed: int) -> None:
     places = {"dev": order[:held_out], "test": order[held_out : 2 * held_out], "train": order[2 * held_out :]}
     folder.mkdir(parents=True, exist_ok=True)
     for split, chosen in places.items():
-        told = ("\t".join(pairs[place]) for place in sorted(chosen.tolist()))
-        (folder / f"{split}.tsv").write_text("".join(f"{line}\n" for line in told), encoding="utf-8")
+        chosen_lines = ("\t".join(pairs[place]) for place in sorted(chosen.tolist()))
+        (folder / f"{split}.tsv").write_text("".join(f"{line}\n" for line in chosen_lines), encoding="utf-8")
 
 
 def main() -> None:

@@ -37,7 +37,7 @@ class Point:
 
 
 class _EndedError(Exception):
-    """A training has come to its last mark."""
+    """A training has reached its last mark."""
 
 
 @dataclass

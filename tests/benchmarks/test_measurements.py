@@ -13,27 +13,27 @@ from measurements import CANNOT, cannot, measurements, options
 
 def test_a_table_is_printed_row_by_row_and_kept_as_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     place = tmp_path / "new" / "it.json"
-    given = options("What it asks.").parse_args(["--quick", "--json", str(place)])
-    with measurements("What it asks.\n\nMore.", given) as table:
+    args = options("What it asks.").parse_args(["--quick", "--json", str(place)])
+    with measurements("What it asks.\n\nMore.", args) as table:
         table.add("ours", CPU_seconds=1234.5, count=2_000)
         table.add("theirs", CPU_seconds=0.12345, count=None)
         table.add("another", note="fine")
     printed = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert printed[:2] == [["CPU", "seconds", "count"], ["ours", "1,234", "2,000"]]
     assert printed[2:] == [["theirs", "0.123", "–"], ["note"], ["another", "fine"]]
-    kept = json.loads(place.read_text())
-    assert kept["rows"][1] == {"what": "theirs", "CPU_seconds": 0.12345, "count": None}
-    assert kept["question"] == "What it asks." and kept["options"] == {"quick": True}
+    stored = json.loads(place.read_text())
+    assert stored["rows"][1] == {"what": "theirs", "CPU_seconds": 0.12345, "count": None}
+    assert stored["question"] == "What it asks." and stored["options"] == {"quick": True}
 
 
 def test_nothing_is_kept_of_a_benchmark_that_fails(tmp_path: Path) -> None:
-    given = options("?").parse_args(["--json", str(tmp_path / "it.json")])
-    with pytest.raises(RuntimeError), measurements("?", given):
+    args = options("?").parse_args(["--json", str(tmp_path / "it.json")])
+    with pytest.raises(RuntimeError), measurements("?", args):
         raise RuntimeError
     assert not list(tmp_path.iterdir())
 
 
-def test_what_cannot_run_is_left_out_and_is_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_benchmark_that_cannot_run_is_skipped(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         cannot("no corpora")
     assert ended.value.code == CANNOT and capsys.readouterr().out == "left out: no corpora\n"

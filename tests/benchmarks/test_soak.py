@@ -57,10 +57,10 @@ def _run(home: Path, status: str) -> None:
         database.execute("UPDATE runs SET status = ?", [status])
 
 
-# What is done to a home, and the check that must say no; all of them say yes before.
+# Damage to a home, and the check that must fail; all checks pass before.
 CHECKS: dict[str, Callable[[Path], checks.Check]] = {
     "records": checks.check_records,
-    "kept": lambda home: checks.check_kept(home, {"all": sorted(_all())}),
+    "kept": lambda home: checks.check_protected(home, {"all": sorted(_all())}),
     "size": lambda home: checks.check_size(home, _all()),
     "left": checks.check_nothing_left,
     "tracked": lambda home: checks.check_tracked(home, 1),

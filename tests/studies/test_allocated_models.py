@@ -47,9 +47,9 @@ def test_words_are_left_out_of_the_text_and_nothing_else_is_changed() -> None:
     for _ in range(200):
         pieces = study.noised(line, DenoisingSettings(), generator)
         held = r".*?".join("" if piece is None else re.escape(piece) for piece in pieces)
-        kept = sum(len(re.sub(r"\s", "", piece)) for piece in pieces if piece)
+        remaining = sum(len(re.sub(r"\s", "", piece)) for piece in pieces if piece)
         assert re.search(held, line, re.DOTALL)
-        masked += kept < len(line.replace(" ", ""))
+        masked += remaining < len(line.replace(" ", ""))
     assert masked == 200
     whole = study.noised("ab cd", DenoisingSettings(mask_share=0.0), generator)
     assert whole == ["ab cd"]
@@ -59,15 +59,15 @@ def test_words_are_left_out_of_the_text_and_nothing_else_is_changed() -> None:
 
 def test_the_same_is_missing_whatever_the_vocabulary() -> None:
     lines = english(30, 4)
-    found = []
+    sources = []
     for size in (60, 80):
         tokenizer = learn(lines, kind="unigram", size=size, byte_fallback=False, mask=True, languages=("en_XX",))
         model = family_named("mbart").build(study.Design(1, characters=60).model, tokenizer, tokenizer, 1)
         examples = study.NoisedLines(lines, "en", Bundle(model, tokenizer, tokenizer), seed=3)
-        found.append([_read(examples.example(place, 2).source, tokenizer) for place in range(len(lines))])
+        sources.append([_read(examples.example(place, 2).source, tokenizer) for place in range(len(lines))])
         assert list(examples.lengths) == [len(line) + 1 for line in lines]
         assert tokenizer.decode(examples.example(0, 2).target) == lines[0]
-    assert found[0] == found[1] and any("_" in line for line in found[0])
+    assert sources[0] == sources[1] and any("_" in line for line in sources[0])
 
 
 def _read(tokens: list[int], tokenizer: Tokenizer) -> str:
@@ -100,9 +100,9 @@ def test_differences_are_those_of_seeds() -> None:
         for seed in (1, 2, 3)
         for name, bits in ((ALLOCATED, 2.0 + 0.1 * seed), (JOINT, 3.0))
     ]
-    told = study.report(done, {"small": ["a", "b"]}, texts)
-    assert "| small | 1.600 | 2.000 | -0.450, -0.400, -0.350 | -0.400 ± 0.124 | 1 of 2 |" in told
-    assert told.count("seeds 1, 2, 3") == 2
+    markdown = study.report(done, {"small": ["a", "b"]}, texts)
+    assert "| small | 1.600 | 2.000 | -0.450, -0.400, -0.350 | -0.400 ± 0.124 | 1 of 2 |" in markdown
+    assert markdown.count("seeds 1, 2, 3") == 2
 
 
 def test_a_study_of_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -147,10 +147,10 @@ def test_capacity_of_the_declaration(
     for step in in_order([pipeline.report]):
         perform(Job(step, tmp_path / "home", Runtime(), 1, 0, False, Provenance.here()))
     assert declaration.main([str(config)]) == 0
-    told = capsys.readouterr().out
+    output = capsys.readouterr().out
     tokenizer = Tokenizer.load(Store(tmp_path / "home").path(pipeline.allocations[460]))
     known = capacity(tokenizer, text_in(SCRIPTS[1], None, 5))
-    assert f"| chr | 5 | {known.alp:.2f} |" in told and "of 2 languages" in told
+    assert f"| chr | 5 | {known.alp:.2f} |" in output and "of 2 languages" in output
 
 
 def _written(place: Path) -> Path:

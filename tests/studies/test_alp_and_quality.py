@@ -1,4 +1,4 @@
-"""ALP beside models: a whole study of a few updates, which goes on where it stopped, and the figures of its report."""
+"""ALP and models: a whole study of a few updates, which goes on where it stopped, and the figures of its report."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def test_a_study_goes_on_where_it_stopped(corpora: Path, capsys: pytest.CaptureF
     first = (out / "runs.jsonl").read_text()
     names = ["bpe-330", "bpe-340-laws", "bpe-330-wide"]
     assert main(["--out", str(out), "--vocabularies", *names, "--seeds", "1", *sizes]) == 0
-    kept = (out / "runs.jsonl").read_text()
-    assert kept.startswith(first)
-    runs = {run.vocabulary: run for run in (Run(**json.loads(line)) for line in kept.splitlines())}
+    stored = (out / "runs.jsonl").read_text()
+    assert stored.startswith(first)
+    runs = {run.vocabulary: run for run in (Run(**json.loads(line)) for line in stored.splitlines())}
     assert list(runs) == names and (out / "alp.png").read_bytes()[:4] == b"\x89PNG"
     assert runs["bpe-330"].alp == runs["bpe-330-wide"].alp != runs["bpe-340-laws"].alp
     assert runs["bpe-330"].parameters < runs["bpe-330-wide"].parameters
@@ -59,7 +59,9 @@ def test_a_study_goes_on_where_it_stopped(corpora: Path, capsys: pytest.CaptureF
     assert capsys.readouterr().out.count("| bpe-330 |") == 2
 
 
-def test_mistakes_are_told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_mistakes_are_reported(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     with pytest.raises(UserError, match="no such vocabulary"):
         Vocabulary.named("wordpiece-300")
     monkeypatch.delenv("SUBGRAFT_DATA", raising=False)
@@ -91,11 +93,11 @@ def test_the_report_is_of_vocabularies_and_not_of_seeds(tmp_path: Path) -> None:
                     scores=scores,
                 )
             )
-    told = write(runs, tmp_path)
-    assert told == (tmp_path / "table.md").read_text()
-    row = next(line for line in told.splitlines() if line.startswith("| bits per character | -"))
+    markdown = write(runs, tmp_path)
+    assert markdown == (tmp_path / "table.md").read_text()
+    row = next(line for line in markdown.splitlines() if line.startswith("| bits per character | -"))
     assert [cell.strip()[:7] for cell in row.split("|")[2:4]] == ["-1.00 ["] * 2
-    assert "8.000 ± 0.100" in told and "the same after 3 CPU s" in told
+    assert "8.000 ± 0.100" in markdown and "the same after 3 CPU s" in markdown
     other = write([run for run in runs if (run.size, run.seed) != (4000, 1)], tmp_path)
     assert next(line for line in other.splitlines() if line.startswith("| task accuracy | +")).count("+1.00 [") == 3
 

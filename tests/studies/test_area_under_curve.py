@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from area_under_curve import MEASURES, area, cells, main
+from area_under_curve import MEASURES, area, main
 from regime_map import as_markdown
 from small_experiments import tiny, written
 from subgraft.config.experiment import Experiment
@@ -35,7 +35,7 @@ def test_a_level_curve_has_its_level_and_every_doubling_counts_as_much() -> None
         area([(0, 1.0)])
 
 
-def test_a_map_of_what_was_finetuned(
+def test_a_map_of_finetunings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config, home = written(tmp_path, CONFIG), tmp_path / "home"
@@ -51,11 +51,11 @@ def test_a_map_of_what_was_finetuned(
             if Store(home).find(step) is None:
                 perform(Job(step, home, Runtime(), 1, 0, False, Provenance.here()))
     assert main([str(config), *settings]) == 0
-    found = json.loads((tmp_path / "out" / "map.json").read_text())
-    assert [(cell["system"], cell["pairs"], cell["embedding_learning_rate"]) for cell in found] == [
+    cells = json.loads((tmp_path / "out" / "map.json").read_text())
+    assert [(cell["system"], cell["pairs"], cell["embedding_learning_rate"]) for cell in cells] == [
         (system, pairs, rate) for pairs, rate in ((20, 0), (40, 0.004)) for system in ("plain", "mean")
     ]
-    _check_area(Store(home).path(steps[40, 4e-3][1].finetune) / "curve.json", found[3]["values"]["bits_per_character"])
+    _check_area(Store(home).path(steps[40, 4e-3][1].finetune) / "curve.json", cells[3]["values"]["bits_per_character"])
     assert (tmp_path / "out" / "map.png").read_bytes().startswith(b"\x89PNG")
     table = (tmp_path / "out" / "table.md").read_text()
     assert capsys.readouterr().out == table == as_markdown(cells(config, [], [20, 40], [0, 4e-3]), MEASURES)

@@ -26,8 +26,8 @@ def arguments(tmp_path: Path) -> list[str]:
     Bundle(marian(), english_tokenizer(), german_tokenizer()).save(tmp_path / "model")
     german_tokenizer(130).save(tmp_path / "vocabulary")
     places = {name: str(tmp_path / name) for name in ("model", "vocabulary", "corpus")}
-    given = [word for name, place in places.items() for word in (f"--{name}", place)]
-    return [*given, "--languages", "en-de", "--steps", "50", "--pairs", "8", "--out", str(tmp_path / "curves.json")]
+    arguments = [word for name, place in places.items() for word in (f"--{name}", place)]
+    return [*arguments, "--languages", "en-de", "--steps", "50", "--pairs", "8", "--out", str(tmp_path / "curves.json")]
 
 
 def test_more_freedom_reaches_further_and_begins_where_the_initialisers_do(
@@ -45,8 +45,8 @@ def test_more_freedom_reaches_further_and_begins_where_the_initialisers_do(
 
 def test_nothing_but_the_new_rows_differs_from_the_transferred_model(arguments: list[str], tmp_path: Path) -> None:
     languages, target = Languages(source="en", target="de"), german_tokenizer(130)
-    found = ceiling.Ceiling(tmp_path / "model", target, Corpus.open(tmp_path / "corpus"), languages)
+    study = ceiling.Ceiling(tmp_path / "model", target, Corpus.open(tmp_path / "corpus"), languages)
     upstream = Bundle.load(tmp_path / "model")
     made, reports, _ = transplant(upstream.model, upstream.tokenizers, {"decoder": target}, Method("mean"))
-    assert len(found.tokens) == reports["decoder"].unseen > 0
-    assert found.mean.equal(side(made, "decoder").input.weight[found.tokens])
+    assert len(study.tokens) == reports["decoder"].unseen > 0
+    assert study.mean.equal(side(made, "decoder").input.weight[study.tokens])

@@ -27,17 +27,17 @@ ENGLISH = Languages(source="en", target="en")
 
 
 def test_numbers_are_said_in_words() -> None:
-    told = {0: "zero", 7: "seven", 40: "forty", 407: "four hundred and seven", 519: "five hundred and nineteen"}
-    told |= {
+    names = {0: "zero", 7: "seven", 40: "forty", 407: "four hundred and seven", 519: "five hundred and nineteen"}
+    names |= {
         1000: "one thousand",
         3021: "three thousand and twenty-one",
         9432: "nine thousand four hundred and thirty-two",
     }
-    assert {number: in_words(number) for number in told} == told
+    assert {number: in_words(number) for number in names} == names
     assert len({in_words(number) for number in range(10_000)}) == 10_000
 
 
-def test_the_shipped_configuration_reads_what_is_written(tmp_path: Path) -> None:
+def test_the_shipped_configuration_reads_the_pictures(tmp_path: Path) -> None:
     write(tmp_path / "digits", examples=FEW)
     pipeline = Pipeline(load(CONFIG, Experiment), tmp_path)
     assert pipeline.report
@@ -80,12 +80,12 @@ def test_features_of_images_are_an_encoders_states(kind: str, tmp_path: Path) ->
     features = Features.open(tmp_path / "pictures" / "train.safetensors", examples=5)
     assert features[0].shape == expected
     assert np.isfinite(features[4]).all() and not np.allclose(features[3], features[4])
-    given = CorpusSource(features=FeatureFiles(folder="pictures"))
-    assert resolve(given, ENGLISH, tmp_path).size("train") == 5
+    source = CorpusSource(features=FeatureFiles(folder="pictures"))
+    assert resolve(source, ENGLISH, tmp_path).size("train") == 5
 
 
 def _encoder(kind: str, place: Path) -> tuple[int, int]:
-    """A tiny random one, in the files that published ones have; and the shape of what it makes of an image."""
+    """A tiny random one, in the files that published ones have; and the shape of its output for an image."""
     from transformers import (
         CLIPConfig,
         CLIPModel,
@@ -111,7 +111,7 @@ def _encoder(kind: str, place: Path) -> tuple[int, int]:
     return shape
 
 
-def test_what_is_no_image_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_not_an_image_is_refused(tmp_path: Path) -> None:
     pytest.importorskip("PIL")
     captions = _images(tmp_path)
     _encoder("vit", tmp_path / "encoder")

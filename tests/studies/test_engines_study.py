@@ -1,4 +1,4 @@
-"""Finished models decoded anew by the other engine: scores of what the store has, and of what is found now."""
+"""Finished models decoded again by the other engine: scores of the stored outputs and of the new ones."""
 
 from __future__ import annotations
 

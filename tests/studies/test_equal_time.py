@@ -84,9 +84,9 @@ def test_what_was_a_candidate_is_counted() -> None:
     class Alone:
         rank, world, device = 0, 1, torch.device("cpu")
 
-    found = [each for step in (0, 1) for each in watched.prepare([data.batch(np.arange(4), 0)], step, Alone())]  # type: ignore[arg-type]
-    assert set(watched.seen.nonzero().flatten().tolist()) == {i for each in found for i in each.candidates.tolist()}
-    assert watched.sizes == [len(each.candidates) for each in found]
+    prepared = [each for step in (0, 1) for each in watched.prepare([data.batch(np.arange(4), 0)], step, Alone())]  # type: ignore[arg-type]
+    assert set(watched.seen.nonzero().flatten().tolist()) == {i for each in prepared for i in each.candidates.tolist()}
+    assert watched.sizes == [len(each.candidates) for each in prepared]
 
 
 def test_the_report_compares_after_equal_updates_too(tmp_path: Path) -> None:
@@ -94,8 +94,8 @@ def test_the_report_compares_after_equal_updates_too(tmp_path: Path) -> None:
         Run(way, 1, 100, 10, 5.0, 3, 0.25, [{"updates": u * k, "seconds": k, "value": 9.0 - k} for k in range(1, 9)])
         for way, u in (("fast", 20), ("slow", 10))
     )
-    told = write([fast, slow], tmp_path)
-    cells = {line.split("|")[1].strip(): [cell.strip() for cell in line.split("|")] for line in told.splitlines()}
+    markdown = write([fast, slow], tmp_path)
+    cells = {line.split("|")[1].strip(): [cell.strip() for cell in line.split("|")] for line in markdown.splitlines()}
     assert cells["fast"][6:10] == ["7.000", "5.000", "1.000", "5.000"]
     assert cells["slow"][6:10] == ["7.000", "5.000", "1.000", "1.000"]
     assert cells["fast"][-2] == "25.00 %"

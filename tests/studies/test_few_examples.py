@@ -36,9 +36,9 @@ def test_curves_are_of_the_sizes_and_seeds_that_there_are(
     table = capsys.readouterr().out.splitlines()
     assert [row.split(" | ")[:3] for row in table[2:]] == [["| 20", "ours", "2"], ["| 60", "ours", "1"]]
     assert "±" in table[2] and "±" not in table[3], "one seed has no band"
-    found = json.loads((tmp_path / "out" / "curves.json").read_text())
-    assert all(len(point["values"][measure]) == len(point["seeds"]) for point in found for measure in MEASURES)
-    bits = found[0]["values"]["bits_per_character"]
+    curves = json.loads((tmp_path / "out" / "curves.json").read_text())
+    assert all(len(point["values"][measure]) == len(point["seeds"]) for point in curves for measure in MEASURES)
+    bits = curves[0]["values"]["bits_per_character"]
     assert bits[0] != bits[1], "each seed has examples of its own"
     assert (tmp_path / "out" / "curves.png").read_bytes().startswith(b"\x89PNG")
 

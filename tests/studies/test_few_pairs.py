@@ -25,7 +25,7 @@ CONFIG = tiny(
 )
 
 
-def test_a_map_of_what_was_evaluated(
+def test_a_map_of_evaluations(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config, home = written(tmp_path, CONFIG), tmp_path / "home"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from selection import kept, main
+from selection import main, selected
 from small_experiments import tiny, written
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
@@ -31,7 +31,7 @@ def test_each_rule_keeps_what_it_goes_by() -> None:
         {"step": 9.0, "bits_per_character": 2.0, "bleu": 3.0, "chrf": 6.0},
         {"step": 18.0, "bits_per_character": 2.5, "bleu": 2.0, "chrf": 7.0},
     ]
-    assert {rule: point["step"] for rule, point in kept(points).items()} == {
+    assert {rule: point["step"] for rule, point in selected(points).items()} == {
         "bleu": 9,
         "chrf": 18,
         "likelihood": 9,

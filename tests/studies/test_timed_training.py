@@ -45,6 +45,6 @@ def test_by_seconds() -> None:
     assert 0 < points[0].updates < points[1].updates
 
 
-def test_a_training_that_ends_too_early_is_told() -> None:
+def test_a_training_that_ends_too_early_is_an_error() -> None:
     with pytest.raises(ValueError, match="ended before its last mark"):
         _trained([10**6], "updates", epochs=1)

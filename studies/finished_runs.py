@@ -21,7 +21,7 @@ class Dataclass(Protocol):
 R = TypeVar("R", bound=Dataclass)
 
 
-class KeptRuns(Generic[R]):
+class FinishedRuns(Generic[R]):
     """A line of JSON for each. done: those that were there, and those that were added."""
 
     def __init__(self, path: Path, kind: type[R]) -> None:
@@ -37,7 +37,7 @@ class KeptRuns(Generic[R]):
 
 
 def exit_code(name: str, study: Callable[[], None]) -> int:
-    """Of a study's command; a mistake is told on stderr."""
+    """Of a study's command; a mistake is printed on stderr."""
     try:
         study()
     except SubgraftError as error:
