@@ -4,7 +4,8 @@
 
 ENCODER is a directory, or a hub id, of any model that transformers' AutoModel and AutoImageProcessor load from
 safetensors: a ViT, a CLIP (its vision tower), a ResNet. Each line of `captions` is `image<TAB>text`, images looked up
-in its folder. Writes pictures/train.safetensors, `features` [N, n, k] in half precision, n the states of an image, and pictures/train.en with the texts (`--language`). Do so for train, dev and test; then
+in its folder. Writes pictures/train.safetensors, `features` [N, n, k] in half precision, n the states of an image, and
+pictures/train.en with the texts (`--language`). Do so for train, dev and test; then
 
     corpora: {pictures: {features: {folder: pictures}}}
 
