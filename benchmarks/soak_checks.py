@@ -115,7 +115,7 @@ def check_size(home: Path, protected: set[str]) -> Check:
     """Once collected, a store has nothing but the protected artifacts, and takes what its records account for."""
     directories = sorted(path for path in home.glob("store/[!.]*/*") if path.is_dir())
     extra = [f"{path.parent.name}/{path.name[:12]} is not needed" for path in directories if path.name not in protected]
-    accounted = 0
+    accounted = sum(path.stat().st_size for path in (home / "store").glob(".*") if path.is_file())  # the format number
     for path in home.glob(f"store/[!.]*/*/{RECORD}"):
         record = Record.from_json(path.read_text(encoding="utf-8"))
         accounted += path.stat().st_size + sum(entry.size for entry in record.files)

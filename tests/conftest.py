@@ -39,13 +39,13 @@ def ray_where_it_is_told(request: pytest.FixtureRequest) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def mirror() -> Path:
     """The folder of real corpora; the test is skipped, and says so, where there is none."""
-    found = _find_mirror()
-    if found is None:
+    result = _find_mirror()
+    if result is None:
         message = "needs the real corpora: set SUBGRAFT_DATA to their folder"
         if os.environ.get("SUBGRAFT_REQUIRE_DATA"):
             pytest.fail(message)
         pytest.skip(message)
-    return found
+    return result
 
 
 @pytest.fixture(scope="session")

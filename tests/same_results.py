@@ -81,18 +81,18 @@ NOT_PLANNED = ("vocap", "digits", "tales")
 
 def fingerprints(repository: Path) -> dict[str, str]:
     """Of every step of every configuration that can be planned here, by CONFIG/STEP."""
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     configs = repository / "configs"
     for config in sorted(set(configs.glob("*.yaml")) - {configs / f"{name}.yaml" for name in NOT_PLANNED}):
         experiment = load(config, Experiment, [])
         for step in in_order([Pipeline(experiment, config.parent).report]):
-            found[f"{config.stem}/{step.stage.name}/{step.name}"] = step.fingerprint
-    return found
+            result[f"{config.stem}/{step.stage.name}/{step.name}"] = step.fingerprint
+    return result
 
 
 def results(place: Path) -> dict[str, dict[str, Any]]:
     """Of every step of the small experiments: fingerprint, digests of its files, what it says of itself."""
-    found: dict[str, dict[str, Any]] = {}
+    result: dict[str, dict[str, Any]] = {}
     for name, changes in EXPERIMENTS.items():
         folder = place / name
         folder.mkdir()
@@ -100,13 +100,13 @@ def results(place: Path) -> dict[str, dict[str, Any]]:
         for step in in_order([pipeline.report]):
             record = store.find(step)
             assert record is not None
-            found[f"{name}/{step.stage.name}/{step.name}"] = {
+            result[f"{name}/{step.stage.name}/{step.name}"] = {
                 "fingerprint": step.fingerprint,
                 "files": {entry.path: _digest(store.path(step) / entry.path, entry.sha256) for entry in record.files},
                 "summary": _timeless(record.summary),
             }
         print(name, "made", flush=True)
-    return found
+    return result
 
 
 def _digest(path: Path, sha256: str) -> str:

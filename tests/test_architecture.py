@@ -56,13 +56,13 @@ def _modules(repository: Path) -> Iterator[tuple[Path, str]]:
 
 @cache
 def _imports(path: Path) -> tuple[str, ...]:
-    found: list[str] = []
+    results: list[str] = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            found += (alias.name for alias in node.names)
+            results += (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found += (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
-    return tuple(found)
+            results += (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
+    return tuple(results)
 
 
 def test_platform_is_no_package(repository: Path) -> None:
@@ -195,13 +195,13 @@ def _tells_families_apart(path: Path) -> Iterator[int]:
 
 
 def test_only_families_tell_families_apart(repository: Path) -> None:
-    found = {
+    results = {
         f"{path.relative_to(_package(repository)).as_posix()}:{line}"
         for path, _ in _modules(repository)
         if not path.relative_to(_package(repository)).as_posix().startswith(KNOW_FAMILIES)
         for line in _tells_families_apart(path)
     }
-    assert not found
+    assert not results
 
 
 @pytest.mark.parametrize(

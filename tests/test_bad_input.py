@@ -574,7 +574,7 @@ def test_all_mistakes_of_a_configuration_are_told_at_once(
     wrong = CONFIG.replace("{epochs: 1}", "{epochs: one, epoch: 1}").replace("name: tiny", "name: 7")
     (tmp_path / "wrong.yaml").write_text(wrong, encoding="utf-8")
     lines = refusal(workshop, capsys, "plan", str(tmp_path / "wrong.yaml")).splitlines()
-    assert [int(found[1]) for line in lines if (found := re.search(r"wrong\.yaml:(\d+): ", line))] == [1, 8, 8]
+    assert [int(result[1]) for line in lines if (result := re.search(r"wrong\.yaml:(\d+): ", line))] == [1, 8, 8]
 
 
 def test_a_configuration_that_is_not_utf8_is_told_with_its_line(

@@ -86,8 +86,8 @@ def marian(tmp_path: Path) -> Path:
 
 def test_a_model_is_fitted_with_a_vocabulary_of_its_own(marian: Path, tmp_path: Path, succeed: Succeed) -> None:
     text, source = write(tmp_path / "de.txt", toys.german(400, 7)), write(tmp_path / "en.txt", toys.english(5))
-    told = succeed("vocab", "learn", "--text", text, "--size", "180", "--no-byte-fallback", "--out", "new/vocabulary")
-    assert told == "180 pieces written to new/vocabulary\n"
+    output = succeed("vocab", "learn", "--text", text, "--size", "180", "--no-byte-fallback", "--out", "new/vocabulary")
+    assert output == "180 pieces written to new/vocabulary\n"
     assert len(Tokenizer.load(tmp_path / "new" / "vocabulary")) == 180
 
     gap = succeed("vocab", "compare", marian, "new/vocabulary", "--text", text, "--words", "4")
@@ -97,9 +97,9 @@ def test_a_model_is_fitted_with_a_vocabulary_of_its_own(marian: Path, tmp_path: 
     assert (seen + unseen, unseen > 50) == (all_subwords, True)
     assert "tokens per sentence" in gap
 
-    told = succeed("transfer", "--model", marian, "--vocab", "new/vocabulary", "--method", "avg", "--out", "fitted")
+    output = succeed("transfer", "--model", marian, "--vocab", "new/vocabulary", "--method", "avg", "--out", "fitted")
     # The bare mark is no subword to compare, and has a row to copy.
-    assert f"decoder: {seen + 1} seen, {unseen} unseen, 4 special" in told
+    assert f"decoder: {seen + 1} seen, {unseen} unseen, 4 special" in output
     fitted = Bundle.load("fitted")
     assert len(fitted.decoder) == 180
     assert fitted.encoder.fingerprint == toys.english_tokenizer().fingerprint
@@ -136,7 +136,7 @@ def test_similar_tokens_are_columns_of_a_table(marian: Path, tmp_path: Path, suc
 
 
 @pytest.mark.parametrize(
-    ("token", "told"),
+    ("token", "message"),
     [
         ("_dankbarkeit", "an ASCII underscore"),
         ("##bar", "##, another vocabulary's mark"),
@@ -144,10 +144,10 @@ def test_similar_tokens_are_columns_of_a_table(marian: Path, tmp_path: Path, suc
         ("_", ""),
     ],
 )
-def test_a_mark_that_is_not_the_vocabularys_is_told(marian: Path, token: str, told: str, command: Command) -> None:
+def test_a_mark_that_is_not_the_vocabularys_is_told(marian: Path, token: str, message: str, command: Command) -> None:
     done = command("similar", "--vocab", marian, "--token", token)
-    assert done.code == 0 and told in done.err and bool(done.err) == bool(told)
-    assert not told or "a word's beginning is written ▁" in done.err
+    assert done.code == 0 and message in done.err and bool(done.err) == bool(message)
+    assert not message or "a word's beginning is written ▁" in done.err
 
 
 def test_embeddings_are_means_of_similar_tokens_with_their_names(
@@ -155,8 +155,8 @@ def test_embeddings_are_means_of_similar_tokens_with_their_names(
 ) -> None:
     spellings = ["schaftlich", "▁dankbarkeit"]
     tokens = write(tmp_path / "tokens.txt", spellings)
-    told = succeed("embed", "--model", marian, "--generator", "avg", "--tokens", tokens, "--out", "e.safetensors")
-    assert told.startswith("2 embeddings written to e.safetensors")
+    message = succeed("embed", "--model", marian, "--generator", "avg", "--tokens", tokens, "--out", "e.safetensors")
+    assert message.startswith("2 embeddings written to e.safetensors")
     with safe_open("e.safetensors", framework="pt") as file:
         assert list(file.keys()) == ["embeddings"]
         embeddings, metadata = file.get_tensor("embeddings"), file.metadata()
@@ -187,10 +187,10 @@ def test_static_embeddings_are_trained_and_used(marian: Path, tmp_path: Path, su
     toys.german_tokenizer(150).save(tmp_path / "vocabulary")
     text = write(tmp_path / "de.txt", toys.german(200))
     small = ("--dimensions", "16", "--epochs", "1", "--algorithm", "skip-gram")
-    told = succeed("vocab", "embed", "--vocab", "vocabulary", "--text", text, *small, "--out", "vectors")
-    assert re.fullmatch(r"\d+ of 150 tokens have a vector, written to vectors\s*", told)
-    given = ("--model", marian, "--vocab", "vocabulary", "--static", "vectors")
-    succeed("transfer", *given, "--method", "word2vec", "--out", "fitted")
+    message = succeed("vocab", "embed", "--vocab", "vocabulary", "--text", text, *small, "--out", "vectors")
+    assert re.fullmatch(r"\d+ of 150 tokens have a vector, written to vectors\s*", message)
+    arguments = ("--model", marian, "--vocab", "vocabulary", "--static", "vectors")
+    succeed("transfer", *arguments, "--method", "word2vec", "--out", "fitted")
     vectors = load_file("vectors/static_embeddings.safetensors")["vectors"]
     new = [i for entry, i in toys.german_tokenizer(150).ids.items() if entry not in toys.german_tokenizer().ids]
     new = [i for i in new if vectors[i].any()]
@@ -207,8 +207,8 @@ def test_distilled_rows_are_taken(marian: Path, tmp_path: Path, succeed: Succeed
     rows = torch.randn(len(tokens), 16, generator=torch.Generator().manual_seed(1))
     upstream = side(Bundle.load(marian).model, "decoder")
     DistilledRows(target, tokens, rows, *origin(upstream, source)).save(tmp_path / "distilled" / "decoder")
-    given = ("--model", marian, "--vocab", "vocabulary", "--distilled", "distilled")
-    succeed("transfer", *given, "--method", "token-distillation", "--out", "fitted")
+    arguments = ("--model", marian, "--vocab", "vocabulary", "--distilled", "distilled")
+    succeed("transfer", *arguments, "--method", "token-distillation", "--out", "fitted")
     table = side(Bundle.load("fitted").model, "decoder").input.weight
     assert torch.equal(table[tokens], rows)
 
@@ -249,10 +249,10 @@ def test_a_vocabulary_is_like_one_that_was_learnt_before(marian: Path, tmp_path:
 
 def test_an_extended_vocabulary_leaves_every_row_that_there_was(marian: Path, tmp_path: Path, succeed: Succeed) -> None:
     text = write(tmp_path / "de.txt", toys.german(400, 7))
-    told = succeed("vocab", "extend", marian, "--text", text, "--add", "40", "--out", "more")
-    assert told == "40 subwords added to 90: 130 written to more\n"
-    told = succeed("transfer", "--model", marian, "--vocab", "more", "--method", "mean", "--out", "fitted")
-    assert "decoder: 86 seen, 40 unseen, 4 special" in told
+    message = succeed("vocab", "extend", marian, "--text", text, "--add", "40", "--out", "more")
+    assert message == "40 subwords added to 90: 130 written to more\n"
+    message = succeed("transfer", "--model", marian, "--vocab", "more", "--method", "mean", "--out", "fitted")
+    assert "decoder: 86 seen, 40 unseen, 4 special" in message
     old, new = (side(Bundle.load(place).model, "decoder") for place in (marian, "fitted"))
     assert len(new.input.weight) == 130 and torch.equal(new.input.weight[:90], old.input.weight)
     assert new.bias is not None and old.bias is not None
@@ -266,12 +266,12 @@ def test_a_trimmed_model_is_as_sure_of_every_token_that_it_still_has(
     marian: Path, tmp_path: Path, succeed: Succeed
 ) -> None:
     lines = toys.german(6, 7)
-    told = succeed("vocab", "trim", marian, "--text", write(tmp_path / "de.txt", lines), "--out", "less")
-    kept = Tokenizer.load(tmp_path / "less")
-    assert told == f"{len(kept)} of 90 subwords kept, written to less\n" and len(kept) < 90
+    message = succeed("vocab", "trim", marian, "--text", write(tmp_path / "de.txt", lines), "--out", "less")
+    remaining = Tokenizer.load(tmp_path / "less")
+    assert message == f"{len(remaining)} of 90 subwords kept, written to less\n" and len(remaining) < 90
     succeed("transfer", "--model", marian, "--vocab", "less", "--method", "mean", "--out", "fitted")
     old, new = Bundle.load(marian), Bundle.load("fitted")
-    rows = [old.decoder.pieces.index(piece) for piece in kept.pieces]
+    rows = [old.decoder.pieces.index(piece) for piece in remaining.pieces]
     source = torch.tensor([old.encoder.encode(toys.english(1)[0])])
     logits = []
     for bundle in (old, new):
@@ -302,11 +302,11 @@ def test_a_decoder_alone_is_fitted(build: Any, tmp_path: Path, succeed: Succeed,
     old, new = toys.german_tokenizer(), toys.fitted_tokenizer()
     Bundle(build(), old, old).save(tmp_path / "model")
     new.save(tmp_path / "vocabulary")
-    given = ("--model", "model", "--vocab", "vocabulary", "--method", "avg")
-    assert succeed("transfer", *given, "--out", "fitted").startswith("decoder: ")
+    arguments = ("--model", "model", "--vocab", "vocabulary", "--method", "avg")
+    assert succeed("transfer", *arguments, "--out", "fitted").startswith("decoder: ")
     fitted = Bundle.load("fitted")
     assert side(fitted.model, "decoder").input.weight.shape == (len(new), toys.SHAPE["d_model"])
-    refused = command("transfer", *given, "--sides", "encoder,decoder", "--out", "both")
+    refused = command("transfer", *arguments, "--sides", "encoder,decoder", "--out", "both")
     assert refused.code == 2 and "has no encoder" in refused.err
 
 
@@ -317,10 +317,10 @@ def test_a_decoder_alone_continues_prompts(build: Any, tmp_path: Path, succeed: 
     Bundle(build(), tokenizer, tokenizer).save(tmp_path / "model")
     prompts = ["danke", "danke freund , gute nacht", "gute"]
     (tmp_path / "prompts.txt").write_text("".join(f"{prompt}\n" for prompt in prompts))
-    given = ("generate", "--model", "model", "--input", "prompts.txt", "--beam", "1", "--max-tokens", "3")
-    written = succeed(*given).split("\n")
+    arguments = ("generate", "--model", "model", "--input", "prompts.txt", "--beam", "1", "--max-tokens", "3")
+    written = succeed(*arguments).split("\n")
     assert written[:-1] == [greedily(Bundle.load("model"), prompt, 3) for prompt in prompts]
-    assert succeed(*given).split("\n") == succeed(*given, "--batch-size", "1").split("\n") == written
+    assert succeed(*arguments).split("\n") == succeed(*arguments, "--batch-size", "1").split("\n") == written
     scored = ("evaluate", "--model", "model", "--sources", "prompts.txt", "--references", "prompts.txt")
     refused = command(*scored)
     assert refused.code == 2 and "has no encoder" in refused.err
@@ -328,15 +328,15 @@ def test_a_decoder_alone_continues_prompts(build: Any, tmp_path: Path, succeed: 
 
 def greedily(bundle: Bundle, prompt: str, count: int) -> str:
     form = bundle.sequence_format(Languages(source="de", target="de"))
-    given = bundle.decoder.encode(prompt)
-    tokens = list(given)
+    arguments = bundle.decoder.encode(prompt)
+    tokens = list(arguments)
     for _ in range(count):
         with torch.no_grad():
             logits = bundle.model.eval()(torch.tensor([[form.start, *tokens]])).logits
         if (best := int(logits[0, -1].argmax())) == bundle.decoder.special["eos"]:
             break
         tokens.append(best)
-    return bundle.decoder.decode(tokens)[len(bundle.decoder.decode(given)) :]
+    return bundle.decoder.decode(tokens)[len(bundle.decoder.decode(arguments)) :]
 
 
 def test_sentences_come_from_standard_input(marian: Path, succeed: Succeed, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -356,8 +356,8 @@ def test_corpora_are_listed_checked_and_kept(tmp_path: Path, succeed: Succeed) -
         ["train", "source", "en", "7"],
         ["train", "target", "fr", "7"],
     ]
-    told = succeed("corpora", "get", "pairs", "--languages", "en-fr", "--out", "kept/here")
-    assert "train: kept 7, read 7" in told
+    message = succeed("corpora", "get", "pairs", "--languages", "en-fr", "--out", "kept/here")
+    assert "train: kept 7, read 7" in message
     assert Path("kept/here/train.target").read_text().splitlines()[6] == "un chat 6"
 
 
@@ -365,8 +365,8 @@ def test_corpora_of_documents_and_labels_are_got_as_they_are_listed(tmp_path: Pa
     (tmp_path / "docs").mkdir()
     lines = [f'{{"document": "{name}", "en": ["a {name}", "b"], "fr": ["c", "d {name}"]}}' for name in ("one", "two")]
     write(tmp_path / "docs" / "train.jsonl", lines)
-    told = succeed("corpora", "get", "docs", "--languages", "fr-en", "--out", "kept")
-    assert "documents 2" in told
+    message = succeed("corpora", "get", "docs", "--languages", "fr-en", "--out", "kept")
+    assert "documents 2" in message
     assert Path("kept/train.source").read_text() == "c\nd one\nc\nd two\n"
     assert Path("kept/train.documents").read_text() == "one\t0\none\t1\ntwo\t0\ntwo\t1\n"
     checked = succeed("corpora", "check", "kept")

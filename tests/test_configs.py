@@ -71,8 +71,8 @@ def test_knowledge_is_transferred_from_models_of_monolingual_text(name: str) -> 
 
 def test_who_reads_a_domains_text_is_compared_with_the_old_vocabulary_that_reads_it_too() -> None:
     experiment = load(CONFIGS / "domain-text.yaml", Experiment)
-    kept = {system.text for system in experiment.systems if system.vocabulary == "upstream"}
-    assert {system.text for system in experiment.systems} <= kept
+    remaining = {system.text for system in experiment.systems if system.vocabulary == "upstream"}
+    assert {system.text for system in experiment.systems} <= remaining
     assert experiment.downstream.text is not None
 
 
@@ -137,9 +137,9 @@ def test_systems_are_finetuned_on_the_same_batches(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_preset_fits_every_configuration(name: str, preset: str) -> None:
     experiment = load(CONFIGS / name, Experiment, [f"preset={preset}"])
-    given = load(CONFIGS / name, Experiment)
+    arguments = load(CONFIGS / name, Experiment)
     assert experiment.preset == preset
-    assert experiment.systems == given.systems
+    assert experiment.systems == arguments.systems
     assert experiment.finetune.batch_unit == "characters"
 
 

@@ -151,7 +151,7 @@ def _names_a_setting(key: str) -> bool:
 def test_every_setting_that_a_page_names_exists(repository: Path, page: str) -> None:
     """Dotted paths that begin with a group of the configuration, with a value or without."""
     quoted = _quoted((repository / page).read_text(encoding="utf-8"))
-    paths = [found[1] for word in quoted if (found := re.match(r"([a-z_]+(?:\.[a-z_]+)+)(?=$|[:=\s])", word))]
+    paths = [result[1] for word in quoted if (result := re.match(r"([a-z_]+(?:\.[a-z_]+)+)(?=$|[:=\s])", word))]
     keys = {
         path for path in paths if path.split(".")[0] in Experiment.model_fields and not path.endswith((".py", ".yaml"))
     }

@@ -100,13 +100,13 @@ def test_a_mistake_is_found(
 
 def test_all_of_it_is_in_one_namespace_that_admits_confined_pods_alone(objects: list[Manifest]) -> None:
     """A ClusterQueue and a ResourceFlavor are of the whole cluster; the quota is for this namespace."""
-    found = {manifest["kind"]: manifest for manifest in objects}
-    assert found["Namespace"]["metadata"]["name"] == NAMESPACE
-    assert found["Namespace"]["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
+    results = {manifest["kind"]: manifest for manifest in objects}
+    assert results["Namespace"]["metadata"]["name"] == NAMESPACE
+    assert results["Namespace"]["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
     for manifest in objects:
         if manifest["kind"] not in ("Namespace", "ClusterQueue", "ResourceFlavor"):
             assert manifest["metadata"]["namespace"] == NAMESPACE, manifest["kind"]
-    selector = found["ClusterQueue"]["spec"]["namespaceSelector"]
+    selector = results["ClusterQueue"]["spec"]["namespaceSelector"]
     assert selector == {"matchLabels": {"kubernetes.io/metadata.name": NAMESPACE}}
 
 

@@ -76,16 +76,18 @@ OWN = {"subgraft", "os", "sys", "__future__"}
 def test_a_private_name_is_there(name: Name) -> None:
     library, release = name.release.split()
     installed = version(library)
-    told = f"{name.user} relies on {name} of {name.release}, which is not public; {library} {installed} has changed it"
-    assert installed.startswith(f"{release}."), f"{told}, or has not: look, and note its release here"
+    advice = (
+        f"{name.user} relies on {name} of {name.release}, which is not public; {library} {installed} has changed it"
+    )
+    assert installed.startswith(f"{release}."), f"{advice}, or has not: look, and note its release here"
     try:
-        found: Any = import_module(name.module)
+        result: Any = import_module(name.module)
         for attribute in name.attribute.split("."):
-            found = getattr(found, attribute)
+            result = getattr(result, attribute)
     except (ImportError, AttributeError):
-        pytest.fail(told)
+        pytest.fail(advice)
     if name.parameters:
-        assert set(name.parameters) <= set(inspect.signature(found).parameters), told
+        assert set(name.parameters) <= set(inspect.signature(result).parameters), advice
 
 
 def test_the_release_is_pinned(repository: Path) -> None:

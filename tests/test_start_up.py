@@ -50,15 +50,17 @@ def ended(folder: Path, *arguments: str | Path) -> tuple[int, set[str], str]:
         text=True,
         timeout=600,
     )
-    *told, last = done.stderr.splitlines()
+    *message, last = done.stderr.splitlines()
     code, modules = json.loads(last)
-    return code, set(modules), done.stdout + "\n".join(told)
+    return code, set(modules), done.stdout + "\n".join(message)
 
 
 def imported(module: str) -> set[str]:
     """Top-level modules in a process that has imported this one."""
-    told = f"import json, sys, {module}; print(json.dumps(sorted({{name.partition('.')[0] for name in sys.modules}})))"
-    done = subprocess.run([sys.executable, "-c", told], capture_output=True, text=True, timeout=600, check=True)
+    program = (
+        f"import json, sys, {module}; print(json.dumps(sorted({{name.partition('.')[0] for name in sys.modules}})))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600, check=True)
     return set(json.loads(done.stdout))
 
 
@@ -91,48 +93,48 @@ def test_a_mistake_in_a_configuration_is_told_before_anything_heavy(
 ) -> None:
     if text is not None:
         (tmp_path / "config.yaml").write_text(text)
-    code, modules, told = ended(tmp_path, command, "config.yaml")
-    assert (code, complaint in told) == (2, True), told
+    code, modules, message = ended(tmp_path, command, "config.yaml")
+    assert (code, complaint in message) == (2, True), message
     require_light(modules, "mlflow", "numpy")
 
 
 @pytest.mark.parametrize("command", ["plan", "run"])
 def test_corpora_that_are_not_there_are_told_before_anything_heavy(command: str, tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(TINY)
-    code, modules, told = ended(tmp_path, command, "config.yaml")
-    assert code == 2 and "upstream" in told
+    code, modules, message = ended(tmp_path, command, "config.yaml")
+    assert code == 2 and "upstream" in message
     require_light(modules, "mlflow")
 
 
 def test_a_plan_of_what_was_never_run_imports_nothing_heavy(tmp_path: Path, repository: Path) -> None:
-    code, modules, told = ended(tmp_path, "plan", repository / "configs" / "quickstart.yaml")
-    assert code == 0 and "to run" in told and "parameters" in told, "with the sizes of every training"
+    code, modules, message = ended(tmp_path, "plan", repository / "configs" / "quickstart.yaml")
+    assert code == 0 and "to run" in message and "parameters" in message, "with the sizes of every training"
     require_light(modules, "mlflow")
 
 
 def test_what_is_finished_is_planned_run_and_shown_without_anything_heavy(tmp_path: Path) -> None:
     """A run with everything there starts no Ray; it is recorded, so that MLflow is what it takes."""
     finish(written(tmp_path, TINY))
-    code, modules, told = ended(tmp_path, "plan", "config.yaml")
-    assert code == 0 and "cached" in told and "to run" not in told
+    code, modules, message = ended(tmp_path, "plan", "config.yaml")
+    assert code == 0 and "cached" in message and "to run" not in message
     require_light(modules, "mlflow")
-    code, modules, told = ended(tmp_path, "run", "config.yaml")
-    assert code == 0 and "tiny: vocabularies compared" in told and "report.html" in told
+    code, modules, message = ended(tmp_path, "run", "config.yaml")
+    assert code == 0 and "tiny: vocabularies compared" in message and "report.html" in message
     assert "mlflow" in modules
     require_light(modules - {"scipy"})  # which MLflow itself imports
 
 
 @pytest.mark.parametrize("stage", WITHOUT_A_MODEL)
 def test_a_worker_imports_no_torch_for_stages_without_a_model(stage: str) -> None:
-    found = imported(f"subgraft.orchestration.execution.worker, subgraft.pipeline.stages.{stage}")
-    assert not found & {"torch", "transformers", "mlflow", "ray", "gensim", "matplotlib"}
+    result = imported(f"subgraft.orchestration.execution.worker, subgraft.pipeline.stages.{stage}")
+    assert not result & {"torch", "transformers", "mlflow", "ray", "gensim", "matplotlib"}
 
 
 def test_a_model_is_saved_without_importing_deepspeed(tmp_path: Path) -> None:
     pipeline, store = finish(written(tmp_path, TINY))
     plain, mean = pipeline.systems
     model, vocabulary = store.path(plain.finetune), store.path(mean.finetune) / "decoder"
-    given = ("--model", model, "--vocab", vocabulary, "--method", "mean", "--out", tmp_path / "out")
-    code, modules, told = ended(tmp_path, "transfer", *given)
-    assert code == 0, told
+    arguments = ("--model", model, "--vocab", vocabulary, "--method", "mean", "--out", tmp_path / "out")
+    code, modules, message = ended(tmp_path, "transfer", *arguments)
+    assert code == 0, message
     assert "transformers" in modules and "deepspeed" not in modules

@@ -129,11 +129,11 @@ def test_every_kind_is_named_put_aside_and_made_again(experiments: Mapping[Path,
 
 def check_record(artifact: Path, store: Store, step: Step, seed: int) -> None:
     """A byte of the record flipped: refused as well. The artifact is then put back as it was."""
-    kept = store.home / "kept"
-    shutil.copytree(artifact, kept)
+    remaining = store.home / "kept"
+    shutil.copytree(artifact, remaining)
     flip(artifact / RECORD, seed)
     assert "is damaged" in refused(store, step)
-    kept.rename(artifact)
+    remaining.rename(artifact)
     assert Store(store.home).find(step) is not None
 
 
@@ -160,10 +160,10 @@ def test_commands_refuse_a_damaged_artifact_too(
     pipeline, store = finish(config)
     systems = {steps.system.name: steps for steps in pipeline.systems}
     model, vocabulary = store.path(pipeline.models.pretrained), store.path(pipeline.vocabularies.downstream["decoder"])
-    given = {"--generator": systems["patt"].generator, "--distilled": systems["distilled"].distilled}
-    given["--static"] = systems["word2vec"].static["decoder"]
+    arguments = {"--generator": systems["patt"].generator, "--distilled": systems["distilled"].distilled}
+    arguments["--static"] = systems["word2vec"].static["decoder"]
     methods = {"--generator": "patt", "--distilled": "token-distillation", "--static": "word2vec"}
-    places = {option: store.path(step) for option, step in given.items() if step is not None}
+    places = {option: store.path(step) for option, step in arguments.items() if step is not None}
     assert places.keys() == methods.keys()
 
     def transfer(option: str, name: str) -> int:
@@ -177,8 +177,8 @@ def test_commands_refuse_a_damaged_artifact_too(
         shutil.copytree(place, tmp_path / "kept", copy_function=shutil.copy2)
         flip(largest(place), seed=1)
         assert transfer(option if option in methods else "--generator", "damaged") == 2
-        told = capsys.readouterr().err
-        assert "a damaged artifact" in told and str(place) in told
+        errors = capsys.readouterr().err
+        assert "a damaged artifact" in errors and str(place) in errors
         assert not (tmp_path / "damaged").exists()
         shutil.rmtree(place)
         (tmp_path / "kept").rename(place)

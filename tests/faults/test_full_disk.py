@@ -130,9 +130,9 @@ def test_a_run_on_a_full_disk_carries_on_when_there_is_room(tmp_path: Path) -> N
     assert codes.pop("200m") == "0", (tmp_path / "200m.txt").read_text()
     assert "1" in codes.values(), "there was room for everything: this test showed nothing"
     for size, code in codes.items():
-        told = (tmp_path / f"{size}.txt").read_text()
-        assert code in ("0", "1") and "Traceback" not in told, told
-        assert code == "0" or "no space left" in told.lower(), told
+        content = (tmp_path / f"{size}.txt").read_text()
+        assert code in ("0", "1") and "Traceback" not in content, content
+        assert code == "0" or "no space left" in content.lower(), content
 
 
 def test_other_failures_are_not_taken_for_a_full_disk() -> None:

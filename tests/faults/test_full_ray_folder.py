@@ -40,12 +40,12 @@ def folder() -> Iterator[str]:
 
 
 @pytest.mark.parametrize(
-    ("mount", "told"), [("nr_inodes=1", "no folder for Ray can be made"), ("size=16k", "no room for Ray's")]
+    ("mount", "message"), [("nr_inodes=1", "no folder for Ray can be made"), ("size=16k", "no room for Ray's")]
 )
-def test_a_run_says_that_rays_folder_has_no_room(mount: str, told: str, folder: str, tmp_path: Path) -> None:
+def test_a_run_says_that_rays_folder_has_no_room(mount: str, message: str, folder: str, tmp_path: Path) -> None:
     ended = _run(tmp_path, folder, mount)
     assert ended.returncode == 1, ended.stdout
-    assert told in ended.stdout and "RAY_TMPDIR" in ended.stdout
+    assert message in ended.stdout and "RAY_TMPDIR" in ended.stdout
     assert "Traceback" not in ended.stdout
 
 

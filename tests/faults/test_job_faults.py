@@ -51,8 +51,8 @@ def _await_end(up: Head, job: str) -> None:
 def _recorded(home: Path) -> list[str]:
     """How the runs of the experiment ended, in their order, as MLflow has it."""
     with closing(sqlite3.connect(home / "mlflow.db")) as database:
-        found = database.execute("SELECT status FROM runs WHERE name LIKE 'tiny-%' ORDER BY start_time")
-        return [status for (status,) in found]
+        result = database.execute("SELECT status FROM runs WHERE name LIKE 'tiny-%' ORDER BY start_time")
+        return [status for (status,) in result]
 
 
 def test_a_stopped_job_submitted_again_carries_on(repository: Path, up: Head, home: Path, tmp_path: Path) -> None:

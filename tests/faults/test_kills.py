@@ -81,8 +81,8 @@ def _records(home: Path, stage: str) -> list[dict[str, object]]:
 def _checkpoints(home: Path) -> list[Path]:
     """Those of the training that runs, or was killed, oldest first; one that has just ended may still have its own."""
     finished = {record.parent.name for record in home.glob("store/*/*/record.json")}
-    found = sorted(home.glob("work/*/checkpoints/*/step-*"))
-    return [path for path in found if path.relative_to(home / "work").parts[0] not in finished]
+    result = sorted(home.glob("work/*/checkpoints/*/step-*"))
+    return [path for path in result if path.relative_to(home / "work").parts[0] not in finished]
 
 
 def _kill_in(repository: Path, home: Path, stage: str) -> str:
@@ -140,9 +140,9 @@ def test_killed_in_every_training_the_same_command_carries_on_to_the_same_weight
     again = time.time()
     said.append(_finish(repository, tmp_path / "killed"))
     recovered("a run killed, and started again: until the training goes on", _went_on(tmp_path / "killed") - again)
-    told = [line for output in said for line in output.splitlines() if "does not verify" in line]
-    assert len(told) == len(damaged)
-    assert all(line.startswith("[warning]") and name in line for line, name in zip(told, damaged, strict=True))
+    messages = [line for output in said for line in output.splitlines() if "does not verify" in line]
+    assert len(messages) == len(damaged)
+    assert all(line.startswith("[warning]") and name in line for line, name in zip(messages, damaged, strict=True))
     for stage in STAGES:
         straight, killed = (_records(tmp_path / home, stage) for home in ("straight", "killed"))
         assert [record["fingerprint"] for record in straight] == [record["fingerprint"] for record in killed]

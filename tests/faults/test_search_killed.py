@@ -43,9 +43,11 @@ class Head:
     def probe(self) -> dict[str, object]:
         """What is held of it, and the placement groups there are and ever were."""
         command = [sys.executable, "-c", PROBE, self.address]
-        told = subprocess.run(command, env=self.environment, stdout=subprocess.PIPE, text=True, timeout=120, check=True)
-        found: dict[str, object] = json.loads(told.stdout.splitlines()[-1])
-        return found
+        ended = subprocess.run(
+            command, env=self.environment, stdout=subprocess.PIPE, text=True, timeout=120, check=True
+        )
+        content: dict[str, object] = json.loads(ended.stdout.splitlines()[-1])
+        return content
 
 
 def free_port() -> int:
@@ -97,8 +99,8 @@ def _start(head: Head, place: Path) -> subprocess.Popen[str]:
 
 
 def _trials(place: Path) -> dict[int, TrialResult]:
-    found = list(place.glob("home/searches/*/trials.jsonl"))
-    return Ledger(found[0]).trials() if found else {}
+    result = list(place.glob("home/searches/*/trials.jsonl"))
+    return Ledger(result[0]).trials() if result else {}
 
 
 def _is_in_the_second_finetuning(place: Path) -> bool:

@@ -40,13 +40,13 @@ def start(config: Path, home: Path, uri: str) -> subprocess.Popen[str]:
 
 def steps_logged(home: Path) -> list[tuple[int, float]]:
     """(step, loss) of the training that runs, as its own log has them."""
-    found = []
+    results = []
     for log in home.glob("work/*/events.jsonl"):
         for line in log.read_text().splitlines(keepends=True):
             if line.endswith("\n") and '"train_loss"' in line:
                 event = json.loads(line)
-                found.append((event["step"], event["values"]["train_loss"]))
-    return sorted(found)
+                results.append((event["step"], event["values"]["train_loss"]))
+    return sorted(results)
 
 
 def wait(run: subprocess.Popen[str], what: str, there: Callable[[], bool]) -> float:
@@ -64,8 +64,8 @@ def curve_on_server(home: Path, uri: str) -> list[tuple[int, float]]:
     server = Server(home, uri)
     with server.answering():
         parent, *_ = server.recent(5)  # the newest
-        found = [child.id for child in server.children(parent) if child.name.startswith("pretrain")]
-        points = [point for run in found for point in server.client.get_metric_history(run, "train_loss")]
+        results = [child.id for child in server.children(parent) if child.name.startswith("pretrain")]
+        points = [point for run in results for point in server.client.get_metric_history(run, "train_loss")]
     return sorted((point.step, point.value) for point in points)
 
 

@@ -92,20 +92,20 @@ class Killer:
 def losses(store: Store, step: Step) -> dict[int, set[float]]:
     """All different losses that were told of each step."""
     events = [json.loads(line) for line in (store.work(step) / "events.jsonl").read_text().splitlines() if line]
-    found: dict[int, set[float]] = {}
+    results: dict[int, set[float]] = {}
     for event in events:
         if "train_loss" in event.get("values", {}):
-            found.setdefault(event["step"], set()).add(event["values"]["train_loss"])
-    return found
+            results.setdefault(event["step"], set()).add(event["values"]["train_loss"])
+    return results
 
 
 def weights(store: Store, step: Step) -> dict[str, str]:
     """Digests of a model's weights."""
     record = store.find(step)
     assert record is not None
-    found = {entry.path: entry.sha256 for entry in record.files if entry.path.endswith(".safetensors")}
-    assert found
-    return found
+    results = {entry.path: entry.sha256 for entry in record.files if entry.path.endswith(".safetensors")}
+    assert results
+    return results
 
 
 def clear(folder: Path) -> None:
@@ -177,14 +177,14 @@ def test_killed_twice_in_an_epoch_a_training_is_the_one_that_was_not(
     killer = Killer(traces, killed.work(step) / "checkpoints" / "all", random.Random(seed))
     run(killed, [step], Runtime(workers=workers, max_failures=KILLS, checkpoint_seconds=0.05))
     killer.join()
-    found = by_step(drawn(traces), workers)
+    result = by_step(drawn(traces), workers)
 
     assert killer.epochs == [0, 0], "both kills came in the first epoch"
     assert not list(killed.home.rglob(SNAPSHOT)), "ours are the only checkpoints"
     assert len({one.process for one in drawn(traces)}) == workers * (KILLS + 1)
-    assert found == expected and all(len(each) == 1 for each in found.values())
+    assert result == expected and all(len(each) == 1 for each in result.values())
     for epoch in range(2):
-        seen = [example for ((one, examples),) in found.values() if one == epoch for example in examples]
+        seen = [example for ((one, examples),) in result.values() if one == epoch for example in examples]
         assert sorted(set(seen)) == list(range(EXAMPLES))
     curve = losses(killed, step)
     assert curve == losses(straight, step) and all(len(each) == 1 for each in curve.values())

@@ -51,6 +51,6 @@ def test_any_answer_is_the_file_or_refused(first: bytes, rest: list[bytes], part
     (tmp_path / digest).unlink(missing_ok=True)
     (tmp_path / f"{digest}.part").write_bytes(part)
     with raw_server([(0.0, piece) for piece in (first, *rest)]) as address, answers():
-        found = fetch(UrlFile(url=address, sha256=digest), tmp_path, timeout=0.5, max_bytes=100_000)
-        assert found.read_bytes() == BODY
+        result = fetch(UrlFile(url=address, sha256=digest), tmp_path, timeout=0.5, max_bytes=100_000)
+        assert result.read_bytes() == BODY
     assert {path.name for path in tmp_path.iterdir()} <= {digest, f"{digest}.part"}, "a lock is left"

@@ -55,11 +55,11 @@ def test_a_plan_reads_or_refuses_a_configuration(
     place = spoilt(models[family], tmp_path / "model", "config.json", text)
     with answers():
         config = read_config(place)
-        found = family_of(config)
+        result = family_of(config)
         count_parameters(config)
         vocabulary_sizes(config)
-        found.position_limit(config)
-        found.in_words(config)
+        result.position_limit(config)
+        result.in_words(config)
 
 
 @fuzzed(400, family=st.sampled_from(FAMILIES), data=st.data())

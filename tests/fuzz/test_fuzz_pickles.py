@@ -74,8 +74,8 @@ def read(content: bytes, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path.write_bytes(content)
     with warnings.catch_warnings(), answers():
         warnings.simplefilter("ignore")
-        found = read_tensors(path)
-        assert sum(one.numel() for one in found.values()) <= 16 * len(content)
+        result = read_tensors(path)
+        assert sum(one.numel() for one in result.values()) <= 16 * len(content)
     assert not (place / MARKER).exists()
 
 

@@ -15,8 +15,8 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def clients() -> Iterator[Clients]:
-    with listening(headers=2.0, strangers=16) as found:
-        yield found
+    with listening(headers=2.0, strangers=16) as result:
+        yield result
 
 
 @fuzzed(

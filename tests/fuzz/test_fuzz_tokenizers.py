@@ -47,13 +47,13 @@ KINDS = ("unigram", "bpe", "wordpiece", "byte-level")
 
 
 def put_to_use(directory: Path) -> None:
-    found = Tokenizer.load(directory)
-    cut = found.encode_batch(TEXTS)
-    found.encode_with_ends(TEXTS)
-    found.decode(cut[0][:20])
-    found.segment_batch([entry for entry in found.entries[:50] if entry is not None])
-    assert found.fingerprint and found.digest
-    found.save(directory / "saved")
+    tokenizer = Tokenizer.load(directory)
+    cut = tokenizer.encode_batch(TEXTS)
+    tokenizer.encode_with_ends(TEXTS)
+    tokenizer.decode(cut[0][:20])
+    tokenizer.segment_batch([entry for entry in tokenizer.entries[:50] if entry is not None])
+    assert tokenizer.fingerprint and tokenizer.digest
+    tokenizer.save(directory / "saved")
 
 
 @fuzzed(1500, kind=st.sampled_from(KINDS), data=st.data())

@@ -31,7 +31,7 @@ SOURCES = {
 
 def schemas(clone: Path, tag: str, path: str, kinds: tuple[str, ...], wanted: str) -> dict[str, Any]:
     """By apiVersion and kind."""
-    found = {}
+    results = {}
     for kind in kinds:
         command = ["git", "-C", str(clone), "show", f"{tag}:{path.format(kind)}"]
         definition = YAML(typ="safe").load(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
@@ -39,8 +39,8 @@ def schemas(clone: Path, tag: str, path: str, kinds: tuple[str, ...], wanted: st
         for version in spec["versions"]:
             if version["name"] == wanted:
                 name = f"{spec['group']}/{version['name']}/{spec['names']['kind']}"
-                found[name] = _plain(version["schema"]["openAPIV3Schema"], top=True)
-    return found
+                results[name] = _plain(version["schema"]["openAPIV3Schema"], top=True)
+    return results
 
 
 def _plain(schema: Any, top: bool = False) -> Any:
@@ -52,22 +52,22 @@ def _plain(schema: Any, top: bool = False) -> Any:
     properties = schema.get("properties", {})
     if "containers" in properties.get("spec", {}).get("properties", {}):
         return {"type": "object"}
-    kept = {name: _plain(one) for name, one in schema.items() if name not in ("description", "properties", "format")}
-    kept = {name: one for name, one in kept.items() if not name.startswith("x-kubernetes-")}
+    plain = {name: _plain(one) for name, one in schema.items() if name not in ("description", "properties", "format")}
+    plain = {name: one for name, one in plain.items() if not name.startswith("x-kubernetes-")}
     if properties:
-        kept["properties"] = {name: _plain(one) for name, one in properties.items() if not (top and name == "status")}
+        plain["properties"] = {name: _plain(one) for name, one in properties.items() if not (top and name == "status")}
         if "x-kubernetes-preserve-unknown-fields" not in schema:
-            kept["additionalProperties"] = False
+            plain["additionalProperties"] = False
     if top:
-        kept["properties"]["metadata"] = {"type": "object"}
-    return kept
+        plain["properties"]["metadata"] = {"type": "object"}
+    return plain
 
 
 def main(kuberay: str, kueue: str) -> None:
-    found: dict[str, Any] = {"sources": {name: f"{tag}:{path}" for name, (tag, path, *_) in SOURCES.items()}}
+    results: dict[str, Any] = {"sources": {name: f"{tag}:{path}" for name, (tag, path, *_) in SOURCES.items()}}
     for clone, source in zip((kuberay, kueue), SOURCES.values(), strict=True):
-        found |= schemas(Path(clone), *source)
-    written = json.dumps(found, indent=1, sort_keys=True)
+        results |= schemas(Path(clone), *source)
+    written = json.dumps(results, indent=1, sort_keys=True)
     Path(__file__).with_name("crds.json").write_text(f"{written}\n", encoding="utf-8")
 
 

@@ -90,13 +90,13 @@ def train_watched(recipe: Watched, inputs: Mapping[str, Path], out: Path, contex
     files = sorted((context.cache or out).rglob("ids.bin"))
     with peak_memory() as taken_whole:
         whole = [np.fromfile(path, dtype=np.int32) for path in files]
-    told = {
+    settings = {
         "node": ray.get_runtime_context().get_node_id(),
         "corpus": sum(tokens.nbytes for tokens in whole),
         "taken": taken(),
         "taken_whole": taken_whole(),
     }
-    (Path(recipe.told) / f"{dist.get_rank()}.json").write_text(json.dumps(told))
+    (Path(recipe.told) / f"{dist.get_rank()}.json").write_text(json.dumps(settings))
     return summary
 
 

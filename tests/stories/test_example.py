@@ -36,8 +36,8 @@ def _example(repository: Path, folder: Path) -> tuple[str, str]:
         timeout=600,
     )
     assert done.returncode == 0, done.stderr
-    *told, last = done.stdout.splitlines()
-    return last, "\n".join(told)
+    *message, last = done.stdout.splitlines()
+    return last, "\n".join(message)
 
 
 @pytest.mark.slow
@@ -50,9 +50,9 @@ def test_the_example_runs_on_real_text_and_repeats(repository: Path, mirror: Pat
             for language in ("en", "fr"):
                 with gzip.open(mirror / "en-fr" / corpus / f"{split}.{language}.gz", "rb") as file:
                     (tmp_path / folder / f"{split}.{language}").write_bytes(b"".join(islice(file, size)))
-    first, told = _example(repository, tmp_path)
-    assert "[done]" in told and first.startswith('[{"as it is": [') and int(first.rstrip("]").split()[-1]) > 100
+    first, message = _example(repository, tmp_path)
+    assert "[done]" in message and first.startswith('[{"as it is": [') and int(first.rstrip("]").split()[-1]) > 100
     for made in ("example.yaml", "generator/generator.json", "fitted/model.safetensors"):
         assert (tmp_path / made).is_file()
-    again, told = _example(repository, tmp_path)
-    assert again == first and "[started]" not in told
+    again, message = _example(repository, tmp_path)
+    assert again == first and "[started]" not in message

@@ -44,9 +44,9 @@ def environment(repository: Path, tmp_path_factory: pytest.TempPathFactory) -> P
 def test_driver_and_workers_import_what_was_sent(repository: Path, up: Head) -> None:
     sent = up.job("submit", "--runtime-env", "runtime_env.yaml", "--", "python", "-c", IMPORTED, cwd=repository)
     assert sent.returncode == 0, sent.stdout
-    found = dict(re.findall(r"^(driver|worker) (\S+)$", sent.stdout, flags=re.MULTILINE))
-    assert found["driver"] == found["worker"]
-    assert re.search(r"/working_dir_files/_ray_pkg_\w+/platform/subgraft/__init__\.py$", found["driver"])
+    result = dict(re.findall(r"^(driver|worker) (\S+)$", sent.stdout, flags=re.MULTILINE))
+    assert result["driver"] == result["worker"]
+    assert re.search(r"/working_dir_files/_ray_pkg_\w+/platform/subgraft/__init__\.py$", result["driver"])
     assert "system Linux" in sent.stdout, "the folder `platform` hides the standard library's module"
 
 

@@ -45,12 +45,12 @@ ADVERSARIAL = (
 
 def lines(count: int = 1000) -> list[str]:
     """Real ones where SUBGRAFT_DATA names a folder of corpora, else of the built-in corpus; adversarial ones first."""
-    found: list[str] = []
+    results: list[str] = []
     data = os.environ.get("SUBGRAFT_DATA")
     for path in sorted(Path(data).glob("en-*/*/*.en.gz")) if data else ():
         with gzip.open(path, "rt", encoding="utf-8") as file:
-            found += [line.rstrip("\n") for _, line in zip(range(count // 4), file, strict=False)]
-    return [*ADVERSARIAL, *(found or [*english(), *german()])[:count]]
+            results += [line.rstrip("\n") for _, line in zip(range(count // 4), file, strict=False)]
+    return [*ADVERSARIAL, *(results or [*english(), *german()])[:count]]
 
 
 def reference(directory: Path, checkpoint: Checkpoint) -> Any:
@@ -71,11 +71,11 @@ def differing(directory: Path, checkpoint: Checkpoint, texts: Sequence[str]) -> 
     config = read_config(directory)
     form = family_of(config).sequence_format(config, ours, tokenizers["decoder"], checkpoint.languages)
     alone = "encoder" not in tokenizers
-    found = ours.encode_batch(texts)
+    result = ours.encode_batch(texts)
     if not alone:
-        found = [[*form.source_beginning, *ids, *form.source_ending] for ids in found]
+        result = [[*form.source_beginning, *ids, *form.source_ending] for ids in result]
     expected = [theirs(checkpoint.prompt + text, add_special_tokens=not alone).input_ids for text in texts]
-    return [text for text, ids, wanted in zip(texts, found, expected, strict=True) if ids != wanted]
+    return [text for text, ids, wanted in zip(texts, result, expected, strict=True) if ids != wanted]
 
 
 @torch.inference_mode()
@@ -98,14 +98,14 @@ def equal_outputs(directory: Path, checkpoint: Checkpoint, texts: Sequence[str])
     ends = [[bundle.decoder.special[role]] for role in ("eos", "pad")]  # an output is read up to either
     begins = 1 + bundle.sequence_format(checkpoint.languages).target_begins
     for text, output in zip(texts, ours, strict=True):
-        given = tokenizer(checkpoint.prompt + text, return_tensors="pt")
-        given.pop("token_type_ids", None)
+        arguments = tokenizer(checkpoint.prompt + text, return_tensors="pt")
+        arguments.pop("token_type_ids", None)
         limit = {"max_length": begins + len(output) + 1, "num_beams": 1, "early_stopping": False, **forced}
         asked = {"return_dict_in_generate": True, "output_scores": True, "forced_eos_token_id": None}
-        found = model.generate(**given, **limit, **asked)
-        written = found.sequences[0].tolist()
+        result = model.generate(**arguments, **limit, **asked)
+        written = result.sequences[0].tolist()
         body, last = tuple(written[begins : begins + len(output)]), written[begins + len(output) :]
-        scores = found.scores[begins - 1 :]  # the start is not scored
+        scores = result.scores[begins - 1 :]  # the start is not scored
         equal += (output == body and (bool(output) or last[:1] in ends)) or _tied(output, body, scores, model.dtype)
     return equal, len(set(ours))
 
@@ -145,8 +145,8 @@ def _continued(directory: Path, bundle: Bundle, texts: Sequence[str]) -> tuple[i
     equal = 0
     for text, output in zip(texts, ours, strict=True):
         prompt = tokenizer(text, add_special_tokens=False).input_ids
-        given = torch.tensor([[start, *prompt]])
-        written = model.generate(given, max_new_tokens=12, num_beams=1, do_sample=False)[0, 1:].tolist()
+        arguments = torch.tensor([[start, *prompt]])
+        written = model.generate(arguments, max_new_tokens=12, num_beams=1, do_sample=False)[0, 1:].tolist()
         whole = tokenizer.decode(written, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         added, written_here = _one_line(whole[len(tokenizer.decode(prompt)) :]), _one_line(output)
         equal += added.startswith(written_here) and bool(added) == bool(written_here)

@@ -56,11 +56,11 @@ class Bench:
 
     def said(self, *arguments: str | Path) -> str:
         """Standard output of a command. Raises UserError with its message where it ends badly."""
-        out, told = io.StringIO(), io.StringIO()
-        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(told):
+        out, message = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(message):
             code = main([str(one) for one in arguments])
         if code:
-            raise UserError(told.getvalue().strip().splitlines()[-2 if "\n  " in told.getvalue() else -1])
+            raise UserError(message.getvalue().strip().splitlines()[-2 if "\n  " in message.getvalue() else -1])
         return out.getvalue()
 
     @property
@@ -105,8 +105,8 @@ def learn_like(bench: Bench) -> str:
 
 
 def compare(bench: Bench) -> str:
-    told = bench.said("vocab", "compare", bench.model, bench.learnt, "--text", bench.text)
-    assert "unseen" in told.lower()
+    message = bench.said("vocab", "compare", bench.model, bench.learnt, "--text", bench.text)
+    assert "unseen" in message.lower()
     return YES
 
 
@@ -116,8 +116,8 @@ def similar(bench: Bench) -> str:
     entry = next(entry for entry in learnt.ids if entry not in own.ids and len(entry.surface) > 3)
     from subgraft.subwords.vocabulary.entry import spell_entry
 
-    told = bench.said("similar", "--vocab", bench.model, "--token", spell_entry(entry, own.mark))
-    assert "subword" in told
+    message = bench.said("similar", "--vocab", bench.model, "--token", spell_entry(entry, own.mark))
+    assert "subword" in message
     return YES
 
 
@@ -129,8 +129,8 @@ def transfer(bench: Bench) -> str:
     options = ("--languages", f"{pair.source}-{pair.target}") if pair else ()
     few = bench.place / "few.txt"
     few.write_text("".join(f"{line}\n" for line in english(3)), encoding="utf-8")
-    told = bench.said("generate", "--model", bench.transferred, "--input", few, "--beam", "1", *options)
-    assert len(told.splitlines()) == 3
+    message = bench.said("generate", "--model", bench.transferred, "--input", few, "--beam", "1", *options)
+    assert len(message.splitlines()) == 3
     return YES if bench.family.generates else "assembled first"
 
 
@@ -192,8 +192,8 @@ def _cell(measure: Callable[[Bench], str], bench: Bench) -> str:
     try:
         return measure(bench)
     except UserError as error:
-        told = str(error).splitlines()[0].removeprefix("subgraft: ").replace(f"{bench.model}: ", "")
-        return f"refused: {told}"
+        message = str(error).splitlines()[0].removeprefix("subgraft: ").replace(f"{bench.model}: ", "")
+        return f"refused: {message}"
 
 
 def read_rows(page: str) -> dict[str, dict[str, str]]:

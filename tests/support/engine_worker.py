@@ -147,13 +147,13 @@ def main(task: str, kind: str, out: Path, stop: int, background: bool) -> None:
         (out / f"new-{engine.rank}.json").write_text(json.dumps(data.new))
     held = _held(module)
     with engine.whole():
-        kept = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
+        remaining = {name: tensor.detach().clone() for name, tensor in module.state_dict().items()}
     tensors = {name: tensor.contiguous().clone() for name, tensor in Gathered(engine.state(), engine).items()}
     if engine.rank == 0:
         (out / f"losses-{stop}.json").write_text(json.dumps(losses))
         (out / "held.json").write_text(json.dumps(held))
         save_file(tensors, out / "final.safetensors")
-        save_file(kept, out / "module.safetensors")
+        save_file(remaining, out / "module.safetensors")
     if dist.is_initialized():
         dist.barrier()
         dist.destroy_process_group()
@@ -263,8 +263,8 @@ def _joint() -> tuple[nn.Module, dict[str, float], Data]:
 class _Counted(Simulator):
     """Keeps how many new tokens each batch has."""
 
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self.new: list[int] = []
 
     def batch(self, indices: np.ndarray, epoch: int) -> GeneratorBatch:
@@ -344,9 +344,9 @@ def _engine(kind: str, module: nn.Module, settings: TrainingSettings, tables: Se
 
     configure = deepspeed_engine._configuration
 
-    def shard_everything(*given: Any) -> dict[str, Any]:
+    def shard_everything(*arguments: Any) -> dict[str, Any]:
         """DeepSpeed leaves tables of less than 100,000 numbers whole, and bundles gradients: all that a toy has."""
-        configuration = configure(*given)
+        configuration = configure(*arguments)
         configuration["zero_optimization"] |= {"stage3_param_persistence_threshold": 0, "reduce_bucket_size": 1000}
         return configuration
 

@@ -76,9 +76,9 @@ class FaultyProxy:
 
     def _ask(self, request: BaseHTTPRequestHandler, asked: bytes) -> tuple[int, bytes]:
         connection = http.client.HTTPConnection(self._behind, timeout=120)
-        kept = {name: value for name, value in request.headers.items() if name.lower() not in ("host", "connection")}
+        headers = {name: value for name, value in request.headers.items() if name.lower() not in ("host", "connection")}
         try:
-            connection.request(request.command, request.path, asked, kept)
+            connection.request(request.command, request.path, asked, headers)
             answer = connection.getresponse()
             return answer.status, answer.read()
         finally:

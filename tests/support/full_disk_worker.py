@@ -65,8 +65,8 @@ def main(rank: int, directory: Path, background: bool) -> None:
         written(checkpoints, rank, 2, background)
     except OperationalError as error:
         print(f"OperationalError: {error.what}")
-    found = checkpoints.latest()
-    print(found and found.step)
+    result = checkpoints.latest()
+    print(result and result.step)
     dist.barrier()
     dist.destroy_process_group()
 
@@ -80,10 +80,10 @@ def written(checkpoints: Checkpoints, rank: int, step: int, background: bool) ->
         writer.write(step, state, {}, {"w": part}, {})
         writer.finish()
     dist.barrier()
-    found = checkpoints.latest()
-    assert found is not None
-    assert torch.equal(found.tensors["w"], Gathered(state, engine)["w"])
-    return found.step, found.tensors["w"].tolist()
+    result = checkpoints.latest()
+    assert result is not None
+    assert torch.equal(result.tensors["w"], Gathered(state, engine)["w"])
+    return result.step, result.tensors["w"].tolist()
 
 
 if __name__ == "__main__":

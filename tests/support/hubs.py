@@ -78,9 +78,9 @@ class _Handler(BaseHTTPRequestHandler):
         elif path == "/api/validate-yaml":
             text = json.loads(content)["content"]
             self._json({"errors": []}, 200 if text.startswith("---\n") else 400)
-        elif (found := _SENT.fullmatch(path)) and (self.server.folder / found["id"]).is_dir():
+        elif (sent := _SENT.fullmatch(path)) and (self.server.folder / sent["id"]).is_dir():
             self._json(
-                self._modes(json.loads(content)) if found["what"] == "preupload" else self._commit(found["id"], content)
+                self._modes(json.loads(content)) if sent["what"] == "preupload" else self._commit(sent["id"], content)
             )
         elif _BATCH.fullmatch(path):
             self._json({"transfer": "basic", "objects": [self._wanted(one) for one in json.loads(content)["objects"]]})
@@ -89,10 +89,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_PUT(self) -> None:
         """A large file: its address is its permission."""
-        found, content = _OBJECT.fullmatch(self.path), self._content()
-        sound = found is not None and hashlib.sha256(content).hexdigest() == found["oid"]
-        if found is not None and sound:
-            self.server.objects[found["oid"]] = content
+        result, content = _OBJECT.fullmatch(self.path), self._content()
+        sound = result is not None and hashlib.sha256(content).hexdigest() == result["oid"]
+        if result is not None and sound:
+            self.server.objects[result["oid"]] = content
         self._json({}, 200 if sound else 400)
 
     def _content(self) -> bytes:
@@ -146,12 +146,12 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, *, body: bool) -> None:
         path = self.path.split("?")[0]
-        if found := _ASKED.fullmatch(path):
-            self._json(self._requests(found["id"]))
-        elif found := _INFO.fullmatch(path):
-            self._repository(found["id"], found["what"], found["revision"], body)
-        elif found := _FILE.fullmatch(path):
-            self._file(found["id"], found["revision"], found["name"], body)
+        if result := _ASKED.fullmatch(path):
+            self._json(self._requests(result["id"]))
+        elif result := _INFO.fullmatch(path):
+            self._repository(result["id"], result["what"], result["revision"], body)
+        elif result := _FILE.fullmatch(path):
+            self._file(result["id"], result["revision"], result["name"], body)
         else:
             self._send(404, b"", body, {"X-Error-Code": "EntryNotFound"})
 
@@ -159,12 +159,12 @@ class _Handler(BaseHTTPRequestHandler):
         """All there are, whoever's are asked for."""
         repo = {"name": named, "type": "model"}
         about = {"title": "safetensors", "createdAt": _WHEN, "status": "open", "isPullRequest": True, "repo": repo}
-        found = [
+        results = [
             {**about, "num": 1, "author": {"name": request.authors[0]}}
             for of, request in self.server.requests.items()
             if of == named
         ]
-        return {"discussions": found, "count": len(found), "start": 0}
+        return {"discussions": results, "count": len(results), "start": 0}
 
     def _commits(self, named: str) -> Any:
         """Of its pull request, the newest first."""
@@ -193,14 +193,14 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(404, b"{}", body, {"X-Error-Code": "RevisionNotFound"})
             return
         files = {path.relative_to(folder).as_posix(): path for path in sorted(folder.rglob("*")) if path.is_file()}
-        told: Any = {"id": named, "sha": commit, "siblings": [{"rfilename": name} for name in files]}
-        told["private"] = named in self.server.private
+        settings: Any = {"id": named, "sha": commit, "siblings": [{"rfilename": name} for name in files]}
+        settings["private"] = named in self.server.private
         if what == "tree":
-            told = [
+            settings = [
                 {"type": "file", "path": name, "size": path.stat().st_size, "oid": _digest(path.read_bytes())}
                 for name, path in files.items()
             ]
-        self._send(200, json.dumps(told).encode(), body, {"Content-Type": "application/json"})
+        self._send(200, json.dumps(settings).encode(), body, {"Content-Type": "application/json"})
 
     def _file(self, named: str, revision: str, name: str, body: bool) -> None:
         folder, commit = self._at(named, revision)

@@ -20,14 +20,14 @@ def await_training(home: Path, alive: Callable[[], bool], seconds: float = 400) 
 def attempts(home: Path, stage: str) -> list[list[int]]:
     """The training steps that each attempt at the only step of a stage reported, in order."""
     (record,) = _records(home, stage)
-    found: list[list[int]] = []
+    results: list[list[int]] = []
     for line in (home / "work" / record["fingerprint"] / "events.jsonl").read_text().splitlines():
         event = json.loads(line)
         if event["kind"] == "started":
-            found.append([])
+            results.append([])
         elif "train_loss" in event.get("values", {}):
-            found[-1].append(event["step"])
-    return found
+            results[-1].append(event["step"])
+    return results
 
 
 def weights(home: Path) -> dict[str, str]:

@@ -130,8 +130,8 @@ def _weights(
             if name.endswith("bias") and "layer_norm" not in name:
                 parameter.normal_(0.0, 0.2)
     model.save_pretrained(directory)
-    told = json.loads((directory / "config.json").read_text()) | dict(extra or {})
-    _json(directory, config={name: value for name, value in told.items() if value is not None})
+    content = json.loads((directory / "config.json").read_text()) | dict(extra or {})
+    _json(directory, config={name: value for name, value in content.items() if value is not None})
     return model
 
 
@@ -174,8 +174,8 @@ def opus_mt(directory: Path, codes: Sequence[str] = (), separate: bool = False, 
         bad_words_ids=[[padding]],
         **config,
     )
-    beside = {"add_final_layer_norm": False, "normalize_before": False, "static_position_embeddings": True}
-    _weights(directory, transformers.MarianMTModel, described, {**beside, "num_beams": 4, "max_length": 512})
+    extra = {"add_final_layer_norm": False, "normalize_before": False, "static_position_embeddings": True}
+    _weights(directory, transformers.MarianMTModel, described, {**extra, "num_beams": 4, "max_length": 512})
 
 
 def _numbering(pieces: Iterable[str], end: int) -> dict[str, int]:
@@ -217,10 +217,10 @@ def mbart_cc25(directory: Path) -> None:
     mbart(directory, "MBartTokenizer")
     (directory / "generation_config.json").unlink()
     (directory / "tokenizer_config.json").unlink()
-    told = json.loads((directory / "config.json").read_text())
-    told.pop("tokenizer_class")
-    told["task_specific_params"] = {"translation_en_to_ro": {"decoder_start_token_id": 250020}}
-    _json(directory, config=told)
+    content = json.loads((directory / "config.json").read_text())
+    content.pop("tokenizer_class")
+    content["task_specific_params"] = {"translation_en_to_ro": {"decoder_start_token_id": 250020}}
+    _json(directory, config=content)
 
 
 def mbart_50(directory: Path, **config: Any) -> None:
@@ -232,14 +232,14 @@ def mbart_50_to_english(directory: Path) -> None:
     mbart_50(directory)
     code = transformers.AutoTokenizer.from_pretrained(directory).convert_tokens_to_ids("en_XX")
     for name in ("config", "generation_config"):
-        told = json.loads((directory / f"{name}.json").read_text())
-        _json(directory, **{name: {**told, "forced_bos_token_id": code}})
+        content = json.loads((directory / f"{name}.json").read_text())
+        _json(directory, **{name: {**content, "forced_bos_token_id": code}})
 
 
 # M2M-100 and NLLB.
 
 
-def _m2m100(directory: Path, vocabulary: int, **beside: Any) -> None:
+def _m2m100(directory: Path, vocabulary: int, **other: Any) -> None:
     described = transformers.M2M100Config(
         **TWO_STACKS,
         vocab_size=vocabulary,
@@ -248,7 +248,7 @@ def _m2m100(directory: Path, vocabulary: int, **beside: Any) -> None:
         encoder_layerdrop=0.05,
         decoder_layerdrop=0.05,
     )
-    _weights(directory, transformers.M2M100ForConditionalGeneration, described, beside)
+    _weights(directory, transformers.M2M100ForConditionalGeneration, described, other)
 
 
 def m2m100(directory: Path) -> None:
@@ -260,12 +260,12 @@ def m2m100(directory: Path) -> None:
     ordered = ["<s>", "<pad>", "</s>", "<unk>", *pieces]
     roles = {"bos": "<s>", "eos": "</s>", "sep": "</s>", "pad": "<pad>", "unk": "<unk>"}
     special = {f"{role}_token": piece for role, piece in roles.items()}
-    told = {**special, "tokenizer_class": "M2M100Tokenizer", "num_madeup_words": 8, "model_max_length": 1024}
+    settings = {**special, "tokenizer_class": "M2M100Tokenizer", "num_madeup_words": 8, "model_max_length": 1024}
     _json(
         directory,
         vocab={piece: i for i, piece in enumerate(ordered)},
         config={"model_type": "m2m_100"},
-        tokenizer_config=told,
+        tokenizer_config=settings,
         special_tokens_map=special,
     )
     _m2m100(directory, len(ordered) + 100 + 8)
@@ -275,9 +275,9 @@ def nllb(directory: Path, legacy: bool = False) -> None:
     """facebook/nllb-200: a SentencePiece model and tokenizer.json, and a row at the end that is nobody's."""
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "sentencepiece.bpe.model").write_bytes(sentencepiece_model("bpe", 600))
-    told = {"tokenizer_class": "NllbTokenizer", "src_lang": "eng_Latn", "tgt_lang": None, "model_max_length": 1024}
-    told |= {"legacy_behaviour": True} if legacy else {}
-    _json(directory, config={"model_type": "m2m_100"}, tokenizer_config=told)
+    settings = {"tokenizer_class": "NllbTokenizer", "src_lang": "eng_Latn", "tgt_lang": None, "model_max_length": 1024}
+    settings |= {"legacy_behaviour": True} if legacy else {}
+    _json(directory, config={"model_type": "m2m_100"}, tokenizer_config=settings)
     backend: Any = transformers.AutoTokenizer.from_pretrained(directory).backend_tokenizer
     codes = [tokenizers.AddedToken(code, special=True, normalized=False) for code in NLLB_CODES]
     backend.add_special_tokens(codes)
@@ -333,8 +333,8 @@ def mt5(directory: Path) -> None:
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "spiece.model").write_bytes(sentencepiece_model("unigram", 600, **T5_SPECIAL))
     special = {"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
-    told = {**special, "extra_ids": 0, "tokenizer_class": "T5Tokenizer", "additional_special_tokens": None}
-    _json(directory, config={"model_type": "mt5"}, tokenizer_config=told, special_tokens_map=special)
+    settings = {**special, "extra_ids": 0, "tokenizer_class": "T5Tokenizer", "additional_special_tokens": None}
+    _json(directory, config={"model_type": "mt5"}, tokenizer_config=settings, special_tokens_map=special)
     config = transformers.MT5Config(**T5_SHAPE, **OWN_PROJECTION, vocab_size=_seen(directory) + 12)
     _weights(directory, transformers.MT5ForConditionalGeneration, config, {"tokenizer_class": "T5Tokenizer"})
 
@@ -348,8 +348,8 @@ def madlad400(directory: Path) -> None:
     special = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<s>"}
     backend = _of_sentencepiece(model)
     backend.save(str(directory / "tokenizer.json"))
-    told = {**special, "extra_ids": 0, "tokenizer_class": "T5Tokenizer", "additional_special_tokens": []}
-    _json(directory, config={"model_type": "t5"}, tokenizer_config=told, special_tokens_map=special)
+    settings = {**special, "extra_ids": 0, "tokenizer_class": "T5Tokenizer", "additional_special_tokens": []}
+    _json(directory, config={"model_type": "t5"}, tokenizer_config=settings, special_tokens_map=special)
     shape = {**T5_SHAPE, "eos_token_id": 2, "pad_token_id": 1, "decoder_start_token_id": 0}
     config = transformers.T5Config(**shape, **OWN_PROJECTION, vocab_size=len(_pieces(model)))
     _weights(directory, transformers.T5ForConditionalGeneration, config, {"tokenizer_class": "T5Tokenizer"})
@@ -406,32 +406,32 @@ def byte_level(size: int, special: tuple[str, ...], splitting: str = "gpt2", pre
     return str(built.to_str())
 
 
-def _write_byte_level(directory: Path, told: str, both: bool = True) -> int:
+def _write_byte_level(directory: Path, message: str, both: bool = True) -> int:
     """tokenizer.json and, as older ones have it, vocab.json and merges.txt. How many pieces there are."""
     directory.mkdir(parents=True, exist_ok=True)
-    (directory / "tokenizer.json").write_text(told, encoding="utf-8")
-    model = json.loads(told)["model"]
+    (directory / "tokenizer.json").write_text(message, encoding="utf-8")
+    model = json.loads(message)["model"]
     if both:
         _json(directory, vocab=model["vocab"])
         merges: Iterable[Any] = model["merges"]
         lines = [merge if isinstance(merge, str) else " ".join(merge) for merge in merges]
         text = "".join(f"{line}\n" for line in ("#version: 0.2", *lines))
         (directory / "merges.txt").write_text(text, encoding="utf-8")
-    return int(tokenizers.Tokenizer.from_str(told).get_vocab_size())
+    return int(tokenizers.Tokenizer.from_str(message).get_vocab_size())
 
 
 def bart(directory: Path) -> None:
     """facebook/bart-base: GPT-2's kind of vocabulary under XLM-R's special tokens."""
-    told = json.loads(byte_level(600, ("<s>", "<pad>", "</s>", "<unk>", "<mask>")))
+    content = json.loads(byte_level(600, ("<s>", "<pad>", "</s>", "<unk>", "<mask>")))
     ends = {"sep": ["</s>", 2], "cls": ["<s>", 0]}
-    told["post_processor"] = {"type": "RobertaProcessing", **ends, "trim_offsets": True, "add_prefix_space": False}
-    size = _write_byte_level(directory, json.dumps(told, ensure_ascii=False))
+    content["post_processor"] = {"type": "RobertaProcessing", **ends, "trim_offsets": True, "add_prefix_space": False}
+    size = _write_byte_level(directory, json.dumps(content, ensure_ascii=False))
     _json(directory, tokenizer_config={"model_max_length": 1024})
     config = transformers.BartConfig(**TWO_STACKS, vocab_size=size, forced_eos_token_id=2, decoder_start_token_id=2)
-    beside = {"add_bias_logits": False, "normalize_before": False, "no_repeat_ngram_size": 3, "early_stopping": True}
-    _weights(directory, transformers.BartForConditionalGeneration, config, {**beside, "num_beams": 4})
-    told = json.loads((directory / "generation_config.json").read_text())
-    _json(directory, generation_config={**told, "forced_bos_token_id": 0, "no_repeat_ngram_size": 3})
+    extra = {"add_bias_logits": False, "normalize_before": False, "no_repeat_ngram_size": 3, "early_stopping": True}
+    _weights(directory, transformers.BartForConditionalGeneration, config, {**extra, "num_beams": 4})
+    content = json.loads((directory / "generation_config.json").read_text())
+    _json(directory, generation_config={**content, "forced_bos_token_id": 0, "no_repeat_ngram_size": 3})
 
 
 def gpt2(directory: Path) -> None:
@@ -457,8 +457,8 @@ def llama_2(directory: Path) -> None:
         "bpe", 800, byte_fallback=True, normalization_rule_name="identity", remove_extra_whitespaces=False
     )
     (directory / "tokenizer.model").write_bytes(model)
-    told = {"tokenizer_class": "LlamaTokenizer", "add_bos_token": True, "add_eos_token": False, "legacy": False}
-    _json(directory, config={"model_type": "llama"}, tokenizer_config=told)
+    settings = {"tokenizer_class": "LlamaTokenizer", "add_bos_token": True, "add_eos_token": False, "legacy": False}
+    _json(directory, config={"model_type": "llama"}, tokenizer_config=settings)
     _write_tokenizer_json(directory)
     config = transformers.LlamaConfig(**DECODER, vocab_size=_seen(directory), tie_word_embeddings=False)
     config.dtype = torch.bfloat16
@@ -471,8 +471,8 @@ def llama_3(directory: Path) -> None:
     special = ("<|begin_of_text|>", "<|end_of_text|>", "<|eot_id|>", "<|reserved_special_token_0|>")
     size = _write_byte_level(directory, byte_level(600, special, "qwen"), both=False)
     ids = {piece: size - len(special) + i for i, piece in enumerate(special)}
-    told = {"bos_token": special[0], "eos_token": special[1], "tokenizer_class": "PreTrainedTokenizerFast"}
-    _json(directory, tokenizer_config=told)
+    settings = {"bos_token": special[0], "eos_token": special[1], "tokenizer_class": "PreTrainedTokenizerFast"}
+    _json(directory, tokenizer_config=settings)
     ends: dict[str, Any] = {"bos_token_id": ids[special[0]], "eos_token_id": [ids[special[1]], ids[special[2]]]}
     rope: dict[str, Any] = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
     rope |= {"original_max_position_embeddings": 32, "rope_theta": 500000.0}
@@ -486,8 +486,9 @@ def qwen(directory: Path, kind: str) -> None:
     """Qwen/Qwen2.5-0.5B and Qwen3-0.6B: added tokens behind the pieces, and rows behind these; no beginning."""
     special = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
     size = _write_byte_level(directory, byte_level(600, special, "qwen"))
-    told = {"bos_token": None, "eos_token": special[0], "pad_token": special[0], "tokenizer_class": "Qwen2Tokenizer"}
-    _json(directory, tokenizer_config={**told, "add_prefix_space": False, "model_max_length": 131072})
+    settings = {"bos_token": None, "eos_token": special[0], "pad_token": special[0]}
+    settings["tokenizer_class"] = "Qwen2Tokenizer"
+    _json(directory, tokenizer_config={**settings, "add_prefix_space": False, "model_max_length": 131072})
     end = {"bos_token_id": size - 3, "eos_token_id": size - 3}
     configs = {"qwen2": transformers.Qwen2Config, "qwen3": transformers.Qwen3Config}
     classes = {"qwen2": transformers.Qwen2ForCausalLM, "qwen3": transformers.Qwen3ForCausalLM}
@@ -563,9 +564,9 @@ def xlm_roberta(directory: Path) -> None:
 def _as_type(directory: Path, dtype: torch.dtype) -> None:
     path = directory / "model.safetensors"
     save_file({name: one.to(dtype) for name, one in load_file(path).items()}, path, metadata={"format": "pt"})
-    told = json.loads((directory / "config.json").read_text())
-    told.pop("dtype", None)
-    _json(directory, config={**told, "torch_dtype": str(dtype).removeprefix("torch.")})
+    content = json.loads((directory / "config.json").read_text())
+    content.pop("dtype", None)
+    _json(directory, config={**content, "torch_dtype": str(dtype).removeprefix("torch.")})
 
 
 def half(directory: Path) -> None:

@@ -127,11 +127,11 @@ def _await(url: str, agent: int, token: str, started: subprocess.Popen[bytes], s
 
 def processes_with(token: str) -> list[psutil.Process]:
     """The processes of a head: those whose environment has its token."""
-    found = []
+    results = []
     for process in psutil.process_iter():
         try:
             if process.environ().get("RAY_AUTH_TOKEN") == token:
-                found.append(process)
+                results.append(process)
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             continue
-    return found
+    return results

@@ -41,9 +41,9 @@ def served(model: Path, place: Path, *arguments: str, until: signal.Signals = si
     with subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, text=True, env=environment) as process:
         try:
             assert process.stdout is not None
-            found = re.search(r"http://[\d.]+:(\d+)/", process.stdout.readline())
-            assert found is not None
-            yield ServedModel(int(found[1]), token_file)
+            result = re.search(r"http://[\d.]+:(\d+)/", process.stdout.readline())
+            assert result is not None
+            yield ServedModel(int(result[1]), token_file)
         finally:
             process.send_signal(until)
         assert process.wait(30) == 0

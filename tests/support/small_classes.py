@@ -18,7 +18,7 @@ SYSTEMS = """\
 
 def classed(place: Path, shape: str = GPT2, **sections: str) -> Path:
     """The configuration in a file, beside it plain text, and text of two classes that has the class in its words."""
-    given = {
+    arguments = {
         "task": "class-conditional",
         "languages": "{source: de, target: de}",
         "corpora": "{upstream: {folder: upstream}, downstream: {records: {folder: downstream, fields: "
@@ -39,5 +39,5 @@ def classed(place: Path, shape: str = GPT2, **sections: str) -> Path:
         ]
         lines = "".join(json.dumps(record) + "\n" for record in records)
         (place / "downstream" / f"{split}.jsonl").write_text(lines)
-    (place / "config.yaml").write_text(tiny(**given | sections))
+    (place / "config.yaml").write_text(tiny(**arguments | sections))
     return place / "config.yaml"

@@ -8,7 +8,7 @@ from subgraft.orchestration.store.store import Store
 from subgraft.training.context import Json
 
 
-def nothing(*given: object) -> dict[str, Json]:
+def nothing(*arguments: object) -> dict[str, Json]:
     """As a stage's function."""
     return {}
 

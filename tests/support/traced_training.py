@@ -93,19 +93,19 @@ def patched(owner: type, name: str, function: Any) -> Iterator[None]:
 
 def drawn(folder: Path) -> list[Drawn]:
     """What was drawn so far, process by process; a line torn by a kill is left out."""
-    found = []
+    results = []
     for path in folder.iterdir():
         for line in path.read_text().splitlines(keepends=True):
             if line.endswith("\n"):
                 seed, epoch, *examples = map(int, line.split())
-                found.append(Drawn(int(path.name), seed, epoch, tuple(examples)))
-    return found
+                results.append(Drawn(int(path.name), seed, epoch, tuple(examples)))
+    return results
 
 
-def by_step(found: list[Drawn], workers: int) -> dict[tuple[int, int], set[tuple[int, tuple[int, ...]]]]:
+def by_step(result: list[Drawn], workers: int) -> dict[tuple[int, int], set[tuple[int, tuple[int, ...]]]]:
     """All different (epoch, examples) that were drawn at each (step, rank); a step is known by its dropout's seed."""
     place = {dropout_seed(SEED, step, rank): (step, rank) for step in range(STEPS) for rank in range(workers)}
     steps: dict[tuple[int, int], set[tuple[int, tuple[int, ...]]]] = {}
-    for one in found:
+    for one in result:
         steps.setdefault(place[one.seed], set()).add((one.epoch, one.examples))
     return steps

@@ -36,8 +36,8 @@ def seen_pairs(embeddings: StaticEmbeddings) -> tuple[list[int], list[int]]:
     """Downstream and upstream ids of the tokens of both vocabularies that have a vector."""
     source = multilingual_tokenizer().ids
     shared = [entry for entry in embeddings.tokenizer.ids if entry in source]
-    kept = [entry for entry in shared if embeddings.known[embeddings.tokenizer.ids[entry]]]
-    return [embeddings.tokenizer.ids[entry] for entry in kept], [source[entry] for entry in kept]
+    remaining = [entry for entry in shared if embeddings.known[embeddings.tokenizer.ids[entry]]]
+    return [embeddings.tokenizer.ids[entry] for entry in remaining], [source[entry] for entry in remaining]
 
 
 def space_of(embeddings: StaticEmbeddings, entries: Sequence[Entry]) -> StaticSpace:
