@@ -26,7 +26,7 @@ from subgraft.config.evaluation import MeasurementSettings
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.inference.translate import BeamCache, Translator
 from subgraft.pipeline.stages.evaluate import translator
-from subgraft.pipeline.stages.text_length import measure_length
+from subgraft.pipeline.stages.likelihood import measure_length
 
 BATCH = 32
 

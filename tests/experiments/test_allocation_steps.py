@@ -22,8 +22,7 @@ from subgraft.orchestration.execution.worker import Job, perform
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store
-from subgraft.pipeline.stages.allocation_report import table_folder
-from subgraft.pipeline.stages.capacity import read
+from subgraft.pipeline.stages.allocations import read_capacity, table_folder
 from subgraft.subwords.allocation.curve import MeasuredCurve
 from subgraft.subwords.allocation.result import Allocated
 from subgraft.subwords.vocabulary.learn import learn
@@ -95,12 +94,12 @@ def test_every_language_is_measured_under_every_vocabulary(finished: tuple[Alloc
         "capacity/other"
     }
     for name, step in inputs.items():
-        _, found = read(store.path(step))
+        _, found = read_capacity(store.path(step))
         assert set(found["en"]) == {"train", "dev"} and set(found["am"]) == {"train"}
         unknown = found["am"]["train"].unknown
         assert unknown > 0 if name == "capacity/other" else unknown == 0
     for total, allocation in steps.allocations.items():
-        _, found = read(store.path(inputs[f"capacity/allocated/{total}"]))
+        _, found = read_capacity(store.path(inputs[f"capacity/allocated/{total}"]))
         chosen = Allocated.read(store.path(allocation))
         assert all(found[code]["train"].alp >= chosen.alp[code] * 1.005 for code in CODES)
 

@@ -31,7 +31,7 @@ from subgraft.pipeline.recipes.allocations import (
     JointVocabularyRecipe,
 )
 from subgraft.pipeline.recipes.corpora import CorpusRecipe
-from subgraft.pipeline.stages.allocation_report import table_folder
+from subgraft.pipeline.stages.allocations import table_folder
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.tokenizer_description import LANGUAGE_CODE
 

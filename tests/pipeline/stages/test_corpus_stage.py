@@ -10,7 +10,7 @@ from subgraft.data.sources.registry import resolve
 from subgraft.data.text.corpus import Corpus
 from subgraft.orchestration.store.events import EventLog, StageContext
 from subgraft.pipeline.recipes.corpora import CorpusRecipe
-from subgraft.pipeline.stages.corpus import run
+from subgraft.pipeline.stages.corpora import import_corpus
 
 
 def test_all_languages_that_a_source_names(tmp_path: Path) -> None:
@@ -27,7 +27,7 @@ def test_all_languages_that_a_source_names(tmp_path: Path) -> None:
     )
     assert recipe.codes == "sw, xh, zu"
     (tmp_path / "out").mkdir()
-    told = run(recipe, {}, tmp_path / "out", StageContext(tmp_path, Runtime(), EventLog(tmp_path / "events")))
+    told = import_corpus(recipe, {}, tmp_path / "out", StageContext(tmp_path, Runtime(), EventLog(tmp_path / "events")))
     assert told["sizes"] == {"train": 6}
     assert Corpus.open(tmp_path / "out").languages == ("sw", "xh", "zu")
 

@@ -19,8 +19,8 @@ from subgraft.evaluation.metrics.scores import corpus_scores
 from subgraft.modeling.bundle import Bundle
 from subgraft.orchestration.store.events import EventLog, StageContext
 from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
-from subgraft.pipeline.stages.artifacts import SPELLED, STATISTICS
-from subgraft.pipeline.stages.evaluate import run
+from subgraft.pipeline.stages.evaluate import evaluate_model
+from subgraft.pipeline.stages.stage import SPELLED, STATISTICS
 
 LANGUAGES = Languages(source="en", target="de")
 TEST = 6
@@ -49,7 +49,7 @@ def evaluated(inputs: dict[str, Path], out: Path, **settings: Any) -> tuple[dict
     chosen = MeasurementSettings(beam=2, batch_size=4, speed_sentences=2, speed_repeats=1, **settings)
     recipe = EvaluateRecipe(languages=LANGUAGES, evaluation=chosen)
     context = StageContext(out.parent / "work", Runtime(), EventLog(out.parent / "events.jsonl"))
-    summary = run(recipe, inputs, out, context)
+    summary = evaluate_model(recipe, inputs, out, context)
     return summary, json.loads((out / "evaluation.json").read_text())
 
 

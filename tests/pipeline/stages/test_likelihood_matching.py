@@ -27,8 +27,8 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side as side_of
 from subgraft.pipeline.recipes.embeddings import LikelihoodMatchingRecipe
 from subgraft.pipeline.recipes.models import TransferRecipe
-from subgraft.pipeline.stages import self_translation, transfer
-from subgraft.pipeline.stages.likelihood_matching import run
+from subgraft.pipeline.stages import transfer
+from subgraft.pipeline.stages.likelihood_matching import match_likelihood
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import PlainEngine
@@ -71,7 +71,7 @@ def learn(
 ) -> tuple[dict[str, Any], list[int]]:
     (place / "out").mkdir(parents=True, exist_ok=True)
     context = Watched(place / "work", die_at, "train_matching")
-    found: Any = run(given or recipe(), inputs, place / "out", context)["decoder"]
+    found: Any = match_likelihood(given or recipe(), inputs, place / "out", context)["decoder"]
     return found, context.steps
 
 
@@ -122,7 +122,7 @@ def test_a_transfer_takes_the_systems_of_all_tables(inputs: dict[str, Path], tmp
     (tmp_path / "model").mkdir()
     made = TransferRecipe(method="likelihood-matching", sides=("decoder",), max_similar=10, seed=0)
     given = {name: path for name, path in inputs.items() if name != "corpus"} | {"distilled": tmp_path / "out"}
-    summary: Any = transfer.run(made, given, tmp_path / "model", NOWHERE)
+    summary: Any = transfer.run_transfer(made, given, tmp_path / "model", NOWHERE)
     found, decoder = (
         DistilledRows.load(tmp_path / "out" / "decoder"),
         side_of(Bundle.load(tmp_path / "model").model, "decoder"),
@@ -141,7 +141,7 @@ def test_a_transfer_takes_the_systems_of_all_tables(inputs: dict[str, Path], tmp
     assert sum(told["fallbacks"].values()) == told["unseen"] - len(found.tokens)
     with pytest.raises(UserError, match="rows are of likelihood-matching, not of token-distillation"):
         other = TransferRecipe(method="token-distillation", sides=("decoder",), max_similar=10, seed=0)
-        transfer.run(other, given, tmp_path / "other", NOWHERE)
+        transfer.run_transfer(other, given, tmp_path / "other", NOWHERE)
 
 
 @pytest.mark.parametrize("start", ["avg", "patt"])
@@ -175,7 +175,7 @@ def able(place: Path) -> Path:
 
 def test_its_own_translations_take_the_place_of_references(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A changed reference changes nothing; chunks survive a kill, are not made again, and their cost is told."""
-    monkeypatch.setattr(self_translation, "CHUNK", 16)
+    monkeypatch.setattr("subgraft.pipeline.stages.likelihood_matching.CHUNK", 16)
     (tmp_path / "given").mkdir()
     inputs = written("marian", tmp_path / "given") | {"model": able(tmp_path / "able")}
     own = recipe(text="own-translations")

@@ -36,7 +36,7 @@ def run_static(corpus: Path, out: Path) -> dict[str, Any]:
     fitted_tokenizer().save(out / "vocabulary")
     recipe = StaticEmbeddingsRecipe(side="target", algorithm="fasttext", settings=SETTINGS)
     inputs = {"corpus": corpus, "vocabulary": out / "vocabulary"}
-    return dict(static_embeddings.run(recipe, inputs, out / "static", NOWHERE))
+    return dict(static_embeddings.train_static_embeddings(recipe, inputs, out / "static", NOWHERE))
 
 
 def test_the_stage_trains_on_its_side_of_the_training_text(corpus: Path, tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_a_transfer_takes_them_as_an_input(method: str, corpus: Path, tmp_path: 
     recipe = TransferRecipe(method=method, sides=("decoder",), max_similar=10, seed=0)
     inputs = {"model": tmp_path / "model", "vocabulary/decoder": tmp_path / "vocabulary"}
     inputs["static/decoder"] = tmp_path / "static"
-    summary = transfer.run(recipe, inputs, tmp_path / "out", NOWHERE)
+    summary = transfer.run_transfer(recipe, inputs, tmp_path / "out", NOWHERE)
     known = StaticEmbeddings.load(tmp_path / "static").known
     target = fitted_tokenizer()
     lacking = [e for e, i in target.ids.items() if e not in multilingual_tokenizer().ids and not known[i]]

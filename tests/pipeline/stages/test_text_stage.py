@@ -14,7 +14,7 @@ from subgraft.data.sources.corpus_builder import build
 from subgraft.data.text.corpus import Corpus
 from subgraft.orchestration.store.events import EventLog, StageContext
 from subgraft.pipeline.recipes.corpora import TextRecipe
-from subgraft.pipeline.stages.monolingual_text import run
+from subgraft.pipeline.stages.corpora import import_text
 from toys import english, german
 
 LANGUAGES = Languages(source="en", target="de")
@@ -44,7 +44,7 @@ def made(place: Path, asked: TextRecipe) -> tuple[Corpus, dict[str, Any], list[s
     """The corpus, what the stage tells, and its warnings."""
     (place / "out").mkdir()
     log = EventLog(place / "events.jsonl")
-    told = run(asked, {"corpus": pairs(place)}, place / "out", StageContext(place, Runtime(), log))
+    told = import_text(asked, {"corpus": pairs(place)}, place / "out", StageContext(place, Runtime(), log))
     warned = (place / "events.jsonl").read_text() if (place / "events.jsonl").exists() else ""
     return Corpus.open(place / "out"), told, [line for line in warned.splitlines() if "warned" in line]
 

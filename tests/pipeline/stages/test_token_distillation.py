@@ -97,7 +97,7 @@ def test_a_transfer_takes_the_systems_and_gives_the_others_the_mean(inputs: dict
     (tmp_path / "model").mkdir()
     made = TransferRecipe(method="token-distillation", sides=BOTH, max_similar=10, seed=0)
     given = {name: path for name, path in inputs.items() if name != "corpus"} | {"distilled": tmp_path / "out"}
-    summary: Any = transfer.run(made, given, tmp_path / "model", NOWHERE)
+    summary: Any = transfer.run_transfer(made, given, tmp_path / "model", NOWHERE)
     after, before = Bundle.load(tmp_path / "model"), Bundle.load(inputs["model"])
     vocabularies = {side: after.tokenizers[side] for side in BOTH}
     means = transplant(before.model, before.tokenizers, vocabularies, Method("mean")).model

@@ -13,7 +13,7 @@ from subgraft.config.vocabularies import VocabularySettings
 from subgraft.data.sources.corpus_builder import build
 from subgraft.orchestration.store.events import EventLog, StageContext
 from subgraft.pipeline.recipes.vocabularies import VocabularyRecipe
-from subgraft.pipeline.stages.vocabulary import run
+from subgraft.pipeline.stages.vocabularies import learn_vocabulary
 from subgraft.subwords.vocabulary.learn import learn, sample
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from toys import english, german
@@ -41,7 +41,9 @@ def test_texts_count_as_they_are_or_equally(
     inputs = {"corpus": corpus(tmp_path / "one", UPSTREAM), "second": corpus(tmp_path / "two", DOWNSTREAM)}
     settings = VocabularySettings(size=90, byte_fallback=False)
     recipe = VocabularyRecipe(side="target", settings=settings, weighing=weighing)
-    run(recipe, inputs, tmp_path / "out", StageContext(tmp_path, Runtime(), EventLog(tmp_path / "events.jsonl")))
+    learn_vocabulary(
+        recipe, inputs, tmp_path / "out", StageContext(tmp_path, Runtime(), EventLog(tmp_path / "events.jsonl"))
+    )
     expected = learn([*UPSTREAM, *DOWNSTREAM * copies], kind="unigram", size=90)
     assert Tokenizer.load(tmp_path / "out").fingerprint == expected.fingerprint
 
@@ -55,7 +57,9 @@ def test_what_a_task_writes_can_be_spelled(byte_fallback: bool, tmp_path: Path) 
     inputs = {"corpus": corpus(tmp_path / "text", [*UPSTREAM * 20, f"{rare} garten haus"])}
     settings = VocabularySettings(size=350 if byte_fallback else 90, byte_fallback=byte_fallback)
     recipe = VocabularyRecipe(side="target", settings=settings)
-    run(recipe, inputs, tmp_path / "out", StageContext(tmp_path, Runtime(), EventLog(tmp_path / "events.jsonl")))
+    learn_vocabulary(
+        recipe, inputs, tmp_path / "out", StageContext(tmp_path, Runtime(), EventLog(tmp_path / "events.jsonl"))
+    )
     learnt = Tokenizer.load(tmp_path / "out")
     assert learnt.decode(learnt.encode(rare)) == rare
     assert (learnt.decode(learnt.encode(foreign)) == foreign) is byte_fallback
@@ -67,7 +71,7 @@ def test_a_vocabulary_may_be_learnt_from_a_sample(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     inputs = {"corpus": corpus(tmp_path / "text", UPSTREAM)}
     settings = VocabularySettings(size=90, byte_fallback=False, max_lines=100)
-    run(
+    learn_vocabulary(
         VocabularyRecipe(side="target", settings=settings),
         inputs,
         tmp_path / "out",

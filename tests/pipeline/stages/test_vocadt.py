@@ -72,7 +72,7 @@ def transferred(inputs: dict[str, Path], rows: Path, out: Path, method: str = "v
     out.mkdir()
     made = TransferRecipe(method=method, sides=BOTH, max_similar=10, seed=0)
     given = {name: path for name, path in inputs.items() if name != "corpus"} | {"distilled": rows}
-    return dict(transfer.run(made, given, out, NOWHERE))
+    return dict(transfer.run_transfer(made, given, out, NOWHERE))
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -164,7 +164,7 @@ def embed_tokens(arguments: argparse.Namespace) -> None:
 
 
 def assemble_model(arguments: argparse.Namespace) -> None:
-    from subgraft.pipeline.stages.assemble import assembled
+    from subgraft.pipeline.stages.models import assembled
 
     with new_directory(arguments.out) as out:
         bundle = assembled(arguments.model, arguments.seed)

@@ -57,27 +57,27 @@ Inputs: TypeAlias = Mapping[str, Path]
 
 
 def _corpus(recipe: CorpusRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.corpus import run
+    from subgraft.pipeline.stages.corpora import import_corpus
 
-    return run(recipe, inputs, out, context)
+    return import_corpus(recipe, inputs, out, context)
 
 
 def _monolingual_text(recipe: TextRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.monolingual_text import run
+    from subgraft.pipeline.stages.corpora import import_text
 
-    return run(recipe, inputs, out, context)
+    return import_text(recipe, inputs, out, context)
 
 
 def _copied_text(recipe: CopiedRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.copied_text import run
+    from subgraft.pipeline.stages.corpora import copy_text
 
-    return run(recipe, inputs, out, context)
+    return copy_text(recipe, inputs, out, context)
 
 
 def _reversed_corpus(recipe: ReversedRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.reversed_corpus import run
+    from subgraft.pipeline.stages.corpora import reverse_corpus
 
-    return run(recipe, inputs, out, context)
+    return reverse_corpus(recipe, inputs, out, context)
 
 
 def _back_translation(recipe: BackTranslatedRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
@@ -87,35 +87,35 @@ def _back_translation(recipe: BackTranslatedRecipe, inputs: Inputs, out: Path, c
 
 
 def _vocabulary(recipe: VocabularyRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.vocabulary import run
+    from subgraft.pipeline.stages.vocabularies import learn_vocabulary
 
-    return run(recipe, inputs, out, context)
+    return learn_vocabulary(recipe, inputs, out, context)
 
 
 def _adapted_vocabulary(
     recipe: AdaptedVocabularyRecipe, inputs: Inputs, out: Path, context: Context
 ) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.adapted_vocabulary import run
+    from subgraft.pipeline.stages.vocabularies import adapt_vocabulary
 
-    return run(recipe, inputs, out, context)
+    return adapt_vocabulary(recipe, inputs, out, context)
 
 
 def _subword_gap(recipe: GapRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.subword_gap import run
+    from subgraft.pipeline.stages.vocabularies import measure_gap
 
-    return run(recipe, inputs, out, context)
+    return measure_gap(recipe, inputs, out, context)
 
 
 def _checkpoint(recipe: CheckpointRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.checkpoint import run
+    from subgraft.pipeline.stages.models import import_checkpoint
 
-    return run(recipe, inputs, out, context)
+    return import_checkpoint(recipe, inputs, out, context)
 
 
 def _build(recipe: BuildRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.build import run
+    from subgraft.pipeline.stages.models import build_model
 
-    return run(recipe, inputs, out, context)
+    return build_model(recipe, inputs, out, context)
 
 
 def _pretrain(recipe: PretrainRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
@@ -125,35 +125,35 @@ def _pretrain(recipe: PretrainRecipe, inputs: Inputs, out: Path, context: Contex
 
 
 def _assemble(recipe: AssembleRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.assemble import run
+    from subgraft.pipeline.stages.models import assemble_model
 
-    return run(recipe, inputs, out, context)
+    return assemble_model(recipe, inputs, out, context)
 
 
 def _generator(recipe: GeneratorRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.generator import run
+    from subgraft.pipeline.stages.generators import train_generator
 
-    return run(recipe, inputs, out, context)
+    return train_generator(recipe, inputs, out, context)
 
 
 def _network(recipe: NetworkRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.network import run
+    from subgraft.pipeline.stages.generators import train_network
 
-    return run(recipe, inputs, out, context)
+    return train_network(recipe, inputs, out, context)
 
 
 def _imported_network(recipe: ImportedNetworkRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.imported_network import run
+    from subgraft.pipeline.stages.generators import import_network
 
-    return run(recipe, inputs, out, context)
+    return import_network(recipe, inputs, out, context)
 
 
 def _static_embeddings(
     recipe: StaticEmbeddingsRecipe, inputs: Inputs, out: Path, context: Context
 ) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.static_embeddings import run
+    from subgraft.pipeline.stages.static_embeddings import train_static_embeddings
 
-    return run(recipe, inputs, out, context)
+    return train_static_embeddings(recipe, inputs, out, context)
 
 
 def _token_distillation(
@@ -167,9 +167,9 @@ def _token_distillation(
 def _likelihood_matching(
     recipe: LikelihoodMatchingRecipe, inputs: Inputs, out: Path, context: Context
 ) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.likelihood_matching import run
+    from subgraft.pipeline.stages.likelihood_matching import match_likelihood
 
-    return run(recipe, inputs, out, context)
+    return match_likelihood(recipe, inputs, out, context)
 
 
 def _vocadt(recipe: VocadtRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
@@ -179,21 +179,21 @@ def _vocadt(recipe: VocadtRecipe, inputs: Inputs, out: Path, context: Context) -
 
 
 def _transfer(recipe: TransferRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.transfer import run
+    from subgraft.pipeline.stages.transfer import run_transfer
 
-    return run(recipe, inputs, out, context)
+    return run_transfer(recipe, inputs, out, context)
 
 
 def _condition(recipe: ConditionRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.condition import run
+    from subgraft.pipeline.stages.models import condition_model
 
-    return run(recipe, inputs, out, context)
+    return condition_model(recipe, inputs, out, context)
 
 
 def _intrinsic(recipe: IntrinsicRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.intrinsic import run
+    from subgraft.pipeline.stages.transfer import measure_intrinsic
 
-    return run(recipe, inputs, out, context)
+    return measure_intrinsic(recipe, inputs, out, context)
 
 
 def _finetune(recipe: FinetuneRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
@@ -203,55 +203,55 @@ def _finetune(recipe: FinetuneRecipe, inputs: Inputs, out: Path, context: Contex
 
 
 def _evaluate(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.evaluate import run
+    from subgraft.pipeline.stages.evaluate import evaluate_model
 
-    return run(recipe, inputs, out, context)
+    return evaluate_model(recipe, inputs, out, context)
 
 
 def _likelihood(recipe: LikelihoodRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.likelihood import run
+    from subgraft.pipeline.stages.likelihood import measure_likelihood
 
-    return run(recipe, inputs, out, context)
+    return measure_likelihood(recipe, inputs, out, context)
 
 
 def _imported_vocabulary(
     recipe: ImportedVocabularyRecipe, inputs: Inputs, out: Path, context: Context
 ) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.imported_vocabulary import run
+    from subgraft.pipeline.stages.vocabularies import import_vocabulary
 
-    return run(recipe, inputs, out, context)
+    return import_vocabulary(recipe, inputs, out, context)
 
 
 def _curve(recipe: CurveRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.curve import run
+    from subgraft.pipeline.stages.allocations import measure_curve
 
-    return run(recipe, inputs, out, context)
+    return measure_curve(recipe, inputs, out, context)
 
 
 def _allocation(recipe: AllocationRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.allocation import run
+    from subgraft.pipeline.stages.allocations import allocate
 
-    return run(recipe, inputs, out, context)
+    return allocate(recipe, inputs, out, context)
 
 
 def _joint_vocabulary(recipe: JointVocabularyRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.joint_vocabulary import run
+    from subgraft.pipeline.stages.allocations import learn_joint_vocabulary
 
-    return run(recipe, inputs, out, context)
+    return learn_joint_vocabulary(recipe, inputs, out, context)
 
 
 def _capacity(recipe: CapacityRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.capacity import run
+    from subgraft.pipeline.stages.allocations import measure_capacity
 
-    return run(recipe, inputs, out, context)
+    return measure_capacity(recipe, inputs, out, context)
 
 
 def _allocation_report(
     recipe: AllocationReportRecipe, inputs: Inputs, out: Path, context: Context
 ) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.allocation_report import run
+    from subgraft.pipeline.stages.allocations import report_allocation
 
-    return run(recipe, inputs, out, context)
+    return report_allocation(recipe, inputs, out, context)
 
 
 def _report(recipe: ReportRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:

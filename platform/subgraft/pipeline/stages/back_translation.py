@@ -12,7 +12,7 @@ from subgraft.data.synthetic_pairs import SPLIT, tagged, write_pairs
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
 from subgraft.pipeline.recipes.corpora import BackTranslatedRecipe
-from subgraft.pipeline.stages.self_translation import self_translations
+from subgraft.pipeline.stages.likelihood_matching import self_translations
 from subgraft.training.context import Context, Json
 from subgraft.training.setup import is_writer
 

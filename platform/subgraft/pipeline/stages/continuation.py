@@ -22,9 +22,9 @@ from subgraft.modeling.exporting.ctranslate2 import fast_continuer
 from subgraft.modeling.inference.continue_text import Continuer
 from subgraft.modeling.inference.prompts import ChatTemplate
 from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
-from subgraft.pipeline.stages.artifacts import BITS, CHARACTERS, STATISTICS
+from subgraft.pipeline.stages.likelihood import measure_length
 from subgraft.pipeline.stages.search_record import outputs_recorded, search_speed, warm_up
-from subgraft.pipeline.stages.text_length import measure_length
+from subgraft.pipeline.stages.stage import BITS, CHARACTERS, STATISTICS
 from subgraft.subwords.vocabulary.spelling import spelling
 from subgraft.training.context import Context, Json
 from subgraft.training.objectives.reference_likelihood import line_nats

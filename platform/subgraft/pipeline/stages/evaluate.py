@@ -27,15 +27,15 @@ from subgraft.modeling.exporting.ctranslate2 import fast_translator
 from subgraft.modeling.inference.translate import Translator
 from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
 from subgraft.pipeline.stages import continuation, sourced
-from subgraft.pipeline.stages.artifacts import SPELLED, STATISTICS
+from subgraft.pipeline.stages.likelihood import measure_length
 from subgraft.pipeline.stages.search_record import outputs_recorded, search_speed, warm_up
-from subgraft.pipeline.stages.text_length import measure_length
+from subgraft.pipeline.stages.stage import SPELLED, STATISTICS
 from subgraft.subwords.vocabulary.spelling import spelling, spells
 from subgraft.training.context import Context, Json
 from subgraft.training.setup import device
 
 
-def run(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+def evaluate_model(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     return MEASUREMENTS[recipe.objective.kind](recipe, inputs, out, context)
 
 

@@ -1,25 +1,43 @@
-"""FinetunedModel, Corpus and vocabularies → Likelihood: bits of the test references, by how rare new tokens are."""
+"""Bits per character of the test references, by how many tokens of each are new."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from subgraft.base.errors import UserError
 from subgraft.data.text.corpus import Corpus
+from subgraft.evaluation.metrics.bits_per_character import count_characters
 from subgraft.evaluation.metrics.token_classes import BitsByClass, token_classes
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.pipeline.recipes.evaluation import LikelihoodRecipe
-from subgraft.pipeline.stages.artifacts import LIKELIHOOD
+from subgraft.pipeline.stages.stage import LIKELIHOOD
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.context import Context, Json
 from subgraft.training.objectives.reference_likelihood import reference_nats
 from subgraft.training.setup import device
 
 
-def run(recipe: LikelihoodRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+@dataclass(frozen=True)
+class Length:
+    """Mean tokens per sentence, with the end of sentence, and mean characters per token, without it."""
+
+    tokens_per_sentence: float
+    characters_per_token: float
+
+
+def measure_length(bundle: Bundle, references: Sequence[str]) -> Length:
+    """The length of the references in tokens of the decoder's vocabulary."""
+    tokens = sum(map(len, bundle.decoder.encode_batch(references)))
+    return Length(tokens / len(references) + 1, count_characters(references) / max(1, tokens))
+
+
+def measure_likelihood(
+    recipe: LikelihoodRecipe, inputs: Mapping[str, Path], out: Path, context: Context
+) -> dict[str, Json]:
     """Inputs: `model`, `corpus`, the task's `vocabulary`, and `upstream`, the model whose decoder lacks new tokens."""
     bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"])
     upstream = load_tokenizers(inputs["upstream"])["decoder"]

@@ -9,7 +9,7 @@ from subgraft.config.training import SelectName
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
 from subgraft.pipeline.recipes.training import PretrainRecipe
-from subgraft.pipeline.stages.build import build
+from subgraft.pipeline.stages.models import build
 from subgraft.training.auto_precision import with_named_precision
 from subgraft.training.context import Context, Json
 from subgraft.training.objectives.dev_scores import describe_dev_engine

@@ -1,49 +1,227 @@
-"""FinetunedModel and Corpus → Evaluation of a model that writes for a source: bits per character, and its outputs.
-
-A source is a class, a text or rows of features; a model without a source is measured on the same texts.
-"""
+"""Evaluation of language models with a source: perplexity, ranking of prompts, generated texts and their scores."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from math import log
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
+from subgraft.base.errors import UserError
+from subgraft.config.evaluation import RankingSettings
 from subgraft.data.text.corpus import Corpus
-from subgraft.evaluation.metrics.conditional_generation import TextClassifier
+from subgraft.data.text.corpus_views import class_labels
+from subgraft.evaluation.metrics import conditional_generation
+from subgraft.evaluation.metrics.bits_per_character import count_characters
+from subgraft.evaluation.metrics.conditional_generation import TextClassifier, distinct
+from subgraft.evaluation.metrics.metric_words import is_chinese
+from subgraft.evaluation.metrics.scores import AnyMetricName, Score
+from subgraft.evaluation.metrics.sentence_statistics import FloatArray, corpus_score, sentence_statistics
 from subgraft.evaluation.metrics.speed import measure_speed
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.conditioning.sources import Source, Sourced
 from subgraft.modeling.inference.write_text import Writer, written_for
 from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
-from subgraft.pipeline.stages.artifacts import STATISTICS
-from subgraft.pipeline.stages.sourced_bits import SourcedBits, other_sources
-from subgraft.pipeline.stages.sourced_scores import (
-    Scored,
-    Texts,
-    accuracy,
-    adherence,
-    exact,
-    figures,
-    overlap,
-    ranked,
-    recorded,
-    resampled,
-    variety,
-)
-from subgraft.pipeline.stages.text_length import measure_length
+from subgraft.pipeline.stages.likelihood import measure_length
+from subgraft.pipeline.stages.stage import BITS, CHARACTERS, STATISTICS
 from subgraft.subwords.vocabulary.spelling import spelling
 from subgraft.training.context import Context, Json
 from subgraft.training.objectives.causal import separator_of
-from subgraft.training.objectives.conditioned import source_read
+from subgraft.training.objectives.conditioned import source_read, sourced_nats
 from subgraft.training.setup import device
 
 if TYPE_CHECKING:
     from subgraft.config.objectives import AnyConditionedSettings
+
+
+@dataclass(frozen=True)
+class SourcedBits:
+    """Bits of lines; a line that does not fit into the model has NaN bits and 0 characters.
+
+    Attributes:
+        own, other: Bits of each line [n] given its own source and another one.
+        characters: Of each line [n].
+    """
+
+    own: NDArray[np.float64]
+    other: NDArray[np.float64]
+    characters: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, bundle: Bundle, texts: Texts, others: Sequence[np.ndarray], context: Context) -> SourcedBits:
+        """Measure them; `others` has another line's encoded source for each line. Raises UserError if no line fits."""
+        lines = texts.lines
+        own = _bits(bundle, lines, texts.sources, texts.separator, context)
+        other = _bits(bundle, lines, others, texts.separator, context)
+        left_out = np.isnan(own).tolist()
+        counts = [0 if out else count_characters([line]) for line, out in zip(lines, left_out, strict=True)]
+        return cls(own, other, np.array(counts, dtype=np.float64))
+
+    @property
+    def _whole(self) -> NDArray[np.bool_]:
+        return ~np.isnan(self.own)
+
+    def figures(self, source: str) -> dict[str, Json]:
+        """Means, and the number of lines left out; `source` is the kind of the sources."""
+        whole, characters = self._whole, self.characters.sum()
+        return {
+            "bits_per_character": float(self.own[whole].sum() / characters),
+            # How much the source tells of the text: as many bits where a model does not look at it.
+            f"bits_per_character_of_another_{source}": float(self.other[whole].sum() / characters),
+            "lines_left_out": int((~whole).sum()),
+        }
+
+    def saved(self) -> Scored:
+        """The bits that a line's own source saves."""
+        whole = self._whole
+        return saved(self.own[whole], self.other[whole], self.characters[whole])
+
+    def statistics(self) -> Mapping[str, NDArray[np.float64]]:
+        """Sentence statistics for resampling, by name; 0 for lines that are left out."""
+        return {BITS: np.nan_to_num(self.own), CHARACTERS: self.characters}
+
+
+def other_sources(given: Sourced, corpus: Corpus) -> Sequence[Any]:
+    """For each text a source that is not its own: the class after its class, or the source of a text far from it."""
+    if not isinstance(given.sources, list):
+        return given.turned(len(given.texts) // 2).sources
+    classes = class_labels(corpus).labels
+    after = dict(zip(classes, [*classes[1:], *classes[:1]], strict=True))
+    return [after.get(label, label) for label in given.sources]
+
+
+def _bits(
+    bundle: Bundle, lines: Sequence[str], sources: Sequence[np.ndarray], separator: int, context: Context
+) -> NDArray[np.float64]:
+    """Of each line [n]; no number where the model cannot take it whole. Raises UserError where it takes none."""
+    bits = np.full(len(lines), np.nan)
+    for place, nats in sourced_nats(bundle, lines, sources, separator, context.progress):
+        bits[place] = nats.sum() / log(2)
+    if np.isnan(bits).all():
+        raise UserError(f"no test line fits into the {bundle.max_positions} tokens that the model takes")
+    return bits
+
+
+# Of what was written for sources that have a text of their own each.
+OVERLAP: tuple[AnyMetricName, ...] = ("BLEU", "ROUGE-1", "ROUGE-2", "ROUGE-L", "CIDEr")
+ADHERENCE, ACCURACY, RANKING, EXACT = "adherence", "classifier accuracy", "prompt ranking", "exact match"
+SAVED = "bits saved"
+_SHARES = (ADHERENCE, ACCURACY, RANKING, EXACT, "distinct-1", "distinct-2")
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A score with statistics of each text [n, k] (`metrics.sentence_statistics`), None if it is of the corpus."""
+
+    score: Score
+    statistics: FloatArray | None = None
+
+
+@dataclass(frozen=True)
+class Texts:
+    """n texts with their encoded sources; equal sources have equal `keys`, `separator` is the token between lines."""
+
+    lines: Sequence[str]
+    sources: Sequence[np.ndarray]
+    keys: Sequence[Hashable]
+    separator: int
+
+
+def ranked(bundle: Bundle, texts: Texts, settings: RankingSettings, context: Context) -> list[Scored]:
+    """The share of texts that are likelier given their own source than given others; texts that do not fit are omitted.
+
+    Empty if the sources do not differ, or no text fits.
+    """
+    if len(set(texts.keys)) < 2:
+        return []
+    chosen = conditional_generation.candidates(texts.keys, settings.sources, settings.seed, settings.texts)
+    count = chosen.shape[1]
+    lines = [texts.lines[own] for own in chosen[:, 0].tolist() for _ in range(count)]
+    nats = np.full(len(lines), np.nan)
+    encoded = [texts.sources[place] for place in chosen.ravel().tolist()]
+    for place, of_tokens in sourced_nats(bundle, lines, encoded, texts.separator, context.progress):
+        nats[place] = of_tokens.sum()
+    table = nats.reshape(chosen.shape)
+    found = conditional_generation.ranked_first(table[~np.isnan(table).any(axis=1)])
+    signature = f"candidates:{count}|chance:{100 / count:.1f}|texts:{len(found)}|seed:{settings.seed}"
+    return [share(RANKING, found, signature)] if len(found) else []
+
+
+def adherence(judge: TextClassifier, written: Sequence[str], labels: Sequence[str]) -> Scored:
+    """The share of texts that the classifier assigns to their class."""
+    return share(ADHERENCE, judge.right(written, labels), _classifier())
+
+
+def accuracy(judge: TextClassifier, lines: Sequence[str], labels: Sequence[str]) -> Scored:
+    """The same for human text, which shows how reliable the classifier is."""
+    return share(ACCURACY, judge.right(lines, labels), _classifier())
+
+
+def saved(own: NDArray[np.float64], others: NDArray[np.float64], characters: NDArray[np.float64]) -> Scored:
+    """The bits per character that the own source saves compared with another one; 0 if the model ignores its source."""
+    statistics = np.stack([others - own, characters], axis=1)
+    return Scored(Score(SAVED, float(statistics[:, 0].sum() / characters.sum()), "bits-per-character"), statistics)
+
+
+def exact(written: Sequence[str], references: Sequence[str]) -> Scored:
+    """The share of texts that are their references, character by character."""
+    same = [one == other for one, other in zip(written, references, strict=True)]
+    return share(EXACT, np.array(same, dtype=np.float64), "nrefs:1|case:mixed")
+
+
+def overlap(written: Sequence[str], references: Sequence[str], language: str) -> list[Scored]:
+    """Overlap of the texts with their references."""
+    found = []
+    for metric in OVERLAP:
+        statistics = sentence_statistics(metric, written, references, language)
+        found.append(Scored(corpus_score(metric, statistics, language), statistics))
+    return found
+
+
+def variety(written: Sequence[str], language: str) -> list[Scored]:
+    """The diversity of the texts: distinct words and pairs of words."""
+    tokenizer = "zh" if is_chinese(language) else "13a"
+    return [
+        Scored(Score(f"distinct-{n}", 100 * distinct(written, language, n), f"case:lc|tok:{tokenizer}|n:{n}"))
+        for n in (1, 2)
+    ]
+
+
+def share(name: str, hits: NDArray[np.float64], signature: str) -> Scored:
+    """A score in points, from one number in 0 to 1 per text."""
+    statistics = np.stack([100.0 * hits, np.ones(len(hits))], axis=1)
+    return Scored(Score(name, float(100 * hits.mean()), f"{signature}|corpus:mean-of-texts"), statistics)
+
+
+def figures(scored: Sequence[Scored]) -> dict[str, Json]:
+    """Figures for records and MLflow: shares in 0 to 1, other scores in their own unit."""
+    shares = {each.score.name: each.score.value / 100 for each in scored if each.score.name in _SHARES}
+    others = {each.score.name: each.score.value for each in scored if each.score.name not in shares}
+    return {
+        **{name.replace(" ", "_").replace("-", "_"): value for name, value in shares.items()},
+        **{name.replace(" ", "_"): value for name, value in others.items()},
+    }
+
+
+def recorded(scored: Sequence[Scored]) -> dict[str, Json]:
+    """Scores for an evaluation's file, by name."""
+    return {each.score.name: asdict(each.score) for each in scored}
+
+
+def resampled(scored: Sequence[Scored]) -> Mapping[str, FloatArray]:
+    """Statistics of the scores that have them, by name."""
+    return {each.score.name: each.statistics for each in scored if each.statistics is not None}
+
+
+def _classifier() -> str:
+    return f"classifier:tfidf+logistic|sklearn:{version('scikit-learn')}"
 
 
 @dataclass(frozen=True)

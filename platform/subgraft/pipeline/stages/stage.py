@@ -14,6 +14,20 @@ from subgraft.pipeline.recipes.recipe import Recipe
 if TYPE_CHECKING:
     from subgraft.training.context import Context, Json
 
+
+# Of an evaluation: sentence statistics by metric, see `metrics.sentence_statistics`; and under SPELLED
+# [n], whether neither source nor reference has an unknown token in the model's vocabularies. Of text that is continued,
+# for each test line [n]: the bits of its tokens and of its end, none where the model cannot take it whole; and its
+# characters, as many as these bits are of.
+STATISTICS = "statistics.safetensors"
+SPELLED = "spelled"
+BITS, CHARACTERS = "bits", "characters"
+# Of rows that are known, made again.
+QUALITY = "intrinsic.json"
+# Bits by how common tokens are.
+LIKELIHOOD = "likelihood.json"
+
+
 # Where nothing is said of the recipe (`Stage`, `Step`), it can be any.
 R = TypeVar("R", bound=Recipe, covariant=True, default=Recipe)
 StageFunction: TypeAlias = "Callable[[Any, Mapping[str, Path], Path, Context], Mapping[str, Json]]"

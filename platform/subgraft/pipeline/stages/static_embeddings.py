@@ -14,7 +14,9 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.context import Context, Json
 
 
-def run(recipe: StaticEmbeddingsRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+def train_static_embeddings(
+    recipe: StaticEmbeddingsRecipe, inputs: Mapping[str, Path], out: Path, context: Context
+) -> dict[str, Json]:
     del context
     tokenizer = Tokenizer.load(inputs["vocabulary"])
     corpora = [Corpus.open(inputs[role]) for role in ("corpus", "text") if role in inputs]

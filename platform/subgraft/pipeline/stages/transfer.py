@@ -1,4 +1,4 @@
-"""PretrainedModel and Vocabulary → TransferredModel: new embeddings, everything else unchanged."""
+"""PretrainedModel and Vocabulary → TransferredModel: new embeddings, all else unchanged; their intrinsic quality."""
 
 from __future__ import annotations
 
@@ -10,16 +10,36 @@ from typing import NamedTuple
 
 from subgraft.config.settings_base import SideName
 from subgraft.embeddings.initialisers.mixing_matrix import MixingMatrix, save_matrices
+from subgraft.embeddings.transplanting.intrinsic import measure
 from subgraft.embeddings.transplanting.transplant import Method, TransplantReport, transplant
 from subgraft.modeling.bundle import Bundle
+from subgraft.pipeline.recipes.evaluation import IntrinsicRecipe
 from subgraft.pipeline.recipes.models import TransferRecipe
+from subgraft.pipeline.stages.stage import QUALITY
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.context import Context, Json
+
+
+def measure_intrinsic(
+    recipe: IntrinsicRecipe, inputs: Mapping[str, Path], out: Path, context: Context
+) -> dict[str, Json]:
+    del context
+    bundle = Bundle.load(inputs["model"])
+    method = method_of(recipe.method, recipe.sides, recipe.max_similar, recipe.seed, inputs)
+    sample = recipe.sample
+    found: dict[str, Json] = {}
+    for side in recipe.sides:
+        target = Tokenizer.load(inputs[f"vocabulary/{side}"])
+        source = bundle.tokenizers[side]
+        found[side] = asdict(measure(bundle.model, side, source, target, method, sample.tokens, sample.seed))
+    (out / QUALITY).write_text(json.dumps(found, indent=1) + "\n")
+    return {**found, "artifacts": [QUALITY]}
+
 
 REPORT = "transfer.json"
 
 
-def run(recipe: TransferRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+def run_transfer(recipe: TransferRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     del context
     target = {side: Tokenizer.load(inputs[f"vocabulary/{side}"]) for side in recipe.sides}
     method = method_of(recipe.method, recipe.sides, recipe.max_similar, recipe.seed, inputs, recipe.copy_shared_tokens)

@@ -1,4 +1,4 @@
-"""Monolingual sources and Corpus → Corpus: text of the task's domain in addition to its pairs, by side."""
+"""Text of an experiment: corpora, monolingual text, copied text, and corpora with their sides exchanged."""
 
 from __future__ import annotations
 
@@ -6,14 +6,37 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from subgraft.base.errors import UserError
+from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import TextSide
+from subgraft.data.sources.corpus_builder import build
 from subgraft.data.sources.side_text import build_monolingual_corpus, side_texts
+from subgraft.data.synthetic_pairs import SPLIT, copied, write_pairs
 from subgraft.data.tasks.pairings import pairing
 from subgraft.data.text.batches import evenly_spaced_places
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.language_id import Likeness, Sample, Verdict, likeness
-from subgraft.pipeline.recipes.corpora import TextRecipe
+from subgraft.pipeline.recipes.corpora import CopiedRecipe, CorpusRecipe, ReversedRecipe, TextRecipe
 from subgraft.training.context import Context, Json
+
+
+def reverse_corpus(recipe: ReversedRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+    del context
+    corpus, languages = Corpus.open(inputs["corpus"]), recipe.languages
+    splits = {split: ((target, source) for source, target in corpus.pairs(split, languages)) for split in corpus.splits}
+    identity = {"kind": "reversed", "corpus": dict(corpus.identity)}
+    return {"sizes": dict(write_pairs(splits, languages.reversed, identity, out).sizes)}
+
+
+def copy_text(recipe: CopiedRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+    text, drop = Corpus.open(inputs["text"]), recipe.copied.drop
+    size, written = text.size(SPLIT, "target"), recipe.languages.target
+    lines = text.lines(SPLIT, "target")
+    pairs = copied(lines, drop, recipe.seed)
+    identity = {"kind": "copied", "drop": drop, "seed": recipe.seed, "text": dict(text.identity)}
+    corpus = write_pairs({SPLIT: pairs}, Languages(source=written, target=written), identity, out)
+    context.progress(corpus.size(SPLIT), size, "sentences")
+    return {"sizes": {SPLIT: corpus.size(SPLIT)}}
+
 
 # A text that holds more of dev and test than this share of them was probably made of the same files.
 HELD_OUT_SHARE = 0.1
@@ -24,7 +47,7 @@ _OTHER: Mapping[TextSide, TextSide] = {"source": "target", "target": "source"}
 _SHOWN = 100
 
 
-def run(recipe: TextRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+def import_text(recipe: TextRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     pairs, paired = Corpus.open(inputs["corpus"]), pairing(recipe.questions)
     sides = side_texts(recipe.sources, recipe.languages, recipe.base, pairing=paired)
     identity: dict[str, object] = {side: list(found) for side, found in recipe.identities.items()}
@@ -67,3 +90,11 @@ def _sample(pairs: Corpus, side: TextSide) -> Sample:
 def _lines(corpus: Corpus, split: str, side: TextSide, most: int) -> list[str]:
     text = corpus.text(split, side)
     return list(text.take(evenly_spaced_places(len(text), most)) if len(text) > most else text)
+
+
+def import_corpus(recipe: CorpusRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+    del inputs, context
+    paired = pairing(recipe.questions)
+    corpus = build(recipe.source, recipe.languages, recipe.cleaning, out, base=recipe.base, pairing=paired)
+    sizes: dict[str, Json] = {split: corpus.size(split) for split in corpus.splits}
+    return {"sizes": sizes, "generated": corpus.generated}

@@ -1,4 +1,4 @@
-"""Language model and Corpus → language model with a source as in the corpus; new weights are initialised by a seed."""
+"""Models that are not trained by a stage: built, imported, assembled from an encoder, or given a source."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ from pathlib import Path
 from subgraft.base.errors import UserError
 from subgraft.config.conditioning import PretrainedTextSourceSettings
 from subgraft.config.corpora import Languages
+from subgraft.config.models import ModelSettings
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.conditioning.conditional_model import conditioned
 from subgraft.modeling.conditioning.source_encoders import encoder_of
 from subgraft.modeling.conditioning.source_settings import conditioning_settings, pretrained_source
-from subgraft.modeling.families import Parameters
-from subgraft.pipeline.recipes.models import ConditionRecipe
+from subgraft.modeling.families import Parameters, family_named, family_of
+from subgraft.pipeline.recipes.models import AssembleRecipe, BuildRecipe, CheckpointRecipe, ConditionRecipe
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.context import Context, Json
 
 
-def run(recipe: ConditionRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+def condition_model(
+    recipe: ConditionRecipe, inputs: Mapping[str, Path], out: Path, context: Context
+) -> dict[str, Json]:
     """Raises UserError if a source before the target leaves no position for it."""
     del context
     bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"])
@@ -47,3 +50,42 @@ def _read_by(reader: Bundle, recipe: ConditionRecipe) -> PretrainedTextSourceSet
     parameters = Parameters(encoder.num_parameters(), encoder.num_parameters(only_trainable=True))
     languages = None if recipe.language is None else Languages(source=recipe.language, target=recipe.language)
     return pretrained_source(config, recipe.settings.max_length, reader.sequence_format(languages), parameters)
+
+
+def import_checkpoint(
+    recipe: CheckpointRecipe, inputs: Mapping[str, Path], out: Path, context: Context
+) -> dict[str, Json]:
+    del inputs, context
+    bundle = Bundle.load(recipe.model)
+    bundle.save(out)
+    return {"parameters": bundle.model.num_parameters(), "family": family_of(bundle.model).model_type}
+
+
+def assemble_model(recipe: AssembleRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+    del context
+    bundle = assembled(inputs["model"], recipe.seed)
+    bundle.save(out)
+    return {"parameters": bundle.model.num_parameters()}
+
+
+def assembled(model: Path | str, seed: int) -> Bundle:
+    """The encoder-decoder of a directory or hub id. Raises UserError for a model that already generates text."""
+    bundle = Bundle.load(model)
+    family = family_of(bundle.model)
+    if family.generates:
+        raise UserError(f"a {family.model_type} model generates text as it is: nothing to assemble", where=str(model))
+    return Bundle(family.assemble(bundle.model, bundle.encoder, seed), bundle.encoder, bundle.decoder)
+
+
+def build_model(recipe: BuildRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+    del context
+    bundle = build(recipe.model, inputs["encoder"], inputs["decoder"], recipe.seed)
+    bundle.save(out)
+    return {"parameters": bundle.model.num_parameters()}
+
+
+def build(model: ModelSettings, encoder: Path, decoder: Path, seed: int) -> Bundle:
+    """A model over the vocabularies in two directories, or over the decoder's if its family has only one."""
+    target = Tokenizer.load(decoder)
+    source = target if model.one_vocabulary or encoder == decoder else Tokenizer.load(encoder)
+    return Bundle(family_named(model.family).build(model, source, target, seed), source, target)

@@ -1,0 +1,195 @@
+"""Allocation of a vocabulary to languages: curves of ALP, sizes, joint vocabularies, capacities, and the report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import partial
+from pathlib import Path
+
+from subgraft.base import json_io
+from subgraft.base.errors import UserError
+from subgraft.data.text.corpus import Corpus
+from subgraft.data.text.languages import balanced, shares
+from subgraft.evaluation.reporting.allocation_report import (
+    AllocationResult,
+    Vocabulary,
+    allocation_document,
+    allocation_table,
+)
+from subgraft.evaluation.reporting.document import write_document
+from subgraft.pipeline.recipes.allocations import (
+    AllocationRecipe,
+    AllocationReportRecipe,
+    CapacityRecipe,
+    CurveRecipe,
+    JointVocabularyRecipe,
+)
+from subgraft.subwords.allocation.capacity import Capacity, capacity, piece_shares
+from subgraft.subwords.allocation.choice import Candidate, NoRoomError, choose
+from subgraft.subwords.allocation.curve import RECORD as CURVE_RECORD
+from subgraft.subwords.allocation.curve import Curve, MeasuredCurve, measure
+from subgraft.subwords.allocation.result import RECORD as ALLOCATION_RECORD
+from subgraft.subwords.allocation.result import Allocated
+from subgraft.subwords.allocation.union import fixed_pieces, union
+from subgraft.subwords.vocabulary.learn import learn
+from subgraft.subwords.vocabulary.learning_errors import TooLargeError
+from subgraft.subwords.vocabulary.specials import special_tokens
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.context import Context, Json
+
+
+def report_allocation(
+    recipe: AllocationReportRecipe, inputs: Mapping[str, Path], out: Path, context: Context
+) -> dict[str, Json]:
+    del context
+    curves = {language: MeasuredCurve.open(inputs[f"curve/{language}"]).curve for language in recipe.languages}
+    results = [_result(recipe, total, inputs) for total in recipe.totals]
+    write_document(allocation_document(recipe.name, curves, results), out)
+    for result in results:
+        _write_table(curves, result, out)
+    return {"languages": len(curves), "artifacts": ["report.html", "report.md"]}
+
+
+def _write_table(curves: Mapping[str, Curve], result: AllocationResult, out: Path) -> None:
+    folder = table_folder(out, result.total)
+    folder.mkdir()
+    allocation_table(curves, result).write(folder)
+
+
+def table_folder(report: Path, total: int) -> Path:
+    """Where in a report the table of an allocation is."""
+    return report / f"{total}"
+
+
+def _result(recipe: AllocationReportRecipe, total: int, inputs: Mapping[str, Path]) -> AllocationResult:
+    allocated = Allocated.read(inputs[f"allocation/{total}"])
+    compared = [
+        Vocabulary(name.partition("/")[0], *read_capacity(inputs[f"capacity/{name}"]))
+        for name in recipe.compared[str(total)]
+    ]
+    return AllocationResult(
+        total=total,
+        exponent=allocated.capacity_exponent,
+        shares={language: allocated.shares[language] for language in recipe.languages},
+        sizes=allocated.sizes,
+        value=allocated.value,
+        bound=allocated.bound,
+        vocabularies=compared,
+    )
+
+
+CAPACITY_RECORD = "capacity.json"
+VOCABULARY = "vocabulary"
+
+
+def measure_capacity(
+    recipe: CapacityRecipe, inputs: Mapping[str, Path], out: Path, context: Context
+) -> dict[str, Json]:
+    tokenizer = Tokenizer.load(recipe.place or inputs[VOCABULARY])
+    corpora = {language: Corpus.open(place) for language, place in inputs.items() if language != VOCABULARY}
+    found: dict[str, dict[str, dict[str, int | float]]] = {}
+    for done, (language, corpus) in enumerate(corpora.items(), 1):
+        text = corpus.text_of("encoder")
+        found[language] = {split: capacity(tokenizer, corpus.lines(split, text)).to_json() for split in corpus.splits}
+        context.progress(done, len(corpora), "languages")
+    (out / CAPACITY_RECORD).write_text(
+        json.dumps({"size": len(tokenizer), "languages": found}) + "\n", encoding="utf-8"
+    )
+    return {"size": len(tokenizer), "artifacts": [CAPACITY_RECORD]}
+
+
+def read_capacity(directory: Path) -> tuple[int, dict[str, dict[str, Capacity]]]:
+    """The size of the vocabulary, and its capacity for each language, by split."""
+    record = json_io.parse_object((directory / CAPACITY_RECORD).read_bytes())
+    return record["size"], {
+        language: {split: Capacity.from_json(each) for split, each in splits.items()}
+        for language, splits in record["languages"].items()
+    }
+
+
+def learn_joint_vocabulary(
+    recipe: JointVocabularyRecipe, inputs: Mapping[str, Path], out: Path, context: Context
+) -> dict[str, Json]:
+    corpora = {language: Corpus.open(place) for language, place in sorted(inputs.items())}
+    sizes = {language: corpus.size("train") for language, corpus in corpora.items()}
+    texts = {language: partial(_lines, corpus) for language, corpus in corpora.items()}
+    total = min(recipe.lines, sum(sizes.values()))
+    learn_joint = partial(
+        learn,
+        kind=recipe.kind,
+        byte_fallback=recipe.byte_fallback,
+        mask=recipe.mask,
+        languages=recipe.codes,
+    )
+
+    def sample() -> Iterator[str]:
+        return balanced(texts, sizes, recipe.language_exponent, total)
+
+    try:
+        tokenizer = learn_joint(sample(), size=recipe.size)
+    except TooLargeError as error:
+        context.warn(f"the text of all languages together gives {error.possible:,} pieces, not {recipe.size:,}")
+        tokenizer = learn_joint(sample(), size=error.possible)
+    if recipe.kind == "bpe":
+        # As the allocated one is, whose pieces are cut by their probabilities: else that alone makes a difference.
+        special = special_tokens(wordpiece=False, mask=recipe.mask, languages=recipe.codes, like=None)
+        scores = {"all": piece_shares(tokenizer, sample())}
+        tokenizer = union(scores, special, byte_fallback=recipe.byte_fallback)
+    tokenizer.save(out)
+    return {"size": len(tokenizer), "lines": total}
+
+
+def _lines(corpus: Corpus) -> Iterator[str]:
+    return corpus.lines("train", corpus.text_of("encoder"))
+
+
+def measure_curve(recipe: CurveRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+    corpus = Corpus.open(inputs["corpus"])
+    text = corpus.text_of("encoder")
+    found = measure(
+        lambda: corpus.lines("train", text), recipe.kind, recipe.sizes, exact=recipe.exact, progress=context.progress
+    )
+    found.save(out)
+    curve = found.curve
+    return {"sentences": curve.sentences, "largest": curve.sizes[-1], "limit": curve.limit, "artifacts": [CURVE_RECORD]}
+
+
+def allocate(recipe: AllocationRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+    del context
+    curves = {language: MeasuredCurve.open(place) for language, place in sorted(inputs.items())}
+    special = special_tokens(wordpiece=False, mask=recipe.mask, languages=recipe.codes, like=None)
+    room = recipe.total - fixed_pieces(special, recipe.byte_fallback)
+    drawn = shares({name: each.curve.sentences for name, each in curves.items()}, recipe.language_exponent)
+    weights = {name: share**recipe.capacity_exponent for name, share in drawn.items()}
+    try:
+        chosen = choose({name: _candidate(each, weights[name]) for name, each in curves.items()}, room)
+    except NoRoomError as error:
+        least = error.needed + recipe.total - room
+        hint = (
+            f"Allow {least:,} at least, {recipe.total - room} of them special, or let curves begin with smaller sizes."
+        )
+        raise UserError(error.what, where=f"total {recipe.total}", hint=hint) from None
+    pieces = {name: curves[name].vocabularies[size] for name, size in chosen.sizes.items()}
+    tokenizer = union(pieces, special, byte_fallback=recipe.byte_fallback)
+    tokenizer.save(out)
+    own = {name: dict(zip(each.curve.sizes, each.curve.alp, strict=True)) for name, each in curves.items()}
+    found = Allocated(
+        total=recipe.total,
+        size=len(tokenizer),
+        language_exponent=recipe.language_exponent,
+        capacity_exponent=recipe.capacity_exponent,
+        shares=drawn,
+        sizes=dict(chosen.sizes),
+        alp={name: own[name][size] for name, size in chosen.sizes.items()},
+        value=chosen.value,
+        bound=chosen.bound,
+    )
+    found.write(out)
+    return {"size": found.size, "value": found.value, "bound": found.bound, "artifacts": [ALLOCATION_RECORD]}
+
+
+def _candidate(measured: MeasuredCurve, weight: float) -> Candidate:
+    curve = measured.curve
+    pieces = [list(measured.vocabularies[size]) for size in curve.sizes]
+    return Candidate(curve.sizes, [weight * alp for alp in curve.alp], pieces)

@@ -1,0 +1,209 @@
+"""Generators of embeddings that mix similar tokens: their training on the upstream objectives."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import torch
+from torch import nn
+
+from subgraft.config.settings_base import SideName
+from subgraft.data.text.corpus import Corpus
+from subgraft.embeddings.generators.domain_simulation import PseudoDomains
+from subgraft.embeddings.generators.generator import Generator, save_generators
+from subgraft.embeddings.generators.generator_loss import GeneratorLoss
+from subgraft.embeddings.generators.metadata import GeneratorOrigin, table_digest
+from subgraft.embeddings.generators.network import Network, NetworkShape, load_network, save_networks
+from subgraft.embeddings.generators.simulation import Simulator
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.sides import side as side_of
+from subgraft.pipeline.recipes.embeddings import NETWORK_FILES, GeneratorRecipe, ImportedNetworkRecipe, NetworkRecipe
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.auto_precision import with_named_precision
+from subgraft.training.context import Context, Json
+from subgraft.training.objectives.mixture import MixedLoss, Mixture
+from subgraft.training.objectives.objective import GeneratorView, Request
+from subgraft.training.objectives.registry import objectives_of
+from subgraft.training.schedule import Data
+from subgraft.training.setup import fit, is_writer, write_curve
+
+
+def import_network(
+    recipe: ImportedNetworkRecipe, inputs: Mapping[str, Path], out: Path, context: Context
+) -> dict[str, Json]:
+    del inputs, context
+    directory = Path(recipe.directory)
+    for side in recipe.sides:
+        load_network(directory, side)
+    for name in NETWORK_FILES:
+        shutil.copyfile(directory / name, out / name)
+    return {"sides": list(recipe.sides)}
+
+
+def train_network(recipe: NetworkRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+    bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"], context.cache)
+
+    def begin(name: SideName, of_table: SideName) -> Network:
+        side = side_of(bundle.model, of_table)
+        network = Network(NetworkShape.of(side, recipe.network.width, recipe.network.layers))
+        ordinary = torch.from_numpy(bundle.tokenizers[name].ordinary_ids)
+        # The two sides must not get the same numbers.
+        network.begin(side, ordinary, 2 * recipe.seed + (name == "decoder"))
+        return network
+
+    def training(network: Network, name: SideName, views: Views) -> tuple[GeneratorLoss | MixedLoss, Data]:
+        return _network_training(recipe, bundle, network, views, bundle.tokenizers[name])
+
+    found = train_by_side(
+        recipe, bundle, corpus, out, context, group="network_training", max_similar=0, begin=begin, training=training
+    )
+    if is_writer():
+        save_networks(found.generators, found.origins, out)
+    return found.summary
+
+
+def _network_training(
+    recipe: NetworkRecipe,
+    bundle: Bundle,
+    network: Network,
+    views: Views,
+    tokenizer: Tokenizer,
+) -> tuple[GeneratorLoss | MixedLoss, Data]:
+    """The loss and the batches of one side's network: pseudo-domains of one objective, or of each by its weight."""
+    smoothing, limit = recipe.training.label_smoothing, bundle.max_positions
+    losses = {
+        kind: GeneratorLoss(bundle.model, network, view, recipe.kd_weight, smoothing, "input")
+        for kind, view in views.items()
+    }
+    domains = {
+        kind: PseudoDomains.drawn(view, tokenizer, recipe.network, recipe.seed, limit) for kind, view in views.items()
+    }
+    (loss, *others), (only, *_) = losses.values(), domains.values()
+    if not others:
+        return loss, only
+    names = {f"{kind} {number}": kind for kind, drawn in domains.items() for number in range(len(drawn.parts))}
+    weights: dict[str, float] = {
+        str(each.kind): each.weight / len(domains[each.kind].parts) for each in recipe.objectives
+    }
+    parts = [part for drawn in domains.values() for part in drawn.parts]
+    mixture = Mixture(dict(zip(names, parts, strict=True)), {name: weights[kind] for name, kind in names.items()})
+    return MixedLoss(bundle.model, {name: losses[kind] for name, kind in names.items()}, loss.weights), mixture
+
+
+G = TypeVar("G", bound=nn.Module)
+Views = Mapping[str, GeneratorView[Any]]
+
+
+@dataclass(frozen=True)
+class Trained(Generic[G]):
+    """By side: generators, their origins, and the summaries of their trainings."""
+
+    generators: dict[SideName, G]
+    origins: dict[SideName, GeneratorOrigin]
+    summary: dict[str, Json]
+
+
+def train_by_side(
+    recipe: GeneratorRecipe | NetworkRecipe,
+    bundle: Bundle,
+    corpus: Corpus,
+    out: Path,
+    context: Context,
+    *,
+    group: str,
+    max_similar: int,
+    begin: Callable[[SideName, SideName], G],
+    training: Callable[[G, SideName, Views], tuple[GeneratorLoss | MixedLoss, Data]],
+) -> Trained[G]:
+    """Train a generator for each side; a model with shared embeddings gets one for both.
+
+    `begin` initialises one, for a side and the side whose embeddings it uses; `training` makes its loss and batches.
+    """
+    recipe = with_named_precision(recipe, bundle.model, context)
+    request = Request(bundle, corpus, recipe.languages, recipe.training, recipe.seed)
+    objectives = objectives_of(recipe.objectives, request)
+    made: dict[SideName, G] = {}
+    found: Trained[G] = Trained({}, {}, {})
+    for name in recipe.sides:
+        table = side_of(bundle.model, name).input.weight
+        found.origins[name] = GeneratorOrigin(table_digest(table), bundle.tokenizers[name].fingerprint, max_similar)
+        views = {kind: objective.view(name) for kind, objective in objectives.items()}
+        (of_table,) = {view.side for view in views.values()}
+        if of_table not in made:
+            generator = made[of_table] = begin(name, of_table)
+            loss, data = training(generator, name, views)
+            outcome = fit(loss, loss.weights, data, recipe.training, context, group=group, seed=recipe.seed, part=name)
+            found.summary[name] = write_curve(outcome, out, f"curve.{name}.json")
+        found.generators[name] = made[of_table]
+    return found
+
+
+def train_generator(
+    recipe: GeneratorRecipe, inputs: Mapping[str, Path], out: Path, context: Context
+) -> dict[str, Json]:
+    bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"], context.cache)
+    targets = _targets(recipe, inputs)
+
+    def begin(name: SideName, of_table: SideName) -> Generator:
+        table = side_of(bundle.model, of_table).input.weight
+        generator = Generator(recipe.kind, table.shape[1], recipe.generator.literal_equation)
+        if recipe.generator.initial_weights == "normal":
+            # The two sides must not get the same numbers.
+            generator.draw(2 * recipe.seed + (name == "decoder"))
+        return generator
+
+    def training(generator: Generator, name: SideName, views: Views) -> tuple[GeneratorLoss | MixedLoss, Data]:
+        return _training(recipe, bundle, generator, views, bundle.tokenizers[name], targets.get(name))
+
+    found = train_by_side(
+        recipe,
+        bundle,
+        corpus,
+        out,
+        context,
+        group="generator_training",
+        max_similar=recipe.generator.max_similar,
+        begin=begin,
+        training=training,
+    )
+    if is_writer():
+        save_generators(found.generators, found.origins, out)
+    return found.summary
+
+
+def _targets(recipe: GeneratorRecipe, inputs: Mapping[str, Path]) -> dict[SideName, Tokenizer]:
+    """The task's vocabularies, if tokens similar to its new ones are simulated."""
+    if recipe.generator.resegmentation.match is None:
+        return {}
+    return {name: Tokenizer.load(inputs[f"vocabulary/{name}"]) for name in recipe.sides}
+
+
+def _training(
+    recipe: GeneratorRecipe,
+    bundle: Bundle,
+    generator: Generator,
+    views: Views,
+    tokenizer: Tokenizer,
+    target: Tokenizer | None,
+) -> tuple[GeneratorLoss | MixedLoss, Data]:
+    """The loss and the batches of one side's generator."""
+    settings, smoothing, limit = recipe.generator, recipe.training.label_smoothing, bundle.max_positions
+    rates, similar, negatives = settings.resegmentation, settings.max_similar, settings.negatives
+    position = settings.distillation_position
+    losses = {
+        kind: GeneratorLoss(bundle.model, generator, view, recipe.kd_weight, smoothing, position)
+        for kind, view in views.items()
+    }
+    simulators = {
+        kind: Simulator(view, tokenizer, rates, similar, recipe.seed, limit, negatives, target)
+        for kind, view in views.items()
+    }
+    (loss, *others), (simulator, *_) = losses.values(), simulators.values()
+    if not others:
+        return loss, simulator
+    mixture = Mixture(simulators, {each.kind: each.weight for each in recipe.objectives})
+    return MixedLoss(bundle.model, losses, loss.weights), mixture

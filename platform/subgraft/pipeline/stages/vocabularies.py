@@ -1,0 +1,162 @@
+"""Vocabularies: learnt, imported, extended or trimmed; and the gap between the old and the new one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Literal
+
+from subgraft.base.errors import UserError
+from subgraft.config.settings_base import SideName, TextSide
+from subgraft.data.tasks.question_generation import require_marks
+from subgraft.data.text.corpus import Corpus
+from subgraft.data.text.corpus_views import training_lines, training_texts
+from subgraft.data.text.languages import balanced
+from subgraft.evaluation.metrics.scores import corpus_scores
+from subgraft.modeling.tokenizers import load_tokenizers
+from subgraft.pipeline.recipes.vocabularies import (
+    AdaptedVocabularyRecipe,
+    GapRecipe,
+    ImportedVocabularyRecipe,
+    VocabularyRecipe,
+)
+from subgraft.subwords.vocabulary.compare import compare
+from subgraft.subwords.vocabulary.extend import extend
+from subgraft.subwords.vocabulary.learn import learn
+from subgraft.subwords.vocabulary.spelling import round_trip, spelling
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.subwords.vocabulary.trim import trim
+from subgraft.training.context import Context, Json
+
+SIDES: tuple[SideName, ...] = ("encoder", "decoder")
+
+
+def measure_gap(recipe: GapRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+    """Inputs: `model`, `corpus`, the decoder's new `vocabulary`, and the encoder's (`encoder`) if it has a new one."""
+    del context
+    corpus = Corpus.open(inputs["corpus"])
+    upstream = load_tokenizers(inputs["model"])
+    downstream = {"decoder": Tokenizer.load(inputs["vocabulary"])}
+    downstream |= {"encoder": Tokenizer.load(inputs["encoder"])} if "encoder" in inputs else {}
+    gap = compare(
+        upstream["decoder"], downstream["decoder"], corpus.lines("train", corpus.text_of("decoder")), recipe.words
+    )
+    spelled = [
+        _spelled(role, side, split, tokenizers[side], corpus)
+        for side in SIDES
+        for split in ("train", "test")
+        for role, tokenizers in (("upstream", upstream), ("downstream", downstream))
+        if side in tokenizers
+    ]
+    found = gap.to_json() | {"spelling": spelled}
+    (out / "gap.json").write_text(json.dumps(found, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    return {"seen": gap.seen, "unseen": gap.unseen, "artifacts": ["gap.json"]}
+
+
+def _spelled(role: str, side: SideName, split: str, tokenizer: Tokenizer, corpus: Corpus) -> dict[str, Json]:
+    """Counts of a split; for the test set also BLEU and chrF of decode(encode(text)) against the text itself."""
+    text_side = corpus.text_of(side)
+    found: dict[str, Json] = {"role": role, "side": side, "split": split}
+    found |= asdict(spelling(tokenizer, corpus.lines(split, text_side)))
+    if split == "test" and corpus.size("test"):
+        lines, language = list(corpus.lines(split, text_side)), str(corpus.field(text_side).language)
+        scores = corpus_scores(round_trip(tokenizer, lines), lines, language, ["BLEU", "chrF"])
+        found["scores"] = {name: asdict(score) for name, score in scores.items()}
+    return found
+
+
+def import_vocabulary(
+    recipe: ImportedVocabularyRecipe, inputs: Mapping[str, Path], out: Path, context: Context
+) -> dict[str, Json]:
+    del inputs, context
+    tokenizer = Tokenizer.load(recipe.place)
+    tokenizer.save(out)
+    return {"size": len(tokenizer), "fingerprint": tokenizer.fingerprint}
+
+
+def adapt_vocabulary(
+    recipe: AdaptedVocabularyRecipe, inputs: Mapping[str, Path], out: Path, context: Context
+) -> dict[str, Json]:
+    del context
+    shared = recipe.side == "both"
+    if "model" in inputs:
+        old = _of_model(load_tokenizers(inputs["model"]), recipe.model_side, shared)
+    else:
+        old = Tokenizer.load(inputs["vocabulary"])
+    corpora = [Corpus.open(inputs[role]) for role in ("corpus", "text") if role in inputs]
+    lines: Iterable[str]
+    if recipe.side == "both":
+        lines = chain.from_iterable(chain.from_iterable(training_texts(*corpora).values()))
+    else:
+        lines = training_lines(recipe.side, *corpora)
+    adapted = (
+        trim(old, lines, recipe.min_count)
+        if recipe.added is None
+        else extend(old, lines, recipe.added, recipe.min_count)
+    )
+    adapted.save(out)
+    return {"size": len(adapted), "upstream_size": len(old), "fingerprint": adapted.fingerprint}
+
+
+def _of_model(tokenizers: Mapping[SideName, Tokenizer], side: SideName, shared: bool) -> Tokenizer:
+    """Raises UserError if the sides should share one vocabulary and have two."""
+    if shared and len({tokenizer.fingerprint for tokenizer in tokenizers.values()}) > 1:
+        raise UserError(
+            "this model's sides have a vocabulary each, so there is none of both to extend or trim",
+            hint="Leave out downstream.shared, or learn one vocabulary for both: `mode: replace`.",
+        )
+    return tokenizers[side]
+
+
+def learn_vocabulary(
+    recipe: VocabularyRecipe, inputs: Mapping[str, Path], out: Path, context: Context
+) -> dict[str, Json]:
+    del context
+    like = load_tokenizers(inputs["model"])["decoder"] if "model" in inputs else None
+    corpora = [Corpus.open(inputs[role]) for role in ("corpus", "second") if role in inputs]
+    beside = [Corpus.open(inputs["text"])] if "text" in inputs else []
+    # What is beside the task's pairs goes with them, which come last.
+    together = [[corpus] for corpus in corpora[:-1]] + [[corpora[-1], *beside]]
+    texts = [partial(_lines, each, recipe.side, recipe.settings.language_exponent) for each in together]
+    copies = _copies([_characters(text()) for text in texts]) if recipe.weighing == "equal" else [1] * len(texts)
+    tokenizer = learn(
+        chain.from_iterable(text() for text, times in zip(texts, copies, strict=True) for _ in range(times)),
+        kind=recipe.settings.kind,
+        size=recipe.settings.size,
+        character_coverage=recipe.settings.character_coverage,
+        byte_fallback=recipe.settings.byte_fallback,
+        mask=bool(recipe.languages),
+        languages=recipe.languages,
+        like=like,
+        max_lines=recipe.settings.max_lines,
+        min_count=recipe.settings.min_count,
+    )
+    require_marks(recipe.marks, tokenizer, "upstream.vocabulary")
+    tokenizer.save(out)
+    return {"size": len(tokenizer), "fingerprint": tokenizer.fingerprint}
+
+
+def _lines(corpora: Sequence[Corpus], side: TextSide | Literal["both"], exponent: float | None) -> Iterator[str]:
+    if side != "both":
+        return training_lines(side, *corpora)
+    # By field: source and target may be in one language.
+    texts = training_texts(*corpora)
+    if exponent is None:
+        return chain.from_iterable(chain.from_iterable(texts.values()))
+    # By number, as the draw has always been.
+    opened = {str(at): partial(chain.from_iterable, each) for at, each in enumerate(texts.values())}
+    sizes = {str(at): sum(map(len, each)) for at, each in enumerate(texts.values())}
+    return balanced(opened, sizes, exponent, sum(sizes.values()))
+
+
+def _characters(lines: Iterator[str]) -> int:
+    return sum(map(len, lines))
+
+
+def _copies(sizes: Sequence[int]) -> list[int]:
+    """How often to repeat each text, so that all are about as large as the largest."""
+    return [max(1, round(max(sizes) / max(1, size))) for size in sizes]
