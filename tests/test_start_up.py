@@ -16,16 +16,7 @@ import pytest
 from small_experiments import TINY, finish, written
 
 HEAVY = ("torch", "transformers", "gensim", "nltk", "sacrebleu", "scipy", "sklearn", "ray", "matplotlib")
-WITHOUT_A_MODEL = (
-    "corpus",
-    "monolingual_text",
-    "copied_text",
-    "reversed_corpus",
-    "vocabulary",
-    "adapted_vocabulary",
-    "subword_gap",
-    "report",
-)
+WITHOUT_A_MODEL = ("corpora", "vocabularies", "report")
 # Runs the command, and tells which modules that took, last of all that it writes.
 WATCHED = """
 import json, sys
