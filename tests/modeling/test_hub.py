@@ -53,7 +53,7 @@ from subgraft.config.experiment import Experiment
 from subgraft.experiments.pipeline import Pipeline
 
 config = Path(sys.argv[1])
-recipe = Pipeline(load(config, Experiment), config.parent).checkpoint.recipe
+recipe = Pipeline(load(config, Experiment), config.parent).inputs.checkpoint.recipe
 print('{"digest": "%s", "model": "%s"}' % (recipe.digest, recipe.model))
 """
 
