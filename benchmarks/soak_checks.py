@@ -15,8 +15,8 @@ from subgraft.config.loading import load
 from subgraft.experiments.garbage_collection import needed_by
 from subgraft.experiments.inventory import size_of, work_directories
 from subgraft.experiments.pipeline import Pipeline
-from subgraft.experiments.search.ledger import Ledger
 from subgraft.experiments.search.session import LEDGER, last_trial_steps
+from subgraft.experiments.search.trial_results import Ledger
 from subgraft.orchestration.store.record import RECORD, Record, verified
 from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.tracking.model_registry import CHAMPION, Registry

@@ -17,8 +17,7 @@ from pathlib import Path
 import pytest
 
 from small_searches import searchable
-from subgraft.experiments.search.ledger import Ledger
-from subgraft.experiments.search.trial_results import TrialResult
+from subgraft.experiments.search.trial_results import Ledger, TrialResult
 
 pytestmark = pytest.mark.ray
 

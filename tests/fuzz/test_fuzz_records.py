@@ -16,8 +16,7 @@ from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.encoded import entries
 from subgraft.data.text.fields import pair_fields
 from subgraft.experiments.garbage_collection import surplus
-from subgraft.experiments.search.ledger import Ledger
-from subgraft.experiments.search.trial_results import TrialResult
+from subgraft.experiments.search.trial_results import Ledger, TrialResult
 from subgraft.interfaces.cli import parser
 from subgraft.orchestration.store.events import EventTail
 from subgraft.orchestration.store.record import RECORD

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from subgraft.base.errors import UserError
-from subgraft.experiments.fit.parallel_files import read_documents
+from subgraft.experiments.fit.split import read_documents
 
 
 def files(place: Path, source: str, target: str) -> tuple[Path, Path]:

@@ -8,8 +8,7 @@ import pytest
 
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning
-from subgraft.experiments.fit.parallel_files import Documents, Pair
-from subgraft.experiments.fit.split import FEWEST, split
+from subgraft.experiments.fit.split import FEWEST, Documents, Pair, split
 
 
 def text(*sizes: int) -> Documents:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from subgraft.experiments.search.ledger import Ledger, to_do_again
-from subgraft.experiments.search.trial_results import TrialResult
+from subgraft.experiments.search.trial_results import Ledger, TrialResult, to_do_again
 
 BEGUN = TrialResult(1, {"initialiser": "patt", "kd_weight": 0.25})
 DONE = replace(BEGUN, state="finished", objectives={"dev_bleu": 12.5}, curve=((1, 10.0), (2, 12.5)), made={"a": 1.5})

@@ -11,10 +11,9 @@ from small_searches import searchable
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.experiments.pipeline import Pipeline
-from subgraft.experiments.search.ledger import Ledger, to_do_again
 from subgraft.experiments.search.recorder import Recorder
 from subgraft.experiments.search.space import trial_steps
-from subgraft.experiments.search.trial_results import TrialResult, Value
+from subgraft.experiments.search.trial_results import Ledger, TrialResult, Value, to_do_again
 from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store
 from subgraft.orchestration.tracking.server import Server

@@ -15,9 +15,8 @@ from subgraft.base.terminal import Terminal
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.experiments.pipeline import Pipeline
-from subgraft.experiments.search.ledger import Ledger
 from subgraft.experiments.search.session import Found, SearchSession, last_trial_steps, sessions
-from subgraft.experiments.search.trial_results import TrialResult, Value
+from subgraft.experiments.search.trial_results import Ledger, TrialResult, Value
 from subgraft.interfaces.cli import main
 from subgraft.interfaces.cli.store import needed
 from subgraft.orchestration.execution.cluster import ENVIRONMENT

@@ -11,10 +11,10 @@ from ray.tune.schedulers import TrialScheduler
 
 from subgraft.config.search import HalvingSettings, Objective, Range, SearchSettings, SearchSpace
 from subgraft.config.systems import System
-from subgraft.experiments.search.sampler import OptunaSearcher, scheduler
 from subgraft.experiments.search.space import grid
 from subgraft.experiments.search.study import LEAST_TRIALS, ask, importances, study_of
 from subgraft.experiments.search.trial_results import TrialResult, Value
+from subgraft.experiments.search.tuning import OptunaSearcher, scheduler
 
 SYSTEM = System(name="patt+kd", initialiser="patt", kd_weight=0.5)
 SPACE = SearchSpace(initialiser=("avg", "patt"), kd_weight=Range(min=0, max=2), vocabulary_size=(2000, 4000))

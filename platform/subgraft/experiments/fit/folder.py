@@ -13,7 +13,7 @@ from pathlib import Path
 from subgraft.base.errors import UserError
 from subgraft.base.json_io import object_in
 from subgraft.base.unfinished import PREFIX
-from subgraft.experiments.fit.parallel_files import Pair
+from subgraft.experiments.fit.split import Pair
 from subgraft.orchestration.store.disk import space_needed
 
 IDENTITY, CONFIGURATION, TEXT, MODEL, REPORT = "fit.json", "fit.yaml", "text", "model", "report"

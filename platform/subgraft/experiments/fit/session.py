@@ -20,10 +20,8 @@ from subgraft.experiments.fit.choices import Choice, choose
 from subgraft.experiments.fit.configuration import OLD, OWN, Configuration, Machine, task_of
 from subgraft.experiments.fit.duration import training_time
 from subgraft.experiments.fit.folder import MODEL, REPORT, Folder
-from subgraft.experiments.fit.monolingual_files import TargetText, read_text
 from subgraft.experiments.fit.outcome import Outcome
-from subgraft.experiments.fit.parallel_files import read_documents
-from subgraft.experiments.fit.split import Split, split
+from subgraft.experiments.fit.split import Split, TargetText, read_documents, read_text, split
 from subgraft.experiments.fit.tokenization_report import Measured, measure
 from subgraft.experiments.session import Session
 from subgraft.experiments.steps.inputs import checkpoint_digest

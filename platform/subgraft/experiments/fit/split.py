@@ -1,4 +1,6 @@
-"""Split a text into training, dev and test: by complete documents, or by blocks of neighbouring lines.
+"""Read two parallel files and split them into training, dev and test; read monolingual text that none of these has.
+
+The units of the split are complete documents, or blocks of neighbouring lines.
 
 Neighbouring lines of one text share words, names and whole phrases. Held out one by one, a dev or test line would have
 its neighbours in the training text, which flatters every model, and most the one with the vocabulary learnt there.
@@ -7,15 +9,18 @@ its neighbours in the training text, which flatters every model, and most the on
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from itertools import chain, zip_longest
+from pathlib import Path
+from typing import Literal, TypeAlias
 
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning
-from subgraft.data.text.cleaning import RULES, clean, near_copies_in_words
+from subgraft.data.text import reading
+from subgraft.data.text.cleaning import RULES, clean, digests, dropped_in_words, near_copies_in_words, strip
+from subgraft.data.text.deduplication import SegmentDigests
 from subgraft.data.text.held_out import HeldOut
-from subgraft.experiments.fit.parallel_files import Documents, Pair, blocks
 
 # A tenth of the pairs each, within these bounds. Below 50 sentences an interval of BLEU is wider than any gain.
 HELD_OUT_SHARE = 0.1
@@ -26,6 +31,64 @@ FEWEST = FEWEST_TRAINING + 2 * FEWEST_HELD_OUT
 # With fewer documents, dev and test would be of one or two of them.
 FEWEST_DOCUMENTS = 20
 SHORTEST_BLOCK, BLOCKS_OF_TEST = 25, 8
+
+Pair: TypeAlias = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Documents:
+    """Pairs in the order of their files.
+
+    documents: the whole text is one where no blank lines mark any.  incomplete: lines of which one side is empty.
+    """
+
+    documents: tuple[tuple[Pair, ...], ...]
+    incomplete: int = 0
+
+    @property
+    def pairs(self) -> tuple[Pair, ...]:
+        return tuple(pair for document in self.documents for pair in document)
+
+
+def read_documents(source: Path, target: Path) -> Documents:
+    """Line by line, plain or gzipped. A line that is blank in both files ends a document.
+
+    Raises UserError for files of different lengths, and as `reading.lines` does.
+    """
+    documents: list[tuple[Pair, ...]] = []
+    current: list[Pair] = []
+    incomplete = 0
+    for pair in _parallel(source, target):
+        if all(pair):
+            current.append(pair)
+        elif any(pair):
+            incomplete += 1
+        elif current:
+            documents.append(tuple(current))
+            current = []
+    documents += [tuple(current)] if current else []
+    return Documents(tuple(documents), incomplete)
+
+
+def _parallel(source: Path, target: Path) -> Iterator[Pair]:
+    """Stripped lines of both. The rest of the longer file is read only to count it."""
+    files, counts = (source, target), [0, 0]
+    for sides in zip_longest(*(reading.lines(path) for path in files)):
+        counts = [count + (side is not None) for count, side in zip(counts, sides, strict=True)]
+        if None not in sides:
+            first, second = strip(sides, Counter())
+            yield first, second
+    if counts[0] != counts[1]:
+        raise UserError(
+            f"{source} has {counts[0]:,} lines and {target} {counts[1]:,}",
+            where="--pairs",
+            hint="Line N of one file must be the translation of line N of the other.",
+        )
+
+
+def blocks(pairs: Sequence[Pair], size: int) -> list[tuple[Pair, ...]]:
+    """Runs of `size` neighbours, and what is left at the end."""
+    return [tuple(pairs[start : start + size]) for start in range(0, len(pairs), size)]
 
 
 @dataclass(frozen=True)
@@ -108,3 +171,35 @@ def _spread(units: Sequence[tuple[Pair, ...]], wanted: tuple[int, int]) -> tuple
         else:
             parts[2].extend(unit)
     return tuple(map(tuple, parts))
+
+
+@dataclass(frozen=True)
+class TargetText:
+    """Lines of the target language that are not in the pairs, with counts: read, kept, and dropped by rule."""
+
+    lines: tuple[str, ...] = ()
+    counts: Counter[str] | None = None
+
+    @property
+    def told(self) -> str:
+        """What there is of it, in one sentence."""
+        counts = self.counts or Counter()
+        dropped = ", ".join(f"{count:,} {reason}" for reason, count in dropped_in_words(counts).items())
+        kept = f"text beside the pairs: {counts['kept']:,} of {counts['read']:,} lines"
+        near = near_copies_in_words(counts["near_copies"])
+        return kept + (f"; dropped: {dropped}" if dropped else "") + (f"; {near}" if near else "")
+
+
+def read_text(paths: Sequence[Path], pairs: Split, cleaning: Cleaning) -> TargetText:
+    """Lines of the files that are in no split of the pairs. Raises UserError if none remains."""
+    if not paths:
+        return TargetText()
+    counts: Counter[str] = Counter()
+    read = ((line,) for line in chain.from_iterable(map(reading.lines, paths)))
+    held_out = HeldOut((*pairs.dev, *pairs.test))
+    known = SegmentDigests.of([digests((target,) for _, target in pairs.train)])
+    lines = tuple(line for (line,) in clean(read, cleaning, held_out, counts, (0,), known))
+    found = TargetText(lines, counts)
+    if not lines:
+        raise UserError(f"nothing is left of the text ({found.told})", where="--text")
+    return found

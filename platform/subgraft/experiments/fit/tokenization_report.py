@@ -11,7 +11,7 @@ from subgraft.config.settings_base import VocabularyKind
 from subgraft.evaluation.reporting.numbers import fixed, percent
 from subgraft.experiments.fit.base_model import BaseModelFacts
 from subgraft.experiments.fit.choices import SIZES, vocabulary_size
-from subgraft.experiments.fit.parallel_files import Pair
+from subgraft.experiments.fit.split import Pair
 from subgraft.subwords.vocabulary.compare import Gap, compare
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.learning_errors import TooLargeError

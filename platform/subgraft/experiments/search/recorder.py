@@ -8,9 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from subgraft.experiments.pipeline import Pipeline
-from subgraft.experiments.search.ledger import Ledger
 from subgraft.experiments.search.space import template, trial_steps, trial_system, wanted
-from subgraft.experiments.search.trial_results import State, TrialResult, Value, ended
+from subgraft.experiments.search.trial_results import Ledger, State, TrialResult, Value, ended
 from subgraft.orchestration.execution.progress import duration
 from subgraft.orchestration.store.step import Step, in_order
 from subgraft.orchestration.store.store import Store

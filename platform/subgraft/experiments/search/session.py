@@ -21,11 +21,10 @@ from subgraft.base.locks import Lock
 from subgraft.config.experiment import Experiment
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.preflight import require_libraries
-from subgraft.experiments.search.ledger import Ledger
 from subgraft.experiments.search.page import Page
 from subgraft.experiments.search.recorder import Recorder
 from subgraft.experiments.search.space import identity, searched, template, trial_steps, wanted
-from subgraft.experiments.search.trial_results import TrialResult, best, ended
+from subgraft.experiments.search.trial_results import Ledger, TrialResult, best, ended
 from subgraft.experiments.session import further_commands
 from subgraft.orchestration.execution.cluster import cluster
 from subgraft.orchestration.execution.progress import Display, display_for

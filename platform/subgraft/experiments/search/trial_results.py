@@ -1,13 +1,16 @@
-"""Trials of a search with their results, and the data of its page."""
+"""Trials of a search with their results, the ledger that stores them, and the data of the search's page."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
 
+from subgraft.base import json_io
 from subgraft.config.search import MINIMISED
 from subgraft.evaluation.reporting.records import Command
+from subgraft.orchestration.store.disk import space_needed
 
 Value: TypeAlias = str | int | float
 # finished: measured.  stopped: by ASHA.  refused: its settings cannot be.  failed: to be done again.
@@ -92,3 +95,37 @@ def best(trials: Sequence[TrialResult], objectives: Sequence[str]) -> tuple[Tria
 def _worth(trial: TrialResult, objective: str) -> float:
     """The higher, the better."""
     return -trial.objectives[objective] if objective in MINIMISED else trial.objectives[objective]
+
+
+class Ledger:
+    """The trials of one search as JSON lines, from which a later invocation continues. One process writes them.
+
+    Tune would store its state as pickles and load them; the ledger replaces that. A trial has a line when it starts and
+    one when it ends. A trial that only started, or failed, is repeated with its number and values.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def trials(self) -> dict[int, TrialResult]:
+        """What is known of every trial, by its number; a line torn by a kill is passed over."""
+        trials = (_trial(fields) for fields, _ in json_io.read_log(self.path))
+        return {trial.number: trial for trial in trials if trial is not None}
+
+    def note(self, trial: TrialResult) -> None:
+        """Remember a trial as it stands, so that it lasts. Raises OperationalError when the disk is full."""
+        with space_needed(self.path.parent):
+            json_io.append(self.path, asdict(trial), lasting=True)
+
+
+def to_do_again(trials: Mapping[int, TrialResult]) -> list[TrialResult]:
+    """The trials that began and did not end, in the order of their numbers."""
+    done = {trial.number for trial in ended(tuple(trials.values()))}
+    return [trial for number, trial in sorted(trials.items()) if number not in done]
+
+
+def _trial(fields: dict[str, Any]) -> TrialResult | None:
+    try:
+        return json_io.build(TrialResult, fields)
+    except ValueError:
+        return None
