@@ -20,8 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from subgraft.data.text import reading
-from subgraft.embeddings.generators.network import Network, NetworkShape
-from subgraft.embeddings.generators.token_pieces import TokenPieces, commonness
+from subgraft.embeddings.generators.network import Network, NetworkShape, TokenPieces, commonness
 from subgraft.embeddings.initialisers.network_rows import made
 from subgraft.embeddings.initialisers.new_rows import Request
 from subgraft.embeddings.initialisers.subword_mean import mix_subwords

@@ -16,8 +16,7 @@ import pytest
 
 import toys
 from subgraft.config.initialiser_registry import INITIALISERS, InitialiserName
-from subgraft.embeddings.generators.generator import Generator, save_generators
-from subgraft.embeddings.generators.metadata import GeneratorOrigin, table_digest
+from subgraft.embeddings.generators.generator import Generator, GeneratorOrigin, save_generators, table_digest
 from subgraft.embeddings.initialisers.registry import METHODS
 from subgraft.interfaces.cli import main
 from subgraft.modeling.bundle import Bundle

@@ -1,6 +1,6 @@
 """Crash-safe checkpoints: written to a temporary directory, synced, renamed, and verified when read.
 
-A checkpoint has one file of tensors, or one per worker if the state is sharded (`checkpoint_shards`). state.json is
+A checkpoint has one file of tensors, or one per worker if the state is sharded (`tensor_shards`). state.json is
 written last; renaming the directory publishes the checkpoint. A damaged one is renamed, and the previous
 one is used.
 """
@@ -23,8 +23,7 @@ from torch import Tensor
 from subgraft.base import json_io
 from subgraft.base.errors import OperationalError
 from subgraft.base.files import file_digest, sync
-from subgraft.training.checkpoint_shards import Shard, ShardedTensors, collect, describe, shard_name
-from subgraft.training.tensor_shards import TensorSlice
+from subgraft.training.tensor_shards import Shard, ShardedTensors, TensorSlice, collect, describe, shard_name
 
 TENSORS = "tensors.safetensors"
 STATE = "state.json"

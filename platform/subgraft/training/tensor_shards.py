@@ -1,15 +1,122 @@
-"""Tensors divided among workers: the slice of each worker, and mappings that put complete tensors together."""
+"""Tensors divided among workers: the slice of each worker, mappings that put complete tensors together, and shards.
+
+A sharded checkpoint has one file for each worker's part of the state, and one index.
+"""
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
 
 import torch
 import torch.distributed as dist
+from safetensors import safe_open
 from torch import Tensor
+
+from subgraft.base import json_io
+from subgraft.base.files import file_digest, sync
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A file with its SHA-256, its size in bytes, and the slice of each tensor that it holds."""
+
+    file: str
+    sha256: str
+    size: int
+    parts: Mapping[str, TensorSlice]
+
+    @classmethod
+    def described(cls, file: Path, parts: Mapping[str, TensorSlice]) -> Shard:
+        return cls(file.name, file_digest(file), file.stat().st_size, parts)
+
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any]) -> Shard:
+        parts = {
+            name: TensorSlice(part["start"], part["stop"], tuple(part["shape"]))
+            for name, part in given["parts"].items()
+        }
+        return cls(given["file"], given["sha256"], given["size"], parts)
+
+    def verify(self, directory: Path) -> None:
+        """Raises ValueError if the file does not match its size and digest."""
+        file = directory / self.file
+        if Path(self.file).name != self.file:
+            raise ValueError(f"{self.file} is not a file of this checkpoint")
+        if file.stat().st_size != self.size or file_digest(file) != self.sha256:
+            raise ValueError(f"{self.file} is damaged")
+
+
+def shard_name(rank: int, world: int) -> str:
+    return f"shard-{rank:05d}-of-{world:05d}.safetensors"
+
+
+def describe(directory: Path, rank: int, world: int, parts: Mapping[str, TensorSlice]) -> None:
+    """Write the index entry of a complete shard to a JSON file next to it."""
+    file = directory / shard_name(rank, world)
+    beside = file.with_suffix(".json")
+    beside.write_text(json.dumps(asdict(Shard.described(file, parts))))
+    sync(beside)
+
+
+def collect(directory: Path, world: int) -> list[Shard]:
+    """Read the workers' index entries and delete all other files, which interrupted writes have left."""
+    shards, described = [], []
+    for rank in range(world):
+        beside = (directory / shard_name(rank, world)).with_suffix(".json")
+        shards.append(Shard.from_json(json_io.parse_object(beside.read_bytes())))
+        described.append(beside)
+    kept = {shard.file for shard in shards}
+    for path in directory.iterdir():
+        if path.name not in kept:
+            path.unlink()
+    return shards
+
+
+class ShardedTensors(Mapping[str, Tensor]):
+    """Complete tensors, each read from all shards on access, so that one at a time is in memory."""
+
+    def __init__(self, directory: Path, shards: Sequence[Shard]) -> None:
+        """Raises ValueError if a shard is damaged or the slices do not cover every tensor exactly once."""
+        self._files: dict[str, Any] = {}
+        self._pieces: dict[str, list[tuple[str, TensorSlice]]] = {}
+        for shard in shards:
+            shard.verify(directory)
+            self._files[shard.file] = safe_open(directory / shard.file, framework="pt")
+            for name, part in shard.parts.items():
+                self._pieces.setdefault(name, []).append((shard.file, part))
+        for name, pieces in self._pieces.items():
+            _require_whole(name, sorted((part for _, part in pieces), key=lambda part: part.start))
+
+    def __getitem__(self, name: str) -> Tensor:
+        (file, first), *others = self._pieces[name]
+        found: Tensor = self._files[file].get_tensor(name)
+        if not others:
+            return found.reshape(first.shape)
+        whole = torch.empty(first.numel, dtype=found.dtype)
+        first.of(whole).copy_(found.reshape(-1))
+        for file, part in others:
+            part.of(whole).copy_(self._files[file].get_tensor(name).reshape(-1))
+        return whole.reshape(first.shape)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._pieces
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._pieces)
+
+    def __len__(self) -> int:
+        return len(self._pieces)
+
+
+def _require_whole(name: str, parts: Sequence[TensorSlice]) -> None:
+    edges = [0, *(part.stop for part in parts)]
+    if [part.start for part in parts] != edges[:-1] or {part.numel for part in parts} != {edges[-1]}:
+        raise ValueError(f"its shards do not make up {name}")
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from itertools import combinations, pairwise
 
 import pytest
 
-from subgraft.embeddings.generators.cheapest_cuts import MOST_PIECES, CheapestCuts
+from subgraft.embeddings.generators.matched_resegment import MOST_PIECES, CheapestCuts
 from subgraft.subwords.vocabulary.entry import Entry
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from toys import cased_tokenizer, german, german_tokenizer

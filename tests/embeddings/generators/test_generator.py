@@ -12,12 +12,14 @@ from subgraft.embeddings.generators import generator as generators
 from subgraft.embeddings.generators.generator import (
     Generator,
     GeneratorKind,
+    GeneratorOrigin,
     RaggedSimilar,
+    check_origin,
     load_generator,
     mix,
     save_generators,
+    table_digest,
 )
-from subgraft.embeddings.generators.metadata import GeneratorOrigin, check_origin, table_digest
 from subgraft.subwords.similar_tokens.finder import SimilarTokens
 
 SIZE, DIMENSION = 40, 12

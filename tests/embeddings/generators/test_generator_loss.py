@@ -13,7 +13,7 @@ from subgraft.embeddings.generators.generator_loss import GeneratorLoss
 from subgraft.embeddings.generators.resegment import Resegmenter
 from subgraft.embeddings.generators.simulation import GeneratorBatch, Simulator
 from subgraft.modeling.sides import decoder_states_from_memory, side
-from subgraft.training.objectives.extended_softmax import extended_cross_entropy, without_twins
+from subgraft.training.objectives.embedding_view import extended_cross_entropy, without_twins
 from subgraft.training.objectives.objective import TokenBatch
 from subgraft.training.objectives.parallel_text import Translation
 from subgraft.training.objectives.seq2seq import Seq2SeqBatch, Seq2SeqView

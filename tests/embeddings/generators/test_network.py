@@ -6,9 +6,8 @@ import pytest
 import torch
 
 from subgraft.base.errors import UserError
-from subgraft.embeddings.generators.metadata import GeneratorOrigin, table_digest
-from subgraft.embeddings.generators.network import Network, NetworkShape, load_network, save_networks
-from subgraft.embeddings.generators.token_pieces import TokenPieces
+from subgraft.embeddings.generators.generator import GeneratorOrigin, table_digest
+from subgraft.embeddings.generators.network import Network, NetworkShape, TokenPieces, load_network, save_networks
 from subgraft.embeddings.initialisers.new_rows import NewRows, Request
 from subgraft.embeddings.initialisers.registry import initialiser
 from subgraft.embeddings.initialisers.subword_mean import mix_subwords

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from subgraft.embeddings.generators.token_pieces import ABSENT, MAX_PIECES, TokenPieces, commonness
+from subgraft.embeddings.generators.network import ABSENT, MAX_PIECES, TokenPieces, commonness
 from subgraft.subwords.similar_tokens.token_subwords import subwords
 from subgraft.subwords.vocabulary.entry import Entry
 from toys import german_tokenizer

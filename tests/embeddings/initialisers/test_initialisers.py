@@ -7,8 +7,13 @@ import pytest
 import torch
 
 from subgraft.base.errors import UserError
-from subgraft.embeddings.generators.generator import Generator, GeneratorKind, save_generators
-from subgraft.embeddings.generators.metadata import GeneratorOrigin, table_digest
+from subgraft.embeddings.generators.generator import (
+    Generator,
+    GeneratorKind,
+    GeneratorOrigin,
+    save_generators,
+    table_digest,
+)
 from subgraft.embeddings.initialisers.new_rows import Request
 from subgraft.embeddings.initialisers.registry import METHODS, initialiser
 from subgraft.modeling.sides import Side, side

@@ -12,8 +12,7 @@ import torch
 from subgraft.base.errors import UserError
 from subgraft.config.initialisers import StaticEmbeddingSettings
 from subgraft.config.settings_base import StaticAlgorithm
-from subgraft.embeddings.initialisers.static_embeddings import StaticEmbeddings
-from subgraft.embeddings.initialisers.static_training import train_static
+from subgraft.embeddings.initialisers.static_embeddings import StaticEmbeddings, train_static
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from vocabularies import unigram
 
@@ -41,7 +40,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from test_static_training import SMALL, sentences, vocabulary
-from subgraft.embeddings.initialisers.static_training import train_static
+from subgraft.embeddings.initialisers.static_embeddings import train_static
 for algorithm in ("skip-gram", "cbow", "fasttext"):
     train_static(sentences(60), vocabulary(), algorithm, SMALL).save(Path(sys.argv[1]) / algorithm)
 """

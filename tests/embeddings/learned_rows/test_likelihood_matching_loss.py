@@ -15,11 +15,12 @@ from subgraft.config.initialisers import LikelihoodMatchingSettings
 from subgraft.config.training import TrainingSettings
 from subgraft.embeddings.learned_rows.likelihood_matching_loss import (
     LikelihoodMatchingLoss,
+    SpanBatch,
+    SpanPairs,
     StudentTables,
     begins_word,
     binarised_divergence,
 )
-from subgraft.embeddings.learned_rows.span_pairs import SpanBatch, SpanPairs
 from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families.encoder_only import BERT2BERT

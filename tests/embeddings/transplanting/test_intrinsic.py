@@ -11,11 +11,10 @@ from transformers import PreTrainedModel
 from subgraft.base.errors import UserError
 from subgraft.config.initialiser_registry import INITIALISERS, InitialiserName
 from subgraft.config.initialisers import StaticEmbeddingSettings
-from subgraft.embeddings.generators.generator import Generator, save_generators
-from subgraft.embeddings.generators.metadata import GeneratorOrigin, table_digest
+from subgraft.embeddings.generators.generator import Generator, GeneratorOrigin, save_generators, table_digest
 from subgraft.embeddings.generators.network import Network, NetworkShape, save_networks
 from subgraft.embeddings.initialisers.registry import METHODS
-from subgraft.embeddings.initialisers.static_training import train_static
+from subgraft.embeddings.initialisers.static_embeddings import train_static
 from subgraft.embeddings.transplanting.intrinsic import _cosines_and_ranks, held_out, measure, remake
 from subgraft.embeddings.transplanting.transplant import Method
 from subgraft.modeling.sides import side

@@ -19,8 +19,7 @@ from subgraft.config.training import TrainingSettings
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.fields import pair_fields
-from subgraft.embeddings.generators.generator import Generator, save_generators
-from subgraft.embeddings.generators.metadata import GeneratorOrigin, table_digest
+from subgraft.embeddings.generators.generator import Generator, GeneratorOrigin, save_generators, table_digest
 from subgraft.embeddings.initialisers.distilled_rows import DistilledRows
 from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.modeling.bundle import Bundle

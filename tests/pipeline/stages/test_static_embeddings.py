@@ -10,8 +10,7 @@ from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.config.initialisers import StaticEmbeddingSettings
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.text.corpus import Corpus
-from subgraft.embeddings.initialisers.static_embeddings import StaticEmbeddings
-from subgraft.embeddings.initialisers.static_training import train_static
+from subgraft.embeddings.initialisers.static_embeddings import StaticEmbeddings, train_static
 from subgraft.modeling.bundle import Bundle
 from subgraft.pipeline.recipes.models import TransferRecipe
 from subgraft.pipeline.recipes.vocabularies import StaticEmbeddingsRecipe

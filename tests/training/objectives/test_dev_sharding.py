@@ -17,7 +17,7 @@ from subgraft.config.training import FinetuneSettings
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.inference.translate import Translator
 from subgraft.training.objectives.dev_scores import DevScores
-from subgraft.training.objectives.dev_sharding import sums_over_batches, texts_by_worker
+from subgraft.training.objectives.distributed import sums_over_batches, texts_by_worker
 from toys import english, english_tokenizer, german, german_tokenizer, marian
 
 SENTENCES = 130

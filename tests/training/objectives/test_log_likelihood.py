@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from subgraft.training.objectives import logit_slices
-from subgraft.training.objectives.log_likelihood import linear_log_likelihood
+from subgraft.training.objectives.cross_entropy import linear_log_likelihood
 
 
 @pytest.mark.parametrize("with_members", [False, True])

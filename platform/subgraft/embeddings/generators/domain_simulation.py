@@ -14,15 +14,15 @@ from numpy.typing import NDArray
 
 from subgraft.config.initialisers import NetworkSettings
 from subgraft.config.settings_base import VocabularyKind
+from subgraft.embeddings.generators.network import TokenPieces, commonness
 from subgraft.embeddings.generators.resegment import Resegmentation, SimulatedToken, Span, unchanged
 from subgraft.embeddings.generators.simulation import GeneratorBatch, SimulatedBatches
-from subgraft.embeddings.generators.token_pieces import TokenPieces, commonness
 from subgraft.subwords.vocabulary.alignment import NEW, align
 from subgraft.subwords.vocabulary.entry import Mark
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.learning_errors import TooLargeError
 from subgraft.subwords.vocabulary.tokenizer import NOWHERE, Tokenizer
-from subgraft.training.objectives.extended_softmax import CompetingTokens
+from subgraft.training.objectives.embedding_view import CompetingTokens
 from subgraft.training.objectives.objective import GeneratorView
 
 # The range of the fraction of the upstream vocabulary's longer subwords that a pseudo-domain removes.

@@ -17,14 +17,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from subgraft.config.initialisers import Negatives, ResegmentationSettings
-from subgraft.embeddings.generators.cheapest_cuts import CheapestCuts
 from subgraft.embeddings.generators.generator import RaggedSimilar
-from subgraft.embeddings.generators.matched_resegment import MatchedResegmenter, profiles_of
+from subgraft.embeddings.generators.matched_resegment import CheapestCuts, MatchedResegmenter, profiles_of
 from subgraft.embeddings.generators.resegment import Resegmentation, Resegmenter, SimulatedToken
 from subgraft.subwords.similar_tokens.finder import Relation, SimilarTokenFinder, related_subwords
 from subgraft.subwords.vocabulary.entry import Entry
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.extended_softmax import CompetingTokens
+from subgraft.training.objectives.embedding_view import CompetingTokens
 from subgraft.training.objectives.objective import Body, GeneratorView, TokenBatch
 
 

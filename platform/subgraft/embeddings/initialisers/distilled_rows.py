@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from subgraft.base.errors import UserError
-from subgraft.embeddings.generators.metadata import table_digest
+from subgraft.embeddings.generators.generator import table_digest
 from subgraft.embeddings.initialisers.new_rows import NewRows, Request
 from subgraft.embeddings.initialisers.subword_mean import mix_subwords
 from subgraft.embeddings.initialisers.token_tensors import load_token_tensors, save_token_tensors

@@ -6,9 +6,8 @@ import torch
 from torch import Tensor
 
 from subgraft.base.errors import UserError
-from subgraft.embeddings.generators.metadata import check_origin
-from subgraft.embeddings.generators.network import Network, load_network
-from subgraft.embeddings.generators.token_pieces import ABSENT, TokenPieces
+from subgraft.embeddings.generators.generator import check_origin
+from subgraft.embeddings.generators.network import ABSENT, Network, TokenPieces, load_network
 from subgraft.embeddings.initialisers.new_rows import FloatTables, NewRows, Request
 from subgraft.modeling.sides import Side
 from subgraft.subwords.similar_tokens.finder import count_fallbacks

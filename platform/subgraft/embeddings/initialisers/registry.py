@@ -17,8 +17,14 @@ from torch import Tensor
 from subgraft.base.errors import UserError
 from subgraft.config.initialiser_registry import InitialiserName
 from subgraft.config.plugins import INITIALISERS, Plugin, offered
-from subgraft.embeddings.generators.generator import Generator, GeneratorKind, RaggedSimilar, load_generator
-from subgraft.embeddings.generators.metadata import check_origin, require_kind
+from subgraft.embeddings.generators.generator import (
+    Generator,
+    GeneratorKind,
+    RaggedSimilar,
+    check_origin,
+    load_generator,
+    require_kind,
+)
 from subgraft.embeddings.initialisers.distilled_rows import take_distilled
 from subgraft.embeddings.initialisers.locally_linear import mix_locally_linear
 from subgraft.embeddings.initialisers.neighbours import mix_nearest

@@ -1,7 +1,12 @@
-"""Static embeddings of a new vocabulary's tokens, trained on text without a language model."""
+"""Static embeddings of a new vocabulary's tokens, trained on text without a language model.
+
+gensim trains them: word2vec (Mikolov et al. 2013) and fastText (Bojanowski et al. 2017).
+"""
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,9 +15,65 @@ import torch
 from torch import Tensor
 
 from subgraft.base.errors import UserError
+from subgraft.config.initialisers import StaticEmbeddingSettings
+from subgraft.config.settings_base import StaticAlgorithm
 from subgraft.embeddings.initialisers.token_tensors import load_token_tensors, not_of_its_vocabulary, save_token_tensors
 from subgraft.subwords.vocabulary.entry import Entry
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+
+def train_static(
+    lines: Iterable[str], tokenizer: Tokenizer, algorithm: StaticAlgorithm, settings: StaticEmbeddingSettings
+) -> StaticEmbeddings:
+    """Train vectors of the vocabulary's tokens on text. The same input gives the same bytes.
+
+    The algorithm treats tokens as words; n-grams of fastText cover the piece with its boundary mark. Raises UserError
+    if no token occurs often enough.
+    """
+    from gensim.models import FastText, Word2Vec
+
+    sentences = _cut(lines, tokenizer)
+    options = _options(settings) | {"sg": int(algorithm != "cbow")}
+    if algorithm == "fasttext":
+        options |= {"bucket": settings.ngram_buckets}
+    model = (FastText if algorithm == "fasttext" else Word2Vec)(**options)
+    model.build_vocab(corpus_iterable=sentences)
+    if not model.wv.key_to_index:
+        what = f"no token occurs {settings.min_count} times in the text of the static embeddings"
+        raise UserError(what, where="static_embeddings.min_count")
+    model.train(corpus_iterable=sentences, total_examples=model.corpus_count, epochs=model.epochs)
+    vectors = torch.zeros(len(tokenizer), options["vector_size"])
+    known = torch.zeros(len(tokenizer), dtype=torch.bool)
+    for token, piece in enumerate(tokenizer.pieces):
+        if piece in model.wv.key_to_index and token not in tokenizer.special_ids:
+            vectors[token] = torch.tensor(model.wv[piece])
+            known[token] = True
+    return StaticEmbeddings(tokenizer, vectors, known, {"algorithm": algorithm, **settings.model_dump()})
+
+
+def _cut(lines: Iterable[str], tokenizer: Tokenizer) -> list[list[str]]:
+    pieces, special = tokenizer.pieces, tokenizer.special_ids
+    return [[pieces[i] for i in ids if i not in special] for ids in tokenizer.encode_batch(list(lines))]
+
+
+def _options(settings: StaticEmbeddingSettings) -> dict[str, Any]:
+    if settings.dimensions is None:
+        raise UserError("the static embeddings' dimensions are not set", where="static_embeddings.dimensions")
+    return {
+        "vector_size": settings.dimensions,
+        "window": settings.window,
+        "epochs": settings.epochs,
+        "min_count": settings.min_count,
+        "seed": settings.seed,
+        # Several workers race for the same rows; and Python's own hash differs from process to process.
+        "workers": 1,
+        "hashfxn": _stable_hash,
+    }
+
+
+def _stable_hash(text: str) -> int:
+    return zlib.crc32(text.encode("utf-8"))
+
 
 _NAME, _WHAT = "static_embeddings", "static embeddings"
 RECORD = f"{_NAME}.json"

@@ -21,7 +21,7 @@ from transformers import PreTrainedModel
 from subgraft.base.errors import UserError
 from subgraft.config.initialiser_registry import initialiser_info
 from subgraft.config.settings_base import SideName
-from subgraft.embeddings.generators.metadata import check_origin, origin_of
+from subgraft.embeddings.generators.generator import check_origin, origin_of
 from subgraft.embeddings.initialisers.new_rows import NewRows, Request
 from subgraft.embeddings.initialisers.registry import initialiser, require_known
 from subgraft.embeddings.transplanting.transplant import Method, weight_scale

@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 
 from subgraft.base.errors import UserError
 from subgraft.config.settings_base import SideName
-from subgraft.embeddings.generators.token_pieces import commonness
+from subgraft.embeddings.generators.network import commonness
 from subgraft.embeddings.initialisers.mixing_matrix import MixingMatrix, whole_matrix
 from subgraft.embeddings.initialisers.new_rows import NewRows, Request
 from subgraft.embeddings.initialisers.registry import initialiser

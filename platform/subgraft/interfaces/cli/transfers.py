@@ -130,7 +130,7 @@ def find_similar(arguments: argparse.Namespace) -> None:
 def embed_tokens(arguments: argparse.Namespace) -> None:
     from safetensors.torch import save_file
 
-    from subgraft.embeddings.generators.metadata import kind_of
+    from subgraft.embeddings.generators.generator import kind_of
     from subgraft.embeddings.initialisers.new_rows import Request
     from subgraft.embeddings.initialisers.registry import initialiser
     from subgraft.modeling.bundle import Bundle

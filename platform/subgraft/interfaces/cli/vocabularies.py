@@ -170,7 +170,7 @@ def compare(arguments: argparse.Namespace) -> None:
 def embed(arguments: argparse.Namespace) -> None:
     from subgraft.config.initialisers import StaticEmbeddingSettings
     from subgraft.data.text import reading
-    from subgraft.embeddings.initialisers.static_training import train_static
+    from subgraft.embeddings.initialisers.static_embeddings import train_static
     from subgraft.interfaces.api.vocabularies import load_vocabulary
 
     settings = StaticEmbeddingSettings(

@@ -14,9 +14,8 @@ from torch import nn
 from subgraft.config.settings_base import SideName
 from subgraft.data.text.corpus import Corpus
 from subgraft.embeddings.generators.domain_simulation import PseudoDomains
-from subgraft.embeddings.generators.generator import Generator, save_generators
+from subgraft.embeddings.generators.generator import Generator, GeneratorOrigin, save_generators, table_digest
 from subgraft.embeddings.generators.generator_loss import GeneratorLoss
-from subgraft.embeddings.generators.metadata import GeneratorOrigin, table_digest
 from subgraft.embeddings.generators.network import Network, NetworkShape, load_network, save_networks
 from subgraft.embeddings.generators.simulation import Simulator
 from subgraft.modeling.bundle import Bundle

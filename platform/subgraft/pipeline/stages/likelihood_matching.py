@@ -17,8 +17,7 @@ from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import SideName, Split
 from subgraft.data.text.corpus import Corpus
 from subgraft.embeddings.initialisers.distilled_rows import DistilledRows, origin
-from subgraft.embeddings.learned_rows.likelihood_matching_loss import LikelihoodMatchingLoss, StudentTables
-from subgraft.embeddings.learned_rows.span_pairs import SpanPairs
+from subgraft.embeddings.learned_rows.likelihood_matching_loss import LikelihoodMatchingLoss, SpanPairs, StudentTables
 from subgraft.embeddings.transplanting.transplant import Method
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.inference.translate import Translator

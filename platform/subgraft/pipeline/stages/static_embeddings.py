@@ -7,8 +7,7 @@ from pathlib import Path
 
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.corpus_views import training_lines
-from subgraft.embeddings.initialisers.static_embeddings import RECORD
-from subgraft.embeddings.initialisers.static_training import train_static
+from subgraft.embeddings.initialisers.static_embeddings import RECORD, train_static
 from subgraft.pipeline.recipes.vocabularies import StaticEmbeddingsRecipe
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.context import Context, Json

@@ -15,9 +15,9 @@ from subgraft.config.training import Precision
 from subgraft.data.text.batches import BatchPlan
 from subgraft.modeling.precision import autocast
 from subgraft.modeling.sides import side
-from subgraft.training.objectives.dev_sharding import sums_over_batches
+from subgraft.training.objectives.cross_entropy import linear_log_likelihood
+from subgraft.training.objectives.distributed import sums_over_batches
 from subgraft.training.objectives.embedding_view import IGNORED
-from subgraft.training.objectives.log_likelihood import linear_log_likelihood
 
 # The tokens of a batch, padding included: what a GPU of a few gigabytes bears.
 BATCH_TOKENS = 4000
