@@ -40,7 +40,7 @@ HEAVY = {
     },
     "peft": {"training/adapters.py"},
     "sklearn": {"subwords/allocation/", "evaluation/metrics/conditional_generation.py"},
-    "gensim": {"embeddings/initialisers/static_training.py"},
+    "gensim": {"embeddings/initialisers/static_embeddings.py"},
 }
 
 

@@ -28,7 +28,7 @@ class Request:
     scale          standard deviation of `random`
     max_similar    cap on |Sm(w)| for `avg`; a trained generator brings its own
     generator      the directory of a trained generator, for `att`, `patt` and `network`
-    common         how common each entry is in the new vocabulary [n], see `generators.token_pieces`
+    common         how common each entry is in the new vocabulary [n], see `generators.network`
     static         the directory of static embeddings of the new vocabulary, for those that need them
     distilled      the directory of this side's distilled rows, for those that need them
     origin_checked whether it is known already that the generator is this model's, whose side may be masked here
