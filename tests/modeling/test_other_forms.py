@@ -40,7 +40,10 @@ def _refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 @pytest.mark.parametrize(
     ("make", "told"),
     [
-        (lambda at: _json(at, "adapter_config.json", ADAPTER), ["a LoRA adapter of meta-llama/Llama-3.2-1B", "Merge"]),
+        (
+            lambda at: _json(at, "adapter_config.json", ADAPTER),
+            ["a LoRA adapter of meta-llama/Llama-3.2-1B", "merges it into its model"],
+        ),
         (lambda at: _json(at, "adapter_config.json", {"peft_type": "PREFIX_TUNING"}), ["a PEFT adapter (PREFIX_TUN"]),
         (_gguf, ["GGUF, llama.cpp's form", "model-Q4_K_M.gguf", "the model that it was made of"]),
         (lambda at: (at / "model.onnx").touch(), ["ONNX"]),

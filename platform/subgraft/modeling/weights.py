@@ -155,5 +155,5 @@ def _adapter(config: dict[str, Any], where: str) -> UserError:
     return UserError(
         f"this is {named}{of}, not a whole model",
         where=where,
-        hint="Merge it into its model with peft (`merge_and_unload`, then `save_pretrained`), and give the result.",
+        hint=f"`subgraft convert {where} --base MODEL --out DIR` merges it into its model: give the result.",
     )

@@ -168,14 +168,30 @@ SHOWN = 3
 
 
 def _add_conversion(commands: Commands) -> None:
-    convert = commands.add_parser("convert", help="make safetensors of a published model's pytorch_model.bin")
-    convert.add_argument("model", metavar="MODEL", help="a directory, or an id on the hub")
+    convert = commands.add_parser(
+        "convert", help="make safetensors of a pytorch_model.bin, or a model of a LoRA adapter"
+    )
+    convert.add_argument("model", metavar="MODEL", help="a directory, or an id on the hub; with --base a directory")
+    convert.add_argument("--base", metavar="MODEL", help="of a LoRA adapter: the model to merge it into")
     convert.add_argument("--revision", metavar="COMMIT", help="of the hub's repository (default: its newest)")
     convert.add_argument("--out", type=Path, required=True, metavar="DIR", help="absent or empty")
     convert.set_defaults(command=convert_model)
 
 
+def _merge_adapter(arguments: argparse.Namespace) -> None:
+    from subgraft.modeling.hub import require_model, with_revision
+    from subgraft.training.adapters import merge_adapter
+
+    base = require_model(with_revision(local_model(arguments.base), arguments.revision))
+    with new_directory(arguments.out) as out:
+        matrices = merge_adapter(Path(arguments.model), base, out)
+    say(f"{matrices} adapted matrices merged; the model is in {arguments.out}")
+
+
 def convert_model(arguments: argparse.Namespace) -> None:
+    if arguments.base:
+        _merge_adapter(arguments)
+        return
     from subgraft.modeling.conversion import convert
     from subgraft.modeling.hub import TORCH_FILES, resolve_model, with_revision
 
