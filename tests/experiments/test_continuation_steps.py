@@ -83,11 +83,11 @@ def told(pipeline: Pipeline, store: Store) -> None:
     found = [Finetuned.read(steps, store) for steps in pipeline.systems]
     best = Selection.of(found).chosen
     assert best is not None
-    trained = [one.kept.bits for one in found if one.kept.step > 0]
-    assert best.kept.bits == min(trained)
-    chosen = Chosen.of("model", pipeline, best.steps, best.kept, store)
+    trained = [one.weights.bits for one in found if one.weights.step > 0]
+    assert best.weights.bits == min(trained)
+    chosen = Chosen.of("model", pipeline, best.steps, best.weights, store)
     assert "best by dev bits per character" in chosen.card() and "BLEU" not in chosen.card()
-    assert chosen.tags()["dev.bits per character"] == f"{best.kept.bits:.4f}"
+    assert chosen.tags()["dev.bits per character"] == f"{best.weights.bits:.4f}"
 
 
 def by_hand(bundle: Bundle, lines: list[str]) -> tuple[float, int]:
@@ -108,7 +108,7 @@ def test_weights_with_the_fewest_dev_bits_are_kept(tmp_path: Path) -> None:
     finetune = "{epochs: 1, max_steps: 4, batch_size: 500, precision: fp32, dev_sentences: 2, warmup_steps: 1}"
     pipeline, store = finish(written(tmp_path, continued(GPT2, systems=systems, finetune=finetune)))
     (steps,) = pipeline.systems
-    assert Finetuned.read(steps, store).kept.step == 0
+    assert Finetuned.read(steps, store).weights.step == 0
     before, after = (
         Bundle.load(store.path(step)).model.state_dict() for step in (pipeline.models.pretrained, steps.finetune)
     )

@@ -40,7 +40,7 @@ def test_the_best_on_dev_is_registered(pipeline: Pipeline, tmp_path: Path) -> No
     found = selected(pipeline, tmp_path, [1, 2, 1], [0, 5, 5], [1, 4, 3], [2, 1, 1])
     assert found.chosen is not None and found.warning is None
     assert (found.chosen.steps.system.name, found.chosen.steps.seed) == ("plain", 2)
-    assert (found.chosen.kept.step, found.chosen.kept.bleu) == (10, 5.0)
+    assert (found.chosen.weights.step, found.chosen.weights.bleu) == (10, 5.0)
 
 
 def test_a_model_that_finetuning_made_worse_is_passed_over_and_named(pipeline: Pipeline, tmp_path: Path) -> None:

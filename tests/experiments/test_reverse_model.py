@@ -79,9 +79,9 @@ def test_text_is_translated_back_by_a_model_that_is_trained_here(tmp_path: Path)
     assert summary["model"] == "finetune the reverse model"
     assert len(pairs) == summary["sizes"]["train"] and len(pairs) + summary["empty"] == LINES
     assert {target for _, target in pairs} <= set(german(LINES, 9)) and len({source for source, _ in pairs}) > 1
-    assert [step.stage.name for step in steps.made_text] == ["pretrain", "finetune", "back-translated"]
+    assert [step.stage.name for step in steps.synthetic_data] == ["pretrain", "finetune", "back-translated"]
     (system,) = found.report.recipe.systems
-    assert {found.report.inputs[key] for key in system.inputs.made_text} == set(steps.made_text)
+    assert {found.report.inputs[key] for key in system.inputs.made_text} == set(steps.synthetic_data)
 
 
 def test_a_model_that_is_given_writes_sources_with_a_tag_which_the_encoder_must_be_able_to_spell(
@@ -118,7 +118,7 @@ def test_a_model_that_learnt_no_direction_is_finetuned_in_both(tmp_path: Path) -
     found = pipeline(written(tmp_path, upstream=DENOISING), "model.family=mbart")
     steps = found.systems[0]
     assert steps.finetune.inputs["synthetic"].inputs["model"].inputs["model"] is found.models.pretrained
-    assert [step.stage.name for step in steps.made_text] == ["finetune", "back-translated"], (
+    assert [step.stage.name for step in steps.synthetic_data] == ["finetune", "back-translated"], (
         "pretraining is billed once"
     )
 

@@ -130,7 +130,7 @@ def test_a_whole_comparison_learns_from_it(tmp_path: Path) -> None:
     (reported,) = (line for line in report.splitlines() if line.startswith("| target, de"))
     assert [cell.strip() for cell in reported.split("|")][3] == f"{record.summary['target']['kept']:,}"
     (line,) = counted(store, planned.inputs.text)
-    assert line.startswith(f"target text beside the pairs: {record.summary['target']['kept']:,} of")
+    assert line.startswith(f"target text in addition to the pairs: {record.summary['target']['kept']:,} of")
 
 
 def test_a_plan_counts_lines_before_anything_ran(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_a_plan_counts_lines_before_anything_ran(tmp_path: Path) -> None:
     assert found.inputs.text
     lines = len(LINES) + sum(1 for _ in (tmp_path / "upstream" / "train.de").open())
     assert counted(Store(tmp_path / "home"), found.inputs.text) == [
-        f"target text beside the pairs: {lines} lines before cleaning"
+        f"target text in addition to the pairs: {lines} lines before cleaning"
     ]
 
 

@@ -76,5 +76,5 @@ def test_any_settings_are_planned_or_refused(settings: Any, tmp_path: Path, monk
             console = Terminal(file=shown)
             console.print(table(planned))
             console.print(session.estimates(planned) or "")
-            for line in (*session.text_beside(), *session.unknown_tokens(), *session.warnings()):
+            for line in (*session.monolingual_text(), *session.unknown_tokens(), *session.warnings()):
                 console.print(line)

@@ -54,7 +54,7 @@ class AllocationPipeline:
     def corpora(self) -> dict[str, Step[CorpusRecipe]]:
         """The corpus of each language. Raises UserError for a language without text."""
         self._require_codes()
-        found = {}
+        steps = {}
         for language, source in self.settings.sources.items():
             alone = Languages(source=language, target=language)
             try:
@@ -69,8 +69,8 @@ class AllocationPipeline:
                 source=source,
                 base=self._base,
             )
-            found[language] = Step(stages.CORPUS, f"corpus {language}", recipe)
-        return found
+            steps[language] = Step(stages.CORPUS, f"corpus {language}", recipe)
+        return steps
 
     @cached_property
     def curves(self) -> dict[str, Step[CurveRecipe]]:
@@ -132,10 +132,10 @@ class AllocationPipeline:
 
     def vocabularies(self, total: int) -> dict[str, Step | str]:
         """The compared vocabularies of a total, by name: steps that make one, or paths."""
-        found: dict[str, Step | str] = {f"{ALLOCATED}/{total}": self.allocations[total]}
+        vocabularies: dict[str, Step | str] = {f"{ALLOCATED}/{total}": self.allocations[total]}
         if self.settings.baselines.joint:
-            found[f"{JOINT}/{total}"] = self._joint(total)
-        return found | dict(self.settings.baselines.given)
+            vocabularies[f"{JOINT}/{total}"] = self._joint(total)
+        return vocabularies | dict(self.settings.baselines.given)
 
     def _joint(self, total: int) -> Step:
         settings = self.settings
@@ -151,15 +151,15 @@ class AllocationPipeline:
         return Step(stages.JOINT_VOCABULARY, f"joint vocabulary {total}", recipe, self.corpora)
 
     def _capacity(self, name: str, vocabulary: Step | str) -> Step:
-        told = f"capacity of {name.replace('/', ' ')}"
+        title = f"capacity of {name.replace('/', ' ')}"
         if isinstance(vocabulary, Step):
-            return Step(stages.CAPACITY, told, CapacityRecipe(), {"vocabulary": vocabulary, **self.corpora})
+            return Step(stages.CAPACITY, title, CapacityRecipe(), {"vocabulary": vocabulary, **self.corpora})
         place = self._base / vocabulary
         if not place.is_dir():
             hint = "Give the directory of a vocabulary or a model."
             raise UserError("no such directory", where=f"baselines.given.{name}: {place}", hint=hint)
         recipe = CapacityRecipe(digest=vocabulary_digest(Tokenizer.load(place)), place=place)
-        return Step(stages.CAPACITY, told, recipe, self.corpora)
+        return Step(stages.CAPACITY, title, recipe, self.corpora)
 
 
 @dataclass(frozen=True)

@@ -91,8 +91,8 @@ def surplus(home: Path, keep: Set[str], before: datetime | None = None) -> Surpl
     limits = [limit for limit in (before, used.since) if limit is not None]
 
     def is_surplus(artifact: StoredArtifact) -> bool:
-        kept = artifact.fingerprint in keep or artifact.fingerprint in used.fingerprints
-        return not kept and all(artifact.finished < limit for limit in limits)
+        is_needed = artifact.fingerprint in keep or artifact.fingerprint in used.fingerprints
+        return not is_needed and all(artifact.finished < limit for limit in limits)
 
     candidates = [artifact for artifact in artifacts(home) if is_surplus(artifact)]
     gone = {artifact.fingerprint for artifact in candidates}
@@ -118,20 +118,20 @@ def _unused(home: Path, gone: Set[str], limits: Sequence[datetime]) -> Iterator[
     return (entry for entry in cached if not {entry.text, entry.tokenizer or entry.text} <= known)
 
 
-def remove(home: Path, found: Surplus) -> int:
+def remove(home: Path, unneeded: Surplus) -> int:
     """Remove the surplus, each step's work directory before its artifact, and return the freed bytes.
 
     Steps that were locked, or are needed by a run that started, in the meantime are skipped. After a kill, the next run
     sweeps renamed artifacts, and the next collection finds the rest.
     """
     freed = 0
-    for artifact in found.artifacts:
+    for artifact in unneeded.artifacts:
         with _claimed_by_us(home, artifact.fingerprint) as free:
             if free and not _wanted(home, artifact):
-                work = [one for one in found.work if one.fingerprint == artifact.fingerprint]
+                work = [one for one in unneeded.work if one.fingerprint == artifact.fingerprint]
                 freed += sum(_remove(home, one.directory, one.size) for one in work)
                 freed += _remove(home, artifact.directory, artifact.size, partial(_wanted, home, artifact))
-    freed += sum(_remove(home, entry.directory, entry.size) for entry in found.encoded)
+    freed += sum(_remove(home, entry.directory, entry.size) for entry in unneeded.encoded)
     DigestCache(home).prune()
     return freed
 

@@ -61,9 +61,9 @@ class _Keys:
 
     def of(self, step: Step, key: str) -> str:
         """The step's key: this one, unless it has another already."""
-        found = self._keys.setdefault(step.fingerprint, key)
-        self.steps.setdefault(found, step)
-        return found
+        first = self._keys.setdefault(step.fingerprint, key)
+        self.steps.setdefault(first, step)
+        return first
 
 
 def _inputs(steps: SystemSteps, keys: _Keys) -> SystemInputs:
@@ -81,7 +81,7 @@ def _inputs(steps: SystemSteps, keys: _Keys) -> SystemInputs:
         static={side: keys.of(step, f"static/{side}/{whose}") for side, step in steps.static.items()},
         distilled=key("distilled", steps.distilled),
         embedding_warmup=key("embedding_warmup", steps.embedding_warmup),
-        made_text=tuple(keys.of(step, f"{step.stage.name}/text/{whose}") for step in steps.made_text),
+        made_text=tuple(keys.of(step, f"{step.stage.name}/text/{whose}") for step in steps.synthetic_data),
         upstream_before=key("upstream_before", forgetting.get("upstream_before")),
         upstream_after=key("upstream_after", forgetting.get("upstream_after")),
         intrinsic=key("intrinsic", steps.intrinsic),
@@ -125,16 +125,18 @@ def design(system: System, experiment: Experiment) -> Design:
 def _rare(system: System) -> list[str]:
     """A system's own settings for rare tokens, in words."""
     count, rare = system.vocabulary_min_count, system.rare_tokens
-    told = [f"pieces used {count} times"] if count else []
+    changes = [f"pieces used {count} times"] if count else []
     if rare is not None:
-        told.append(f"tokens below {rare.min_count} at ×{rare.learning_rate_factor:g}, pulled at {rare.l2_to_init:g}")
-    return told
+        changes.append(
+            f"tokens below {rare.min_count} at ×{rare.learning_rate_factor:g}, pulled at {rare.l2_to_init:g}"
+        )
+    return changes
 
 
 def _rates(system: System) -> list[str]:
     """A system's own learning rates, in words."""
     whole, tables = system.learning_rate, system.embedding_learning_rate
-    told = [f"learning rate {whole:g}"] if whole is not None else []
+    changes = [f"learning rate {whole:g}"] if whole is not None else []
     if tables is not None:
-        told.append(f"tables at {tables:g}" if tables else "tables frozen")
-    return told
+        changes.append(f"tables at {tables:g}" if tables else "tables frozen")
+    return changes

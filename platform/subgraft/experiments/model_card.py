@@ -36,16 +36,16 @@ class Chosen:
     model: str
     pipeline: Pipeline
     steps: SystemSteps
-    kept: SelectedWeights
+    weights: SelectedWeights
     records: Mapping[str, Record]
 
     @classmethod
-    def of(cls, model: str, pipeline: Pipeline, steps: SystemSteps, kept: SelectedWeights, store: Store) -> Chosen:
+    def of(cls, model: str, pipeline: Pipeline, steps: SystemSteps, weights: SelectedWeights, store: Store) -> Chosen:
         """Read the records; a step whose artifact is no longer there has none."""
         behind = in_order([steps.finetune, steps.evaluate])
-        found = ((step.fingerprint, store.find(step)) for step in behind)
-        records = {fingerprint: record for fingerprint, record in found if record is not None}
-        return cls(model, pipeline, steps, kept, records)
+        records_behind = ((step.fingerprint, store.find(step)) for step in behind)
+        records = {fingerprint: record for fingerprint, record in records_behind if record is not None}
+        return cls(model, pipeline, steps, weights, records)
 
     def tags(self) -> dict[str, str]:
         """The tags that `models list` and promotion read."""
@@ -57,12 +57,12 @@ class Chosen:
             "source_language": experiment.languages.source,
             TARGET_LANGUAGE: experiment.languages.target,
             "recipe": json.dumps(self.steps.system.model_dump(mode="json", exclude_defaults=True)),
-            CHOSEN_BY: f"{ON_DEV}{self.kept.score}",
-            f"dev.{self.kept.score}": f"{self.kept.value:.4f}",
-            **({} if self.kept.bleu is None else {"dev.BLEU": f"{self.kept.bleu:.4f}"}),
-            "dev.step": str(self.kept.step),
+            CHOSEN_BY: f"{ON_DEV}{self.weights.score}",
+            f"dev.{self.weights.score}": f"{self.weights.value:.4f}",
+            **({} if self.weights.bleu is None else {"dev.BLEU": f"{self.weights.bleu:.4f}"}),
+            "dev.step": str(self.weights.step),
             **{f"test.{name}": f"{self._test(name):.4f}" for name in self._metrics if self._evaluated},
-            **{f"signature.{name}": told for name, told in self._signatures.items()},
+            **{f"signature.{name}": signature for name, signature in self._signatures.items()},
             **{name: str(decoding[name]) for name in DECODING},
             **({BASE_MODEL: base} if (base := self._base_model) else {}),
         }
@@ -116,7 +116,7 @@ class Chosen:
         called = TASKS[experiment.task].called
         yield f"{called} from {pair.source} to {pair.target}. This is the system"
         yield f"`{steps.system.name}` with seed {steps.seed} of the experiment `{experiment.name}`:"
-        yield f"of {trained} finetuned models the best by dev {self.kept.score}. The test set chose nothing."
+        yield f"of {trained} finetuned models the best by dev {self.weights.score}. The test set chose nothing."
         yield "What licence the model can have depends on those of the data, below.\n"
         yield "```sh"
         yield f"subgraft generate --model DIRECTORY --input FILE --languages {pair.source}-{pair.target}"
@@ -125,9 +125,9 @@ class Chosen:
     def _scores(self) -> Iterator[str]:
         evaluation = self.pipeline.experiment.evaluation
         yield "## Scores\n"
-        chose = f"greedy, on the first dev sentences; it chose the weights, of step {count(self.kept.step)}"
-        rows = [("dev", self.kept.score, fixed(self.kept.value), chose)]
-        rows += [("test", name, fixed(self._test(name)), told) for name, told in self._signatures.items()]
+        chose = f"greedy, on the first dev sentences; it chose the weights, of step {count(self.weights.step)}"
+        rows = [("dev", self.weights.score, fixed(self.weights.value), chose)]
+        rows += [("test", name, fixed(self._test(name)), signature) for name, signature in self._signatures.items()]
         yield _table(("split", "score", "value", "signature"), rows)
         yield f"Test outputs by beam search ({evaluation.beam}), at most {evaluation.max_length_ratio:g} times as many"
         yield "bytes as the source. Text unlike this test set was not tried. The scores are of this model of one seed;"
@@ -139,13 +139,13 @@ class Chosen:
         for step, record in self._made_by(CorpusRecipe):
             recipe = step.recipe
             sizes = record.summary.get("sizes", {}) if record else {}
-            told = ", ".join(f"{split} {count(size)}" for split, size in sizes.items()) or MISSING
-            rows.append((step.name, recipe.codes, told, "; ".join(licences(recipe.identity)), _digest(record)))
+            split_sizes = ", ".join(f"{split} {count(size)}" for split, size in sizes.items()) or MISSING
+            rows.append((step.name, recipe.codes, split_sizes, "; ".join(licences(recipe.identity)), _digest(record)))
         rows += self._text_rows()
         yield _table(("corpus", "languages", "segments", "licence", "SHA-256 of the cleaned text"), rows)
 
     def _text_rows(self) -> Iterator[tuple[str, ...]]:
-        """Of text beside the task's pairs, side by side."""
+        """Rows of the monolingual text, by side."""
         for step, record in self._made_by(TextRecipe):
             for side, identities in step.recipe.identities.items():
                 lines = f"train {count(record.summary[side]['kept'])}" if record else MISSING

@@ -16,14 +16,16 @@ class Finetuned:
     """A system under one seed, and its selected weights."""
 
     steps: SystemSteps
-    kept: SelectedWeights
+    weights: SelectedWeights
 
     @classmethod
     def read(cls, steps: SystemSteps, store: Store) -> Finetuned:
         return cls(steps, selected_weights(store.path(steps.finetune), steps.finetune.recipe.training.select))
 
     def __str__(self) -> str:
-        return f"{self.steps.system.name}, seed {self.steps.seed} (dev {self.kept.score} {fixed(self.kept.value)})"
+        return (
+            f"{self.steps.system.name}, seed {self.steps.seed} (dev {self.weights.score} {fixed(self.weights.value)})"
+        )
 
 
 @dataclass(frozen=True)
@@ -38,12 +40,12 @@ class Selection:
     passed_over: tuple[Finetuned, ...]
 
     @classmethod
-    def of(cls, found: Sequence[Finetuned]) -> Selection:
+    def of(cls, finetuned: Sequence[Finetuned]) -> Selection:
         """Chosen by dev scores alone: the test set chooses nothing. Of equals, the first."""
-        ranked = sorted(found, key=lambda one: -one.kept.worth)
-        chosen = next((one for one in ranked if one.kept.step > 0), None)
-        untrained = (one for one in ranked if one.kept.step == 0)
-        ahead = (one for one in untrained if chosen is None or one.kept.worth >= chosen.kept.worth)
+        ranked = sorted(finetuned, key=lambda one: -one.weights.worth)
+        chosen = next((one for one in ranked if one.weights.step > 0), None)
+        untrained = (one for one in ranked if one.weights.step == 0)
+        ahead = (one for one in untrained if chosen is None or one.weights.worth >= chosen.weights.worth)
         return cls(chosen, tuple(ahead))
 
     @property
@@ -52,11 +54,11 @@ class Selection:
         if not self.passed_over:
             return None
         if self.chosen is None:
-            kept = self.passed_over[0].kept
-            beyond = "above" if kept.worth == kept.value else "below"
+            weights = self.passed_over[0].weights
+            beyond = "above" if weights.worth == weights.value else "below"
             return (
-                f"no model is registered: no finetuning reached a dev {kept.score} {beyond} that of the model that it "
-                "began with (train longer, or with another finetune.learning_rate)"
+                f"no model is registered: no finetuning reached a dev {weights.score} {beyond} that of the model that "
+                "it began with (train longer, or with another finetune.learning_rate)"
             )
         named = "; ".join(map(str, self.passed_over))
         return f"best on dev before any training, and therefore not registered: {named}; registered is {self.chosen}"

@@ -24,16 +24,16 @@ def text_step(experiment: Experiment, base: Path, pairs: Step) -> Step[TextRecip
 
     pairs: the step that makes the task's corpus.  Raises UserError for what is not there or cannot be read.
     """
-    given = experiment.downstream.text
-    if given is None:
+    settings = experiment.downstream.text
+    if settings is None:
         return None
     sources = {
         side: tuple(
             source
-            for name in getattr(given, side)
+            for name in getattr(settings, side)
             for source in named_sources(name, experiment.corpora, base, f"downstream.text.{side}")
         )
-        for side in given.sides
+        for side in settings.sides
     }
     questions = any(source.squad for named in sources.values() for source in named)
     recipe = TextRecipe(
@@ -45,9 +45,9 @@ def text_step(experiment: Experiment, base: Path, pairs: Step) -> Step[TextRecip
         base=base,
     )
     texts = _texts(recipe)
-    for text in (text for found in texts.values() for text in found if text.source.on_disk):
+    for text in (text for of_side in texts.values() for text in of_side if text.source.on_disk):
         text.size()
-    identities = {side: tuple(dict(text.source.identity()) for text in found) for side, found in texts.items()}
+    identities = {side: tuple(dict(text.source.identity()) for text in of_side) for side, of_side in texts.items()}
     identified = recipe.model_copy(update={"identities": identities})
     return Step(stages.TEXT, f"text beside {experiment.downstream.corpus}", identified, {"corpus": pairs})
 
@@ -60,19 +60,23 @@ def counted(store: Store, step: Step[TextRecipe]) -> list[str]:
     """A line for each side: the amount of text, and after the step has run, how much remains after cleaning."""
     record = store.find(step)
     if record is None:
-        sizes = {side: [text for text in found if text.source.on_disk] for side, found in _texts(step.recipe).items()}
+        sizes = {
+            side: [text for text in of_side if text.source.on_disk] for side, of_side in _texts(step.recipe).items()
+        }
         return [_read(side, sum(text.size() for text in known)) for side, known in sizes.items() if known]
-    return [_kept(side, record.summary[side]) for side in step.recipe.sides]
+    return [_after_cleaning(side, record.summary[side]) for side in step.recipe.sides]
 
 
 def _read(side: TextSide, lines: int) -> str:
-    return f"{side} text beside the pairs: {lines:,} lines before cleaning"
+    return f"{side} text in addition to the pairs: {lines:,} lines before cleaning"
 
 
-def _kept(side: TextSide, counts: Mapping[str, Any]) -> str:
-    told = ", ".join(f"{count:,} {reason}" for reason, count in dropped_in_words(counts).items())
-    kept = f"{counts['kept']:,} of {counts['read']:,} lines ({counts['characters']:,} characters)"
+def _after_cleaning(side: TextSide, counts: Mapping[str, Any]) -> str:
+    dropped = ", ".join(f"{count:,} {reason}" for reason, count in dropped_in_words(counts).items())
+    remaining = f"{counts['kept']:,} of {counts['read']:,} lines ({counts['characters']:,} characters)"
     near = near_copies_in_words(counts.get("near_copies", 0))
     return (
-        f"{side} text beside the pairs: {kept}" + (f"; dropped: {told}" if told else "") + (f"; {near}" if near else "")
+        f"{side} text in addition to the pairs: {remaining}"
+        + (f"; dropped: {dropped}" if dropped else "")
+        + (f"; {near}" if near else "")
     )

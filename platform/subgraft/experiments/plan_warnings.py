@@ -58,17 +58,18 @@ def _sample(store: Store, corpus: Step[CorpusRecipe]) -> Iterator[tuple[str, ...
 
 
 def _line(side: SideName, tokenizer: Tokenizer, lines: Sequence[str]) -> str:
-    found, what = spelling(tokenizer, lines), f"the upstream {side}'s vocabulary"
-    if not found.unknown:
+    segmentation, what = spelling(tokenizer, lines), f"the upstream {side}'s vocabulary"
+    if not segmentation.unknown:
         return f"{what} spells all of {len(lines):,} training sentences of the task"
     characters = unspelled_characters(tokenizer, Counter(word for line in lines for word in line.split()))
     return (
-        f"{what} cannot spell {found.unknown_share:.1%} of the task's tokens, in {found.with_unknown_share:.1%} of "
-        f"{len(lines):,} training sentences" + (f"; it lacks {' '.join(characters)}" if characters else "")
+        f"{what} cannot spell {segmentation.unknown_share:.1%} of the task's tokens, "
+        f"in {segmentation.with_unknown_share:.1%} of {len(lines):,} training sentences"
+        + (f"; it lacks {' '.join(characters)}" if characters else "")
     )
 
 
-# Vocabularies that are to be larger than their text supports, told before anything is learnt from it.
+# Vocabularies that are to be larger than their text supports, reported before anything is learnt from it.
 #
 # A text of so many characters for each piece supports them: no more of it is looked at.
 CHARACTERS_A_PIECE = 60
@@ -140,7 +141,7 @@ def _of_side(cells: Iterable[object], side: str) -> list[str]:
     return [texts[0] if side == "source" else texts[1]]
 
 
-# What is told, and not forbidden, of systems whose new rows know nothing and are never trained.
+# A warning, not an error, for systems whose new rows know nothing and are never trained.
 
 
 def frozen_random_rows(experiment: Comparison) -> list[str]:

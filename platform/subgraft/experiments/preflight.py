@@ -55,14 +55,14 @@ def require_corpus(
     missing = [split for split in splits if split not in source.splits]
     if missing:
         hint = f"It has: {', '.join(source.splits)}."
-        told = f" for {purpose}" if purpose and missing == [splits[-1]] else ""
-        raise UserError(f"the experiment needs its {missing[0]} split{told}", where=f"corpora.{name}", hint=hint)
+        reason = f" for {purpose}" if purpose and missing == [splits[-1]] else ""
+        raise UserError(f"the experiment needs its {missing[0]} split{reason}", where=f"corpora.{name}", hint=hint)
     if source.on_disk:
         for split in source.splits:
             source.size(split)
 
 
-# Of what a task's texts are written for beside texts: the kind of its field, and how a corpus has one.
+# By source of a task besides text: the kind of its field, and how a corpus has one.
 _READ: Mapping[SourceName, tuple[FieldKind, str]] = {
     "class": ("label", "Name one: `records: {folder: …, fields: {text: {language: en}, label: {kind: label}}}`."),
     "features": ("tensor", "Give a corpus of kind features, or records with one field of kind tensor."),
@@ -139,8 +139,8 @@ def _require_pretrained_on(
     for language in (languages.source, languages.target) if objective.needs_language_codes else ():
         language_code(decoder, language)
     if objective.needs_mask and "mask" not in decoder.special:
-        told = f"the objective {objective.kind} needs a mask token, and the vocabulary has none"
-        raise UserError(told, where=str(directory))
+        message = f"the objective {objective.kind} needs a mask token, and the vocabulary has none"
+        raise UserError(message, where=str(directory))
 
 
 def _require_place_for_source(family: Family, experiment: Experiment, directory: Path) -> None:

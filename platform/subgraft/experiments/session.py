@@ -69,8 +69,8 @@ class Session:
             return None
         from subgraft.orchestration.estimates.estimate import estimates, table
 
-        found = estimates(Store(self._home), plan, self.experiment.runtime)
-        return table(found, self.experiment.runtime) if found else None
+        rows = estimates(Store(self._home), plan, self.experiment.runtime)
+        return table(rows, self.experiment.runtime) if rows else None
 
     def unknown_tokens(self) -> list[str]:
         """What the upstream vocabularies cannot spell of the task's text, a line for each that is known."""
@@ -86,7 +86,7 @@ class Session:
 
         return unsupported(Store(self._home), plan.to_run)
 
-    def text_beside(self) -> list[str]:
+    def monolingual_text(self) -> list[str]:
         """The amount of monolingual text, a line for each side."""
         from subgraft.experiments.monolingual_data import counted
 
@@ -103,13 +103,13 @@ class Session:
 
     def empty_store(self) -> list[str]:
         """A line if the store is empty, as in an unintended directory."""
-        told = describe_empty_store(self._home, self._base)
-        return [told] if told else []
+        message = describe_empty_store(self._home, self._base)
+        return [message] if message else []
 
     def missing_devices(self) -> list[str]:
         """Devices that the experiment needs and this machine lacks, a line for each."""
-        told = gpus_lacking(self.experiment.runtime)
-        return [f"{told}: a run here is refused; one on a cluster (--address) is not"] if told else []
+        message = gpus_lacking(self.experiment.runtime)
+        return [f"{message}: a run here is refused; one on a cluster (--address) is not"] if message else []
 
     def report_directory(self) -> Path:
         """Where the finished report is. Raises UserError before there is one."""
@@ -163,7 +163,7 @@ class Session:
 
     def _register(self, best: Finetuned, store: Store, tracker: Tracker) -> None:
         steps = best.steps
-        chosen = Chosen.of(self.model_name, self.pipeline, steps, best.kept, store)
+        chosen = Chosen.of(self.model_name, self.pipeline, steps, best.weights, store)
         evaluation = steps.evaluate if store.find(steps.evaluate) else None
         aliases = (CANDIDATE, CHAMPION)
         tracker.register(

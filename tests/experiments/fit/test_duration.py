@@ -10,23 +10,23 @@ HOUR = 3600.0
 
 
 def test_on_an_idle_machine_nothing_is_said_of_it() -> None:
-    assert Duration(0.2 * HOUR).told(6, 2, quick=False) == [
+    assert Duration(0.2 * HOUR).describe(6, 2, quick=False) == [
         "6 trainings for about 12 min 00 s, and then translations of the test set"
     ]
 
 
 def test_a_busy_machine_is_told_with_what_an_idle_one_takes_and_a_smaller_budget() -> None:
-    first, busy, less = Duration(0.9 * HOUR, slowed=3.0).told(6, 2, quick=False)
+    first, busy, less = Duration(0.9 * HOUR, slowed=3.0).describe(6, 2, quick=False)
     assert "54 min 00 s" in first
     assert "the machine is busy (load " in busy and "on 2 cores" in busy and "3.0 times slower" in busy
     assert busy.endswith("about 18 min 00 s")
     assert "--quick" in less and less.endswith("about 9 min 00 s"), "one of three seeds, half the updates"
-    *_, less = Duration(0.9 * HOUR, slowed=3.0).told(2, 2, quick=True)
+    *_, less = Duration(0.9 * HOUR, slowed=3.0).describe(2, 2, quick=True)
     assert "finetune.max_steps" in less and "--quick" not in less
 
 
 def test_a_long_fit_offers_a_smaller_budget_too() -> None:
-    assert len(Duration(2 * HOUR).told(6, 2, quick=False)) == 2
+    assert len(Duration(2 * HOUR).describe(6, 2, quick=False)) == 2
 
 
 def test_a_thread_that_has_to_wait_is_slowed() -> None:

@@ -97,7 +97,11 @@ def test_text_without_translations_is_counted_and_used(here: Path, capsys: pytes
     (here / "more.de").write_text("".join(f"{line}\n" for line in more))
     assert main([*FIT, "--plan", "--text", "more.de"]) == 0
     said = capsys.readouterr().out
-    assert "text beside the pairs: " in said and "in dev or test" in said and "in the task's training pairs" in said
+    assert (
+        "text in addition to the pairs: " in said
+        and "in dev or test" in said
+        and "in the task's training pairs" in said
+    )
     experiment = load(here / "fitted" / "fit.yaml", Experiment)
     assert experiment.downstream.text is not None and experiment.downstream.text.target == (str(here / "more.de"),)
     assert len({system.text for system in experiment.systems}) == 1, "the old vocabulary has the same text"

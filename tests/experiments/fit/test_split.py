@@ -36,7 +36,7 @@ def test_a_text_without_documents_is_held_out_in_blocks_from_all_over_it(pairs: 
 
 def test_whole_documents_are_held_out_where_there_are_enough() -> None:
     found = split(text(*([30, 7, 12, 41] * 15)), Cleaning())
-    assert found.unit == "document" and "whole documents" in found.told
+    assert found.unit == "document" and "whole documents" in found.summary
     parts = [documents_of(part) for part in (found.train, found.dev, found.test)]
     assert sum(map(len, parts)) == 60 and not parts[0] & parts[1] | parts[1] & parts[2] | parts[0] & parts[2]
 
@@ -51,7 +51,7 @@ def test_what_is_held_out_is_not_trained_on() -> None:
     doubled = (*pairs, *pairs)
     found = split(Documents((doubled,)), Cleaning())
     assert not {*found.train} & {*found.dev, *found.test}
-    assert found.dropped["held_out"] and found.dropped["duplicate"] and "in dev or test" in found.told
+    assert found.dropped["held_out"] and found.dropped["duplicate"] and "in dev or test" in found.summary
 
 
 def test_the_same_text_is_split_the_same_way() -> None:

@@ -15,7 +15,7 @@ from subgraft.base.terminal import Terminal
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.experiments.pipeline import Pipeline
-from subgraft.experiments.search.session import Found, SearchSession, last_trial_steps, sessions
+from subgraft.experiments.search.session import SearchOutcome, SearchSession, last_trial_steps, sessions
 from subgraft.experiments.search.trial_results import Ledger, TrialResult, Value
 from subgraft.interfaces.cli import main
 from subgraft.interfaces.cli.store import needed
@@ -61,7 +61,7 @@ def session(place: Path, *changes: str) -> SearchSession:
     return one
 
 
-def searched(place: Path, *changes: str) -> Found:
+def searched(place: Path, *changes: str) -> SearchOutcome:
     with (place / "said").open("a") as said:
         return session(place, *changes).run(Terminal(file=said, width=200))
 
@@ -88,7 +88,7 @@ def test_a_search_ends_on_one_core_and_is_told_everywhere(one_core: None, place:
     _check_rerun(place, found)
 
 
-def _check_tracking(place: Path, found: Found) -> None:
+def _check_tracking(place: Path, found: SearchOutcome) -> None:
     server = Server(place / "home")
     (parent,) = server.recent(5)
     assert parent.tags["kind"] == "search"
@@ -106,7 +106,7 @@ def _check_tracking(place: Path, found: Found) -> None:
         assert server.client.get_run(child.id).data.params["initialiser"] == trial.values["initialiser"]
 
 
-def _check_rerun(place: Path, found: Found) -> None:
+def _check_rerun(place: Path, found: SearchOutcome) -> None:
     """Nothing is done again."""
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("RAY_ADDRESS", "127.0.0.1:1")  # where no Ray is

@@ -72,10 +72,10 @@ class BaseModelFacts:
         """The longest sequence that it takes, in tokens."""
         return family_of(self.config).position_limit(self.config)
 
-    def languages(self, given: Languages | None) -> Languages:
-        """Those that were given, else those that the model's files name. Raises UserError where neither says."""
-        found = given or checkpoint_languages(self.directory)
-        if found is None:
+    def languages(self, wanted: Languages | None) -> Languages:
+        """Those that the user wants, else those that the model's files name. Raises UserError where neither says."""
+        languages = wanted or checkpoint_languages(self.directory)
+        if languages is None:
             hint = "Give --languages SOURCE-TARGET, as in en-fr; of models with language codes as in en_XX-fr_XX."
             raise UserError("the model does not say what languages it is for", where=self.named, hint=hint)
-        return found
+        return languages

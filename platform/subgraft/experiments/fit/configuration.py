@@ -65,7 +65,7 @@ corpora:
     def _sides(self) -> str:
         if self.model.one_table:
             return "sides: [encoder, decoder]   # this model has one table for both\n"
-        return "sides: [decoder]   # only what is written gets a vocabulary of its own\n"
+        return "sides: [decoder]   # only the output side gets a vocabulary of its own\n"
 
     def _domains(self) -> str:
         kind = self.model.vocabulary_kind

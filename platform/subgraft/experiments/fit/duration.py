@@ -32,7 +32,7 @@ class Duration(NamedTuple):
     seconds: float
     slowed: float = 1.0
 
-    def told(self, trainings: int, cores: int, *, quick: bool) -> list[str]:
+    def describe(self, trainings: int, cores: int, *, quick: bool) -> list[str]:
         """How long the trainings take, and, where that is long or others want the machine, how to have it shorter."""
         lines = [f"{trainings} trainings for about {duration(self.seconds)}, and then translations of the test set"]
         if self.slowed >= BUSY:
@@ -72,24 +72,24 @@ class Stopwatch:
 
 
 def training_time(
-    found: Sequence[Estimate], runtime: Runtime, cores: int, model: Path, tokens_per_character: float
+    trainings: Sequence[Estimate], runtime: Runtime, cores: int, model: Path, tokens_per_character: float
 ) -> Duration | None:
     """Of all trainings together, side by side as far as cores and GPUs go; None where nothing is known.
 
     model: one to time an update of.  tokens_per_character: of the target text, under its vocabulary.
     """
-    if not found:
+    if not trainings:
         return Duration(0.0)
-    settings = found[0].step.recipe.training
-    unknown = any(each.pace is None for each in found)
+    settings = trainings[0].step.recipe.training
+    unknown = any(each.pace is None for each in trainings)
     timed = _timed_update(model, settings, runtime, tokens_per_character) if unknown else None
     total = 0.0
-    for each in found:
+    for each in trainings:
         if each.workload.updates is None or (each.pace is None and timed is None):
             return None
         total += each.workload.updates * (each.pace.seconds if each.pace else timed.seconds if timed else 0.0)
     at_once = 1 if runtime.gpus_per_worker else max(1, cores // runtime.cpus_per_step)
-    return Duration(total / min(at_once, len(found)), timed.slowed if timed else 1.0)
+    return Duration(total / min(at_once, len(trainings)), timed.slowed if timed else 1.0)
 
 
 def _repeated(update: Callable[[], None]) -> Timed:

@@ -43,11 +43,11 @@ class Folder:
             raise UserError("a folder was expected, this is a file", where=str(self.out), hint="Give another --out.")
         if not self.out.exists() or all(path.name.startswith(PREFIX) for path in self.out.iterdir()):
             return
-        found = object_in(self.out / IDENTITY)
-        if not found:
+        earlier = object_in(self.out / IDENTITY)
+        if not earlier:
             hint = "Give another --out: an absent or empty folder, or that of the same fit."
             raise UserError("is not empty, and no fit of a model", where=str(self.out), hint=hint)
-        if differing := [name for name, value in identity.items() if found.get(name) != value]:
+        if differing := [name for name, value in identity.items() if earlier.get(name) != value]:
             what = f"holds another fit, with another {' and '.join(differing)}"
             raise UserError(what, where=str(self.out), hint="Give another --out, or what that fit was begun with.")
 
@@ -56,8 +56,8 @@ class Folder:
         self.out.mkdir(parents=True, exist_ok=True)
         for left in self.out.glob(f"{PREFIX}*"):  # by a run that was killed
             shutil.rmtree(left)
-        told = json.dumps(identity, indent=1, ensure_ascii=False) + "\n"
-        self._write(IDENTITY, lambda place: place.write_text(told, encoding="utf-8"))
+        text = json.dumps(identity, indent=1, ensure_ascii=False) + "\n"
+        self._write(IDENTITY, lambda place: place.write_text(text, encoding="utf-8"))
 
     def write_configuration(self, text: str) -> None:
         self._write(CONFIGURATION, lambda place: place.write_text(text, encoding="utf-8"))
@@ -79,15 +79,15 @@ class Folder:
         self._write(name, lambda place: shutil.copytree(source, place))
 
     def _write(self, name: str, write: Callable[[Path], object]) -> None:
-        with self._beside(name) as place:
+        with self._replacing(name) as place:
             write(place)
 
     @contextmanager
-    def _beside(self, name: str) -> Iterator[Path]:
+    def _replacing(self, name: str) -> Iterator[Path]:
         """A place in the folder that takes this name at the end; what had it goes only then."""
-        with space_needed(self.out), tempfile.TemporaryDirectory(prefix=PREFIX, dir=self.out) as beside:
-            place, final = Path(beside) / name, self.out / name
+        with space_needed(self.out), tempfile.TemporaryDirectory(prefix=PREFIX, dir=self.out) as temporary:
+            place, final = Path(temporary) / name, self.out / name
             yield place
             if final.is_dir():
-                final.rename(Path(beside) / "before")
+                final.rename(Path(temporary) / "before")
             place.rename(final)

@@ -82,19 +82,19 @@ def _cells(system: SystemSummary) -> list[str]:
     ]
 
 
-def _best_on_dev(found: list[Finetuned]) -> str:
+def _best_on_dev(finetuned: list[Finetuned]) -> str:
     """The system with the best mean over its seeds; the test set chooses nothing."""
     worth: dict[str, list[float]] = {}
-    for one in found:
-        worth.setdefault(one.steps.system.name, []).append(one.kept.worth)
+    for one in finetuned:
+        worth.setdefault(one.steps.system.name, []).append(one.weights.worth)
     return max(worth, key=lambda name: fmean(worth[name]))
 
 
-def _model(found: list[Finetuned]) -> Finetuned:
+def _model(finetuned: list[Finetuned]) -> Finetuned:
     """Of a system's seeds the best on dev that any training went into; of none, the first."""
-    if not found:
+    if not finetuned:
         raise OperationalError("the advised system was not finetuned")
-    return Selection.of(found).chosen or found[0]
+    return Selection.of(finetuned).chosen or finetuned[0]
 
 
 # Which model to take, in one sentence, by the same rules as the report speaks of differences.
@@ -145,16 +145,16 @@ def _opening(better: bool, worse: bool) -> str:
         return "Keep the old vocabulary, with one of its own scores are lower"
     if worse:
         return "Keep the old vocabulary, the scores contradict each other"
-    return "Keep the old vocabulary, in quality the two are not told apart"
+    return "Keep the old vocabulary, in quality the two do not differ significantly"
 
 
 def _differences(compared: Mapping[MetricName, Comparison]) -> str:
     """The new vocabulary's difference from the old one in every metric."""
-    told = (
+    parts = (
         f"{name} {signed(each.difference)} {interval(each.interval)}, {verdict(each)}"
         for name, each in compared.items()
     )
-    return "; ".join(told)
+    return "; ".join(parts)
 
 
 def _doubt(compared: Mapping[MetricName, Comparison]) -> str:

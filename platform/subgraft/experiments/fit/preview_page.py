@@ -26,7 +26,7 @@ def render(preview: VocabularyPreview, cost: SentenceCost | None, continues: boo
 
     unknown, with_unknown = preview.old.spelling.unknown_share, preview.old.spelling.with_unknown_share
     lost = " ".join(preview.unknown_tokens) or "none"
-    told = (
+    summary = (
         f"{preview.lines:,} lines; every tenth is held out, and figures are of these. Of their tokens {unknown:.2%} "
         f"are unknown to the model, in {with_unknown:.1%} of the lines, and {preview.old.spelling.byte_share:.2%} are "
         f"single bytes. Characters that it cannot spell: {lost}."
@@ -42,7 +42,7 @@ def render(preview: VocabularyPreview, cost: SentenceCost | None, continues: boo
         "largest vocabulary that replaces the old one is the size that suits so much text, or the largest it gives."
     )
     advice = Text(recommended(preview.lines, continues))
-    return Group(Text(told), _options(preview, cost), Text(sizes), _worth(preview), Text(dropped), advice)
+    return Group(Text(summary), _options(preview, cost), Text(sizes), _worth(preview), Text(dropped), advice)
 
 
 def _options(preview: VocabularyPreview, cost: SentenceCost | None) -> RenderableType:
@@ -168,17 +168,18 @@ def evidence_for(lines: int) -> Evidence:
 
 def recommended(lines: int, continues: bool) -> str:
     """The recommended method and its evidence; `continues`: whether the model continues text."""
-    found = evidence_for(lines)
-    mean, low, high = found.bleu
-    worth = "brought" if found.certain else "brought what cannot be told from luck:"
+    evidence = evidence_for(lines)
+    mean, low, high = evidence.bleu
+    worth = "brought" if evidence.certain else "brought a difference that is not significant:"
     what = (
-        f"The nearest that was measured is {found.pairs:,} pairs of a translation ({found.section}). A vocabulary of "
-        f"the task's own, new rows begun as `{INITIALISER}`, {worth} {mean:+.2f} BLEU [{low:+.2f}, {high:+.2f}] "
-        f"(p = {found.p:g}) and {found.chrf:+.1f} chrF there; other starts brought no more BLEU."
+        f"The nearest that was measured is {evidence.pairs:,} pairs of a translation ({evidence.section}). A "
+        f"vocabulary of the task's own, new rows initialised with `{INITIALISER}`, {worth} "
+        f"{mean:+.2f} BLEU [{low:+.2f}, {high:+.2f}] "
+        f"(p = {evidence.p:g}) and {evidence.chrf:+.1f} chrF there; other starts brought no more BLEU."
     )
-    kept = " A model that is used for other text too had better be extended." if continues else ""
+    caution = " A model that is used for other text too had better be extended." if continues else ""
     others = (
         f"With 2,000 pairs, a vocabulary extended by 2,000 subwords brought {EXTENDED_CHRF:+.1f} chrF and a trimmed "
-        f"one {TRIMMED_CHRF:+.1f}, which luck explains too."
+        f"one {TRIMMED_CHRF:+.1f}, which is not significant either."
     )
-    return f"{what} {others}{kept}"
+    return f"{what} {others}{caution}"

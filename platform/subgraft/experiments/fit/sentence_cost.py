@@ -74,7 +74,7 @@ def measure_cost(bundle: Bundle, name: SideName) -> SentenceCost | None:
 
 def _write(bundle: Bundle, ids: torch.Tensor, length: int) -> None:
     ids = ids.clamp(max=len(bundle.encoder) - 1)
-    before = 1 if bundle.model.config.is_encoder_decoder else ids.shape[1]  # counted in with what is written
+    before = 1 if bundle.model.config.is_encoder_decoder else ids.shape[1]  # min_length and max_length count these too
     with torch.inference_mode():
         searched(
             bundle.model,

@@ -91,20 +91,20 @@ class Fit:
     def _read(self) -> Split:
         self._heading("Text")
         documents = read_documents(*self._asked.pairs)
-        found = split(documents, self._cleaning)
+        text = split(documents, self._cleaning)
         empty = f"; {documents.incomplete:,} lines had one side alone" if documents.incomplete else ""
         self._say(
             f"{len(documents.pairs):,} pairs, {self._languages.source} to {self._languages.target}: "
-            f"{len(found.train):,} to train on, {len(found.dev):,} dev, {len(found.test):,} test{empty}"
+            f"{len(text.train):,} to train on, {len(text.dev):,} dev, {len(text.test):,} test{empty}"
         )
-        self._say(found.told)
-        return found
+        self._say(text.summary)
+        return text
 
-    def _measure(self, text: Split, beside: TargetText) -> Measured:
-        if beside.lines:
-            self._say(beside.told)
+    def _measure(self, text: Split, more_text: TargetText) -> Measured:
+        if more_text.lines:
+            self._say(more_text.summary)
         self._heading("Gap")
-        measured = measure(self._asked.model, text.train, beside.lines)
+        measured = measure(self._asked.model, text.train, more_text.lines)
         for line in measured.lines():
             self._say(line)
         return measured
@@ -139,17 +139,17 @@ class Fit:
         self._heading("Plan")
         self._say(
             f"{OLD}: the model's own vocabulary, finetuned at {choice.old_rate:g}. {OWN}: {measured.size:,} subwords "
-            f"of your text, new embeddings begun as {choice.initialiser}, at {choice.learning_rate:g} (embeddings "
-            f"{choice.embedding_learning_rate:g}). Each for {choice.steps:,} updates of {choice.batch_size:,} "
-            f"characters, under {len(choice.seeds)} seed{'s' * (len(choice.seeds) > 1)}"
-            f"{', with the text beside the pairs ' + choice.text if choice.text else ''}."
+            f"of your text, new embeddings initialised with {choice.initialiser}, at {choice.learning_rate:g} "
+            f"(embeddings {choice.embedding_learning_rate:g}). Each for {choice.steps:,} updates of "
+            f"{choice.batch_size:,} characters, under {len(choice.seeds)} seed{'s' * (len(choice.seeds) > 1)}"
+            f"{', with the text in addition to the pairs ' + choice.text if choice.text else ''}."
         )
 
     def _show_plan(self, session: Session, measured: Measured) -> Plan:
         planned = session.plan()
-        found = estimates(session.store, planned, session.experiment.runtime)
+        trainings = estimates(session.store, planned, session.experiment.runtime)
         known = training_time(
-            found,
+            trainings,
             session.experiment.runtime,
             machine().cores,
             self._asked.model.directory,
@@ -157,10 +157,12 @@ class Fit:
         )
         done = len(planned.entries) - len(planned.to_run)
         self._say(f"{len(planned.entries)} steps, {done} of them done" if planned.to_run else "all of it is done")
-        if found:
-            unknown = [f"{len(found)} trainings for a time that is not known, and then translations of the test set"]
-            told = known.told(len(found), machine().cores, quick=self._asked.quick) if known else unknown
-            for line in told:
+        if trainings:
+            unknown = [
+                f"{len(trainings)} trainings for a time that is not known, and then translations of the test set"
+            ]
+            lines = known.describe(len(trainings), machine().cores, quick=self._asked.quick) if known else unknown
+            for line in lines:
                 self._say(line)
         return planned
 
@@ -183,9 +185,9 @@ class Fit:
             ]
         )
 
-    def _lines(self, told: Sequence[tuple[str, str]]) -> None:
+    def _lines(self, rows: Sequence[tuple[str, str]]) -> None:
         self._say("")
-        for what, line in told:
+        for what, line in rows:
             self._say(f"{what:14} {line}")
 
     def _heading(self, text: str) -> None:

@@ -87,7 +87,7 @@ def _parallel(source: Path, target: Path) -> Iterator[Pair]:
 
 
 def blocks(pairs: Sequence[Pair], size: int) -> list[tuple[Pair, ...]]:
-    """Runs of `size` neighbours, and what is left at the end."""
+    """Runs of `size` neighbours, the last one shorter if needed."""
     return [tuple(pairs[start : start + size]) for start in range(0, len(pairs), size)]
 
 
@@ -110,9 +110,9 @@ class Split:
     near_copies: int = 0
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """How it was done, in one sentence."""
-        kept = (
+        unit = (
             "whole documents, as blank lines mark them"
             if self.unit == "document"
             else f"blocks of {self.block} lines on end, spread evenly over the files"
@@ -120,7 +120,7 @@ class Split:
         rules = ", ".join(f"{count:,} {RULES[rule]}" for rule, count in self.dropped.items())
         near = near_copies_in_words(self.near_copies)
         dropped = f"; dropped from the training pairs: {rules}" if rules else ""
-        return f"held out: {kept}{dropped}" + (f"; {near}" if near else "")
+        return f"held out: {unit}{dropped}" + (f"; {near}" if near else "")
 
 
 def split(text: Documents, cleaning: Cleaning) -> Split:
@@ -148,10 +148,10 @@ def _size(pairs: int, most: int) -> int:
     return min(most, max(FEWEST_HELD_OUT, round(HELD_OUT_SHARE * pairs)))
 
 
-def _require(found: int, what: str, needed: int) -> None:
-    if found < needed:
+def _require(number: int, what: str, needed: int) -> None:
+    if number < needed:
         raise UserError(
-            f"{found:,} {what}: a fit needs {needed:,} or more",
+            f"{number:,} {what}: a fit needs {needed:,} or more",
             where="--pairs",
             hint=f"{FEWEST_HELD_OUT} are held out as dev and as test set each, {FEWEST_TRAINING} are trained on.",
         )
@@ -181,13 +181,13 @@ class TargetText:
     counts: Counter[str] | None = None
 
     @property
-    def told(self) -> str:
+    def summary(self) -> str:
         """What there is of it, in one sentence."""
         counts = self.counts or Counter()
         dropped = ", ".join(f"{count:,} {reason}" for reason, count in dropped_in_words(counts).items())
-        kept = f"text beside the pairs: {counts['kept']:,} of {counts['read']:,} lines"
+        remaining = f"text in addition to the pairs: {counts['kept']:,} of {counts['read']:,} lines"
         near = near_copies_in_words(counts["near_copies"])
-        return kept + (f"; dropped: {dropped}" if dropped else "") + (f"; {near}" if near else "")
+        return remaining + (f"; dropped: {dropped}" if dropped else "") + (f"; {near}" if near else "")
 
 
 def read_text(paths: Sequence[Path], pairs: Split, cleaning: Cleaning) -> TargetText:
@@ -199,7 +199,7 @@ def read_text(paths: Sequence[Path], pairs: Split, cleaning: Cleaning) -> Target
     held_out = HeldOut((*pairs.dev, *pairs.test))
     known = SegmentDigests.of([digests((target,) for _, target in pairs.train)])
     lines = tuple(line for (line,) in clean(read, cleaning, held_out, counts, (0,), known))
-    found = TargetText(lines, counts)
+    text = TargetText(lines, counts)
     if not lines:
-        raise UserError(f"nothing is left of the text ({found.told})", where="--text")
-    return found
+        raise UserError(f"nothing is left of the text ({text.summary})", where="--text")
+    return text

@@ -48,14 +48,14 @@ class Measured:
             yield f"it cuts the most of {examples}"
 
 
-def measure(model: BaseModelFacts, pairs: Sequence[Pair], beside: Sequence[str] = ()) -> Measured:
+def measure(model: BaseModelFacts, pairs: Sequence[Pair], more_text: Sequence[str] = ()) -> Measured:
     """Learn a vocabulary of the size that suits the training text, and compare it with the model's on the pairs.
 
-    beside: more text of the target language, which vocabularies are learnt on too.
+    more_text: further text of the target language, which vocabularies are learnt on too.
     """
     sides: list[Sequence[str]] = list(zip(*pairs, strict=True))
     target, old = sides[1], model.tokenizers["decoder"]
-    text = [*(chain.from_iterable(sides) if model.one_table else target), *beside]
+    text = [*(chain.from_iterable(sides) if model.one_table else target), *more_text]
     size = vocabulary_size(sum(map(len, text)))
     own = _learn(text, size, model.vocabulary_kind, old)
     sample = target[:: max(1, len(target) // COMPARED_ON)]

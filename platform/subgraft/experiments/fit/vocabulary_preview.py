@@ -26,7 +26,7 @@ from subgraft.subwords.vocabulary.trim import trim
 HELD_OUT = 10  # every tenth line
 EXAMPLES = 100  # that a new subword should have
 MOST_ADDED = 10_000
-SHARES = (0.25, 0.5, 1.0)  # of what is worth adding, or of the size that suits the text
+SHARES = (0.25, 0.5, 1.0)  # of the subwords worth adding, or of the size that suits the text
 SHOWN = 12
 
 
@@ -91,8 +91,10 @@ def look_ahead(old: Tokenizer, lines: Sequence[str]) -> VocabularyPreview:
         *(Option("extended", len(each), len(each) - len(old), spelling(each, held_out)) for each in extended),
         *(Option("replaced", len(each), len(each), spelling(each, held_out)) for each in _replaced(old, text)),
     ]
-    kept = frozenset(trimmed.pieces)
-    unused = sorted((i for i in old.ordinary_ids.tolist() if old.pieces[i] not in kept), key=old.commonness.__getitem__)
+    remaining = frozenset(trimmed.pieces)
+    unused = sorted(
+        (i for i in old.ordinary_ids.tolist() if old.pieces[i] not in remaining), key=old.commonness.__getitem__
+    )
     words = Counter(word for line in lines for word in line.split())
     return VocabularyPreview(
         lines=len(lines),
@@ -134,22 +136,22 @@ def _by_shares(build: Callable[[int], Tokenizer], most: int) -> list[Tokenizer]:
         most, whole = error.possible, build(error.possible)
     except UserError:  # no room for the text's characters
         return []
-    found: list[Tokenizer] = []
+    vocabularies: list[Tokenizer] = []
     for share in SHARES[:-1]:
         with suppress(UserError):
-            found.append(build(max(1, round(most * share))))
-    return [*found, whole]
+            vocabularies.append(build(max(1, round(most * share))))
+    return [*vocabularies, whole]
 
 
 def _worth(old: Tokenizer, extended: Tokenizer, text: Sequence[str]) -> tuple[VocabularyGain, ...]:
     uses = Counter(token for ids in extended.encode_batch(text) for token in ids if token >= len(old))
     entries: dict[int, Entry] = {token: entry for token in uses if (entry := extended.entries[token]) is not None}
     cuts = old.segment_batch(list(entries.values()))
-    found = [
+    gains = [
         VocabularyGain(_readable(extended, token), uses[token], tuple(_readable(old, part) for part in cut))
         for token, cut in zip(entries, cuts, strict=True)
     ]
-    return tuple(sorted(found, key=lambda each: (-each.saved, each.piece))[:SHOWN])
+    return tuple(sorted(gains, key=lambda each: (-each.saved, each.piece))[:SHOWN])
 
 
 def _readable(tokenizer: Tokenizer, token: int) -> str:

@@ -46,22 +46,22 @@ class Page:
         self._tracking = tracking
 
     def write(self, trials: Mapping[int, TrialResult]) -> None:
-        beside = self.path.with_name(f".{self.path.name}.{os.getpid()}")
-        beside.write_text(render(self.data(trials)), encoding="utf-8")
-        beside.replace(self.path)
+        temporary = self.path.with_name(f".{self.path.name}.{os.getpid()}")
+        temporary.write_text(render(self.data(trials)), encoding="utf-8")
+        temporary.replace(self.path)
 
     def systems(self, trials: Mapping[int, TrialResult]) -> str:
         """The best trials as systems of a configuration; one that is best alone takes the searched system's place."""
         system, objectives = template(self._pipeline), searched(self._pipeline).objectives
         chosen = best(tuple(trials.values()), objectives)
-        found = [trial_system(system, trial) for trial in chosen]
-        named = [found[0].model_copy(update={"name": system.name})] if len(found) == 1 else found
+        systems = [trial_system(system, trial) for trial in chosen]
+        named = [systems[0].model_copy(update={"name": system.name})] if len(systems) == 1 else systems
         return "".join(f"  - {as_yaml(each)}\n" for each in named)
 
     def data(self, trials: Mapping[int, TrialResult]) -> SearchData:
         experiment, search = self._pipeline.experiment, searched(self._pipeline)
         dashboard = [Command("Ray's dashboard", f"http://{self.dashboard}")] if self.dashboard else []
-        found = tuple(trial for _, trial in sorted(trials.items()))
+        by_number = tuple(trial for _, trial in sorted(trials.items()))
         systems = self.systems(trials)
         return SearchData(
             name=experiment.name,
@@ -69,8 +69,8 @@ class Page:
             parameters=tuple(search.space.varied),
             objectives=search.objectives,
             wanted=wanted(self._pipeline),
-            trials=found,
-            importance=importances(search, found),
+            trials=by_number,
+            importance=importances(search, by_number),
             systems=f"systems:\n{systems}" if systems else "",
             commands=(Command("MLflow's page: every trial with its stages and curves", self._tracking), *dashboard),
             generated=any(part.generated for corpus in experiment.corpora.values() for part in corpus.parts),
@@ -81,7 +81,7 @@ class Page:
 
 REFRESH_SECONDS = 15
 ONE_SEED = (
-    "Every trial was trained once, and its dev score is that of its best checkpoint: small differences are luck. "
+    "Every trial was trained once, and its dev score is that of its best checkpoint: small differences are chance. "
     "The test set has had no part in this. To know, run the best systems over several seeds."
 )
 

@@ -94,7 +94,7 @@ def _heights(values: Sequence[Value | None]) -> dict[Value | None, float]:
 
 
 def _write_scale(panel: Axes, place: int, heights: Mapping[Value | None, float]) -> None:
-    """A few values beside an axis: all of few, else the ends."""
+    """A few values along an axis: all of few, else the ends."""
     shown = sorted(heights.items(), key=lambda item: item[1])
     for value, height in shown if len(shown) <= 5 else (shown[0], shown[-1]):
         written = value if isinstance(value, str) else f"{value:.4g}"

@@ -36,7 +36,7 @@ class Recorder:
         self._tracker = tracker
         self._say = say
         self._changed = changed
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._began: dict[int, float] = {}
         self._awaited: dict[int, set[str]] = {}  # of running trials: the steps that were not there when they began
         self._ended_here = 0
@@ -44,7 +44,7 @@ class Recorder:
 
     def shared_by_all(self, steps: Sequence[Step]) -> None:
         """Steps that were made, and recorded, before any trial."""
-        self._told.update(step.fingerprint for step in steps)
+        self._reported.update(step.fingerprint for step in steps)
 
     def earlier(self) -> None:
         """Report what earlier invocations have found, and record it under this one as well."""
@@ -81,8 +81,8 @@ class Recorder:
         )
         self._note(trial)
         self._close(trial)
-        found = in_words(objectives) or said.partition("\n")[0]
-        self._say(f"{f'[{state}]':10} {trial.name}: {found} ({duration(seconds)}{self._left()})")
+        outcome = in_words(objectives) or said.partition("\n")[0]
+        self._say(f"{f'[{state}]':10} {trial.name}: {outcome} ({duration(seconds)}{self._left()})")
 
     def leave(self) -> None:
         """End the record of trials that are cut short. The ledger still has them begun: they are done again."""
@@ -110,8 +110,8 @@ class Recorder:
             record = self._store.find(step)
             if record is None:
                 absent.add(step.fingerprint)
-            elif step.fingerprint not in self._told | awaited:
-                self._told.add(step.fingerprint)
+            elif step.fingerprint not in self._reported | awaited:
+                self._reported.add(step.fingerprint)
                 self._tracker.nest(step, trial.name)
                 self._tracker.cached(step, record)
         self._awaited[trial.number] = absent
@@ -128,8 +128,8 @@ class Recorder:
         shared = 0
         for step in in_order(trial_steps(self._pipeline, trial).targets):
             record = self._store.find(step)
-            if record is not None and step.fingerprint not in self._told:
-                self._told.add(step.fingerprint)
+            if record is not None and step.fingerprint not in self._reported:
+                self._reported.add(step.fingerprint)
                 self._tracker.nest(step, trial.name)
                 self._tracker.finished(step, record)
                 made[step.name] = record.seconds

@@ -49,7 +49,7 @@ ENVIRONMENT = {
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchOutcome:
     """The result of a search; the same command repeats `failed` trials."""
 
     page: Page
@@ -86,7 +86,7 @@ class SearchSession:
         """The name of the system that is searched."""
         return template(self._pipeline).name
 
-    def run(self, console: Terminal, address: str | None = None) -> Found:
+    def run(self, console: Terminal, address: str | None = None) -> SearchOutcome:
         """Run the missing trials; only one process at a time runs a search."""
         if is_local(address):
             require_gpus(self._pipeline.experiment.runtime)
@@ -98,7 +98,7 @@ class SearchSession:
         with claim:
             return self._run(display_for(console), address or os.environ.get("RAY_ADDRESS"))
 
-    def _run(self, display: Display, address: str | None) -> Found:
+    def _run(self, display: Display, address: str | None) -> SearchOutcome:
         store, runtime = Store(self._home, display.say), self._pipeline.experiment.runtime
         tracker = self._tracker(store, display)
         commands = further_commands("", self._pipeline.experiment.languages, tracker.name, runtime.tracking_uri)
@@ -121,7 +121,7 @@ class SearchSession:
             display.close()
             recorder.leave()
             tracker.close(status)
-        return self._found(page, recorder.trials)
+        return self._outcome(page, recorder.trials)
 
     def _tracker(self, store: Store, display: Display) -> Tracker:
         experiment = self._pipeline.experiment
@@ -161,14 +161,14 @@ class SearchSession:
         finally:
             shutil.rmtree(self.folder / "tune", ignore_errors=True)
 
-    def _found(self, page: Page, trials: Mapping[int, TrialResult]) -> Found:
-        found = tuple(trials.values())
-        failed = tuple(trial for trial in found if trial.state == "failed")
-        if not best(found, self._search.objectives):
-            reasons = [trial.said for trial in found if trial.said]
+    def _outcome(self, page: Page, trials: Mapping[int, TrialResult]) -> SearchOutcome:
+        results = tuple(trials.values())
+        failed = tuple(trial for trial in results if trial.state == "failed")
+        if not best(results, self._search.objectives):
+            reasons = [trial.said for trial in results if trial.said]
             if reasons and not failed:
                 raise UserError(f"no trial could be done; the first: {reasons[0]}", where="search.space")
-        return Found(page, found, failed)
+        return SearchOutcome(page, results, failed)
 
 
 def last_trial_steps(home: Path, experiment: Experiment, base: Path) -> list[Step]:

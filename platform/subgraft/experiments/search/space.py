@@ -54,11 +54,11 @@ def _trained(initialiser: Any) -> bool:
 
 def grid(space: SearchSpace, system: System) -> list[dict[str, Value]]:
     """Every combination of the choices, each once: trials differ only in what their initialiser uses."""
-    found: list[dict[str, Value]] = []
+    points: list[dict[str, Value]] = []
     for combination in product(*space.varied.values()):
         values = draw(space, system, partial(_of, dict(zip(space.varied, combination, strict=True))))
-        found += [values] if values not in found else []
-    return found
+        points += [values] if values not in points else []
+    return points
 
 
 def _of(combination: Mapping[str, Value], name: str, choices: object) -> Value:
@@ -102,22 +102,22 @@ class TrialSteps:
         return [self.finetune, *([self.speed] if self.speed else [])]
 
     def objectives(self, store: Store) -> dict[str, float]:
-        """Its results: the dev score of the weights that were kept, and the speed. Raises OperationalError."""
-        kept = self._kept(store)
-        found = {"dev_bits_per_character": kept.bits}
-        if kept.bleu is not None:
-            found["dev_bleu"] = kept.bleu
+        """Its results: the dev score of the selected weights, and the speed. Raises OperationalError."""
+        weights = self._selected_weights(store)
+        results = {"dev_bits_per_character": weights.bits}
+        if weights.bleu is not None:
+            results["dev_bleu"] = weights.bleu
         if self.speed is not None:
             evaluation = json.loads((store.artifact(self.speed) / "evaluation.json").read_text())
-            found["sentences_per_second"] = float(evaluation["speed"]["median"])
-        return found
+            results["sentences_per_second"] = float(evaluation["speed"]["median"])
+        return results
 
     def remarks(self, store: Store) -> list[str]:
         """Caveats of its dev score."""
-        trained = self._kept(store).step > 0
+        trained = self._selected_weights(store).step > 0
         return [] if trained else ["its dev score was best before any training"]
 
-    def _kept(self, store: Store) -> SelectedWeights:
+    def _selected_weights(self, store: Store) -> SelectedWeights:
         recipe = self.finetune.recipe
         assert isinstance(recipe, FinetuneRecipe)
         return selected_weights(store.artifact(self.finetune), recipe.training.select)

@@ -58,7 +58,7 @@ def importances(search: SearchSettings, trials: Iterable[TrialResult]) -> dict[s
     if len(finished) < LEAST_TRIALS:
         return {}
     study = study_of(search, finished)
-    found: dict[str, dict[str, float]] = {}
+    by_objective: dict[str, dict[str, float]] = {}
     for place, objective in enumerate(search.objectives):
         sign = 1.0 if objective in MINIMISED else -1.0  # the evaluator looks for what is low
 
@@ -67,8 +67,8 @@ def importances(search: SearchSettings, trials: Iterable[TrialResult]) -> dict[s
 
         with warnings.catch_warnings(action="ignore"):
             evaluator = PedAnovaImportanceEvaluator(target_quantile=BEST_SHARE)
-            found[objective] = dict(get_param_importances(study, evaluator=evaluator, target=low_is_good))
-    return found
+            by_objective[objective] = dict(get_param_importances(study, evaluator=evaluator, target=low_is_good))
+    return by_objective
 
 
 def _known(search: SearchSettings, trial: TrialResult) -> FrozenTrial:

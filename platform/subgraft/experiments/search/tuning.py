@@ -165,5 +165,5 @@ class _Telling(Callback):
         self._recorder.end(trial.config["number"], "failed", {}, "its process died")
 
     def __getstate__(self) -> dict[str, Any]:
-        """Nothing: Tune pickles what it is given, and nobody unpickles it."""
+        """No state: Tune pickles its callbacks, and nobody unpickles it."""
         return {}

@@ -68,7 +68,7 @@ class AdditionalTextSteps:
 
     @property
     def copies(self) -> dict[str, Step]:
-        """The input `synthetic` of what learns a decoder's rows: target text with the sources that it lacks."""
+        """The input `synthetic` of steps that learn a decoder's rows: target text with the sources that it lacks."""
         return {"synthetic": self._copied} if self._inputs.text_on("target") else {}
 
     @cached_property

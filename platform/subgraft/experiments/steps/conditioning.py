@@ -29,7 +29,7 @@ def conditioned_step(inputs: InputSteps, system: System, seed: int, model: Step)
     experiment = inputs.experiment
     source = TASKS[experiment.task].source
     assert source is not None  # validation requires it
-    # Where a pretrained encoder lies is no part of what it is.
+    # A pretrained encoder's location does not identify it.
     settings = experiment.conditioning.model_copy(update={"pretrained_encoder": None})
     read, language = {"model": model, "corpus": inputs.downstream_corpus}, None
     if source == "text" and system.conditioning != "prepend" and not settings.shared_vocabulary:

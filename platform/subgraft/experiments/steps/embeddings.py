@@ -73,8 +73,8 @@ class EmbeddingSteps:
             return None
         if not system.trains_network:
             return self._mixing(system, model)
-        given = self.experiment.network.trained
-        return self._network(system, model) if given is None else self._given(given)
+        trained = self.experiment.network.trained
+        return self._network(system, model) if trained is None else self._imported(trained)
 
     def _mixing(self, system: System, model: Step) -> Step:
         experiment = self.experiment
@@ -109,9 +109,9 @@ class EmbeddingSteps:
         )
         return Step(stages.NETWORK, "network", recipe, {"model": model, "corpus": self._inputs.upstream_corpus})
 
-    def _given(self, given: str) -> Step:
+    def _imported(self, path: str) -> Step:
         """A network that was trained before, brought into the store."""
-        directory = self._inputs.path(given)
+        directory = self._inputs.path(path)
         digest = hashlib.sha256()
         for name in NETWORK_FILES:
             if not (directory / name).is_file():

@@ -113,11 +113,11 @@ class InputSteps:
         source: SourceName | None = None,
     ) -> Step[CorpusRecipe]:
         """languages: of the pair that is wanted; every text of the corpus where None.  pairs: whether it must have two
-        sides.  one_text: whether it must have one.  source: what its segments must have to be read, beside texts.
+        sides.  one_text: whether it must have one.  source: the field that its segments need besides texts.
         """
         experiment = self.experiment
-        given = experiment.corpora[name]
-        resolved = resolve(given, languages, self.base, pairing=pairing(experiment.question_generation))
+        corpus = experiment.corpora[name]
+        resolved = resolve(corpus, languages, self.base, pairing=pairing(experiment.question_generation))
         require_corpus(resolved, needed, name, purpose, pairs=pairs, one_text=one_text)
         require_source(resolved, source, name)
         recipe = CorpusRecipe(
@@ -125,8 +125,8 @@ class InputSteps:
             languages=languages,
             texts=None if languages else {text.name: str(text.language) for text in texts(resolved.fields)},
             cleaning=experiment.cleaning,
-            questions=experiment.question_generation if given.squad else None,
-            source=given,
+            questions=experiment.question_generation if corpus.squad else None,
+            source=corpus,
             base=self.base,
         )
         return Step(stages.CORPUS, f"corpus {name}", recipe)
@@ -134,9 +134,9 @@ class InputSteps:
 
 def from_checkpoint(name: str, model: str, directory: Path) -> Step[CheckpointRecipe]:
     """An imported checkpoint: a user's directory, or a model of the hub at the commit of its snapshot."""
-    found = pinned(model, directory)
-    digest = checkpoint_digest(directory) if Path(model).is_dir() else found
-    return Step(stages.CHECKPOINT, name, CheckpointRecipe(digest=digest, model=found))
+    identity = pinned(model, directory)
+    digest = checkpoint_digest(directory) if Path(model).is_dir() else identity
+    return Step(stages.CHECKPOINT, name, CheckpointRecipe(digest=digest, model=identity))
 
 
 def checkpoint_digest(directory: Path) -> str:

@@ -36,9 +36,9 @@ class ReverseModelSteps:
     def model(self) -> Step:
         """The reverse model. Raises UserError for a configured one that is known not to translate this way."""
         named = self.experiment.back_translation.model
-        return self._finetuned_back if named is None else self._given(named)
+        return self._finetuned_back if named is None else self._imported(named)
 
-    def _given(self, named: str) -> Step:
+    def _imported(self, named: str) -> Step:
         model = self._inputs.model_named(named)
         directory = require_model(model)
         _require_reverse(directory, self.experiment.languages.reversed, self.experiment.finetuned_on)

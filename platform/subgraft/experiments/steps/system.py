@@ -40,8 +40,8 @@ class SystemSteps:
     @property
     def static(self) -> dict[SideName, Step]:
         """The static embeddings that the system uses, by side."""
-        found = {side: self.transfer.inputs.get(f"static/{side}") for side in SIDES} if self.transfer else {}
-        return {side: step for side, step in found.items() if step}
+        tables = {side: self.transfer.inputs.get(f"static/{side}") for side in SIDES} if self.transfer else {}
+        return {side: step for side, step in tables.items() if step}
 
     @property
     def embedding_warmup(self) -> Step[EmbeddingWarmupRecipe] | None:
@@ -49,7 +49,7 @@ class SystemSteps:
         return next(iter(made_by(EmbeddingWarmupRecipe, [self.finetune.inputs["model"]])), None)
 
     @property
-    def made_text(self) -> list[Step]:
+    def synthetic_data(self) -> list[Step]:
         """What was trained and translated for back-translated text that the system reads, inputs first.
 
         Not what the system begins with anyway.

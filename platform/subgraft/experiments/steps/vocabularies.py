@@ -66,8 +66,8 @@ def language_exponent(upstream: UpstreamSettings, base: Path) -> float | None:
     return Allocated.read(place).language_exponent
 
 
-# What a text has once is no subword to add; what it never has can go.
-LEAST_ADDED, LEAST_KEPT = 2, 1
+# A piece that occurs once is not added; one that never occurs can go.
+LEAST_ADDED, LEAST_RETAINED = 2, 1
 
 
 def adapted_vocabulary_step(
@@ -85,7 +85,7 @@ def adapted_vocabulary_step(
         side=text,
         model_side=side,
         added=settings.size if extends else None,
-        min_count=settings.min_count or (LEAST_ADDED if extends else LEAST_KEPT),
+        min_count=settings.min_count or (LEAST_ADDED if extends else LEAST_RETAINED),
     )
     whose = "model" if text == "both" else side
     name = f"vocabulary of the {whose}, {'extended' if extends else 'trimmed'} by {inputs['corpus'].name}"
@@ -101,7 +101,7 @@ class VocabularySteps:
 
     @cached_property
     def downstream(self) -> dict[SideName, Step]:
-        """The task's own vocabularies; beside a checkpoint they take over the checkpoint's special tokens.
+        """The task's own vocabularies; with a checkpoint they take over the checkpoint's special tokens.
 
         The decoder's is always there: it is what the report is about.
         """
@@ -119,30 +119,30 @@ class VocabularySteps:
             "size": system.vocabulary_size,
             "min_count": system.vocabulary_min_count,
         }
-        given = {name: value for name, value in own.items() if value is not None}
-        return self.experiment.downstream.vocabulary.model_copy(update=given)
+        changes = {name: value for name, value in own.items() if value is not None}
+        return self.experiment.downstream.vocabulary.model_copy(update=changes)
 
     def _own_vocabularies(self, settings: TaskVocabularySettings) -> dict[SideName, Step]:
-        found: dict[SideName, Step] = {}
+        steps: dict[SideName, Step] = {}
         shared = self.experiment.downstream.shared
         sides: tuple[SideName, ...] = ("decoder", "encoder") if "encoder" in self.experiment.sides else ("decoder",)
         for side in sides:
             language = self._inputs.text_of("decoder" if shared else side)
             if settings.mode != "replace":
-                found[side] = self._adapted(settings, "decoder" if shared else side, "both" if shared else language)
+                steps[side] = self._adapted(settings, "decoder" if shared else side, "both" if shared else language)
                 continue
             step = self._vocabulary(settings, language, self._inputs.downstream_corpus, shared=shared)
             if self.experiment.upstream.checkpoint is not None:
                 step = Step(step.stage, step.name, step.recipe, {**step.inputs, "model": self._inputs.checkpoint})
-            found[side] = step
-        return found
+            steps[side] = step
+        return steps
 
     def _adapted(self, settings: TaskVocabularySettings, side: SideName, text: TextSide | Literal["both"]) -> Step:
-        given = self.experiment.upstream.checkpoint is not None
-        upstream = {"model": self._inputs.checkpoint} if given else {"vocabulary": self.upstream[side]}
-        beside = self._inputs.text_on("source", "target") if text == "both" else self._inputs.text_on(text)
+        has_checkpoint = self.experiment.upstream.checkpoint is not None
+        upstream = {"model": self._inputs.checkpoint} if has_checkpoint else {"vocabulary": self.upstream[side]}
+        more_text = self._inputs.text_on("source", "target") if text == "both" else self._inputs.text_on(text)
         return adapted_vocabulary_step(
-            settings, side, text, {"corpus": self._inputs.downstream_corpus, **upstream, **beside}
+            settings, side, text, {"corpus": self._inputs.downstream_corpus, **upstream, **more_text}
         )
 
     @cached_property
@@ -187,7 +187,7 @@ class VocabularySteps:
         second: Step | None = None,
         shared: bool = False,
     ) -> Step:
-        """second: a corpus to learn from beside the first.  shared: between both sides, and so of both languages."""
+        """second: another corpus to learn from.  shared: between both sides, and so of both languages."""
         experiment = self.experiment
         coded = experiment.model.needs_language_codes and experiment.upstream.checkpoint is None
         upstream = experiment.upstream.corpus is not None and corpus is self._inputs.upstream_corpus

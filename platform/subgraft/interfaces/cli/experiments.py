@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from subgraft.config.experiment import Experiment
-    from subgraft.experiments.search.session import Found
+    from subgraft.experiments.search.session import SearchOutcome
     from subgraft.experiments.search.trial_results import SearchData, TrialResult
 
 
@@ -100,7 +100,7 @@ def plan(arguments: argparse.Namespace) -> None:
     )
     for line in (
         *session.empty_store(),
-        *session.text_beside(),
+        *session.monolingual_text(),
         *session.unknown_tokens(),
         *session.engines(),
         *warnings,
@@ -177,7 +177,7 @@ def search(arguments: argparse.Namespace) -> None:
         raise OperationalError(problem, hint="Run the same command again: it repeats only these.")
 
 
-def _show_result(result: Found) -> None:
+def _show_result(result: SearchOutcome) -> None:
     """Print the best trials of a search, and its page."""
     data = result.page.data({trial.number: trial for trial in result.trials})
     console().print(_best(data))
