@@ -75,7 +75,7 @@ LEFT: dict[str, tuple[int, int]] = {
     "tests/config": (22, 11),
     "tests/data": (78, 30),
     "tests/embeddings": (69, 29),
-    "tests/experiments": (127, 61),
+    "tests/experiments": (49, 24),
     "tests/faults": (4, 16),
     "tests/fuzz": (0, 4),
     "tests/modeling": (106, 37),

@@ -72,15 +72,15 @@ def test_a_vocabulary_is_written_that_stays_within_its_total(finished: tuple[All
     steps, store = finished
     for total, step in steps.allocations.items():
         place = store.path(step)
-        found, tokenizer = Allocated.read(place), Tokenizer.load(place)
+        actual, tokenizer = Allocated.read(place), Tokenizer.load(place)
         assert (
-            found.size
+            actual.size
             == len(tokenizer)
             == len(json.loads((place / "tokenizer.json").read_text())["model"]["vocab"]) + 4
         )
-        assert found.size <= total and found.value <= found.bound + 1e-9
+        assert actual.size <= total and actual.value <= actual.bound + 1e-9
         assert set(tokenizer.languages) == {"en_XX", "chr_XX", "am_XX"}
-        assert found.shares["chr"] < found.shares["en"] == pytest.approx(found.shares["am"])
+        assert actual.shares["chr"] < actual.shares["en"] == pytest.approx(actual.shares["am"])
         model = sentencepiece.SentencePieceProcessor(model_file=str(place / "sentencepiece.model"))
         for script in SCRIPTS:
             lines = text_in(script, None, 50)
@@ -94,14 +94,14 @@ def test_every_language_is_measured_under_every_vocabulary(finished: tuple[Alloc
         "capacity/other"
     }
     for name, step in inputs.items():
-        _, found = read_capacity(store.path(step))
-        assert set(found["en"]) == {"train", "dev"} and set(found["am"]) == {"train"}
-        unknown = found["am"]["train"].unknown
+        _, actual = read_capacity(store.path(step))
+        assert set(actual["en"]) == {"train", "dev"} and set(actual["am"]) == {"train"}
+        unknown = actual["am"]["train"].unknown
         assert unknown > 0 if name == "capacity/other" else unknown == 0
     for total, allocation in steps.allocations.items():
-        _, found = read_capacity(store.path(inputs[f"capacity/allocated/{total}"]))
+        _, actual = read_capacity(store.path(inputs[f"capacity/allocated/{total}"]))
         chosen = Allocated.read(store.path(allocation))
-        assert all(found[code]["train"].alp >= chosen.alp[code] * 1.005 for code in CODES)
+        assert all(actual[code]["train"].alp >= chosen.alp[code] * 1.005 for code in CODES)
 
 
 def test_the_report_has_a_table_for_each_total_and_plots(finished: tuple[AllocationPipeline, Store]) -> None:

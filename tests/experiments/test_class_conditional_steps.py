@@ -40,13 +40,13 @@ FINETUNE = "{epochs: 1, max_steps: 4, max_length: 30, batch_size: 500, precision
 
 
 def _evaluation(store: Store, steps: object) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((store.path(steps.evaluate) / "evaluation.json").read_text())  # type: ignore[attr-defined]
-    return found
+    result: dict[str, Any] = json.loads((store.path(steps.evaluate) / "evaluation.json").read_text())  # type: ignore[attr-defined]
+    return result
 
 
 def _curve(store: Store, steps: object) -> list[Any]:
-    found: list[Any] = json.loads((store.path(steps.finetune) / "curve.json").read_text())  # type: ignore[attr-defined]
-    return found
+    result: list[Any] = json.loads((store.path(steps.finetune) / "curve.json").read_text())  # type: ignore[attr-defined]
+    return result
 
 
 def test_old_and_own_vocabulary_are_compared_with_a_class_and_without(tmp_path: Path) -> None:
@@ -92,10 +92,10 @@ def test_labels_of_other_lines_teach_a_model_nothing_of_the_class(tmp_path: Path
         " {name: shuffled, vocabulary: upstream, conditioning: pseudo-self, shuffled_sources: true}]"
     )
     pipeline, store = finish(classed(tmp_path, systems=systems, finetune=finetune))
-    found = [_evaluation(store, steps) for steps in pipeline.systems]
-    effects = [each["bits_per_character_of_another_class"] - each["bits_per_character"] for each in found]
+    result = [_evaluation(store, steps) for steps in pipeline.systems]
+    effects = [each["bits_per_character_of_another_class"] - each["bits_per_character"] for each in result]
     assert effects[0] > 0.005 and abs(effects[1]) < effects[0] / 4
-    assert found[1]["classifier_accuracy"] == 1.0, "what judges has read the labels as they are"
+    assert result[1]["classifier_accuracy"] == 1.0, "what judges has read the labels as they are"
 
 
 def test_learning_rates_are_searched_on_dev_by_bits_per_character(tmp_path: Path) -> None:
@@ -157,11 +157,11 @@ def test_every_variant_goes_all_the_way(shape: str, variants: tuple[str, ...], t
         assert record is not None
         assert record.summary["trained_parameters"] == finished.num_parameters(only_trainable=True)
     again = Pipeline(load(config, Experiment, ["seeds=[2]"]), tmp_path)
-    found = {each.step.name: each for each in estimates(store, make_plan(store, [again.report]), Runtime())}
+    result = {each.step.name: each for each in estimates(store, make_plan(store, [again.report]), Runtime())}
     for steps in again.systems:
         made = Bundle.load(store.path(pipeline.system(steps.system, 1).finetune)).model
-        assert found[steps.finetune.name].parameters.total == made.num_parameters()
-        assert found[steps.finetune.name].parameters.trained == made.num_parameters(only_trainable=True)
+        assert result[steps.finetune.name].parameters.total == made.num_parameters()
+        assert result[steps.finetune.name].parameters.trained == made.num_parameters(only_trainable=True)
 
 
 def test_what_is_drawn_follows_the_seed(tmp_path: Path) -> None:

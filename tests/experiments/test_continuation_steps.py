@@ -80,10 +80,10 @@ def told(pipeline: Pipeline, store: Store) -> None:
     assert not any("BLEU" in heading for heading in shown.headings)
     written_out = (report / "report.md").read_text(encoding="utf-8")
     assert "Bits per character of the test text" in written_out and "the text itself" in written_out
-    found = [Finetuned.read(steps, store) for steps in pipeline.systems]
-    best = Selection.of(found).chosen
+    result = [Finetuned.read(steps, store) for steps in pipeline.systems]
+    best = Selection.of(result).chosen
     assert best is not None
-    trained = [one.weights.bits for one in found if one.weights.step > 0]
+    trained = [one.weights.bits for one in result if one.weights.step > 0]
     assert best.weights.bits == min(trained)
     chosen = Chosen.of("model", pipeline, best.steps, best.weights, store)
     assert "best by dev bits per character" in chosen.card() and "BLEU" not in chosen.card()
@@ -124,9 +124,9 @@ def test_a_plan_tells_updates_and_parameters_before_and_after_the_text_is_there(
     before = estimates(store, make_plan(store, [pipeline.report]), Runtime())
     _, store = finish(config)
     again = Pipeline(load(config, Experiment, ["seeds=[2]"]), tmp_path)
-    found = estimates(store, make_plan(store, [again.report]), Runtime())
-    assert {each.step.name for each in found} < {each.step.name.replace("seed 1", "seed 2") for each in before}
-    (plain,) = [each for each in found if each.step.name == "finetune plain seed 2"]
+    result = estimates(store, make_plan(store, [again.report]), Runtime())
+    assert {each.step.name for each in result} < {each.step.name.replace("seed 1", "seed 2") for each in before}
+    (plain,) = [each for each in result if each.step.name == "finetune plain seed 2"]
     finished = store.find(again.models.pretrained)
     assert finished is not None and plain.parameters.total == finished.summary["parameters"]
     steps = store.find(pipeline.systems[0].finetune)

@@ -35,7 +35,7 @@ def planned(place: Path, *changes: str) -> Pipeline:
     return Pipeline(load(place / "config.yaml", Experiment, changes), place)
 
 
-def test_both_engines_come_to_the_same_results(tmp_path: Path) -> None:
+def test_both_engines_have_the_same_results(tmp_path: Path) -> None:
     made = {}
     for name, changes in (("transformers", SLOW), ("ctranslate2", ())):
         folder = tmp_path / name
@@ -59,14 +59,14 @@ def test_both_engines_come_to_the_same_results(tmp_path: Path) -> None:
             for steps, store in ((one, slow_store), (other, fast_store))
         ]
         assert texts[0] == texts[1] and texts[0].strip()
-        found = json.loads((fast_store.path(other.evaluate) / "evaluation.json").read_text())
+        result = json.loads((fast_store.path(other.evaluate) / "evaluation.json").read_text())
         expected = json.loads((slow_store.path(one.evaluate) / "evaluation.json").read_text())
-        assert {name: score["value"] for name, score in found["scores"].items()} == {
+        assert {name: score["value"] for name, score in result["scores"].items()} == {
             name: score["value"] for name, score in expected["scores"].items()
         }
-        assert found["cut_outputs"] == expected["cut_outputs"]
-        assert found["calibration"]["error"] == pytest.approx(expected["calibration"]["error"], abs=1e-4)
-        assert "searched_again" in found and "searched_again" not in expected
+        assert result["cut_outputs"] == expected["cut_outputs"]
+        assert result["calibration"]["error"] == pytest.approx(expected["calibration"]["error"], abs=1e-4)
+        assert "searched_again" in result and "searched_again" not in expected
         assert one.evaluate.fingerprint != other.evaluate.fingerprint
         record = fast_store.find(other.evaluate)
         assert record is not None and record.recipe["evaluation"]["engine"] == "ctranslate2"
@@ -138,7 +138,7 @@ def test_continuations_are_the_same_too_and_timed_as_they_are_made(tmp_path: Pat
         pretrain="{epochs: 4, batch_size: 500, precision: fp32, dev_sentences: 4}",
         systems="[{name: plain, vocabulary: upstream}]",
     )
-    found = []
+    result = []
     for name, changes in (("transformers", SLOW[:1]), ("ctranslate2", ("evaluation.speed_measured=in-translation",))):
         folder = tmp_path / name
         folder.mkdir()
@@ -147,5 +147,5 @@ def test_continuations_are_the_same_too_and_timed_as_they_are_made(tmp_path: Pat
         measured = json.loads((evaluation / "evaluation.json").read_text())
         assert measured["speed"]["sentences"] == 2 and measured["speed"]["median"] > 0
         assert ("searched_again" in measured) == (name == "ctranslate2")
-        found.append(((evaluation / "continuations.txt").read_text(), measured["bits_per_character"]))
-    assert found[0] == found[1]
+        result.append(((evaluation / "continuations.txt").read_text(), measured["bits_per_character"]))
+    assert result[0] == result[1]

@@ -31,13 +31,13 @@ def test_each_text_is_encoded_once_for_each_vocabulary(finished: tuple[Pipeline,
 def test_it_goes_with_the_last_artifact_that_it_was_made_from(finished: tuple[Pipeline, Store]) -> None:
     pipeline, store = finished
     assert surplus(store.home, needed_by(pipeline.report)).encoded == ()
-    found = surplus(store.home, needed_by(pipeline.models.pretrained))
+    result = surplus(store.home, needed_by(pipeline.models.pretrained))
     upstream = {
         file_digest(store.path(pipeline.inputs.upstream_corpus) / f"train.{side}") for side in ("source", "target")
     }
-    assert len(found.encoded) == 3
-    assert upstream.isdisjoint(entry.text for entry in found.encoded)
-    freed = remove(store.home, found)
-    assert freed == found.size
+    assert len(result.encoded) == 3
+    assert upstream.isdisjoint(entry.text for entry in result.encoded)
+    freed = remove(store.home, result)
+    assert freed == result.size
     assert {entry.text for entry in entries(store.encoded)} == upstream
     assert list((store.home / "store" / ".partial").glob("*")) == []

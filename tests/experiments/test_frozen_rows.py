@@ -1,4 +1,4 @@
-"""Frozen tables under rows that were drawn at random are told of, and nothing else is."""
+"""Frozen tables under rows that were drawn at random are reported, and nothing else is."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
 
 
 def publish(store: Store, step: Step, size: int = 1000) -> Step:
-    """An artifact, with a finished work directory beside it."""
+    """An artifact, with a finished work directory next to it."""
 
     def write(out: Path) -> dict[str, Json]:
         (out / "weights").write_bytes(bytes(size))
@@ -95,38 +95,38 @@ def test_what_is_not_kept_goes_with_its_work_directory(store: Store) -> None:
     unfinished.mkdir()
     (unfinished / "checkpoint").write_bytes(bytes(7))
 
-    found = surplus(store.home, needed_by(kept))
-    assert [one.name for one in found.artifacts] == ["other"]
+    result = surplus(store.home, needed_by(kept))
+    assert [one.name for one in result.artifacts] == ["other"]
     size = sum(path.stat().st_size for folder in (store.path(other), store.work(other)) for path in folder.iterdir())
-    assert found.size == size > 6000
+    assert result.size == size > 6000
     assert left(store) == {"first", "kept", "other"}, "nothing is done yet"
 
-    assert remove(store.home, found) == size
+    assert remove(store.home, result) == size
     assert left(store) == {"first", "kept"} and store.find(other) is None
     assert not store.work(other).exists() and store.work(kept).exists() and unfinished.exists()
     assert not list((store.home / "store" / ".partial").iterdir())
     assert [one.finished for one in work_directories(store.home)].count(False) == 1
-    assert remove(store.home, found) == 0, "what has gone frees nothing"
+    assert remove(store.home, result) == 0, "what has gone frees nothing"
 
 
 def test_what_a_run_names_that_begins_during_a_collection_stays(store: Store) -> None:
     named, other = step(store, "named"), step(store, "other")
     old(store, named, other)
-    found = surplus(store.home, set())
-    assert len(found.artifacts) == 2
+    result = surplus(store.home, set())
+    assert len(result.artifacts) == 2
     with living(store, named):
-        remove(store.home, found)
+        remove(store.home, result)
         assert left(store) == {"named"}
     assert store.find(named) is not None
 
 
 def test_a_collection_takes_nothing_more_once_a_run_begins(store: Store) -> None:
     old(store, step(store, "one"), step(store, "two"))
-    found = surplus(store.home, set())
+    result = surplus(store.home, set())
     with living(store):
-        assert remove(store.home, found) == 0
+        assert remove(store.home, result) == 0
         assert left(store) == {"one", "two"}
-    assert remove(store.home, found) > 0 and left(store) == set()
+    assert remove(store.home, result) > 0 and left(store) == set()
 
 
 def test_what_is_named_between_the_look_and_the_rename_is_put_back(
@@ -135,7 +135,7 @@ def test_what_is_named_between_the_look_and_the_rename_is_put_back(
     """The moment is chosen here: a run names it while the artifact is being renamed."""
     wanted = step(store, "wanted")
     old(store, wanted)
-    found, rename = surplus(store.home, set()), Path.rename
+    result, rename = surplus(store.home, set()), Path.rename
     begun: list[Outbox] = []
 
     def renamed(path: Path, target: Path) -> Path:
@@ -146,7 +146,7 @@ def test_what_is_named_between_the_look_and_the_rename_is_put_back(
         return rename(path, target)
 
     monkeypatch.setattr(Path, "rename", renamed)
-    assert remove(store.home, found) < sum(one.size for one in found.artifacts)
+    assert remove(store.home, result) < sum(one.size for one in result.artifacts)
     assert store.find(wanted) is not None
     begun[0].remove()
 
@@ -180,10 +180,10 @@ def test_what_is_young_stays(store: Store) -> None:
 def test_a_step_that_a_living_process_is_at_is_left_alone(store: Store) -> None:
     busy, idle = step(store, "busy"), step(store, "idle")
     claim = Lock.take(store.home / "work" / f"{busy.fingerprint}.claim")
-    found = surplus(store.home, set())
-    assert found.claimed == ("busy",) and [one.name for one in found.artifacts] == ["idle"]
+    result = surplus(store.home, set())
+    assert result.claimed == ("busy",) and [one.name for one in result.artifacts] == ["idle"]
     late = Lock.take(store.home / "work" / f"{idle.fingerprint}.claim")  # after it was found
-    assert remove(store.home, found) == 0 and left(store) == {"busy", "idle"}
+    assert remove(store.home, result) == 0 and left(store) == {"busy", "idle"}
     for each in (claim, late):
         assert each is not None
         each.release()
@@ -204,7 +204,7 @@ def test_what_a_living_run_uses_stays_and_what_was_finished_meanwhile(store: Sto
 
 
 def _make_older(store: Store, made: Step) -> None:
-    """As if it had been finished an hour ago; its record is written anew, with the digest of its text."""
+    """As if it had been finished an hour ago; its record is written again, with the digest of its text."""
     path = store.path(made) / RECORD
     record = Record.from_json(path.read_text())
     earlier = datetime.fromisoformat(record.finished) - timedelta(hours=1)

@@ -1,4 +1,4 @@
-"""Systems that read the domain's text beside the pairs: which steps they take, which they share, what is refused."""
+"""Systems that read the domain's text in addition to the pairs: their steps, the shared ones, and refused settings."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ def pipeline(config: Path, *changes: str) -> Pipeline:
 
 
 def test_systems_and_seeds_share_the_pairs_that_are_made(tmp_path: Path) -> None:
-    found = pipeline(written(tmp_path), "seeds=[1, 2]")
-    finetunes = {(steps.system.name, steps.seed): steps.finetune for steps in found.systems}
+    result = pipeline(written(tmp_path), "seeds=[1, 2]")
+    finetunes = {(steps.system.name, steps.seed): steps.finetune for steps in result.systems}
     made = {finetunes[name, seed].inputs["synthetic"] for name in ("old+text", "mean+text") for seed in (1, 2)}
     (copied,) = made
-    assert copied.inputs == {"text": found.inputs.text}
+    assert copied.inputs == {"text": result.inputs.text}
     assert finetunes["mean+text", 1].recipe.text_objective == TranslationSettings()
     plain = finetunes["old", 1]
     assert "synthetic" not in plain.inputs and plain.recipe.text_objective is None
@@ -65,17 +65,17 @@ def test_a_share_moves_only_those_that_have_text(tmp_path: Path) -> None:
 
 def test_a_batch_of_one_is_for_systems_without_text(tmp_path: Path) -> None:
     config = written(tmp_path)
-    found = pipeline(config, "finetune.batch_size=1", "systems=[{name: old, vocabulary: upstream}]")
-    assert found.systems[0].finetune.recipe.training.batch_size == 1
+    result = pipeline(config, "finetune.batch_size=1", "systems=[{name: old, vocabulary: upstream}]")
+    assert result.systems[0].finetune.recipe.training.batch_size == 1
     with pytest.raises(UserError, match=r"monolingual_fraction 0\.5: a batch of 1 cannot hold both"):
         pipeline(config, "finetune.batch_size=1")
 
 
 def test_a_comparison_with_copied_text_goes_all_the_way(tmp_path: Path) -> None:
-    found, store = finish(written(tmp_path), "pretrain.epochs=2")
-    copied = found.systems[1].finetune.inputs["synthetic"]
+    result, store = finish(written(tmp_path), "pretrain.epochs=2")
+    copied = result.systems[1].finetune.inputs["synthetic"]
     assert Corpus.open(store.path(copied)).size("train") == record_of(store, copied).summary["sizes"]["train"]
-    report = (store.path(found.report) / "report.md").read_text()
+    report = (store.path(result.report) / "report.md").read_text()
     assert "mean+text" in report
 
 
@@ -88,8 +88,8 @@ ROWS = "{max_steps: 8, evaluations: 3, batch_size: 300, precision: fp32, dev_sen
 
 
 def test_rows_first_are_shared_by_systems_and_seeds_that_begin_alike(tmp_path: Path) -> None:
-    found = pipeline(written(tmp_path, systems=FIRST), "seeds=[1, 2]")
-    first = {(steps.system.name, steps.seed): steps.embedding_warmup for steps in found.systems}
+    result = pipeline(written(tmp_path, systems=FIRST), "seeds=[1, 2]")
+    first = {(steps.system.name, steps.seed): steps.embedding_warmup for steps in result.systems}
     made = {name: step.fingerprint for name, step in first.items() if step is not None}
     shared = {made[name, seed] for name in ("first", "first+text") for seed in (1, 2)}
     assert len(made) == 6 and len(shared) == 1
@@ -99,17 +99,17 @@ def test_rows_first_are_shared_by_systems_and_seeds_that_begin_alike(tmp_path: P
 
 
 def test_rows_first_change_nothing_but_new_rows_and_the_finetuning_begins_with_them(tmp_path: Path) -> None:
-    found, store = finish(
+    result, store = finish(
         written(tmp_path, systems=FIRST, embedding_warmup_training=ROWS),
         "pretrain.epochs=8",
         "pretrain.select=last",
         "finetune.select=likelihood",
         "embedding_warmup_training.learning_rate=0.02",
     )
-    steps = found.systems[0]
+    steps = result.systems[0]
     assert steps.embedding_warmup is not None and steps.transfer is not None
     before, after = (Bundle.load(store.path(step)) for step in (steps.transfer, steps.embedding_warmup))
-    new = new_tokens(Bundle.load(store.path(found.models.pretrained)).decoder, after.decoder)
+    new = new_tokens(Bundle.load(store.path(result.models.pretrained)).decoder, after.decoder)
     ours, theirs = (tables_of(bundle.model, ["decoder"])["decoder.input"] for bundle in (after, before))
     moved = (ours != theirs).any(dim=1).nonzero()[:, 0].tolist()
     assert moved and set(moved) <= set(new.tolist())
@@ -126,7 +126,7 @@ def test_rows_first_change_nothing_but_new_rows_and_the_finetuning_begins_with_t
     assert [point["step"] for point in curves[0]] == [0, 2, 5, 8]
     bits = [point["values"]["bits_per_character"] for point in curves[0]]
     assert min(bits) < bits[0] and curves[1][0]["values"]["bits_per_character"] == pytest.approx(min(bits), rel=1e-6)
-    bill = (store.path(found.report) / "report.md").read_text()
+    bill = (store.path(result.report) / "report.md").read_text()
     assert "first+text" in bill
 
 
@@ -140,15 +140,15 @@ DENOISED = """
 
 
 @pytest.mark.parametrize("sides", ["[decoder]", "[encoder, decoder]"])
-def test_a_denoising_model_goes_on_denoising_beside_the_pairs(tmp_path: Path, sides: str) -> None:
+def test_a_denoising_model_goes_on_denoising_next_to_the_pairs(tmp_path: Path, sides: str) -> None:
     """Also where its sides have different vocabularies, of which the encoder reads the noise."""
     config = written(tmp_path, systems=DENOISED, upstream=UPSTREAM, embedding_warmup_training=ROWS)
     changes = ("model.family=mbart", "pretrain.max_steps=3", "finetune.max_steps=null", "finetune.batch_size=900")
-    found, store = finish(config, f"sides={sides}", "finetune.batch_unit=characters", *changes)
-    steps = found.systems[1]
+    result, store = finish(config, f"sides={sides}", "finetune.batch_unit=characters", *changes)
+    steps = result.systems[1]
     objective = steps.finetune.recipe.text_objective
     assert (
-        objective is not None and objective.kind == "denoising" and steps.finetune.inputs["text"] is found.inputs.text
+        objective is not None and objective.kind == "denoising" and steps.finetune.inputs["text"] is result.inputs.text
     )
     estimated = workload(store, steps.finetune).updates
     assert estimated == record_of(store, steps.finetune).summary["steps"]
@@ -171,9 +171,9 @@ def test_a_model_that_continues_text_reads_more_lines(tmp_path: Path) -> None:
         model="{family: gpt2, d_model: 16, layers: 1, attention_heads: 2, ffn_dim: 16, max_positions: 256}",
         embedding_warmup_training=ROWS,
     )
-    found, store = finish(config, "pretrain.epochs=1")
-    assert found.systems[0].finetune.inputs["text"] is found.inputs.text
-    first = found.systems[1].embedding_warmup
+    result, store = finish(config, "pretrain.epochs=1")
+    assert result.systems[0].finetune.inputs["text"] is result.inputs.text
+    first = result.systems[1].embedding_warmup
     assert first is not None and record_of(store, first).summary["steps"] == 8
 
 
@@ -201,6 +201,6 @@ def test_text_that_a_model_cannot_read_so_is_refused(tmp_path: Path, system: str
         ("{source: [read.txt]}", "downstream.text has a source alone"),
     ],
 )
-def test_text_that_is_not_there_or_of_the_wrong_side_is_told(tmp_path: Path, text: str, told: str) -> None:
+def test_text_that_is_not_there_or_of_the_wrong_side_is_reported(tmp_path: Path, text: str, told: str) -> None:
     with pytest.raises(UserError, match=told):
         pipeline(written(tmp_path, text))

@@ -1,4 +1,4 @@
-"""What the report is told of each system: where among its inputs everything is that made it and judges it."""
+"""The report's manifest of each system: the keys of the inputs that made it and judge it."""
 
 from __future__ import annotations
 

@@ -53,13 +53,13 @@ def test_a_vocabulary_of_all_languages_is_another_one_than_that_of_two(tmp_path:
 def test_a_small_language_gets_more_of_a_vocabulary_that_draws_languages_alike(tmp_path: Path) -> None:
     """German and Dutch are made of the same words here, so English has a third of the text, and not nearly half."""
     config = place(tmp_path)
-    found = {}
+    result = {}
     for exponent in ("null", "0.0"):
         changes = (*MANY, f"upstream.vocabulary={{size: 60, byte_fallback: false, language_exponent: {exponent}}}")
         pipeline, store = finish(config, *changes)
         tokenizer = Tokenizer.load(store.path(pipeline.models.pretrained))
-        found[exponent] = sum(map(len, tokenizer.encode_batch(english(60, 3))))
-    assert found["0.0"] > found["null"], "English is cut to more pieces where it counts for less"
+        result[exponent] = sum(map(len, tokenizer.encode_batch(english(60, 3))))
+    assert result["0.0"] > result["null"], "English is cut to more pieces where it counts for less"
 
 
 def test_what_needs_pairs_is_refused(tmp_path: Path) -> None:

@@ -86,13 +86,13 @@ def test_a_plan_estimates_it(repository: Path, tmp_path: Path) -> None:
     """Input rows and a bias are trained, of at most all tokens of the vocabulary, beside the student's whole tables."""
     made = pipeline(repository, "likelihood_matching_training.max_steps=7")
     store = Store(tmp_path)
-    found = {each.step.name: each for each in estimates(store, make_plan(store, [made.report]), Runtime())}
-    each, settings = found["likelihood matching from mean"], made.experiment
+    result = {each.step.name: each for each in estimates(store, make_plan(store, [made.report]), Runtime())}
+    each, settings = result["likelihood matching from mean"], made.experiment
     added = settings.downstream.vocabulary.size * (settings.model.d_model + 1)
     assert each.parameters.trained == added
     assert (
         each.parameters.total
-        == found["finetune mean seed 1"].parameters.total
+        == result["finetune mean seed 1"].parameters.total
         + 2 * added
         - (settings.downstream.vocabulary.size - settings.upstream.vocabulary.size) * settings.model.d_model
     )

@@ -128,7 +128,7 @@ def test_a_registered_model_is_fitted_with_another_vocabulary(home: Path, tmp_pa
     assert (tmp_path / "out" / "config.json").is_file()
 
 
-def test_a_champion_stays_and_an_absent_model_is_told(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_champion_stays_and_an_absent_model_is_reported(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["models", "promote", "tiny-en-de"]) == 0
     assert capsys.readouterr().out == "tiny-en-de: version 1 is the champion already\n"
     assert main(["models", "promote", "tiny-en-de@champion"]) == 2

@@ -25,38 +25,38 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Pipeline:
 
 def selected(pipeline: Pipeline, folder: Path, *curves: Sequence[float]) -> Selection:
     """Of plain 1, plain 2, mean 1 and mean 2 with these dev scores, at steps 0, 10, 20 and so on."""
-    found = []
+    result = []
     for number, (steps, scores) in enumerate(zip(pipeline.systems, curves, strict=True)):
         curve = [
             {"step": 10 * i, "values": {"bleu": score, "bits_per_character": 2.0}} for i, score in enumerate(scores)
         ]
         (folder / str(number)).mkdir()
         (folder / str(number) / CURVE).write_text(json.dumps(curve))
-        found.append(Finetuned(steps, selected_weights(folder / str(number))))
-    return Selection.of(found)
+        result.append(Finetuned(steps, selected_weights(folder / str(number))))
+    return Selection.of(result)
 
 
 def test_the_best_on_dev_is_registered(pipeline: Pipeline, tmp_path: Path) -> None:
-    found = selected(pipeline, tmp_path, [1, 2, 1], [0, 5, 5], [1, 4, 3], [2, 1, 1])
-    assert found.chosen is not None and found.warning is None
-    assert (found.chosen.steps.system.name, found.chosen.steps.seed) == ("plain", 2)
-    assert (found.chosen.weights.step, found.chosen.weights.bleu) == (10, 5.0)
+    result = selected(pipeline, tmp_path, [1, 2, 1], [0, 5, 5], [1, 4, 3], [2, 1, 1])
+    assert result.chosen is not None and result.warning is None
+    assert (result.chosen.steps.system.name, result.chosen.steps.seed) == ("plain", 2)
+    assert (result.chosen.weights.step, result.chosen.weights.bleu) == (10, 5.0)
 
 
 def test_a_model_that_finetuning_made_worse_is_passed_over_and_named(pipeline: Pipeline, tmp_path: Path) -> None:
-    found = selected(pipeline, tmp_path, [1, 2, 1], [2, 1, 1], [9, 4, 3], [2, 1, 3])
-    assert found.chosen is not None
-    assert (found.chosen.steps.system.name, found.chosen.steps.seed) == ("mean", 2)
-    assert found.warning == (
+    result = selected(pipeline, tmp_path, [1, 2, 1], [2, 1, 1], [9, 4, 3], [2, 1, 3])
+    assert result.chosen is not None
+    assert (result.chosen.steps.system.name, result.chosen.steps.seed) == ("mean", 2)
+    assert result.warning == (
         "best on dev before any training, and therefore not registered: mean, seed 1 (dev BLEU 9.00); "
         "registered is mean, seed 2 (dev BLEU 3.00)"
     )
 
 
 def test_nothing_is_registered_where_no_finetuning_brought_anything(pipeline: Pipeline, tmp_path: Path) -> None:
-    found = selected(pipeline, tmp_path, [1, 1, 1], [2, 1, 1], [0, 0, 0], [2, 1, 0])
-    assert found.chosen is None
-    assert found.warning is not None and found.warning.startswith("no model is registered: no finetuning reached")
+    result = selected(pipeline, tmp_path, [1, 1, 1], [2, 1, 1], [0, 0, 0], [2, 1, 0])
+    assert result.chosen is None
+    assert result.warning is not None and result.warning.startswith("no model is registered: no finetuning reached")
 
 
 @pytest.mark.parametrize(("select", "system"), [("bleu", "plain"), ("chrf", "mean"), ("likelihood", "mean")])
@@ -65,11 +65,11 @@ def test_systems_are_compared_by_what_chose_their_weights(
 ) -> None:
     curves = {"plain": {"bleu": 9.0, "chrf": 20.0, "bits_per_character": 2.0}}
     curves["mean"] = {"bleu": 8.0, "chrf": 25.0, "bits_per_character": 1.5}
-    found = []
+    result = []
     for steps in pipeline.systems:
         folder = tmp_path / f"{steps.system.name}-{steps.seed}"
         folder.mkdir()
         (folder / CURVE).write_text(json.dumps([{"step": 10, "values": curves[steps.system.name]}]))
-        found.append(Finetuned(steps, selected_weights(folder, select)))
-    chosen = Selection.of(found).chosen
+        result.append(Finetuned(steps, selected_weights(folder, select)))
+    chosen = Selection.of(result).chosen
     assert chosen is not None and chosen.steps.system.name == system

@@ -1,4 +1,4 @@
-"""A vocabulary that is larger than its text supports is told by the plan, and no other one is."""
+"""A vocabulary that is larger than its text supports is reported by the plan, and no other one is."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from subgraft.interfaces.cli import main
 
 
 @pytest.mark.parametrize(("size", "told"), [(75, False), (20_000, True)])
-def test_a_plan_tells_of_it(
+def test_a_plan_warns_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], size: int, told: bool
 ) -> None:
     monkeypatch.setenv("SUBGRAFT_HOME", str(tmp_path / "home"))

@@ -46,14 +46,14 @@ def test_every_way_of_pretraining_happens_once_whatever_the_seeds(repository: Pa
 
 def test_a_model_is_pretrained_with_the_vocabulary_that_systems_would_be_given(repository: Path) -> None:
     made = pipeline(repository)
-    found, vocabulary = systems(made), made.vocabularies.downstream["decoder"].fingerprint
-    assert made_with(found["task"].pretrained, "decoder") == vocabulary
-    assert made_with(found["task"].pretrained, "encoder") == made_with(found["plain"].pretrained, "encoder")
-    assert made_with(found["sampled"].pretrained, "decoder") == made_with(found["plain"].pretrained, "decoder")
-    single = found["single"].finetune.inputs["model"]
+    result, vocabulary = systems(made), made.vocabularies.downstream["decoder"].fingerprint
+    assert made_with(result["task"].pretrained, "decoder") == vocabulary
+    assert made_with(result["task"].pretrained, "encoder") == made_with(result["plain"].pretrained, "encoder")
+    assert made_with(result["sampled"].pretrained, "decoder") == made_with(result["plain"].pretrained, "decoder")
+    single = result["single"].finetune.inputs["model"]
     assert single.stage.name == "build" and made_with(single, "decoder") == vocabulary
-    assert made_with(single, "encoder") != made_with(found["plain"].pretrained, "encoder")
-    assert found["single"].pretrained is found["single"].transfer is None
+    assert made_with(single, "encoder") != made_with(result["plain"].pretrained, "encoder")
+    assert result["single"].pretrained is result["single"].transfer is None
 
 
 def test_a_joint_vocabulary_is_learnt_on_both_texts(repository: Path) -> None:
@@ -72,18 +72,18 @@ def test_a_joint_vocabulary_is_learnt_on_both_texts(repository: Path) -> None:
 
 def test_both_sides_change_where_the_experiment_says_so(repository: Path) -> None:
     made = pipeline(repository, "sides=[encoder, decoder]")
-    found = systems(made)
+    result = systems(made)
     for side in ("encoder", "decoder"):
-        assert made_with(found["task"].pretrained, side) == made.vocabularies.downstream[side].fingerprint
+        assert made_with(result["task"].pretrained, side) == made.vocabularies.downstream[side].fingerprint
         assert (
-            made_with(found["single"].finetune.inputs["model"], side) == made.vocabularies.downstream[side].fingerprint
+            made_with(result["single"].finetune.inputs["model"], side) == made.vocabularies.downstream[side].fingerprint
         )
 
 
 def test_an_mbart_is_made_with_one_vocabulary_of_both_languages(repository: Path) -> None:
-    found = systems(pipeline(repository, "model={family: mbart}"))
+    result = systems(pipeline(repository, "model={family: mbart}"))
     for name in ("task", "joint", "single"):
-        model = found[name].pretrained or found[name].finetune.inputs["model"]
+        model = result[name].pretrained or result[name].finetune.inputs["model"]
         assert model.inputs["encoder"] is model.inputs["decoder"]
         assert model.inputs["decoder"].recipe.model_dump()["side"] == "both"
 
@@ -117,22 +117,22 @@ SWEEPS = (
 
 
 def test_a_system_of_another_vocabulary_size_has_its_own_vocabulary_and_nothing_else(repository: Path) -> None:
-    found = systems(pipeline(repository, SWEEPS))
-    mean, other, same = (found[name].transfer for name in ("mean", "mean-500", "mean-800"))
+    result = systems(pipeline(repository, SWEEPS))
+    mean, other, same = (result[name].transfer for name in ("mean", "mean-500", "mean-800"))
     assert mean is not None and other is not None and same is not None
     assert same.fingerprint == mean.fingerprint, "the size that all systems have"
     assert other.inputs["model"] is mean.inputs["model"]
     vocabulary = other.inputs["vocabulary/decoder"]
     assert vocabulary.recipe.model_dump()["settings"]["size"] == 500
-    static = found["focus-500"].static["decoder"]
+    static = result["focus-500"].static["decoder"]
     assert static.inputs["vocabulary"].fingerprint == vocabulary.fingerprint
-    single = found["single-500"].finetune.inputs["model"]
+    single = result["single-500"].finetune.inputs["model"]
     assert made_with(single, "decoder") == vocabulary.fingerprint
 
 
 def test_a_system_of_other_generator_steps_has_its_own_generator(repository: Path) -> None:
-    found = systems(pipeline(repository, SWEEPS))
-    patt, other, same = (found[name].generator for name in ("patt", "patt-7", "patt-60"))
+    result = systems(pipeline(repository, SWEEPS))
+    patt, other, same = (result[name].generator for name in ("patt", "patt-7", "patt-60"))
     assert patt is not None and other is not None and same is not None
     assert same.fingerprint == patt.fingerprint, "the steps that all systems have"
     changed = other.recipe.model_dump()
@@ -150,24 +150,24 @@ RATES = (
 
 
 def test_a_system_of_other_rates_is_finetuned_by_them_and_nothing_else_changes(repository: Path) -> None:
-    found = systems(pipeline(repository, RATES, "finetune={learning_rate: 0.001, embedding_learning_rate: 0.004}"))
-    plain, slow = found["plain"].finetune, found["plain-slow"].finetune
-    assert found["plain-same"].finetune.fingerprint == plain.fingerprint, "the rates that all systems have"
+    result = systems(pipeline(repository, RATES, "finetune={learning_rate: 0.001, embedding_learning_rate: 0.004}"))
+    plain, slow = result["plain"].finetune, result["plain-slow"].finetune
+    assert result["plain-same"].finetune.fingerprint == plain.fingerprint, "the rates that all systems have"
     assert slow.inputs == plain.inputs
     changed = slow.recipe.model_dump()
     assert changed["training"]["learning_rate"] == 0.0005
     changed["training"]["learning_rate"] = 0.001
     assert changed == plain.recipe.model_dump()
-    frozen = found["frozen"].finetune.recipe.model_dump()
+    frozen = result["frozen"].finetune.recipe.model_dump()
     assert (frozen["training"]["embedding_learning_rate"], frozen["embedding_learning_rate_sides"]) == (0, ("decoder",))
-    assert found["frozen"].transfer is not None and found["mean"].transfer is not None
-    assert found["frozen"].transfer.fingerprint == found["mean"].transfer.fingerprint
+    assert result["frozen"].transfer is not None and result["mean"].transfer is not None
+    assert result["frozen"].transfer.fingerprint == result["mean"].transfer.fingerprint
 
 
 def test_a_table_rate_of_a_system_alone_is_for_the_sides_that_change(repository: Path) -> None:
-    found = systems(pipeline(repository, RATES, "finetune={learning_rate: 0.001, embedding_learning_rate: null}"))
-    assert found["plain-same"].finetune.recipe.model_dump()["embedding_learning_rate_sides"] == ("decoder",)
-    assert found["plain"].finetune.recipe.embedding_learning_rate_sides == ()
+    result = systems(pipeline(repository, RATES, "finetune={learning_rate: 0.001, embedding_learning_rate: null}"))
+    assert result["plain-same"].finetune.recipe.model_dump()["embedding_learning_rate_sides"] == ("decoder",)
+    assert result["plain"].finetune.recipe.embedding_learning_rate_sides == ()
 
 
 WHAT = (
@@ -180,20 +180,20 @@ OLD_AND_NEW = "systems=[{name: plain, vocabulary: upstream}, {name: mean, initia
 
 def test_what_a_system_trains_is_its_finetunings_alone(repository: Path) -> None:
     rate = "finetune={learning_rate: 0.001, embedding_learning_rate: 0.004}"
-    found = {name: steps.finetune for name, steps in systems(pipeline(repository, WHAT, rate)).items()}
-    given = {name: {role: made.fingerprint for role, made in step.inputs.items()} for name, step in found.items()}
-    mean, rows, body = (found[name].recipe.model_dump() for name in ("mean", "rows", "body"))
+    result = {name: steps.finetune for name, steps in systems(pipeline(repository, WHAT, rate)).items()}
+    given = {name: {role: made.fingerprint for role, made in step.inputs.items()} for name, step in result.items()}
+    mean, rows, body = (result[name].recipe.model_dump() for name in ("mean", "rows", "body"))
     assert mean["training"]["train"] == "all" and mean["new_rows"] is None
     assert rows["training"] == {**mean["training"], "train": "new-rows"}
     assert (
         rows["new_rows"]
-        == found["held"].recipe.model_dump()["new_rows"]
+        == result["held"].recipe.model_dump()["new_rows"]
         == {
             "sides": ("decoder",),
             "copy_shared_tokens": True,
         }
     )
-    assert given["rows"] == {**given["mean"], "upstream": found["plain"].inputs["model"].fingerprint}
+    assert given["rows"] == {**given["mean"], "upstream": result["plain"].inputs["model"].fingerprint}
     assert body["training"]["train"] == "body" and body["training"]["embedding_learning_rate"] is None
     assert body["embedding_learning_rate_sides"] == ("decoder",) and given["body"] == given["mean"]
     everywhere = systems(pipeline(repository, OLD_AND_NEW, "finetune={train: body, rare_tokens: {l2_to_init: 1}}"))
@@ -230,33 +230,33 @@ def test_what_is_measured_beside_the_task_changes_no_other_step(repository: Path
 
 def test_forgetting_is_measured_before_and_after_without_speed(repository: Path) -> None:
     made = pipeline(repository, *MEASURED)
-    found = systems(made)
-    before, after = (found["random"].forgetting[moment] for moment in ("upstream_before", "upstream_after"))
-    assert before.inputs["model"] is made.models.pretrained and after.inputs["model"] is found["random"].finetune
+    result = systems(made)
+    before, after = (result["random"].forgetting[moment] for moment in ("upstream_before", "upstream_after"))
+    assert before.inputs["model"] is made.models.pretrained and after.inputs["model"] is result["random"].finetune
     assert before.inputs["corpus"] is after.inputs["corpus"] is made.inputs.upstream_corpus
     recipe = before.recipe.model_dump()
     assert recipe == after.recipe.model_dump()
     assert recipe["speed"] is False and recipe["evaluation"]["calibration"] is False
     assert recipe["evaluation"]["test_sentences"] == 30
-    assert before.fingerprint == found["plain"].forgetting["upstream_before"].fingerprint
-    assert list(found["single"].forgetting) == ["upstream_after"], "it has no upstream model"
+    assert before.fingerprint == result["plain"].forgetting["upstream_before"].fingerprint
+    assert list(result["single"].forgetting) == ["upstream_after"], "it has no upstream model"
     befores = [s for s in in_order([made.report]) if s.name.endswith("upstream test set") and "system" not in s.labels]
     assert len(befores) == 4, "one for each way of pretraining, whatever the seeds"
 
 
 def test_intrinsic_quality_is_measured_on_what_the_transfer_is_given(repository: Path) -> None:
-    found = systems(pipeline(repository, *MEASURED))
-    random = found["random"]
+    result = systems(pipeline(repository, *MEASURED))
+    random = result["random"]
     assert random.intrinsic is not None and random.transfer is not None
     assert random.intrinsic.inputs == random.transfer.inputs
     assert random.intrinsic.recipe.model_dump()["sample"] == {"tokens": 40, "seed": 1}
-    assert found["plain"].intrinsic is found["single"].intrinsic is None
+    assert result["plain"].intrinsic is result["single"].intrinsic is None
 
 
 def test_likelihood_is_a_step_of_its_own_by_one_downstream_vocabulary(repository: Path) -> None:
     made = pipeline(repository, SWEEPS)
-    found = systems(made)
-    for steps in found.values():
+    result = systems(made)
+    for steps in result.values():
         assert steps.likelihood is not None
         assert steps.likelihood.inputs["model"] is steps.finetune
         assert steps.likelihood.inputs["vocabulary"] is made.vocabularies.downstream["decoder"]
@@ -264,7 +264,7 @@ def test_likelihood_is_a_step_of_its_own_by_one_downstream_vocabulary(repository
     without = systems(pipeline(repository, SWEEPS, "evaluation.by_token_count=false"))
     for name, steps in without.items():
         assert steps.likelihood is None
-        assert steps.evaluate.fingerprint == found[name].evaluate.fingerprint
+        assert steps.evaluate.fingerprint == result[name].evaluate.fingerprint
 
 
 def test_the_gap_looks_at_the_encoders_vocabulary_where_it_gets_one(repository: Path) -> None:
@@ -290,18 +290,20 @@ def test_rare_tokens_and_counts_are_of_the_systems_that_have_them_alone(reposito
         " {name: held, initialiser: mean, rare_tokens: {l2_to_init: 2.0}},"
         " {name: used, initialiser: mean, vocabulary_min_count: 3}]"
     )
-    found = systems(pipeline(repository, both))
+    result = systems(pipeline(repository, both))
     before = systems(pipeline(repository, both, "finetune.rare_tokens={min_count: 7, learning_rate_factor: 1.0}"))
-    assert {name: steps.finetune.fingerprint for name, steps in found.items()} == {
+    assert {name: steps.finetune.fingerprint for name, steps in result.items()} == {
         name: steps.finetune.fingerprint for name, steps in before.items()
     }, "settings that change nothing are dropped"
-    mean, held = found["mean"].transfer, found["held"].transfer
+    mean, held = result["mean"].transfer, result["held"].transfer
     assert mean is not None and held is not None and held.fingerprint == mean.fingerprint
-    assert found["held"].finetune.inputs["upstream"].fingerprint == found["plain"].finetune.inputs["model"].fingerprint
-    assert "upstream" not in found["mean"].finetune.inputs
+    assert (
+        result["held"].finetune.inputs["upstream"].fingerprint == result["plain"].finetune.inputs["model"].fingerprint
+    )
+    assert "upstream" not in result["mean"].finetune.inputs
     after = systems(pipeline(repository, both, "finetune.rare_tokens={learning_rate_factor: 0.5}"))
-    changed = {name for name in found if found[name].finetune.fingerprint != after[name].finetune.fingerprint}
+    changed = {name for name in result if result[name].finetune.fingerprint != after[name].finetune.fingerprint}
     assert changed == {"mean", "used"}
-    made = found["used"].transfer
+    made = result["used"].transfer
     assert made is not None
     assert made.inputs["vocabulary/decoder"].recipe.model_dump()["settings"]["min_count"] == 3

@@ -49,13 +49,13 @@ def given(place: Path) -> None:
 
 
 def test_a_reverse_model_that_is_trained_here_exchanges_all_that_the_upstream_model_has(tmp_path: Path) -> None:
-    found = pipeline(written(tmp_path, BOTH), "seeds=[1, 2]", "finetune.embedding_learning_rate=0.01")
-    made = {steps.finetune.inputs["synthetic"] for steps in found.systems if "synthetic" in steps.finetune.inputs}
-    first = {steps.embedding_warmup.inputs["synthetic"] for steps in found.systems if steps.embedding_warmup}
+    result = pipeline(written(tmp_path, BOTH), "seeds=[1, 2]", "finetune.embedding_learning_rate=0.01")
+    made = {steps.finetune.inputs["synthetic"] for steps in result.systems if "synthetic" in steps.finetune.inputs}
+    first = {steps.embedding_warmup.inputs["synthetic"] for steps in result.systems if steps.embedding_warmup}
     assert len(made) == 1 and first == made, "systems and seeds share it"
     (reverse,) = made_by(FinetuneRecipe, [next(iter(made)).inputs["model"]])
     (pretrained,), (forward,) = (
-        made_by(PretrainRecipe, [step]) for step in (reverse.inputs["model"], found.models.pretrained)
+        made_by(PretrainRecipe, [step]) for step in (reverse.inputs["model"], result.models.pretrained)
     )
     for recipe in (reverse.recipe, pretrained.recipe):
         assert (recipe.languages.source, recipe.languages.target) == ("de", "en")
@@ -67,11 +67,13 @@ def test_a_reverse_model_that_is_trained_here_exchanges_all_that_the_upstream_mo
 
 def test_text_is_translated_back_by_a_model_that_is_trained_here(tmp_path: Path) -> None:
     sampled = "{sample: true, max_length_ratio: 1.0}"
-    found, store = finish(written(tmp_path, back_translation=sampled), "pretrain.max_steps=2", "finetune.max_steps=2")
-    steps = found.systems[0]
+    result, store = finish(written(tmp_path, back_translation=sampled), "pretrain.max_steps=2", "finetune.max_steps=2")
+    steps = result.systems[0]
     made = steps.finetune.inputs["synthetic"]
     reverse = made.inputs["model"]
-    there, back = (Corpus.open(store.path(step)) for step in (found.inputs.downstream_corpus, reverse.inputs["corpus"]))
+    there, back = (
+        Corpus.open(store.path(step)) for step in (result.inputs.downstream_corpus, reverse.inputs["corpus"])
+    )
     assert back.languages == ("de", "en") and back.splits == there.splits
     for split in there.splits:
         assert list(back.pairs(split)) == [(target, source) for source, target in there.pairs(split)]
@@ -80,8 +82,8 @@ def test_text_is_translated_back_by_a_model_that_is_trained_here(tmp_path: Path)
     assert len(pairs) == summary["sizes"]["train"] and len(pairs) + summary["empty"] == LINES
     assert {target for _, target in pairs} <= set(german(LINES, 9)) and len({source for source, _ in pairs}) > 1
     assert [step.stage.name for step in steps.synthetic_data] == ["pretrain", "finetune", "back-translated"]
-    (system,) = found.report.recipe.systems
-    assert {found.report.inputs[key] for key in system.inputs.made_text} == set(steps.synthetic_data)
+    (system,) = result.report.recipe.systems
+    assert {result.report.inputs[key] for key in system.inputs.made_text} == set(steps.synthetic_data)
 
 
 def test_a_model_that_is_given_writes_sources_with_a_tag_which_the_encoder_must_be_able_to_spell(
@@ -100,7 +102,7 @@ def test_a_model_that_is_given_writes_sources_with_a_tag_which_the_encoder_must_
     assert pairs and all(source.startswith("<BT> ") for source, _ in pairs)
 
 
-def test_a_checkpoint_that_cannot_spell_the_tag_is_told_before_anything_runs(tmp_path: Path) -> None:
+def test_a_checkpoint_that_cannot_spell_the_tag_is_reported_before_anything_runs(tmp_path: Path) -> None:
     given(tmp_path)
     (tmp_path / "forward").mkdir()
     model = build_marian(english_tokenizer(), german_tokenizer(), seed=1, **SHAPE)
@@ -115,9 +117,9 @@ def test_a_checkpoint_that_cannot_spell_the_tag_is_told_before_anything_runs(tmp
 
 
 def test_a_model_that_learnt_no_direction_is_finetuned_in_both(tmp_path: Path) -> None:
-    found = pipeline(written(tmp_path, upstream=DENOISING), "model.family=mbart")
-    steps = found.systems[0]
-    assert steps.finetune.inputs["synthetic"].inputs["model"].inputs["model"] is found.models.pretrained
+    result = pipeline(written(tmp_path, upstream=DENOISING), "model.family=mbart")
+    steps = result.systems[0]
+    assert steps.finetune.inputs["synthetic"].inputs["model"].inputs["model"] is result.models.pretrained
     assert [step.stage.name for step in steps.synthetic_data] == ["finetune", "back-translated"], (
         "pretraining is billed once"
     )

@@ -1,4 +1,4 @@
-"""What a run needs before it begins, and what it tells its user to look at next."""
+"""What a run needs before it begins, and the commands that it suggests next."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from subgraft.experiments.preflight import require_libraries
 from subgraft.experiments.session import further_commands
 
 
-def test_a_missing_library_is_told_before_anything_runs(monkeypatch: pytest.MonkeyPatch, repository: Path) -> None:
+def test_a_missing_library_is_reported_before_anything_runs(monkeypatch: pytest.MonkeyPatch, repository: Path) -> None:
     config = repository / "configs" / "quickstart.yaml"
     plain, split, adapted = (
         load(config, Experiment, changes) for changes in ([], ["runtime.zero_stage=2"], ["finetune.train=adapters"])

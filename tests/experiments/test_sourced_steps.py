@@ -106,17 +106,17 @@ def test_what_is_written_depends_on_what_is_read(source: SourceName, tmp_path: P
     corpus = Corpus.open(store.path(pipeline.inputs.downstream_corpus))
     given = Sourced.of(corpus, "test", source).first(3)
     for steps in pipeline.systems:
-        found = json.loads((store.path(steps.evaluate) / "evaluation.json").read_text())
+        result = json.loads((store.path(steps.evaluate) / "evaluation.json").read_text())
         bundle, characters = Bundle.load(store.path(steps.finetune)), sum(map(len, given.texts))
-        assert found["bits_per_character"] == pytest.approx(_by_hand(bundle, given) / log(2) / characters, abs=1e-4)
-        others = found[f"bits_per_character_of_another_{source}"]
+        assert result["bits_per_character"] == pytest.approx(_by_hand(bundle, given) / log(2) / characters, abs=1e-4)
+        others = result[f"bits_per_character_of_another_{source}"]
         if steps.system.conditioning is None:
-            assert others == found["bits_per_character"]
+            assert others == result["bits_per_character"]
         else:
-            assert others > found["bits_per_character"] + 0.005
+            assert others > result["bits_per_character"] + 0.005
         written = (store.path(steps.evaluate) / "continuations.txt").read_text().splitlines()
-        assert len(written) == 3 and found["exact_match"] == np.mean(np.array(written) == np.array(list(given.texts)))
-        assert set(found["scores"]) >= {
+        assert len(written) == 3 and result["exact_match"] == np.mean(np.array(written) == np.array(list(given.texts)))
+        assert set(result["scores"]) >= {
             "BLEU",
             "ROUGE-1",
             "ROUGE-2",
@@ -125,7 +125,7 @@ def test_what_is_written_depends_on_what_is_read(source: SourceName, tmp_path: P
             "prompt ranking",
             "distinct-2",
         }
-        assert found["scores"]["BLEU"]["signature"].startswith("nrefs:1|")
+        assert result["scores"]["BLEU"]["signature"].startswith("nrefs:1|")
     report = store.path(pipeline.report)
     assert [row[0] for row in MainTable.read(report).rows] == ["unconditional", "pseudo-self", "pseudo-self-own"]
     shown = (report / "report.md").read_text(encoding="utf-8")
@@ -156,10 +156,10 @@ def test_every_variant_goes_all_the_way(
     config = written_for(tmp_path, source, model=shape, systems=systems, evaluation=evaluation)
     pipeline, store = finish(config)
     again = Pipeline(load(config, Experiment, ["seeds=[2]"]), tmp_path)
-    found = {each.step.name: each for each in estimates(store, make_plan(store, [again.report]), Runtime())}
+    result = {each.step.name: each for each in estimates(store, make_plan(store, [again.report]), Runtime())}
     for steps in again.systems:
         finished = Bundle.load(store.path(pipeline.system(steps.system, 1).finetune))
-        assert found[steps.finetune.name].parameters.total == finished.model.num_parameters()
+        assert result[steps.finetune.name].parameters.total == finished.model.num_parameters()
         if source == "text":
             own = steps.system.conditioning == "prepend"
             assert (finished.encoder.fingerprint == finished.decoder.fingerprint) is own
@@ -197,7 +197,7 @@ def test_what_does_not_go_together_is_refused(changes: dict[str, str], told: str
         (np.array([[1.0, 1.0, 1.0]] * 4 + [[1.0, np.nan, 1.0]] * 2), "features of example 4 (counted from 0) hold"),
     ],
 )
-def test_features_that_cannot_be_read_are_told_before_anything_runs(
+def test_features_that_cannot_be_read_are_reported_before_anything_runs(
     features: np.ndarray, told: str, tmp_path: Path
 ) -> None:
     config = written_for(tmp_path, "features")
@@ -215,7 +215,7 @@ def test_other_features_are_another_corpus(tmp_path: Path) -> None:
     assert Pipeline(load(config, Experiment), tmp_path).inputs.downstream_corpus.fingerprint != before
 
 
-def test_a_source_that_leaves_no_room_for_a_target_is_told(tmp_path: Path) -> None:
+def test_a_source_that_leaves_no_room_for_a_target_is_reported(tmp_path: Path) -> None:
     systems = "[{name: ours, vocabulary: upstream, conditioning: prepend}]"
     with pytest.raises(UserError, match="the source takes all 256 positions"):
         finish(written_for(tmp_path, "text", systems=systems), "conditioning.max_length=300")
@@ -236,10 +236,10 @@ def test_what_is_copied_is_of_the_vocabulary_that_is_written_in(tmp_path: Path) 
     given = Sourced.of(corpus, "test", "text").first(3)
     for steps in pipeline.systems:
         bundle = Bundle.load(store.path(steps.finetune))
-        found = json.loads((store.path(steps.evaluate) / "evaluation.json").read_text())
+        result = json.loads((store.path(steps.evaluate) / "evaluation.json").read_text())
         expected = _by_hand(bundle, given) / log(2) / sum(map(len, given.texts))
-        assert found["bits_per_character"] == pytest.approx(expected, abs=1e-4)
-        assert found["parameters"] == bundle.model.num_parameters()
+        assert result["bits_per_character"] == pytest.approx(expected, abs=1e-4)
+        assert result["parameters"] == bundle.model.num_parameters()
         assert (bundle.model.copying is not None) == (steps.system.name == "ours")
         assert source_read(bundle).encode(["gut"])[0].tolist()[:-1] == bundle.decoder.encode("gut")
         begun = steps.finetune.inputs["model"]
@@ -265,7 +265,7 @@ def test_what_is_copied_is_of_the_vocabulary_that_is_written_in(tmp_path: Path) 
         ("features", {"conditioning": SHARED}, "of a text, which feature-conditional does not read"),
     ],
 )
-def test_what_cannot_be_copied_is_told_before_anything_runs(
+def test_what_cannot_be_copied_is_reported_before_anything_runs(
     source: SourceName, changes: dict[str, str], told: str, tmp_path: Path
 ) -> None:
     config = written_for(tmp_path, source, **{"systems": COPYING, "conditioning": SHARED} | changes)

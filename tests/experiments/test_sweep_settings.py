@@ -1,4 +1,4 @@
-"""What the report says of a system by its settings alone."""
+"""The report's description of a system by its settings alone."""
 
 from __future__ import annotations
 

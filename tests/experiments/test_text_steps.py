@@ -1,4 +1,4 @@
-"""Text beside the pairs is one step, which whatever is learnt on the task's text takes on the side it is about."""
+"""Text in addition to the pairs is one step, an input of every step that learns from the task's text of its side."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from toys import german
 
 SYSTEMS = "[{name: plain, vocabulary: upstream}, {name: mean, initialiser: mean}, {name: focus, initialiser: focus}]"
-# A character of its own tells that a vocabulary has read it.
+# A vocabulary that has read the text contains a character that only the text has.
 LINES = [f"Ω {line}" for line in german(40, 9)]
 
 
@@ -34,23 +34,23 @@ def pipeline(config: Path, *changes: str) -> Pipeline:
 
 
 def test_steps_take_text_of_their_side_alone(tmp_path: Path) -> None:
-    found = pipeline(written(tmp_path, "{target: [more.txt]}"), "sides=[encoder, decoder]")
-    assert found.inputs.text is not None
-    assert found.inputs.text.inputs == {"corpus": found.inputs.downstream_corpus}
-    of_decoder, of_encoder = found.vocabularies.downstream["decoder"], found.vocabularies.downstream["encoder"]
-    assert of_decoder.inputs["text"] is found.inputs.text
+    result = pipeline(written(tmp_path, "{target: [more.txt]}"), "sides=[encoder, decoder]")
+    assert result.inputs.text is not None
+    assert result.inputs.text.inputs == {"corpus": result.inputs.downstream_corpus}
+    of_decoder, of_encoder = result.vocabularies.downstream["decoder"], result.vocabularies.downstream["encoder"]
+    assert of_decoder.inputs["text"] is result.inputs.text
     assert "text" not in of_encoder.inputs
-    static = {side: step for steps in found.systems for side, step in steps.static.items()}
+    static = {side: step for steps in result.systems for side, step in steps.static.items()}
     assert "text" in static["decoder"].inputs
     assert "text" not in static["encoder"].inputs
-    assert found.report.inputs["text"] is found.inputs.text
-    upstream = found.models.pretrained.inputs["decoder"]
+    assert result.report.inputs["text"] is result.inputs.text
+    upstream = result.models.pretrained.inputs["decoder"]
     assert "text" not in upstream.inputs, "which is learnt on another domain"
 
 
 def test_a_vocabulary_of_both_sides_takes_text_of_either(tmp_path: Path) -> None:
-    found = pipeline(written(tmp_path, "{source: [more.txt]}"), "sides=[encoder, decoder]", "downstream.shared=true")
-    assert all("text" in step.inputs for step in found.vocabularies.downstream.values())
+    result = pipeline(written(tmp_path, "{source: [more.txt]}"), "sides=[encoder, decoder]", "downstream.shared=true")
+    assert all("text" in step.inputs for step in result.vocabularies.downstream.values())
 
 
 def test_an_encoder_distils_source_text(tmp_path: Path) -> None:
@@ -89,8 +89,8 @@ def test_a_decoder_learns_rows_from_copies_of_target_text(tmp_path: Path) -> Non
 
 def test_systems_share_the_vocabulary_and_nothing_moves_without_text(tmp_path: Path) -> None:
     config = written(tmp_path, "{target: [more.txt]}")
-    found = pipeline(config)
-    used = {found.vocabularies.of_system(system)["decoder"].fingerprint for system in found.experiment.systems}
+    result = pipeline(config)
+    used = {result.vocabularies.of_system(system)["decoder"].fingerprint for system in result.experiment.systems}
     assert len(used) == 1
     config.write_text(TINY)
     plain = pipeline(config)
@@ -136,10 +136,10 @@ def test_a_whole_comparison_learns_from_it(tmp_path: Path) -> None:
 def test_a_plan_counts_lines_before_anything_ran(tmp_path: Path) -> None:
     from subgraft.orchestration.store.store import Store
 
-    found = pipeline(written(tmp_path, "{target: [more.txt, upstream]}"))
-    assert found.inputs.text
+    result = pipeline(written(tmp_path, "{target: [more.txt, upstream]}"))
+    assert result.inputs.text
     lines = len(LINES) + sum(1 for _ in (tmp_path / "upstream" / "train.de").open())
-    assert counted(Store(tmp_path / "home"), found.inputs.text) == [
+    assert counted(Store(tmp_path / "home"), result.inputs.text) == [
         f"target text in addition to the pairs: {lines} lines before cleaning"
     ]
 
@@ -154,13 +154,13 @@ def test_a_plan_counts_lines_before_anything_ran(tmp_path: Path) -> None:
         ("{target: [downstream]}", "the task's own corpus"),
     ],
 )
-def test_bad_names_are_told_before_anything_runs(text: str, told: str, tmp_path: Path) -> None:
+def test_bad_names_are_reported_before_anything_runs(text: str, told: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=told):
         _ = pipeline(written(tmp_path, text)).report
     assert not (tmp_path / "home").exists()
 
 
-def test_bytes_that_are_no_text_are_told_by_the_plan(tmp_path: Path) -> None:
+def test_bytes_that_are_not_text_are_reported_by_the_plan(tmp_path: Path) -> None:
     config = written(tmp_path, "{target: [more.txt]}")
     (tmp_path / "more.txt").write_bytes("Häuser\n".encode("latin-1"))
     with pytest.raises(UserError, match=r"more\.txt:1: not UTF-8"):
@@ -178,5 +178,5 @@ def test_a_decoder_alone_has_source_text_only(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"downstream\.text\.target: continuation has one text"):
         pipeline(written(tmp_path, "{target: [more.txt]}", **sections))
     (tmp_path / "other").mkdir()
-    found = pipeline(written(tmp_path / "other", "{source: [more.txt]}", **sections))
-    assert found.vocabularies.downstream["decoder"].inputs["text"] is found.inputs.text
+    result = pipeline(written(tmp_path / "other", "{source: [more.txt]}", **sections))
+    assert result.vocabularies.downstream["decoder"].inputs["text"] is result.inputs.text

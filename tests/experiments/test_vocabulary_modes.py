@@ -34,12 +34,12 @@ def pipeline(place: Path, *changes: str, **sections: str) -> Pipeline:
 
 def test_all_three_are_compared_in_one_run(tmp_path: Path) -> None:
     made, store = finish(written(tmp_path, tiny(systems=SYSTEMS)))
-    found = {steps.system.name: steps for steps in made.systems}
+    result = {steps.system.name: steps for steps in made.systems}
     upstream = Bundle.load(store.path(made.models.pretrained))
     old = side(upstream.model, "decoder")
     assert old.bias is not None
 
-    transfer = found["extended"].transfer
+    transfer = result["extended"].transfer
     assert transfer is not None
     extended = Bundle.load(store.path(transfer))
     table = side(extended.model, "decoder")
@@ -49,7 +49,7 @@ def test_all_three_are_compared_in_one_run(tmp_path: Path) -> None:
     assert torch.equal(table.input.weight[: len(upstream.decoder)], old.input.weight)
     assert torch.equal(table.bias.flatten()[: len(upstream.decoder)], old.bias.flatten())
 
-    transfer = found["trimmed"].transfer
+    transfer = result["trimmed"].transfer
     assert transfer is not None
     trimmed = Bundle.load(store.path(transfer))
     rows = [upstream.decoder.pieces.index(piece) for piece in trimmed.decoder.pieces]
@@ -57,7 +57,7 @@ def test_all_three_are_compared_in_one_run(tmp_path: Path) -> None:
     assert torch.equal(side(trimmed.model, "decoder").input.weight, old.input.weight[rows])
 
     report = (store.path(made.report) / "report.md").read_text(encoding="utf-8")
-    assert all(f"| {name} " in report for name in found)
+    assert all(f"| {name} " in report for name in result)
 
 
 def test_each_mode_is_a_vocabulary_of_its_own_and_the_plain_one_is_as_it_was(tmp_path: Path) -> None:
@@ -65,14 +65,14 @@ def test_each_mode_is_a_vocabulary_of_its_own_and_the_plain_one_is_as_it_was(tmp
     plain = Pipeline(
         load(tmp_path / "config.yaml", Experiment, ["systems=[{name: replaced, initialiser: mean}]"]), tmp_path
     )
-    found = {steps.system.name: steps for steps in made.systems}
-    assert found["replaced"].finetune.fingerprint == plain.systems[0].finetune.fingerprint
+    result = {steps.system.name: steps for steps in made.systems}
+    assert result["replaced"].finetune.fingerprint == plain.systems[0].finetune.fingerprint
     adapted = [step for step in in_order([made.report]) if step.stage.name == "adapted-vocabulary"]
     assert {step.name for step in adapted} == {
         "vocabulary of the decoder, extended by corpus downstream",
         "vocabulary of the decoder, trimmed by corpus downstream",
     }
-    assert found["trimmed"].intrinsic is None
+    assert result["trimmed"].intrinsic is None
 
 
 def test_of_all_systems_by_the_downstream_setting_on_both_sides(tmp_path: Path) -> None:

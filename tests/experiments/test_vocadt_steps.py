@@ -37,8 +37,8 @@ def adapting(steps: SystemSteps) -> Step:
 
 def test_all_seeds_share_one_and_the_report_bills_it(repository: Path) -> None:
     made = pipeline(repository)
-    found = systems(made)
-    first, second = found["adapted", 1], found["adapted", 2]
+    result = systems(made)
+    first, second = result["adapted", 1], result["adapted", 2]
     assert first.transfer is not None and second.transfer is not None
     assert first.transfer.fingerprint == second.transfer.fingerprint
     step = adapting(first)
@@ -64,13 +64,13 @@ def test_it_reads_as_many_pairs_as_the_finetuning(repository: Path) -> None:
 def test_a_plan_estimates_a_weight_for_every_new_and_old_token(repository: Path, tmp_path: Path) -> None:
     made = pipeline(repository)
     store = Store(tmp_path)
-    found = {each.step.name: each for each in estimates(store, make_plan(store, [made.report]), Runtime())}
+    result = {each.step.name: each for each in estimates(store, make_plan(store, [made.report]), Runtime())}
     settings = made.experiment
     old, new = settings.upstream.vocabulary.size, settings.downstream.vocabulary.size
-    parameters = found["vocadt"].parameters
+    parameters = result["vocadt"].parameters
     assert settings.sides == ("decoder",) and parameters.trained == old * new
     beside = old * new + (old + new) * settings.model.d_model
-    whole = found["finetune mean seed 1"].parameters.total
+    whole = result["finetune mean seed 1"].parameters.total
     assert parameters.total == whole + beside - (new - old) * settings.model.d_model
 
 

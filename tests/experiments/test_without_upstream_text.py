@@ -24,11 +24,11 @@ def checkpoint(place: Path) -> Path:
     for side, tokenizer in (("encoder", english_tokenizer()), ("decoder", german_tokenizer())):
         tokenizer.save(model / side)
     text = tiny(upstream=f"{{checkpoint: {model}}}", corpora="{downstream: {folder: downstream}}", systems=SYSTEMS)
-    found = YAML(typ="safe").load(text)
-    found["finetune"] |= {"max_length": 40}
+    result = YAML(typ="safe").load(text)
+    result["finetune"] |= {"max_length": 40}
     config = written(place, text)
     with config.open("w") as handle:
-        YAML(typ="safe").dump(found, handle)
+        YAML(typ="safe").dump(result, handle)
     return config
 
 

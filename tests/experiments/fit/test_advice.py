@@ -1,4 +1,4 @@
-"""Which model is advised, and what may be said of it."""
+"""Which model is advised, and which claims its evidence allows."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ def advised(bleu: tuple[float, float], chrf: tuple[float, float], seeds: int = 3
 def test_a_vocabulary_is_advised_where_one_score_is_higher_and_none_lower(
     bleu: tuple[float, float], chrf: tuple[float, float], taken: str, why: str
 ) -> None:
-    found = advised(bleu, chrf)
-    assert found.system == taken and why in found.sentence
-    assert "36.7 tokens of the own vocabulary, 50.0 of the old one" in found.sentence
+    result = advised(bleu, chrf)
+    assert result.system == taken and why in result.sentence
+    assert "36.7 tokens of the own vocabulary, 50.0 of the old one" in result.sentence
 
 
 def test_only_what_is_significant_is_called_so() -> None:
@@ -42,7 +42,7 @@ def test_only_what_is_significant_is_called_so() -> None:
 
 
 @pytest.mark.parametrize(("seeds", "said"), [(1, "in these outputs of one seed"), (2, "too few seeds to call it")])
-def test_few_seeds_are_told_and_nothing_is_called_significant(seeds: int, said: str) -> None:
-    found = advised((2.0, 0.001), (3.0, 0.001), seeds)
-    assert found.system == "own" and said in found.sentence
-    assert "), significant" not in found.sentence and "Whether other seeds would agree is not known" in found.sentence
+def test_few_seeds_are_reported_and_nothing_is_called_significant(seeds: int, said: str) -> None:
+    result = advised((2.0, 0.001), (3.0, 0.001), seeds)
+    assert result.system == "own" and said in result.sentence
+    assert "), significant" not in result.sentence and "Whether other seeds would agree is not known" in result.sentence

@@ -19,9 +19,9 @@ def files(place: Path, source: str, target: str) -> tuple[Path, Path]:
 
 
 def test_lines_that_are_blank_in_both_files_end_a_document(tmp_path: Path) -> None:
-    found = read_documents(*files(tmp_path, "a\nb\n\n \nc\nd\n\n", "A\nB\n\n\nC\n\n\n"))
-    assert found.documents == ((("a", "A"), ("b", "B")), (("c", "C"),))
-    assert found.incomplete == 1, "d has no translation"
+    result = read_documents(*files(tmp_path, "a\nb\n\n \nc\nd\n\n", "A\nB\n\n\nC\n\n\n"))
+    assert result.documents == ((("a", "A"), ("b", "B")), (("c", "C"),))
+    assert result.incomplete == 1, "d has no translation"
 
 
 def test_gzipped_files_are_read_and_characters_that_look_like_line_ends_replaced(tmp_path: Path) -> None:
@@ -36,7 +36,7 @@ def test_files_of_different_lengths_are_refused_with_both_lengths(tmp_path: Path
         read_documents(*files(tmp_path, "a\nb\n", "A\nB\nC\n"))
 
 
-def test_another_encoding_is_told_with_its_line(tmp_path: Path) -> None:
+def test_another_encoding_is_reported_with_its_line(tmp_path: Path) -> None:
     source, target = files(tmp_path, "a\nb\n", "")
     target.write_bytes("A\nGrüße\n".encode("latin-1"))
     with pytest.raises(UserError, match="target:2: not UTF-8"):

@@ -24,20 +24,20 @@ def documents_of(pairs: tuple[Pair, ...]) -> set[str]:
 
 @pytest.mark.parametrize("pairs", [300, 307, 1_000, 4_321, 20_000])
 def test_a_text_without_documents_is_held_out_in_blocks_from_all_over_it(pairs: int) -> None:
-    found = split(text(pairs), Cleaning())
-    assert found.unit == "block" and len(found.train) + len(found.dev) + len(found.test) == pairs
-    assert len(found.test) == pytest.approx(min(500, max(50, pairs / 10)), abs=found.block)
-    assert len(found.dev) == pytest.approx(min(200, max(50, pairs / 10)), abs=found.block)
-    places = [int(source.split()[1]) for source, _ in found.test]
+    result = split(text(pairs), Cleaning())
+    assert result.unit == "block" and len(result.train) + len(result.dev) + len(result.test) == pairs
+    assert len(result.test) == pytest.approx(min(500, max(50, pairs / 10)), abs=result.block)
+    assert len(result.dev) == pytest.approx(min(200, max(50, pairs / 10)), abs=result.block)
+    places = [int(source.split()[1]) for source, _ in result.test]
     assert min(places) < pairs / 2 < max(places), "from both halves of the text"
     apart = sum(after != before + 1 for before, after in pairwise(places))
     assert apart < len(places) / 20, "neighbours stay together"
 
 
 def test_whole_documents_are_held_out_where_there_are_enough() -> None:
-    found = split(text(*([30, 7, 12, 41] * 15)), Cleaning())
-    assert found.unit == "document" and "whole documents" in found.summary
-    parts = [documents_of(part) for part in (found.train, found.dev, found.test)]
+    result = split(text(*([30, 7, 12, 41] * 15)), Cleaning())
+    assert result.unit == "document" and "whole documents" in result.summary
+    parts = [documents_of(part) for part in (result.train, result.dev, result.test)]
     assert sum(map(len, parts)) == 60 and not parts[0] & parts[1] | parts[1] & parts[2] | parts[0] & parts[2]
 
 
@@ -49,9 +49,9 @@ def test_few_or_unequal_documents_are_not_what_is_held_out() -> None:
 def test_what_is_held_out_is_not_trained_on() -> None:
     pairs = text(400).pairs
     doubled = (*pairs, *pairs)
-    found = split(Documents((doubled,)), Cleaning())
-    assert not {*found.train} & {*found.dev, *found.test}
-    assert found.dropped["held_out"] and found.dropped["duplicate"] and "in dev or test" in found.summary
+    result = split(Documents((doubled,)), Cleaning())
+    assert not {*result.train} & {*result.dev, *result.test}
+    assert result.dropped["held_out"] and result.dropped["duplicate"] and "in dev or test" in result.summary
 
 
 def test_the_same_text_is_split_the_same_way() -> None:

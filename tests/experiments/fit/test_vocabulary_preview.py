@@ -43,7 +43,7 @@ def test_every_way_is_measured_on_lines_that_nothing_was_learnt_on(kind: str) ->
     assert by_way["replaced"]
 
 
-def test_what_is_worth_adding_is_frequent_and_is_told_with_its_old_cut() -> None:
+def test_what_is_worth_adding_is_frequent_and_is_reported_with_its_old_cut() -> None:
     old = KINDS["unigram"]()
     worth = look_ahead(old, TEXT).worth
     assert worth and all(each.count >= EXAMPLES * 0.5 for each in worth)

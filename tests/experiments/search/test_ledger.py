@@ -16,9 +16,9 @@ def test_the_last_word_on_a_trial_counts(tmp_path: Path) -> None:
     assert ledger.trials() == {}
     for trial in (BEGUN, replace(BEGUN, number=2), DONE, replace(BEGUN, number=3, state="failed", said="it died")):
         ledger.note(trial)
-    found = Ledger(ledger.path).trials()
-    assert found[1] == DONE
-    assert [trial.number for trial in to_do_again(found)] == [2, 3]
+    result = Ledger(ledger.path).trials()
+    assert result[1] == DONE
+    assert [trial.number for trial in to_do_again(result)] == [2, 3]
 
 
 def test_a_torn_line_is_passed_over_and_the_next_is_whole(tmp_path: Path) -> None:

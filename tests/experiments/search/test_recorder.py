@@ -1,4 +1,4 @@
-"""What is written down of trials, whichever way a search ends."""
+"""The records of trials, whichever way a search ends."""
 
 from __future__ import annotations
 

@@ -16,8 +16,8 @@ def trial(number: int, bleu: float, speed: float, kind: str = "patt") -> TrialRe
     values: dict[str, Value] = {"initialiser": kind, "vocabulary_size": 1000 * number}
     if kind == "patt":
         values["kd_weight"] = 0.25
-    found = {"dev_bleu": bleu, "sentences_per_second": speed}
-    return TrialResult(number, values, "finished", found, ((1, bleu / 2),), 12.5, {"finetune": 10.0}, 7)
+    reached = {"dev_bleu": bleu, "sentences_per_second": speed}
+    return TrialResult(number, values, "finished", reached, ((1, bleu / 2),), 12.5, {"finetune": 10.0}, 7)
 
 
 TRIALS = (

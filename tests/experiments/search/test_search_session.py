@@ -74,21 +74,21 @@ def starts(place: Path, stage: str) -> int:
 
 
 def test_a_search_ends_on_one_core_and_is_told_everywhere(one_core: None, place: Path) -> None:
-    found = searched(place)
-    assert [trial.state for trial in found.trials] == ["finished"] * 3 and found.failed == ()
+    result = searched(place)
+    assert [trial.state for trial in result.trials] == ["finished"] * 3 and result.failed == ()
     assert starts(place, "pretrain") == starts(place, "corpus") / 2 == 1
-    distinct = {json.dumps(trial.values) for trial in found.trials}
+    distinct = {json.dumps(trial.values) for trial in result.trials}
     assert starts(place, "finetune") == len(distinct)
-    page = found.page.path.read_text()
+    page = result.page.path.read_text()
     assert 'http-equiv="refresh"' not in page and all(f">{number}<" in page.replace(" ", "") for number in range(1, 4))
-    assert not (found.page.path.parent / "tune").exists(), "Tune's pickles are gone"
+    assert not (result.page.path.parent / "tune").exists(), "Tune's pickles are gone"
     said = (place / "said").read_text()
     assert "[started]  trial-3 of 3" in said and said.count("[finished] trial-") == 3 and " left)" in said
-    _check_tracking(place, found)
-    _check_rerun(place, found)
+    _check_tracking(place, result)
+    _check_rerun(place, result)
 
 
-def _check_tracking(place: Path, found: SearchOutcome) -> None:
+def _check_tracking(place: Path, result: SearchOutcome) -> None:
     server = Server(place / "home")
     (parent,) = server.recent(5)
     assert parent.tags["kind"] == "search"
@@ -96,7 +96,7 @@ def _check_tracking(place: Path, found: SearchOutcome) -> None:
     trials = {child.name: child for child in children if "trial" in child.tags}
     assert set(trials) == {f"trial-{number}" for number in range(1, 4)}
     assert [child.tags["stage"] for child in children if "stage" in child.tags].count("pretrain") == 1
-    for trial in found.trials:
+    for trial in result.trials:
         child = trials[trial.name]
         assert child.tags["state"] == "finished"
         assert child.metrics["dev_bleu"] == pytest.approx(trial.objectives["dev_bleu"])
@@ -106,11 +106,11 @@ def _check_tracking(place: Path, found: SearchOutcome) -> None:
         assert server.client.get_run(child.id).data.params["initialiser"] == trial.values["initialiser"]
 
 
-def _check_rerun(place: Path, found: SearchOutcome) -> None:
+def _check_rerun(place: Path, result: SearchOutcome) -> None:
     """Nothing is done again."""
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("RAY_ADDRESS", "127.0.0.1:1")  # where no Ray is
-        assert searched(place).trials == found.trials
+        assert searched(place).trials == result.trials
 
 
 GRID = (
@@ -153,20 +153,20 @@ def _flow(systems: str) -> str:
 
 @pytest.mark.slow
 def test_more_trials_go_on_from_those_there_are(one_core: None, place: Path) -> None:
-    found = searched(place, "search.trials=2")
+    result = searched(place, "search.trials=2")
     more = searched(place, "search.trials=3", "search.concurrent=1")
-    assert more.page.path == found.page.path
-    assert len(more.trials) == 3 and more.trials[:2] == found.trials
+    assert more.page.path == result.page.path
+    assert len(more.trials) == 3 and more.trials[:2] == result.trials
 
 
 @pytest.mark.slow
 def test_trials_that_want_the_same_steps_at_once_make_them_once_on_one_core(one_core: None, place: Path) -> None:
-    found = searched(place, *IDENTICAL)
-    assert [trial.state for trial in found.trials] == ["finished"] * 3
+    result = searched(place, *IDENTICAL)
+    assert [trial.state for trial in result.trials] == ["finished"] * 3
     for stage in ("vocabulary", "generator", "transfer", "finetune", "evaluate"):
         assert starts(place, stage) == len(list(place.glob(f"home/store/{stage}/*"))), stage
     assert len(list(place.glob("home/store/finetune/*"))) == 1
-    assert sum(bool(trial.made) for trial in found.trials) == 1, "what all made is one trial's"
+    assert sum(bool(trial.made) for trial in result.trials) == 1, "what all made is one trial's"
 
 
 @pytest.mark.slow
@@ -185,19 +185,19 @@ def test_asha_stops_a_finetuning_whose_checkpoint_stays(one_core: None, place: P
     for number in (1, 2, 3, 4):
         values: dict[str, Value] = {"initialiser": "avg", "vocabulary_size": 70}
         ledger.note(TrialResult(number, values, "finished", best, ((1, 80.0), (2, 90.0))))
-    found = searched(place, *changes)
-    assert [trial.state for trial in found.trials[4:]] == ["stopped"] * 2
+    result = searched(place, *changes)
+    assert [trial.state for trial in result.trials[4:]] == ["stopped"] * 2
     assert not (place / "home" / "store" / "finetune").exists(), "nothing was finetuned to its end"
-    assert [len(trial.curve) for trial in found.trials[4:]] == [1, 1]
+    assert [len(trial.curve) for trial in result.trials[4:]] == [1, 1]
     assert list(place.glob("home/work/*/checkpoints/*/*")), "another search may go on from there"
 
 
 @pytest.mark.slow
-def test_what_cannot_be_is_told_and_the_search_goes_on(one_core: None, place: Path) -> None:
-    found = searched(place, "search.space={vocabulary_size: [70, 30000]}", "search.trials=3", "search.sampler=tpe")
-    states = {trial.values["vocabulary_size"]: trial.state for trial in found.trials}
+def test_what_cannot_be_is_reported_and_the_search_goes_on(one_core: None, place: Path) -> None:
+    result = searched(place, "search.space={vocabulary_size: [70, 30000]}", "search.trials=3", "search.sampler=tpe")
+    states = {trial.values["vocabulary_size"]: trial.state for trial in result.trials}
     assert states == {70: "finished", 30000: "refused"}
-    refused = next(trial for trial in found.trials if trial.state == "refused")
+    refused = next(trial for trial in result.trials if trial.state == "refused")
     assert "30000" in refused.said
     with pytest.raises(UserError, match="no trial could be done"):
         searched(place, "search.space={vocabulary_size: [30000]}", "search.trials=1")

@@ -112,7 +112,7 @@ def test_a_trial_has_no_part_in_the_test_set(pipeline: Pipeline) -> None:
 @pytest.mark.parametrize(
     ("scores", "said"), [((1, 3, 2), []), ((3, 3, 2), ["its dev score was best before any training"])]
 )
-def test_a_finetuning_that_brought_nothing_is_told(
+def test_a_finetuning_that_brought_nothing_is_reported(
     pipeline: Pipeline, tmp_path: Path, scores: tuple[float, ...], said: list[str]
 ) -> None:
     steps = trial_steps(pipeline, TrialResult(1, {"initialiser": "avg"}))
@@ -153,12 +153,12 @@ def test_a_generator_that_matching_starts_from_is_asked_for_its_training_too(con
         config, Experiment, [f"systems=[{system.removeprefix('systems.0=')}]", "search.system=system", space]
     )
     assert experiment.search is not None
-    (found,) = experiment.systems
-    assert set(draw(experiment.search.space, found, lambda name, choices: choices[0])) == {
+    (searched_system,) = experiment.systems
+    assert set(draw(experiment.search.space, searched_system, lambda name, choices: choices[0])) == {
         "kd_weight",
         "vocabulary_size",
     }
-    trial = trial_system(found, TrialResult(1, {"kd_weight": 0.1}))
+    trial = trial_system(searched_system, TrialResult(1, {"kd_weight": 0.1}))
     assert (trial.kd_weight, trial.starts_from) == (0.1, "patt")
-    other = trial_system(found, TrialResult(2, {"initialiser": "avg"}))
+    other = trial_system(searched_system, TrialResult(2, {"initialiser": "avg"}))
     assert (other.initialiser, other.kd_weight, other.starts_from) == ("avg", None, None)

@@ -1,4 +1,4 @@
-"""What Optuna is told and draws, by itself and through Tune's interface; what ASHA stops."""
+"""The results that Optuna gets and the values it draws, by itself and through Tune's interface; what ASHA stops."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def settings(**changes: Any) -> SearchSettings:
 
 
 def result(number: int, values: dict[str, Value], bleu: float, state: Any = "finished") -> TrialResult:
-    found = {"dev_bleu": bleu, "sentences_per_second": 100 - bleu} if state == "finished" else {}
-    return TrialResult(number, values, state, found, curve=((1, bleu / 2), (2, bleu)))
+    actual = {"dev_bleu": bleu, "sentences_per_second": 100 - bleu} if state == "finished" else {}
+    return TrialResult(number, values, state, actual, curve=((1, bleu / 2), (2, bleu)))
 
 
 def drawn(search: SearchSettings, count: int, known: list[TrialResult]) -> list[dict[str, Value]]:
@@ -81,7 +81,7 @@ def test_what_was_begun_is_done_again_first_under_its_number() -> None:
 
 
 @pytest.mark.parametrize("objectives", [BOTH, ("dev_bleu",)])
-def test_optuna_is_told_of_every_ending(objectives: tuple[Objective, ...]) -> None:
+def test_optuna_gets_every_ending(objectives: tuple[Objective, ...]) -> None:
     searcher = OptunaSearcher(settings(objectives=objectives), SYSTEM, {})
     for trial in "abcd":
         searcher.suggest(trial)
@@ -131,9 +131,9 @@ def test_what_decides_is_found_important() -> None:
         else result(t.number, {**t.values, "kd_weight": 0.1 * t.number}, t.objectives["dev_bleu"])
         for t in trials
     ]
-    found = importances(search, trials)
-    assert set(found) == set(BOTH)
-    for shares in found.values():
+    actual = importances(search, trials)
+    assert set(actual) == set(BOTH)
+    for shares in actual.values():
         assert max(shares, key=shares.__getitem__) == "vocabulary_size"
         assert sum(shares.values()) == pytest.approx(1.0)
     assert importances(search, trials[: LEAST_TRIALS - 1]) == {}

@@ -1,4 +1,4 @@
-"""What a trial tells Tune while it is finetuned."""
+"""What a trial reports to Tune while it is finetuned."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_dev_scores_of_the_finetuning_are_reported_but_the_first_and_the_last() 
     assert heard == [{"evaluation": 1, "best_dev_bleu": 5.0}, {"evaluation": 2, "best_dev_bleu": 5.0}]
 
 
-def test_warnings_are_no_evaluations_and_are_kept_for_the_end() -> None:
+def test_warnings_are_not_evaluations_and_are_kept_for_the_end() -> None:
     heard: list[dict[str, Any]] = []
     watcher = Watcher(heard.append)
     watcher.warned(PRETRAINED, Warned("step-20 is damaged", 0.0))
