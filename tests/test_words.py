@@ -69,7 +69,7 @@ LEFT: dict[str, tuple[int, int]] = {
     "platform/subgraft/experiments": (0, 1),
     "platform/subgraft/pipeline": (48, 12),
     "platform/subgraft/subwords": (51, 30),
-    "platform/subgraft/training": (49, 15),
+    "platform/subgraft/training": (49, 13),
     "tests": (2, 25),
     "tests/base": (8, 13),
     "tests/config": (22, 11),
