@@ -42,7 +42,7 @@ def test_evaluate_scores_by_a_metric_of_a_package_and_signs_it(package: Path, tm
     ("metric", "told"),
     [
         ("lenght-ratio", "no installed package offers the metric 'lenght-ratio'"),
-        ("too-few", "too-few of ownpackage 1.2: the metric gave 1 scores for 3 sentences"),
+        ("too-few", "too-few of ownpackage 1.2: the metric returned 1 scores for 3 sentences"),
         ("absent", "subgraft.metrics: absent: cannot be loaded: AttributeError"),
     ],
 )
