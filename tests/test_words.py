@@ -61,7 +61,7 @@ FOLDERS = ("platform", "jobs", "benchmarks", "studies", "docs", "configs", "test
 # What a folder has left, names and prose. Lower a number when words go; no number rises.
 LEFT: dict[str, tuple[int, int]] = {
     "configs": (0, 7),
-    "docs": (2, 5),
+    "docs": (2, 3),
     "platform/subgraft/base": (7, 4),
     "platform/subgraft/config": (21, 9),
     "platform/subgraft/data": (111, 37),

@@ -28,7 +28,7 @@ Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 def add_to(commands: Commands) -> None:
     serve = commands.add_parser("serve", help="answer requests for translations on this machine, and show a page")
     serve.add_argument("model", metavar="MODEL", help=f"{MODEL_HELP}, or the output of `export --to ctranslate2`")
-    serve.add_argument("--beside", metavar="MODEL", help="another one, as with the old vocabulary, to compare with")
+    serve.add_argument("--compare-with", metavar="MODEL", help="a second model, for example with the old vocabulary")
     serve.add_argument("--port", type=whole(0, 65535), default=8111, help="0: any that is free (default 8111)")
     host = f"address to listen on, as 0.0.0.0 in a container; there is no TLS (default {HOST}: this machine alone)"
     serve.add_argument("--host", metavar="ADDRESS", type=_address, default=HOST, help=host)
@@ -44,7 +44,7 @@ def serve_model(arguments: argparse.Namespace) -> None:
     from subgraft.interfaces.serving.application import LOCAL_NAMES, application
     from subgraft.interfaces.serving.writer import opened
 
-    models = dict.fromkeys([arguments.model, *filter(None, [arguments.beside])])
+    models = dict.fromkeys([arguments.model, *filter(None, [arguments.compare_with])])
     with contextlib.ExitStack() as stack, _interruptible():
         listening = stack.enter_context(_listening(arguments.host, arguments.port))
         writers = {
