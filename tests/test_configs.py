@@ -179,7 +179,7 @@ def test_the_paper_preset_is_the_papers() -> None:
         ),
         (
             ["upstream.objectives=[{kind: denoising, sentences_per_document: 8}]"],
-            "upstream.objectives.*instead of sentences_per_document write block_tokens",
+            "sentences_per_document: unknown field",
         ),
     ],
 )

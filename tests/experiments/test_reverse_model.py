@@ -130,11 +130,11 @@ def test_a_reverse_model_of_other_languages_is_refused(tmp_path: Path) -> None:
     config = written(tmp_path, back_translation="{model: reverse}")
     told = {"recipe": {"languages": {"source": "en", "target": "de_DE"}}}
     (tmp_path / "reverse" / "record.json").write_text(json.dumps(told))
-    with pytest.raises(UserError, match="a model from en to de_DE, where one from de to en is needed"):
+    with pytest.raises(UserError, match="a model from en to de_DE, but one from de to en is needed"):
         _ = pipeline(config).report
     (tmp_path / "reverse" / "record.json").unlink()
     (tmp_path / "reverse" / "tokenizer_config.json").write_text('{"source_lang": "de", "target_lang": "fr"}')
-    with pytest.raises(UserError, match="a model from de to fr, where one from de to en is needed"):
+    with pytest.raises(UserError, match="a model from de to fr, but one from de to en is needed"):
         _ = pipeline(config).report
     # The name of a group says nothing of its languages.
     (tmp_path / "reverse" / "tokenizer_config.json").write_text('{"source_lang": "gmw", "target_lang": "en"}')

@@ -51,11 +51,13 @@ def test_a_map_of_finetunings(
             if Store(home).find(step) is None:
                 perform(Job(step, home, Runtime(), 1, 0, False, Provenance.here()))
     assert main([str(config), *settings]) == 0
-    cells = json.loads((tmp_path / "out" / "map.json").read_text())
-    assert [(cell["system"], cell["pairs"], cell["embedding_learning_rate"]) for cell in cells] == [
+    written_cells = json.loads((tmp_path / "out" / "map.json").read_text())
+    assert [(cell["system"], cell["pairs"], cell["embedding_learning_rate"]) for cell in written_cells] == [
         (system, pairs, rate) for pairs, rate in ((20, 0), (40, 0.004)) for system in ("plain", "mean")
     ]
-    _check_area(Store(home).path(steps[40, 4e-3][1].finetune) / "curve.json", cells[3]["values"]["bits_per_character"])
+    _check_area(
+        Store(home).path(steps[40, 4e-3][1].finetune) / "curve.json", written_cells[3]["values"]["bits_per_character"]
+    )
     assert (tmp_path / "out" / "map.png").read_bytes().startswith(b"\x89PNG")
     table = (tmp_path / "out" / "table.md").read_text()
     assert capsys.readouterr().out == table == as_markdown(cells(config, [], [20, 40], [0, 4e-3]), MEASURES)
