@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from area_under_curve import MEASURES, area, main
+from area_under_curve import MEASURES, area, cells, main
 from regime_map import as_markdown
 from small_experiments import tiny, written
 from subgraft.config.experiment import Experiment
