@@ -98,7 +98,7 @@ def _groups(group: type[BaseModel], where: str, seen: set[type]) -> Iterator[tup
 
 
 def _kind(group: type[BaseModel]) -> str:
-    """The value of the field that tells a member of a union from the others, or the name of the class."""
+    """The value of the field that distinguishes a member of a union, or the name of the class."""
     fields = group.model_fields.values()
     values = [get_args(field.annotation) for field in fields if get_origin(field.annotation) is Literal]
     return next((str(only[0]) for only in values if len(only) == 1), group.__name__)
@@ -151,7 +151,7 @@ def _range(metadata: Iterable[Any], annotation: Any) -> str:
     if isinstance(bounds.get("lt"), int) and annotation is int:
         bounds["le"] = bounds.pop("lt") - 1
     if bounds.get("le") == LARGEST_COUNT:
-        del bounds["le"]  # which nobody meets who means what is written
+        del bounds["le"]  # larger than any sensible value
     if bounds.keys() == {"ge", "le"}:
         return f" {bounds['ge']:g} to {bounds['le']:.10g}"
     return ",".join(f" {_BOUNDS[name]} {bound:.10g}" for name, bound in bounds.items())
@@ -205,8 +205,8 @@ def _argument(action: argparse.Action) -> str:
         shown = "{" + ",".join(map(str, action.choices)) + "}"
     written = " ".join([*action.option_strings[-1:], *([shown.replace("|", "\\|")] if shown else [])])
     needed = action.required if action.option_strings else action.nargs not in ("*", "?")
-    told = (action.help or "").replace("|", "\\|").replace("%%", "%")
-    return f"| `{written if needed else f'[{written}]'}` | {told} |"
+    meaning = (action.help or "").replace("|", "\\|").replace("%%", "%")
+    return f"| `{written if needed else f'[{written}]'}` | {meaning} |"
 
 
 def _parsers(
@@ -217,9 +217,9 @@ def _parsers(
     if not groups:
         yield name, above, purpose
     for group in groups:
-        told = {choice.dest: choice.help or "" for choice in group._choices_actions}
+        purposes = {choice.dest: choice.help or "" for choice in group._choices_actions}
         for each, command in group.choices.items():
-            yield from _parsers(command, f"{name} {each}", told.get(each, ""))
+            yield from _parsers(command, f"{name} {each}", purposes.get(each, ""))
 
 
 PAGES = {"settings.md": settings, "commands.md": commands}

@@ -209,7 +209,7 @@ def test_a_checkpoint_without_a_place_for_the_source_is_refused_before_anything_
         ({"runtime": "{activation_checkpointing: true}"}, "would lose their source"),
         (
             {"systems": "[{name: a, vocabulary: upstream, shuffled_sources: true}]"},
-            "system a: shuffled_sources is of what `conditioning` has it read",
+            "system a: shuffled_sources needs `conditioning`",
         ),
         ({"finetune": FINETUNE.replace("{", "{shuffled_sources: true, ")}, "finetune.shuffled_sources: say"),
         (

@@ -76,5 +76,5 @@ def test_a_plan_estimates_a_weight_for_every_new_and_old_token(repository: Path,
 
 def test_seen_tokens_keep_their_rows(repository: Path) -> None:
     lost = "systems=[{name: adapted, initialiser: vocadt, copy_shared_tokens: false}]"
-    with pytest.raises(UserError, match="vocadt learns new tokens beside seen ones"):
+    with pytest.raises(UserError, match="vocadt learns new tokens only"):
         load(repository / "configs" / "quickstart.yaml", Experiment, [lost])

@@ -56,8 +56,8 @@ def test_what_cannot_be_meant_is_refused(saved: Path, change: dict[str, Any], co
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ('{"model_type": "marian", "dropout": 1e400}', "no finite number"),
-        ('{"model_type": "marian", "dropout": Infinity}', "Infinity is no finite number"),
+        ('{"model_type": "marian", "dropout": 1e400}', "not a finite number"),
+        ('{"model_type": "marian", "dropout": Infinity}', "Infinity is not a finite number"),
         ('{"model_type": "marian", "d_model": ' + "9" * 5000 + "}", "not JSON"),
         ('{"model_type": "\\ud800"}', "half a character"),
         ('{"model_type": ' + "[" * 100_000, "nested too deeply"),

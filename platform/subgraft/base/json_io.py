@@ -85,7 +85,7 @@ def require_characters(value: Any, text: str) -> None:
 def _finite(written: str) -> float:
     number = float(written)
     if not math.isfinite(number):
-        raise ValueError(f"{written:.20} is no finite number")
+        raise ValueError(f"{written:.20} is not a finite number")
     return number
 
 

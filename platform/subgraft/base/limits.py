@@ -14,7 +14,7 @@ from subgraft.base.errors import UserError
 # Of a configuration: its file, and its values with aliases written out.
 CONFIGURATION_BYTES = 1024**2
 CONFIGURATION_VALUES = 100_000
-# Values inside of values, in YAML and JSON. Whoever reads them calls itself for each.
+# Values inside of values, in YAML and JSON. Readers recurse into them.
 NESTING = 64
 # What a model, its vocabulary and its decoding hold in memory at once.
 LARGEST_VOCABULARY = 1_000_000

@@ -35,7 +35,7 @@ class Terminal(Console):
             super().print(*objects, **options)
 
     def on_broken_pipe(self) -> None:
-        raise  # to `main`: rich itself would exit with 1, and a reader that has had enough is no failure
+        raise  # to `main`: rich itself would exit with 1, and a reader that stops early is not a failure
 
 
 # What a column of text needs: more is wrapped.
@@ -116,7 +116,7 @@ def _as_text(cell: RenderableType) -> Text:
 
 
 def _is_figures(column: Column) -> bool:
-    """Whether all its cells begin as numbers do, or are empty."""
+    """Whether every cell starts like a number or is empty."""
     return column.justify == "right" or all(_FIGURE.match(_plain(cell)) for cell in column.cells)
 
 

@@ -15,7 +15,7 @@ VariantName = Literal[
 ]
 # Those that put a new attention into the layers of the language model.
 IN_LAYERS: frozenset[VariantName] = frozenset({"context-attention", "cross-attention", "none"})
-# What a task may give a model to read, beside the text that it writes.
+# The kind of a task's source.
 SourceName = Literal["class", "text", "features"]
 # How a model copies tokens of its source.
 CopyingName = Literal["pointer-generator", "bottom-up"]
@@ -42,7 +42,7 @@ class StackSettings(Settings):
     @model_validator(mode="after")
     def _divides(self) -> StackSettings:
         if self.d_model % self.attention_heads:
-            raise ValueError(f"d_model {self.d_model} is no multiple of the {self.attention_heads} attention_heads")
+            raise ValueError(f"d_model {self.d_model} is not a multiple of the {self.attention_heads} attention_heads")
         return self
 
 

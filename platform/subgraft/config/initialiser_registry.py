@@ -46,7 +46,7 @@ class InitialiserInfo:
     generator: the kind of generator that makes them; trained: that kind again where it has something to train.
     static: by what static embeddings of the new vocabulary are trained, which it needs; as_they_are: whether it takes
     these for rows, so that they must be as wide.
-    learnt_by: the training on the task's text that makes its rows, beside the frozen model.
+    learnt_by: the training on the task's text that learns its rows while the model is frozen.
     seeded: whether rows depend on a seed; drawn: whether they know nothing but how large rows are.
     """
 
@@ -62,8 +62,9 @@ class InitialiserInfo:
 
 @dataclass(frozen=True)
 class LearningFacts:
-    """training: the settings of what learns rows.  decoder_alone: whether it is about what a decoder predicts.
+    """Facts about a training that learns rows.
 
+    training: its settings.  decoder_alone: whether it is about what a decoder predicts.
     has_start: whether it begins with the rows of another initialiser.
     """
 

@@ -141,7 +141,7 @@ class RecordFiles(Settings):
         if any(isinstance(column, int) and column < 1 for column in self._columns):
             raise ValueError("columns are counted from 1")
         if self.folder is None and any(field.kind == "tensor" for field in self.fields.values()):
-            raise ValueError("tensors lie beside the records in a folder: give folder, not files")
+            raise ValueError("tensors are in the folder of their records: give folder, not files")
         return self
 
 

@@ -150,9 +150,7 @@ class System(Settings):
             )
         learning = learning_of(self.initialiser)
         if learning is not None and not self.copy_shared_tokens:
-            raise ValueError(
-                f"{self.initialiser} learns new tokens beside seen ones: it needs `copy_shared_tokens: true`"
-            )
+            raise ValueError(f"{self.initialiser} learns new tokens only: it needs `copy_shared_tokens: true`")
         if self.starts_from is not None and (learning is None or not learning.has_start):
             starting = ", ".join(name for name, facts in LEARNINGS.items() if facts.has_start)
             raise ValueError(f"starts_from is for systems of {starting}")

@@ -99,7 +99,7 @@ TASKS: Mapping[TaskName, TaskFacts] = {
         "text-generation",
         (),
         finetuned_on=FeatureConditionedSettings(),
-        # Texts alone are compared, and the same may be said of several images.
+        # Texts alone are compared, and several images may have the same text.
         defaults={**_BY_BITS, "cleaning": {"deduplicate": False, "drop_held_out": False}},
     ),
 }

@@ -75,7 +75,7 @@ def _require_sources_to_shuffle(experiment: Comparison) -> None:
         raise ValueError("finetune.shuffled_sources: say `shuffled_sources: true` in the systems that are controls")
     for system in experiment.systems:
         if system.shuffled_sources and system.conditioning is None:
-            raise ValueError(f"system {system.name}: shuffled_sources is of what `conditioning` has it read")
+            raise ValueError(f"system {system.name}: shuffled_sources needs `conditioning`")
 
 
 def _require_tokens_to_copy(experiment: Comparison) -> None:
