@@ -324,7 +324,11 @@ CONFIGURED = [
         "initialiser: token-distillation, copy_shared_tokens: false",
         ["config.yaml:10: systems.0", "new tokens only"],
     ),
-    ("initialiser: avg", "initialiser: likelihood-matching, copy_shared_tokens: false", ["systems.0", "new tokens only"]),
+    (
+        "initialiser: avg",
+        "initialiser: likelihood-matching, copy_shared_tokens: false",
+        ["systems.0", "new tokens only"],
+    ),
     (
         "initialiser: avg",
         "initialiser: avg, starts_from: patt",
