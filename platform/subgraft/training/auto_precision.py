@@ -31,7 +31,7 @@ class _Trained(Protocol):
 
 
 R = TypeVar("R", bound=_Trained)
-# In a step's work directory, beside its checkpoints, which nobody may carry on in another precision.
+# In a step's work directory, with its checkpoints: no training may resume from them in another precision.
 PRECISION = "precision.json"
 _NAMES: tuple[NamedPrecision, ...] = ("fp32", "bf16")
 
@@ -49,20 +49,20 @@ def with_named_precision(recipe: R, model: PreTrainedModel, context: Context) ->
     rank, world = rank_and_world()
     decided = _NAMES.index(_settled(model, device, context).precision) if rank == 0 else 0
     if world > 1:
-        told = torch.tensor(decided, device=device)
-        dist.broadcast(told, src=0)
-        decided = int(told)
+        shared = torch.tensor(decided, device=device)
+        dist.broadcast(shared, src=0)
+        decided = int(shared)
     training = recipe.training.model_copy(update={"precision": _NAMES[decided]})
     return recipe.model_copy(update={"training": training})
 
 
 def describe_precision(context: Context) -> Mapping[str, Json] | None:
     """The precision for a step's record; None if the recipe named it."""
-    found = _kept(context.work / PRECISION)
-    if found is None:
+    measured = _stored(context.work / PRECISION)
+    if measured is None:
         return None
-    seconds: dict[str, Json] = {name: float(f"{value:.3g}") for name, value in found.seconds.items()}
-    return {"chosen": found.precision, "seconds": seconds, "measured_on": found.device}
+    seconds: dict[str, Json] = {name: float(f"{value:.3g}") for name, value in measured.seconds.items()}
+    return {"chosen": measured.precision, "seconds": seconds, "measured_on": measured.device}
 
 
 def _warn_where_slow(model: PreTrainedModel, context: Context) -> None:
@@ -70,20 +70,20 @@ def _warn_where_slow(model: PreTrainedModel, context: Context) -> None:
     if torch.cuda.is_available() or rank_and_world()[0]:
         return
     device = torch.device("cpu")
-    found = _measured(LayerShape.of(model), device, context)
-    factor = found.seconds["bf16"] / found.seconds["fp32"]
-    if factor > 1 / WORTHWHILE and _is_first(found, context):
+    measured = _measured(LayerShape.of(model), device, context)
+    factor = measured.seconds["bf16"] / measured.seconds["fp32"]
+    if factor > 1 / WORTHWHILE and _is_first(measured, context):
         context.warn(
-            f"precision: bf16 takes {factor:.1f} times as long as fp32 on this processor ({found.device}); "
+            f"precision: bf16 takes {factor:.1f} times as long as fp32 on this processor ({measured.device}); "
             "with precision: auto the faster one is taken"
         )
 
 
-def _is_first(found: MeasuredPrecision, context: Context) -> bool:
-    """Whether nothing was said yet of this measurement."""
+def _is_first(measured: MeasuredPrecision, context: Context) -> bool:
+    """Whether this measurement was not reported yet."""
     if context.measured is None:
         return True
-    key = hashlib.sha256(json.dumps(asdict(found), sort_keys=True).encode()).hexdigest()[:16]
+    key = hashlib.sha256(json.dumps(asdict(measured), sort_keys=True).encode()).hexdigest()[:16]
     try:
         (context.measured / f"slow-{key}").touch(exist_ok=False)
     except FileExistsError:
@@ -92,12 +92,12 @@ def _is_first(found: MeasuredPrecision, context: Context) -> bool:
 
 
 def _settled(model: PreTrainedModel, device: torch.device, context: Context) -> MeasuredPrecision:
-    """What the step began with, or what was measured for all steps of the home, or what is measured now."""
+    """The step's own measurement, else the home's for all steps, else a new one."""
     own = context.work / PRECISION
-    found = _kept(own) or _measured(LayerShape.of(model), device, context)
+    measured = _stored(own) or _measured(LayerShape.of(model), device, context)
     context.work.mkdir(parents=True, exist_ok=True)
-    _keep(found, own)
-    return found
+    _keep(measured, own)
+    return measured
 
 
 def _measured(shape: LayerShape, device: torch.device, context: Context) -> MeasuredPrecision:
@@ -105,23 +105,23 @@ def _measured(shape: LayerShape, device: torch.device, context: Context) -> Meas
         return faster_precision(shape, device)
     key = json.dumps({**asdict(shape), "device": device_name(device), "torch": torch.__version__}, sort_keys=True)
     place = context.measured / f"precision-{hashlib.sha256(key.encode()).hexdigest()[:16]}.json"
-    found = _kept(place)
-    if found is None:
+    measured = _stored(place)
+    if measured is None:
         place.parent.mkdir(parents=True, exist_ok=True)
-        found = faster_precision(shape, device)
-        _keep(found, place)
+        measured = faster_precision(shape, device)
+        _keep(measured, place)
     # Of several steps that measure at the same moment, the first to write has measured for all.
-    return _kept(place) or found
+    return _stored(place) or measured
 
 
 def _keep(measured: MeasuredPrecision, place: Path) -> None:
-    if _kept(place) is None:
+    if _stored(place) is None:
         place.unlink(missing_ok=True)
         make_private(place, json.dumps(asdict(measured)))
 
 
-def _kept(place: Path) -> MeasuredPrecision | None:
-    """None where nothing is there, or nothing that can be read."""
+def _stored(place: Path) -> MeasuredPrecision | None:
+    """None if the file is missing or unreadable."""
     try:
         return json_io.build(MeasuredPrecision, json_io.parse_object(place.read_bytes()))
     except (OSError, ValueError):

@@ -62,7 +62,7 @@ class Checkpoints:
         if self._final(step).exists():
             return
         begun = self._begun(step)
-        with self._told(step):
+        with self._write_errors(step):
             shutil.rmtree(begun, ignore_errors=True)
             begun.mkdir()
             with _undone(begun):
@@ -85,7 +85,7 @@ class Checkpoints:
             return
         begun, named = self._begun(step), shard_name(rank, world)
         own = {name: tensor for name, tensor in tensors.items() if tensor.numel()}
-        with self._told(step):
+        with self._write_errors(step):
             begun.mkdir(exist_ok=True)
             with _undone(begun / named):
                 _save_tensors(own, begun / named)
@@ -96,7 +96,7 @@ class Checkpoints:
         """Publish the checkpoint after all `world` workers have written their shards. Called by one worker."""
         if self._final(step).exists():
             return
-        with self._told(step), _undone(self._begun(step)):
+        with self._write_errors(step), _undone(self._begun(step)):
             shards = collect(self._begun(step), world)
             self._publish(step, {"step": step, **state}, {"world": world, "shards": [asdict(each) for each in shards]})
 
@@ -130,7 +130,7 @@ class Checkpoints:
             shutil.rmtree(killed, ignore_errors=True)
 
     @contextmanager
-    def _told(self, step: int) -> Iterator[None]:
+    def _write_errors(self, step: int) -> Iterator[None]:
         try:
             yield
         except OSError as error:

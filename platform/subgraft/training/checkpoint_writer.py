@@ -23,8 +23,8 @@ from subgraft.training.checkpoint import ROOM, Checkpoints
 from subgraft.training.engine import Engine, sum_over_workers
 from subgraft.training.tensor_shards import TensorSlice
 
-# Bytes of what a worker tells the others of its failure.
-_TOLD = 400
+# Bytes of the message that a worker sends to the others when it fails.
+_MESSAGE_BYTES = 400
 
 
 class CheckpointWriter:
@@ -66,27 +66,27 @@ class CheckpointWriter:
         """
         late = time.monotonic() - self._saved_at >= self._seconds
         busy = self._thread is not None and self._thread.is_alive()
-        found = self._sums(late=late, busy=busy, failed=self._error is not None)
-        if force or found["failed"] or not found["busy"]:
+        counts = self._sums(late=late, busy=busy, failed=self._error is not None)
+        if force or counts["failed"] or not counts["busy"]:
             self.finish()
-        return force or bool(found["late"] and not found["busy"])
+        return force or bool(counts["late"] and not counts["busy"])
 
     def write(
         self,
         step: int,
         tensors: Mapping[str, Tensor],
-        kept: Mapping[str, Tensor],
+        frozen: Mapping[str, Tensor],
         parts: Mapping[str, TensorSlice],
         state: Mapping[str, Any],
     ) -> None:
         """Write the state after `step` updates, or begin to. All workers call it, after `due` said so.
 
-        tensors: what the next update changes.  kept: what none does.  parts: of the tensors of which no worker has all.
+        tensors: those that updates change.  frozen: the others.  parts: slices of those divided among workers.
         """
         self._saved_at = time.monotonic()
         rank, world = self._engine.rank, self._engine.world
         if self._writes(parts):
-            whole = {**(self._copied(tensors) if self._background else tensors), **kept}
+            whole = {**(self._copied(tensors) if self._background else tensors), **frozen}
             if parts:
                 own = {name: tensor for name, tensor in whole.items() if name in parts or rank == 0}
                 self._begin(partial(self._checkpoints.save_shard, step, own, parts, rank, world))
@@ -144,17 +144,17 @@ class CheckpointWriter:
     def _failure(self) -> Exception:
         """The error of this worker, or else the message of the first worker that failed."""
         own = "" if self._error is None else getattr(self._error, "what", str(self._error))
-        told = _first_told(own, self._engine)
-        return self._error or OperationalError(told, where=self._checkpoints.place, hint=ROOM)
+        message = _first_message(own, self._engine)
+        return self._error or OperationalError(message, where=self._checkpoints.place, hint=ROOM)
 
 
-def _first_told(own: str, engine: Engine) -> str:
-    """What the first of the workers says that says anything, on all of them."""
+def _first_message(own: str, engine: Engine) -> str:
+    """The message of the first worker that has one, on all workers."""
     if engine.world == 1:
         return own
-    lines = torch.zeros(engine.world, _TOLD, dtype=torch.uint8)
-    said = own.encode()[:_TOLD]
-    lines[engine.rank, : len(said)] = torch.tensor(list(said), dtype=torch.uint8)
+    lines = torch.zeros(engine.world, _MESSAGE_BYTES, dtype=torch.uint8)
+    encoded = own.encode()[:_MESSAGE_BYTES]
+    lines[engine.rank, : len(encoded)] = torch.tensor(list(encoded), dtype=torch.uint8)
     lines = lines.to(engine.device)
     dist.all_reduce(lines)
     texts = (bytes(line.tolist()).rstrip(b"\0").decode(errors="ignore") for line in lines.cpu())

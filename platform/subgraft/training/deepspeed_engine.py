@@ -137,7 +137,7 @@ class DeepSpeedEngine:
         return TensorSlice(lies.start, lies.start + lies.numel, shape)
 
     def _held(self, parameter: nn.Parameter, key: str) -> Tensor:
-        """This worker's part of what the optimizer steps on, or of a moment: flat, in place."""
+        """This worker's slice of an optimizer's parameter or moment: flat, in place."""
         moment = None if key == _PARAMETER else key
         if self._stage == 0:
             whole = parameter if moment is None else self._optimizer.state[parameter][moment]

@@ -61,42 +61,42 @@ def explain_out_of_memory(
 
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether memory ran out on the GPU or the machine; PyTorch and oneDNN report the latter in the message only."""
-    told = str(error)
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(line in told for line in _OUT_OF_MEMORY)
+    message = str(error)
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(line in message for line in _OUT_OF_MEMORY)
 
 
 def what_helps(
     group: str, settings: TrainingSettings, runtime: Runtime, device: torch.device, sentences: int
 ) -> list[str]:
     """Settings that lower the memory of a training and are not on yet, those that cost least first."""
-    found: list[str] = []
+    changes: list[str] = []
     if sentences > 1:
         now = settings.micro_batch_size or settings.batch_size // runtime.workers
-        found.append(f"{group}.micro_batch_size={max(1, now // 2)} (the same batches, computed in smaller parts)")
+        changes.append(f"{group}.micro_batch_size={max(1, now // 2)} (the same batches, computed in smaller parts)")
     if not runtime.activation_checkpointing:
-        found.append("runtime.activation_checkpointing=true")
+        changes.append("runtime.activation_checkpointing=true")
     stage = runtime.zero_stage or 0
     if runtime.workers > 1:
-        found += [f"runtime.zero_stage={better}" for better in (2, 3) if better > stage]
+        changes += [f"runtime.zero_stage={better}" for better in (2, 3) if better > stage]
     if device.type == "cuda" and runtime.offload == "none":
-        found.append(f"runtime.zero_stage={max(stage, 2)} runtime.offload=optimizer")
+        changes.append(f"runtime.zero_stage={max(stage, 2)} runtime.offload=optimizer")
     if device.type == "cuda" and runtime.offload != "parameters":
-        found.append("runtime.zero_stage=3 runtime.offload=parameters")
-    found.append(f"runtime.workers={2 * runtime.workers} runtime.zero_stage={max(stage, 2)}, with a device for each")
+        changes.append("runtime.zero_stage=3 runtime.offload=parameters")
+    changes.append(f"runtime.workers={2 * runtime.workers} runtime.zero_stage={max(stage, 2)}, with a device for each")
     if settings.precision == "fp32" and device.type == "cuda":  # many processors are slow in bf16
-        found.append(f"{group}.precision=bf16 (which changes the result a little)")
-    return found
+        changes.append(f"{group}.precision=bf16 (which changes the result a little)")
+    return changes
 
 
 def _amounts(error: BaseException, device: torch.device) -> str:
     """The memory requested and available, as far as it is known."""
     wanted = _TRIED_TO_ALLOCATE.search(str(error))
-    told = ""
+    shortage = ""
     if wanted and wanted[2].lower() == "bytes":
-        told = f": {float(wanted[1]) / 2**30:.2f} GiB more were wanted"
+        shortage = f": {float(wanted[1]) / 2**30:.2f} GiB more were wanted"
     elif wanted:
-        told = f": {wanted[1]} {wanted[2]} more were wanted"
+        shortage = f": {wanted[1]} {wanted[2]} more were wanted"
     if device.type == "cuda":
         free, total = torch.cuda.mem_get_info(device)
-        told += f", {free / 2**30:.2f} of {total / 2**30:.2f} GiB were free"
-    return told
+        shortage += f", {free / 2**30:.2f} of {total / 2**30:.2f} GiB were free"
+    return shortage

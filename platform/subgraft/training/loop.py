@@ -32,7 +32,7 @@ from subgraft.training.tensor_shards import Gathered, Selected, TensorSlice
 
 # So many batches are built to find the largest by tokens; before that, only lengths of examples are known.
 CANDIDATES = 8
-# A curve of a training has at most about so many points: a tracking server and whoever reads it hold all of them.
+# Approximate maximum of points in a training's curve, since tracking servers and their clients load all of them.
 MOST_POINTS = 10_000
 # What progress counts.
 STEPS = "steps"
@@ -250,8 +250,10 @@ class Trainer:
         if step % -(-total // MOST_POINTS) and step != total:
             return
         rate = learning_rate(self._settings, step, self._horizon)
-        told = {} if self._preparation is None else self._preparation.measured()
-        self._hooks.metrics(step, {**{f"train_{name}": v for name, v in means.items()}, "learning_rate": rate, **told})
+        prepared = {} if self._preparation is None else self._preparation.measured()
+        self._hooks.metrics(
+            step, {**{f"train_{name}": v for name, v in means.items()}, "learning_rate": rate, **prepared}
+        )
 
     def _evaluate(self, epoch: float) -> None:
         """Score the current module on every worker, so that all take the same decision."""
@@ -294,8 +296,8 @@ class Trainer:
 
     def _parts(self, names: Iterable[str]) -> dict[str, TensorSlice]:
         """This worker's slices of the tensors that are divided among the workers."""
-        found = ((name, self._engine.part(name.removeprefix(_BEST))) for name in names)
-        return {name: part for name, part in found if part is not None}
+        parts = ((name, self._engine.part(name.removeprefix(_BEST))) for name in names)
+        return {name: part for name, part in parts if part is not None}
 
     def _restore(self, checkpoint: Checkpoint | None) -> None:
         if checkpoint is None:

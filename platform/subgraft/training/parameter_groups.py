@@ -13,7 +13,7 @@ from subgraft.config.training import FinetuneSettings, ModelTrainingSettings, Tr
 
 # A layer's number in a parameter's name, as transformers writes it: layers.3, layer.3, h.3 (GPT-2), block.3 (T5).
 _LAYER = re.compile(r"^(.*?)\.(?:layers|layer|h|block)\.(\d+)\.")
-# Parts of the names of what lies below the first layer: embeddings of tokens, positions and segments, and their norm.
+# Names of the modules below the first layer: embeddings of tokens, positions and segments, and their norm.
 _EMBEDS = re.compile(r"^(?:shared|wte|wpe|.*embed.*|(?:encoder|decoder)_input)$")
 
 
@@ -80,8 +80,8 @@ class Layers:
     def of(cls, names: Iterable[str]) -> Layers:
         stacks: dict[str, int] = {}
         for name in names:
-            if found := _LAYER.match(name):
-                stacks[found[1]] = max(stacks.get(found[1], 0), int(found[2]) + 1)
+            if match := _LAYER.match(name):
+                stacks[match[1]] = max(stacks.get(match[1], 0), int(match[2]) + 1)
         return cls(stacks)
 
     def below_top(self, name: str) -> int:
@@ -90,8 +90,8 @@ class Layers:
         Embeddings lie below all layers, those that stacks share below the deeper one. Other parameters outside the
         layers, such as heads, count as the top.
         """
-        if found := _LAYER.match(name):
-            return self.stacks[found[1]] - 1 - int(found[2])
+        if match := _LAYER.match(name):
+            return self.stacks[match[1]] - 1 - int(match[2])
         if not any(_EMBEDS.match(part) for part in name.split(".")):
             return 0
         nearest = max((_shared_parts(name, stack) for stack in self.stacks), default=0)

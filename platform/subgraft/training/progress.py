@@ -64,9 +64,6 @@ class Outcome:
     products: str | None = None
 
 
-# What is done to the batches of an update before they are computed, by what is known of those to come.
-
-
 class Preparation(Protocol):
     """Look-ahead hook that rewrites batches before they are computed, for example to sample their targets.
 

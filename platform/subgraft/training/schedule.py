@@ -67,8 +67,8 @@ def batch_plan(
         share: the share of each batch that these examples make up.
         files: keeps costs and batches of large data sets on disk.
     """
-    given = [(0, settings.batch_size), *((each.step, each.batch_size) for each in settings.batch_size_schedule)]
-    sizes = [(step, max(1, round(share * size))) for step, size in given]
+    changes = [(0, settings.batch_size), *((each.step, each.batch_size) for each in settings.batch_size_schedule)]
+    sizes = [(step, max(1, round(share * size))) for step, size in changes]
     costs = lengths if files is None else files.costs(lengths)
     # Sequences are cut at max_length tokens.
     return RampedPlan(costs, sizes, settings.max_length if settings.batch_unit == "tokens" else None, seed, files)

@@ -182,9 +182,9 @@ def write_curve(outcome: Outcome, out: Path, name: str = CURVE) -> dict[str, Jso
     if is_writer():
         (out / name).write_text(json.dumps([asdict(point) for point in outcome.curve], indent=1) + "\n")
     chosen: dict[str, Json] = {"precision": outcome.precision, "products": outcome.products}
-    told = {name: value for name, value in chosen.items() if value is not None}
+    details = {name: value for name, value in chosen.items() if value is not None}
     seconds = round(outcome.seconds, 1)
-    return {"steps": outcome.steps, "best_step": outcome.best_step, "training_seconds": seconds, **told}
+    return {"steps": outcome.steps, "best_step": outcome.best_step, "training_seconds": seconds, **details}
 
 
 def held_out_mean(

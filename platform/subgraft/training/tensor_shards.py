@@ -35,12 +35,12 @@ class Shard:
         return cls(file.name, file_digest(file), file.stat().st_size, parts)
 
     @classmethod
-    def from_json(cls, given: Mapping[str, Any]) -> Shard:
+    def from_json(cls, record: Mapping[str, Any]) -> Shard:
         parts = {
             name: TensorSlice(part["start"], part["stop"], tuple(part["shape"]))
-            for name, part in given["parts"].items()
+            for name, part in record["parts"].items()
         }
-        return cls(given["file"], given["sha256"], given["size"], parts)
+        return cls(record["file"], record["sha256"], record["size"], parts)
 
     def verify(self, directory: Path) -> None:
         """Raises ValueError if the file does not match its size and digest."""
@@ -58,21 +58,21 @@ def shard_name(rank: int, world: int) -> str:
 def describe(directory: Path, rank: int, world: int, parts: Mapping[str, TensorSlice]) -> None:
     """Write the index entry of a complete shard to a JSON file next to it."""
     file = directory / shard_name(rank, world)
-    beside = file.with_suffix(".json")
-    beside.write_text(json.dumps(asdict(Shard.described(file, parts))))
-    sync(beside)
+    description = file.with_suffix(".json")
+    description.write_text(json.dumps(asdict(Shard.described(file, parts))))
+    sync(description)
 
 
 def collect(directory: Path, world: int) -> list[Shard]:
     """Read the workers' index entries and delete all other files, which interrupted writes have left."""
     shards, described = [], []
     for rank in range(world):
-        beside = (directory / shard_name(rank, world)).with_suffix(".json")
-        shards.append(Shard.from_json(json_io.parse_object(beside.read_bytes())))
-        described.append(beside)
-    kept = {shard.file for shard in shards}
+        description = (directory / shard_name(rank, world)).with_suffix(".json")
+        shards.append(Shard.from_json(json_io.parse_object(description.read_bytes())))
+        described.append(description)
+    shard_files = {shard.file for shard in shards}
     for path in directory.iterdir():
-        if path.name not in kept:
+        if path.name not in shard_files:
             path.unlink()
     return shards
 
@@ -94,11 +94,11 @@ class ShardedTensors(Mapping[str, Tensor]):
 
     def __getitem__(self, name: str) -> Tensor:
         (file, first), *others = self._pieces[name]
-        found: Tensor = self._files[file].get_tensor(name)
+        tensor: Tensor = self._files[file].get_tensor(name)
         if not others:
-            return found.reshape(first.shape)
-        whole = torch.empty(first.numel, dtype=found.dtype)
-        first.of(whole).copy_(found.reshape(-1))
+            return tensor.reshape(first.shape)
+        whole = torch.empty(first.numel, dtype=tensor.dtype)
+        first.of(whole).copy_(tensor.reshape(-1))
         for file, part in others:
             part.of(whole).copy_(self._files[file].get_tensor(name).reshape(-1))
         return whole.reshape(first.shape)

@@ -98,7 +98,7 @@ class DomainSimulator(SimulatedBatches):
             origin = int(domain.origins[token])
             if origin == NEW:
                 entry = domain.vocabulary.entries[token]
-                if entry is None:  # what is no text of its own, and nothing that the upstream vocabulary has
+                if entry is None:  # neither text nor a token of the upstream vocabulary
                     return unchanged(tokens)
                 origin = size + new.setdefault(SimulatedToken(entry), len(new))
             ids.append(origin)
@@ -107,7 +107,7 @@ class DomainSimulator(SimulatedBatches):
     def collected(
         self, results: Sequence[Resegmentation], rng: np.random.Generator
     ) -> tuple[list[list[int]], TokenPieces, CompetingTokens]:
-        """Beside the batch's own new tokens others of the domain, which stand for all the rest of them."""
+        """The batch's new tokens, and a sample of the domain's other new tokens, weighted to represent all of them."""
         domain, size, known = self.domain, len(self._tokenizer), self._places
         own = sorted({known[token] for result in results for token in result.new})
         rest = np.setdiff1d(np.arange(len(domain.new)), own)

@@ -76,11 +76,11 @@ def read_description(directory: Path, side: str) -> dict[str, Any]:
 
 def require_kind(directory: Path, side: str, kind: str) -> dict[str, Any]:
     """The description of a generator of this kind. Raises UserError for another kind."""
-    found = read_description(directory, side)
-    if found.get("kind") != kind:
-        what = f"this is a generator of kind {found.get('kind')}, not {kind}"
+    description = read_description(directory, side)
+    if description.get("kind") != kind:
+        what = f"this is a generator of kind {description.get('kind')}, not {kind}"
         raise UserError(what, where=str(directory), hint="Give the method that it was trained for.")
-    return found
+    return description
 
 
 def kind_of(directory: Path, side: str) -> str:
@@ -99,13 +99,13 @@ def origin_of(directory: Path, side: str) -> GeneratorOrigin:
 
 def check_origin(origin: GeneratorOrigin, table: Tensor, vocabulary: str, where: str) -> None:
     """Raises UserError if a generator was trained for another model or vocabulary."""
-    for what, expected, found in (
+    for what, expected, actual in (
         ("vocabulary", origin.vocabulary, vocabulary),
         ("model", origin.table, table_digest(table)),
     ):
-        if expected != found:
+        if expected != actual:
             raise UserError(
-                f"this generator was made for another {what} (digest {expected[:12]}, here {found[:12]})",
+                f"this generator was made for another {what} (digest {expected[:12]}, here {actual[:12]})",
                 where=where,
                 hint="Train a generator on this model, or give the model it was trained on.",
             )

@@ -24,7 +24,7 @@ from subgraft.subwords.vocabulary.entry import Entry, Mark
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 MOST_PIECES = 12
-ENTRIES_KEPT = 1 << 16
+CACHED_ENTRIES = 1 << 16
 _Edge = tuple[float, int]  # cost and id of a piece
 
 
@@ -44,12 +44,12 @@ class CheapestCuts:
         if tokenizer.mark is not Mark.WORDPIECE and tokenizer.mark.value in tokenizer.pieces:
             bare = tokenizer.pieces.index(tokenizer.mark.value)
             self._bare_mark = math.log(2 + int(tokenizer.commonness[bare]))
-        self.of = lru_cache(maxsize=ENTRIES_KEPT)(self._of)
+        self.of = lru_cache(maxsize=CACHED_ENTRIES)(self._of)
 
     def _of(self, entry: Entry) -> tuple[tuple[int, ...] | None, ...]:
         """The segmentation into n tokens at index n, up to MAX_PIECES; None if there is none.
 
-        The entry itself is no segmentation. A word may start with a bare boundary mark and a continuation token; the
+        The entry itself is not a segmentation. A word may start with a bare boundary mark and a continuation token; the
         mark is neither counted nor returned.
         """
         size = len(entry.surface)
@@ -61,9 +61,9 @@ class CheapestCuts:
                 if edge is None:
                     continue
                 for count, (cost, _, _) in best[start].items():
-                    found = cost + edge[0]
-                    if count < MOST_PIECES and found < best[end].get(count + 1, (math.inf,))[0]:
-                        best[end][count + 1] = (found, start, edge[1])
+                    total = cost + edge[0]
+                    if count < MOST_PIECES and total < best[end].get(count + 1, (math.inf,))[0]:
+                        best[end][count + 1] = (total, start, edge[1])
         return (None, *(_traced(best, n) for n in range(1, MOST_PIECES + 1)))
 
     def _edge(self, entry: Entry, start: int, end: int) -> _Edge | None:
@@ -88,9 +88,9 @@ def _traced(best: list[dict[int, tuple[float, int, int]]], count: int) -> tuple[
     return tuple(reversed(ids))
 
 
-# Subwords beside the simulated token that its stretch of the sentence may be cut into, and characters of those.
-MOST_BESIDE = 2
-MOST_CHARACTERS_BESIDE = 4
+# Most subwords, and characters, that a stretch of the sentence may contain in addition to the simulated token.
+MOST_CONTEXT_SUBWORDS = 2
+MOST_CONTEXT_CHARACTERS = 4
 
 
 class _Window(NamedTuple):
@@ -119,7 +119,7 @@ class MatchedResegmenter:
         self._profiles = profiles
         self._rate = rate
         self._cuts = CheapestCuts(tokenizer)
-        self._widest = max(profile.characters for profile in profiles) * 5 // 4 + 1 + MOST_CHARACTERS_BESIDE
+        self._widest = max(profile.characters for profile in profiles) * 5 // 4 + 1 + MOST_CONTEXT_CHARACTERS
 
     def __call__(
         self, tokens: Sequence[int], generator: np.random.Generator, longest: int | None = None
@@ -133,15 +133,15 @@ class MatchedResegmenter:
         simulated: dict[Entry, SimulatedToken] = {}
         chosen: list[_Replacement] = []
         drawn = [self._profiles[i] for i in generator.integers(len(self._profiles), size=count).tolist()]
-        # The longest first: a short one finds room in what is left, a long one does not.
+        # The longest first: a short token still fits after a long one was placed, but hardly the reverse.
         for profile in sorted(drawn, key=lambda each: -each.characters):
             order = generator.permutation(len(windows)).tolist()
-            found = self._found(profile, (windows[i] for i in order))
-            if found is not None:
-                # What is spelled alike is one token.
-                token = simulated.setdefault(found.token.entry, found.token)
-                chosen.append(found._replace(token=token))
-                start, end, _ = found.window
+            replacement = self._replacement(profile, (windows[i] for i in order))
+            if replacement is not None:
+                # Equal spellings share one token.
+                token = simulated.setdefault(replacement.token.entry, replacement.token)
+                chosen.append(replacement._replace(token=token))
+                start, end, _ = replacement.window
                 windows = [window for window in windows if window.end <= start or window.start >= end]
         result = self._written(tokens, sorted(chosen, key=lambda each: each.window.start))
         return result if longest is None or len(result.tokens) <= longest else unchanged(tokens)
@@ -160,33 +160,33 @@ class MatchedResegmenter:
                     break
                 surface, end = surface + following.surface, end + 1
 
-    def _found(self, profile: TokenProfile, windows: Iterator[_Window]) -> _Replacement | None:
+    def _replacement(self, profile: TokenProfile, windows: Iterator[_Window]) -> _Replacement | None:
         """The first window that has a stretch like the profile: about as long, of its kind and number of subwords."""
         tolerance = max(1, profile.characters // 4)
         for window in windows:
             excess = len(window.entry.surface) - profile.characters
-            if -tolerance <= excess <= tolerance + MOST_CHARACTERS_BESIDE:
-                for found in self._stretches(profile, window):
-                    if abs(len(found.token.entry.surface) - profile.characters) <= tolerance:
-                        return found
+            if -tolerance <= excess <= tolerance + MOST_CONTEXT_CHARACTERS:
+                for replacement in self._stretches(profile, window):
+                    if abs(len(replacement.token.entry.surface) - profile.characters) <= tolerance:
+                        return replacement
         return None
 
     def _stretches(self, profile: TokenProfile, window: _Window) -> Iterator[_Replacement]:
-        """The whole window first, then parts of it with few tokens beside them."""
+        """The whole window first, then parts of it that leave a few tokens over."""
         entry = window.entry
         cuts = self._cuts.of(entry)
-        for beside in range(MOST_BESIDE + 1):
-            cut = cuts[profile.subwords + beside] if profile.subwords + beside < len(cuts) else None
+        for context in range(MOST_CONTEXT_SUBWORDS + 1):
+            cut = cuts[profile.subwords + context] if profile.subwords + context < len(cuts) else None
             if cut is None:
                 continue
-            for begin in range(beside + 1):
+            for begin in range(context + 1):
                 word_initial = entry.word_initial and begin == 0
                 if word_initial is not profile.word_initial or (begin and not self._begins_alike(cut[0], entry)):
                     continue
                 end = begin + profile.subwords
                 surface = "".join(self._surface(token) for token in cut[begin:end])
                 token = SimulatedToken(Entry(surface, word_initial), profile.subwords, profile.hyperwords)
-                # One token is no cut of itself.
+                # A single token is not a segmentation.
                 if self._cuts.of(token.entry)[profile.subwords] is not None:
                     yield _Replacement(window, cut[:begin], token, cut[end:])
 
@@ -206,9 +206,9 @@ class MatchedResegmenter:
         lengths: list[int] = []
         read = 0
         for window, before, token, after in chosen:
-            kept = tokens[read : window.start]
-            written += [*kept, *before, self._size + new.setdefault(token, len(new)), *after]
-            lengths += [*map(self._length, (*kept, *before)), len(token.entry.surface), *map(self._length, after)]
+            preceding = tokens[read : window.start]
+            written += [*preceding, *before, self._size + new.setdefault(token, len(new)), *after]
+            lengths += [*map(self._length, (*preceding, *before)), len(token.entry.surface), *map(self._length, after)]
             read = window.end
         written += tokens[read:]
         lengths += map(self._length, tokens[read:])
@@ -250,11 +250,11 @@ def profiles_of(source: Tokenizer, target: Tokenizer, max_similar: int) -> list[
     Raises UserError if there are none.
     """
     entries = [entry for token in align(source, target).unseen if (entry := target.entries[token]) is not None]
-    found = SimilarTokenFinder(source, max_similar).find(entries)
-    rows = np.repeat(np.arange(len(entries)), np.diff(found.offsets))
-    hyperword = found.relations >= Relation.PREFIX_HYPERWORD
+    similar = SimilarTokenFinder(source, max_similar).find(entries)
+    rows = np.repeat(np.arange(len(entries)), np.diff(similar.offsets))
+    hyperword = similar.relations >= Relation.PREFIX_HYPERWORD
     subwords, hyperwords = (np.bincount(rows[chosen], minlength=len(entries)) for chosen in (~hyperword, hyperword))
-    cut = (found.fallback == Fallback.NONE) & (subwords > 0)
+    cut = (similar.fallback == Fallback.NONE) & (subwords > 0)
     if not cut.any():
         raise UserError(
             "the task's vocabulary has no new subword to simulate others by",

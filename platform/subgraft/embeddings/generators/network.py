@@ -99,11 +99,11 @@ def commonness(vocabulary: Tokenizer) -> NDArray[np.float32]:
     By Zipf's law the logarithm of the rank replaces that of the frequency, for all kinds of vocabularies (unigram
     scores, merge order). It is about zero for rank 3,000.
     """
-    found = np.zeros(len(vocabulary), dtype=np.float32)
+    values = np.zeros(len(vocabulary), dtype=np.float32)
     ordinary = vocabulary.ordinary_ids
     by_rank = ordinary[np.argsort(vocabulary.commonness[ordinary], kind="stable")]
-    found[by_rank] = 2.0 - np.log1p(np.arange(len(by_rank))) / 4.0
-    return found
+    values[by_rank] = 2.0 - np.log1p(np.arange(len(by_rank))) / 4.0
+    return values
 
 
 KIND = "network"

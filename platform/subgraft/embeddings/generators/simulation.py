@@ -242,10 +242,10 @@ class SimilarCache:
     def __call__(self, tokens: Sequence[SimulatedToken]) -> RaggedSimilar:
         missing = [token for token in tokens if token not in self._known]
         if missing:
-            found = self._finder.find([token.entry for token in missing])
+            similar = self._finder.find([token.entry for token in missing])
             for row, token in enumerate(missing):
-                pairs = slice(found.offsets[row], found.offsets[row + 1])
-                self._known[token] = self._limited(token, found.token_ids[pairs], found.relations[pairs])
+                pairs = slice(similar.offsets[row], similar.offsets[row + 1])
+                self._known[token] = self._limited(token, similar.token_ids[pairs], similar.relations[pairs])
         rows = [self._known[token] for token in tokens]
         sizes = torch.tensor([len(ids) for ids, _ in rows], dtype=torch.long)
         offsets = torch.cat([torch.zeros(1, dtype=torch.long), sizes.cumsum(0)])

@@ -78,10 +78,10 @@ def take_distilled(request: Request, method: str = _FIRST_METHOD) -> NewRows:
     """
     if request.distilled is None:
         raise UserError("this method needs distilled rows of the new vocabulary", hint=_MEND)
-    found = DistilledRows.load(request.distilled)
-    found.check(request.side, request.source, request.entries, method, str(request.distilled))
-    place = {token: i for i, token in enumerate(found.tokens.tolist())}
-    places = [place.get(found.tokenizer.ids[entry]) for entry in request.entries]
+    distilled = DistilledRows.load(request.distilled)
+    distilled.check(request.side, request.source, request.entries, method, str(request.distilled))
+    place = {token: i for i, token in enumerate(distilled.tokens.tolist())}
+    places = [place.get(distilled.tokenizer.ids[entry]) for entry in request.entries]
     known = [i for i, at in enumerate(places) if at is not None]
     taken = [at for at in places if at is not None]
 
@@ -91,9 +91,9 @@ def take_distilled(request: Request, method: str = _FIRST_METHOD) -> NewRows:
         return means.index_copy(0, torch.tensor(known, dtype=torch.long), rows[taken].to(means.dtype))
 
     means = mix_subwords(request)
-    made = put(means.input, found.rows)
+    made = put(means.input, distilled.rows)
     assert made is not None
-    output, bias = put(means.output, found.others.get("output")), put(means.bias, found.others.get("bias"))
+    output, bias = put(means.output, distilled.others.get("output")), put(means.bias, distilled.others.get("bias"))
     lacking = [entry for entry, at in zip(request.entries, places, strict=True) if at is None]
     instead = count_fallbacks(parts.fallback for parts in subwords(request.source, lacking))
     fallbacks = {"subwords": len(lacking) - sum(instead.values()), **instead}

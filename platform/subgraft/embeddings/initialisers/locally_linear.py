@@ -26,7 +26,7 @@ def mix_locally_linear(
 ) -> NewRows:
     """Mix the k nearest seen tokens by cosine with the weights that reconstruct the token's vector.
 
-    A seen token that is initialised again is not its upstream_ids neighbour: its row would not change.
+    A seen token that is initialised again is not its own neighbour: its row would not change.
     """
     own = _origins(request, space)
     k = min(neighbours, len(space.seen) - int(bool(torch.isin(own, space.origins).any())))
@@ -34,9 +34,9 @@ def mix_locally_linear(
     nearest, weights = [], []
     for vectors, ids in zip(torch.split(space.unseen, _BLOCK), torch.split(own, _BLOCK), strict=True):
         cosines = F.normalize(vectors, dim=1) @ unit.T
-        found = cosines.masked_fill_(ids[:, None] == space.origins, -torch.inf).topk(k, dim=1).indices
-        nearest.append(found)
-        weights.append(local_weights(vectors, space.seen[found], ridge))
+        indices = cosines.masked_fill_(ids[:, None] == space.origins, -torch.inf).topk(k, dim=1).indices
+        nearest.append(indices)
+        weights.append(local_weights(vectors, space.seen[indices], ridge))
     tokens = space.origins[torch.cat(nearest)]
     rows = torch.arange(len(tokens)).repeat_interleave(k)
     return combined(request, rows, tokens.flatten(), torch.cat(weights).flatten().float(), len(tokens))

@@ -51,6 +51,6 @@ def upstream_vectors(source: Tokenizer, embeddings: StaticEmbeddings) -> tuple[T
 def nearest_weights(unseen: Tensor, candidates: Tensor, neighbours: int, temperature: float) -> tuple[Tensor, Tensor]:
     """Indices and weights of the k nearest candidates of each of n vectors, nearest first: [n, k] each."""
     unit, k = F.normalize(candidates, dim=1), min(neighbours, len(candidates))
-    found = [(F.normalize(block, dim=1) @ unit.T).topk(k, dim=1) for block in torch.split(unseen, _BLOCK)]
-    cosines = torch.cat([block.values for block in found])
-    return torch.cat([block.indices for block in found]), (cosines / temperature).softmax(dim=1)
+    blocks = [(F.normalize(block, dim=1) @ unit.T).topk(k, dim=1) for block in torch.split(unseen, _BLOCK)]
+    cosines = torch.cat([block.values for block in blocks])
+    return torch.cat([block.indices for block in blocks]), (cosines / temperature).softmax(dim=1)

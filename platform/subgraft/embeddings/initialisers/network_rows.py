@@ -32,7 +32,7 @@ def add_to_mean(request: Request) -> NewRows:
 
 @torch.no_grad()
 def made(network: Network, side: Side, tokens: TokenPieces) -> Tensor:
-    """Rows of n tokens, those of all tables beside one another, as `FloatTables.joined` has them."""
+    """Rows of n tokens, with those of all tables concatenated like `FloatTables.joined`."""
     tables = FloatTables.of(side)
     network.eval()
     by_length = (tokens.pieces != ABSENT).sum(dim=1).argsort(stable=True)

@@ -24,7 +24,7 @@ class Request:
 
     side, source   the upstream side and its vocabulary
     entries        the unseen subwords
-    others         how many more tokens there are that are no text; a mixture has nothing to go by there: the mean row
+    others         number of additional tokens that are not text; a mixture initialises them with the mean row
     scale          standard deviation of `random`
     max_similar    cap on |Sm(w)| for `avg`; a trained generator brings its own
     generator      the directory of a trained generator, for `att`, `patt` and `network`

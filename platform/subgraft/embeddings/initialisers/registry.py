@@ -76,11 +76,13 @@ def mix_similar(request: Request, kind: GeneratorKind) -> NewRows:
     Raises UserError if the generator is missing, of another kind, or was trained for another model.
     """
     generator, max_similar = _generator(request, kind)
-    found = SimilarTokenFinder(request.source, max_similar).find(request.entries)
-    # The tokens that are no text come last, as rows without similar tokens.
-    offsets = np.append(found.offsets, np.full(request.others, found.offsets[-1]))
-    similar = RaggedSimilar.from_numpy(replace(found, offsets=offsets), request.source.ordinary_ids)
-    return mixed(request.side, similar, lambda table: generator.mixing_weights(table, similar), found.fallback_counts())
+    matches = SimilarTokenFinder(request.source, max_similar).find(request.entries)
+    # The tokens that are not text come last, as rows without similar tokens.
+    offsets = np.append(matches.offsets, np.full(request.others, matches.offsets[-1]))
+    similar = RaggedSimilar.from_numpy(replace(matches, offsets=offsets), request.source.ordinary_ids)
+    return mixed(
+        request.side, similar, lambda table: generator.mixing_weights(table, similar), matches.fallback_counts()
+    )
 
 
 def _generator(request: Request, kind: GeneratorKind) -> tuple[Generator, int]:

@@ -45,8 +45,8 @@ def mix_matching_pursuit(request: Request, space: StaticSpace, atoms: int = ATOM
 
     The combination is found by orthogonal matching pursuit (Pati, Rezaiifar and Krishnaprasad 1993).
     """
-    found = [matching_pursuit(block, space.seen, atoms) for block in torch.split(space.unseen, _BLOCK)]
-    chosen, coefficients = (torch.cat(part) for part in zip(*found, strict=True))
+    pursuits = [matching_pursuit(block, space.seen, atoms) for block in torch.split(space.unseen, _BLOCK)]
+    chosen, coefficients = (torch.cat(part) for part in zip(*pursuits, strict=True))
     rows = torch.arange(len(chosen)).repeat_interleave(chosen.shape[1])
     return combined(request, rows, space.origins[chosen.flatten()], coefficients.flatten().float(), len(chosen))
 
@@ -60,7 +60,7 @@ def matching_pursuit(targets: Tensor, dictionary: Tensor, atoms: int) -> tuple[T
     unit = F.normalize(dictionary, dim=1)
     chosen = torch.empty(len(targets), 0, dtype=torch.long)
     left, coefficients = targets, torch.empty(len(targets), 0, dtype=torch.double)
-    # In one place for all rounds: to fetch memory for it anew took longer than to compute it.
+    # Allocated once for all rounds: allocating it in each round took longer than computing it.
     alignment = torch.empty(len(targets), len(dictionary), dtype=torch.double)
     for _ in range(min(atoms, *dictionary.shape)):
         torch.mm(left, unit.T, out=alignment).abs_().scatter_(1, chosen, -1.0)

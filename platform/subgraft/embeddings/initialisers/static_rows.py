@@ -42,14 +42,14 @@ def from_static(request: Request, answer: Answer) -> NewRows:
     if request.static is None:
         raise UserError("this method needs static embeddings of the new vocabulary", hint=HOW_TO_MAKE)
     embeddings = StaticEmbeddings.load(request.static)
-    found = [embeddings.row(entry) for entry in request.entries]
-    known = [i for i, row in enumerate(found) if row is not None]
-    lacking = [i for i, row in enumerate(found) if row is None]
+    places = [embeddings.row(entry) for entry in request.entries]
+    known = [i for i, row in enumerate(places) if row is not None]
+    lacking = [i for i, row in enumerate(places) if row is None]
     rest = mix_subwords(replace(request, entries=[request.entries[i] for i in lacking]))
     fallbacks = {"subwords": len(lacking) - sum(rest.fallbacks.values()), **rest.fallbacks}
     if not known:
         return replace(rest, fallbacks=fallbacks)
-    vectors = embeddings.vectors[[row for row in found if row is not None]]
+    vectors = embeddings.vectors[[row for row in places if row is not None]]
     answered = answer(request, _space(request, embeddings, vectors))
     return replace(_merged(answered, rest, known, lacking), fallbacks=fallbacks)
 
@@ -71,7 +71,7 @@ def _space(request: Request, embeddings: StaticEmbeddings, unseen: Tensor) -> St
 
 
 def _merged(answered: NewRows, rest: NewRows, known: Sequence[int], lacking: Sequence[int]) -> NewRows:
-    """Both in the order of the request; tokens that are no text come last, as they do in `rest`."""
+    """Both in the order of the request; tokens that are not text come last, as they do in `rest`."""
     others = range(len(known) + len(lacking), len(known) + len(rest.input))
     order = torch.tensor([*known, *lacking, *others], dtype=torch.long).argsort()
 

@@ -20,5 +20,5 @@ def mix_subwords(request: Request) -> NewRows:
     counts = torch.tensor([len(each.ids) for each in parts] + [0] * request.others, dtype=torch.long)
     rows = torch.repeat_interleave(torch.arange(len(counts)), counts)
     tokens = torch.tensor([i for each in parts for i in each.ids], dtype=torch.long)
-    found = combined(request, rows, tokens, 1.0 / counts[rows], len(counts))
-    return replace(found, fallbacks=count_fallbacks(each.fallback for each in parts))
+    mixed = combined(request, rows, tokens, 1.0 / counts[rows], len(counts))
+    return replace(mixed, fallbacks=count_fallbacks(each.fallback for each in parts))

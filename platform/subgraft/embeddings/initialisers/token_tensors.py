@@ -50,4 +50,4 @@ def load_token_tensors(
 
 
 def not_of_its_vocabulary(what: str, directory: Path) -> UserError:
-    return UserError(f"{what} that do not belong to the vocabulary beside them", where=str(directory))
+    return UserError(f"{what} that do not belong to the vocabulary in the same directory", where=str(directory))

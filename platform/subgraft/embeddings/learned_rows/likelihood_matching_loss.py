@@ -85,9 +85,9 @@ class SpanPairs(SegmentedText):
         new: Sequence[int],
         per_token: int | None = None,
         seed: int = 0,
-        beside: Sequence[tuple[str, str]] = (),
+        additional: Sequence[tuple[str, str]] = (),
     ) -> None:
-        super().__init__(pairs, bundle, "decoder", target, languages, training, new, per_token, seed, beside)
+        super().__init__(pairs, bundle, "decoder", target, languages, training, new, per_token, seed, additional)
         self._unknown = bundle.decoder.special.get("unk", -1), target.special.get("unk", -1)
 
     def _places(self, before: int, after: list[int], meeting: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -172,9 +172,9 @@ class LikelihoodMatchingLoss(nn.Module):
 
     def forward(self, batch: SpanBatch) -> dict[str, Tensor]:
         """The sum of divergences over (merged) spans."""
-        found = self.span_likelihoods(batch)
-        divergence = binarised_divergence(found.teacher, found.student, self._settings.temperature)
-        return {"matching": torch.where(found.counted, divergence, 0.0).sum()}
+        likelihoods = self.span_likelihoods(batch)
+        divergence = binarised_divergence(likelihoods.teacher, likelihoods.student, self._settings.temperature)
+        return {"matching": torch.where(likelihoods.counted, divergence, 0.0).sum()}
 
     def span_likelihoods(self, batch: SpanBatch) -> SpanLikelihoods:
         """The likelihoods of the batch's spans, in their order.
@@ -260,11 +260,11 @@ def begins_word(tokenizer: Tokenizer, rows: int | None = None) -> Tensor:
     return begins
 
 
-def _of_spans(tokens: Tensor, beginnings: Tensor, lengths: Tensor, inner: Tensor) -> tuple[Tensor, Tensor]:
+def _of_spans(tokens: Tensor, word_starts: Tensor, lengths: Tensor, inner: Tensor) -> tuple[Tensor, Tensor]:
     """Log-likelihoods [n] of spans, and of a word start after each; the latter is zero at the end of a text."""
     place = torch.repeat_interleave(torch.arange(len(lengths), device=lengths.device), lengths)
     following = lengths.cumsum(0).clamp(max=len(tokens) - 1)
-    return _summed(tokens, place, len(lengths)), torch.where(inner, beginnings[following], 0.0)
+    return _summed(tokens, place, len(lengths)), torch.where(inner, word_starts[following], 0.0)
 
 
 def _summed(values: Tensor, place: Tensor, count: int | None = None) -> Tensor:

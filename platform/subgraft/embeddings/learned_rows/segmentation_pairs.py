@@ -94,7 +94,7 @@ class SegmentedText(ABC):
         new: Collection[int],
         per_token: int | None = None,
         seed: int = 0,
-        beside: Sequence[tuple[str, str]] = (),
+        additional: Sequence[tuple[str, str]] = (),
     ) -> None:
         self._decoder = side == "decoder"
         changed = replace(bundle, decoder=target) if self._decoder else replace(bundle, encoder=target)
@@ -104,10 +104,10 @@ class SegmentedText(ABC):
         self._tokenizers = bundle.tokenizers["encoder" if self._decoder else "decoder"], bundle.tokenizers[side], target
         self._room = training.max_length - max(self._before.around, self._after.around)
         order = np.random.default_rng([seed, len(pairs)]).permutation(len(pairs)).tolist()
-        if beside:
-            further = np.random.default_rng([seed, len(pairs), len(beside)]).permutation(len(beside))
+        if additional:
+            further = np.random.default_rng([seed, len(pairs), len(additional)]).permutation(len(additional))
             order += (len(pairs) + further).tolist()
-            pairs = [*pairs, *beside]
+            pairs = [*pairs, *additional]
         met: Counter[int] = Counter()
         taken = dict(sorted(self._taken(pairs, order, per_token, met).items()))
         self.tokens = frozenset(met)

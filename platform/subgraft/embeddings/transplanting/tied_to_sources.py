@@ -55,11 +55,11 @@ class TiedToSources(nn.Module):
 
     @property
     def rests(self) -> list[Tensor]:
-        """What each table has beside its mixture."""
+        """The remainder that each table adds to its mixture."""
         return [table.rest for table in self.tables.values()]  # type: ignore[misc]
 
     def place_of(self, table: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """What a table of the model has beside its mixture, or a table that is not attached, and where its rows are."""
+        """The trained remainder of a tied table, or else the table itself, and the places of the tokens' rows."""
         key = next((key for key, place in self._places.items() if place is table), None)
         return (table if key is None else self.tables[key].rest), tokens  # type: ignore[return-value]
 
@@ -100,4 +100,4 @@ def _pairs(new: Side, upstream: Side) -> Iterator[tuple[str, Tensor, Tensor]]:
 
 def name_of(module: nn.Module, parameter: Tensor) -> str:
     """The name of a parameter in a module."""
-    return next(name for name, found in module.named_parameters() if found is parameter)
+    return next(name for name, candidate in module.named_parameters() if candidate is parameter)

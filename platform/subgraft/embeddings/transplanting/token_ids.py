@@ -39,8 +39,8 @@ class TokenIds:
     @property
     def padding(self) -> int | None:
         """The padding id of the configuration, if it has one."""
-        found: int | None = self.model.get("pad_token_id")
-        return found
+        padding: int | None = self.model.get("pad_token_id")
+        return padding
 
     def apply(self, model: PreTrainedModel) -> None:
         for settings, values in zip(_configurations(model), (self.model, self.generation), strict=True):
@@ -111,29 +111,29 @@ class _Translation:
 
     def _several(self, name: str, tokens: list[int], role: str) -> list[int | None]:
         """The ids of a list, for example of several end tokens; at least one must exist."""
-        found = {token: self._token(token, role) for token in tokens}
-        kept: list[int | None] = list(dict.fromkeys(known for known in found.values() if known is not None))
-        self.dropped += [f"{name}: {token}" for token, known in found.items() if known is None and kept]
-        return kept or [self._needed(tokens[0], role)]
+        new_ids = {token: self._token(token, role) for token in tokens}
+        existing: list[int | None] = list(dict.fromkeys(known for known in new_ids.values() if known is not None))
+        self.dropped += [f"{name}: {token}" for token, known in new_ids.items() if known is None and existing]
+        return existing or [self._needed(tokens[0], role)]
 
     def _needed(self, token: int, role: str) -> int | None:
-        found = self._token(token, role)
-        if found is None:
+        new_id = self._token(token, role)
+        if new_id is None:
             roles = [name for name, known in self._source.special.items() if known == token]
             codes = [code for code, known in self._source.languages.items() if known == token]
             self.missing.append(" or ".join(roles or codes) or f"{role} (id {token} of the model's vocabulary)")
-        return found
+        return new_id
 
     def _list(self, name: str, tokens: list[Any]) -> list[Any]:
-        kept: list[Any] = []
+        mapped: list[Any] = []
         for item in tokens:
             inner = item if isinstance(item, list) else [item]
-            found = [self._token(token, "") for token in inner]
-            if None in found:
+            new_ids = [self._token(token, "") for token in inner]
+            if None in new_ids:
                 self.dropped.append(f"{name}: {item}")
             else:
-                kept.append(found if isinstance(item, list) else found[0])
-        return kept
+                mapped.append(new_ids if isinstance(item, list) else new_ids[0])
+        return mapped
 
     def _token(self, token: int, preferred: str) -> int | None:
         """The target's id for a source id: by role (the preferred one first), by language code, or by spelling."""

@@ -88,13 +88,15 @@ def measure_capacity(
 ) -> dict[str, Json]:
     tokenizer = Tokenizer.load(recipe.place or inputs[VOCABULARY])
     corpora = {language: Corpus.open(place) for language, place in inputs.items() if language != VOCABULARY}
-    found: dict[str, dict[str, dict[str, int | float]]] = {}
+    capacities: dict[str, dict[str, dict[str, int | float]]] = {}
     for done, (language, corpus) in enumerate(corpora.items(), 1):
         text = corpus.text_of("encoder")
-        found[language] = {split: capacity(tokenizer, corpus.lines(split, text)).to_json() for split in corpus.splits}
+        capacities[language] = {
+            split: capacity(tokenizer, corpus.lines(split, text)).to_json() for split in corpus.splits
+        }
         context.progress(done, len(corpora), "languages")
     (out / CAPACITY_RECORD).write_text(
-        json.dumps({"size": len(tokenizer), "languages": found}) + "\n", encoding="utf-8"
+        json.dumps({"size": len(tokenizer), "languages": capacities}) + "\n", encoding="utf-8"
     )
     return {"size": len(tokenizer), "artifacts": [CAPACITY_RECORD]}
 
@@ -147,11 +149,11 @@ def _lines(corpus: Corpus) -> Iterator[str]:
 def measure_curve(recipe: CurveRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     corpus = Corpus.open(inputs["corpus"])
     text = corpus.text_of("encoder")
-    found = measure(
+    measured = measure(
         lambda: corpus.lines("train", text), recipe.kind, recipe.sizes, exact=recipe.exact, progress=context.progress
     )
-    found.save(out)
-    curve = found.curve
+    measured.save(out)
+    curve = measured.curve
     return {"sentences": curve.sentences, "largest": curve.sizes[-1], "limit": curve.limit, "artifacts": [CURVE_RECORD]}
 
 
@@ -174,7 +176,7 @@ def allocate(recipe: AllocationRecipe, inputs: Mapping[str, Path], out: Path, co
     tokenizer = union(pieces, special, byte_fallback=recipe.byte_fallback)
     tokenizer.save(out)
     own = {name: dict(zip(each.curve.sizes, each.curve.alp, strict=True)) for name, each in curves.items()}
-    found = Allocated(
+    allocated = Allocated(
         total=recipe.total,
         size=len(tokenizer),
         language_exponent=recipe.language_exponent,
@@ -185,8 +187,13 @@ def allocate(recipe: AllocationRecipe, inputs: Mapping[str, Path], out: Path, co
         value=chosen.value,
         bound=chosen.bound,
     )
-    found.write(out)
-    return {"size": found.size, "value": found.value, "bound": found.bound, "artifacts": [ALLOCATION_RECORD]}
+    allocated.write(out)
+    return {
+        "size": allocated.size,
+        "value": allocated.value,
+        "bound": allocated.bound,
+        "artifacts": [ALLOCATION_RECORD],
+    }
 
 
 def _candidate(measured: MeasuredCurve, weight: float) -> Candidate:

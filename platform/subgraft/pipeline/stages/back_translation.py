@@ -31,7 +31,7 @@ def run(recipe: BackTranslatedRecipe, inputs: Mapping[str, Path], out: Path, con
         batch_size=recipe.batch_size,
         seed=recipe.seed,
     )
-    # A model may have nothing to say to a line, and nothing is no source.
+    # A model may have no output for a line, and an empty line is not a source.
     pairs = [(source, target) for source, target in zip(made.texts, lines, strict=True) if source.strip()]
     if is_writer():
         identity = {"kind": "back-translated", "text": dict(text.identity), **recipe.model_dump(mode="json")}

@@ -40,12 +40,12 @@ def measure(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, conte
     lines = list(corpus.lines(recipe.split, corpus.text_of("decoder")))[: settings.test_sentences]
     bundle.model.to(device())  # type: ignore[arg-type]
     settings_of_text = cast("CausalSettings", recipe.objective)  # whose kind this function is for
-    nats = {place: found.sum() for place, found in line_nats(bundle, lines, settings_of_text, context.progress)}
+    nats = {place: of_tokens.sum() for place, of_tokens in line_nats(bundle, lines, settings_of_text, context.progress)}
     if not nats:
         raise UserError(f"no test line fits into the {bundle.max_positions} tokens that the model takes")
     bits, characters = np.zeros(len(lines)), np.zeros(len(lines))
-    for place, found in nats.items():
-        bits[place], characters[place] = found / log(2), count_characters([lines[place]])
+    for place, total in nats.items():
+        bits[place], characters[place] = total / log(2), count_characters([lines[place]])
     save_file({BITS: bits, CHARACTERS: characters}, out / STATISTICS)
     write = searcher(bundle, recipe.languages, settings)
     prompts = [prompt_of(line) for line in lines[: settings.speed_sentences]]

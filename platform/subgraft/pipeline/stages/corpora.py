@@ -50,7 +50,7 @@ _SHOWN = 100
 def import_text(recipe: TextRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     pairs, paired = Corpus.open(inputs["corpus"]), pairing(recipe.questions)
     sides = side_texts(recipe.sources, recipe.languages, recipe.base, pairing=paired)
-    identity: dict[str, object] = {side: list(found) for side, found in recipe.identities.items()}
+    identity: dict[str, object] = {side: list(paths) for side, paths in recipe.identities.items()}
     corpus, counts = build_monolingual_corpus(sides, pairs, identity, recipe.cleaning, out, context.progress)
     for side in counts:
         _check_language(side, corpus, pairs, context)
@@ -61,8 +61,8 @@ def import_text(recipe: TextRecipe, inputs: Mapping[str, Path], out: Path, conte
                 f"downstream.text.{side} held {counted['held_out']:,} lines of the task's dev and test splits, which "
                 f"have {held_out:,}: they are dropped, but see where the text is from"
             )
-    told: dict[str, Json] = {side: dict(sorted(counted.items())) for side, counted in counts.items()}
-    return {**told, "generated": corpus.generated}
+    cleaned: dict[str, Json] = {side: dict(sorted(counted.items())) for side, counted in counts.items()}
+    return {**cleaned, "generated": corpus.generated}
 
 
 def _check_language(side: TextSide, corpus: Corpus, pairs: Corpus, context: Context) -> None:
@@ -70,16 +70,16 @@ def _check_language(side: TextSide, corpus: Corpus, pairs: Corpus, context: Cont
     own = pairs.field(side).language
     others = [field for field in pairs.fields if field.name == _OTHER[side] and field.language != own]
     other = _sample(pairs, _OTHER[side]) if others else None
-    found: Likeness = likeness(_lines(corpus, "train", side, JUDGED), _sample(pairs, side), other)
-    example = found.example if len(found.example) <= _SHOWN else f"{found.example[:_SHOWN]}…"
+    judgement: Likeness = likeness(_lines(corpus, "train", side, JUDGED), _sample(pairs, side), other)
+    example = judgement.example if len(judgement.example) <= _SHOWN else f"{judgement.example[:_SHOWN]}…"
     where = f"downstream.text.{side}"
-    if found.verdict is Verdict.OTHER:
+    if judgement.verdict is Verdict.OTHER:
         what = (
             f"the text looks like the {_OTHER[side]} of the pairs ({others[0].language}), not like the {side} ({own})"
         )
         hint = "Are source and target of downstream.text swapped?"
         raise UserError(f"{what}, as in: {example}", where=where, hint=hint)
-    if found.verdict is Verdict.NEITHER:
+    if judgement.verdict is Verdict.NEITHER:
         context.warn(f"{where} does not look like the {side} of the pairs ({own}), as in: {example}")
 
 

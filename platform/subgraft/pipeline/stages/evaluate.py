@@ -92,12 +92,12 @@ def _translations(
     if not settings.calibration:
         return translate(sources, settings.batch_size, context.progress), None
     outputs = translate.with_probabilities(sources, settings.batch_size, context.progress)
-    found = inference_calibration(
+    calibration = inference_calibration(
         [output.tokens for output in outputs],
         [output.probabilities for output in outputs],
         bundle.decoder.encode_batch(references),
     )
-    return [output.text for output in outputs], found
+    return [output.text for output in outputs], calibration
 
 
 class _Texts(NamedTuple):

@@ -44,10 +44,10 @@ def run(recipe: FinetuneRecipe, inputs: Mapping[str, Path], out: Path, context: 
     request = Request(bundle, corpus, recipe.languages, settings, recipe.seed)
     text = task_text(recipe.objective, request, settings)
     if recipe.text_objective is not None:
-        beside = replace(request, corpus=Corpus.open(inputs[recipe.text_role], context.cache))
-        if is_tagged(beside.corpus.identity):
+        text_request = replace(request, corpus=Corpus.open(inputs[recipe.text_role], context.cache))
+        if is_tagged(text_request.corpus.identity):
             require_tag(bundle.encoder, "back_translation.tag")
-        text = with_text(text, recipe.text_objective, beside, settings)
+        text = with_text(text, recipe.text_objective, text_request, settings)
     rare = _rare_rows(recipe, bundle, inputs, text)
     finetuning = _Finetuning(recipe, text, context, rare)
     if recipe.tie_to_sources:

@@ -57,12 +57,12 @@ def train_network(recipe: NetworkRecipe, inputs: Mapping[str, Path], out: Path, 
     def training(network: Network, name: SideName, views: Views) -> tuple[GeneratorLoss | MixedLoss, Data]:
         return _network_training(recipe, bundle, network, views, bundle.tokenizers[name])
 
-    found = train_by_side(
+    trained = train_by_side(
         recipe, bundle, corpus, out, context, group="network_training", max_similar=0, begin=begin, training=training
     )
     if is_writer():
-        save_networks(found.generators, found.origins, out)
-    return found.summary
+        save_networks(trained.generators, trained.origins, out)
+    return trained.summary
 
 
 def _network_training(
@@ -126,19 +126,19 @@ def train_by_side(
     request = Request(bundle, corpus, recipe.languages, recipe.training, recipe.seed)
     objectives = objectives_of(recipe.objectives, request)
     made: dict[SideName, G] = {}
-    found: Trained[G] = Trained({}, {}, {})
+    trained: Trained[G] = Trained({}, {}, {})
     for name in recipe.sides:
         table = side_of(bundle.model, name).input.weight
-        found.origins[name] = GeneratorOrigin(table_digest(table), bundle.tokenizers[name].fingerprint, max_similar)
+        trained.origins[name] = GeneratorOrigin(table_digest(table), bundle.tokenizers[name].fingerprint, max_similar)
         views = {kind: objective.view(name) for kind, objective in objectives.items()}
         (of_table,) = {view.side for view in views.values()}
         if of_table not in made:
             generator = made[of_table] = begin(name, of_table)
             loss, data = training(generator, name, views)
             outcome = fit(loss, loss.weights, data, recipe.training, context, group=group, seed=recipe.seed, part=name)
-            found.summary[name] = write_curve(outcome, out, f"curve.{name}.json")
-        found.generators[name] = made[of_table]
-    return found
+            trained.summary[name] = write_curve(outcome, out, f"curve.{name}.json")
+        trained.generators[name] = made[of_table]
+    return trained
 
 
 def train_generator(
@@ -158,7 +158,7 @@ def train_generator(
     def training(generator: Generator, name: SideName, views: Views) -> tuple[GeneratorLoss | MixedLoss, Data]:
         return _training(recipe, bundle, generator, views, bundle.tokenizers[name], targets.get(name))
 
-    found = train_by_side(
+    trained = train_by_side(
         recipe,
         bundle,
         corpus,
@@ -170,8 +170,8 @@ def train_generator(
         training=training,
     )
     if is_writer():
-        save_generators(found.generators, found.origins, out)
-    return found.summary
+        save_generators(trained.generators, trained.origins, out)
+    return trained.summary
 
 
 def _targets(recipe: GeneratorRecipe, inputs: Mapping[str, Path]) -> dict[SideName, Tokenizer]:

@@ -52,10 +52,12 @@ def measure_likelihood(
         raise UserError(f"no test reference fits into the {bundle.max_positions} tokens that the model takes")
     sums = BitsByClass((bundle.decoder, own), upstream, (downstream, classes))
     sums.add([pairs[place][1] for place in nats], list(nats.values()))
-    found = sums.result(left_out=len(pairs) - len(nats))
-    (out / LIKELIHOOD).write_text(json.dumps(found.to_json(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    likelihood = sums.result(left_out=len(pairs) - len(nats))
+    (out / LIKELIHOOD).write_text(
+        json.dumps(likelihood.to_json(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
+    )
     return {
-        "test_bits_per_character": found.bits_per_character,
-        "references_left_out": found.left_out,
+        "test_bits_per_character": likelihood.bits_per_character,
+        "references_left_out": likelihood.left_out,
         "artifacts": [LIKELIHOOD],
     }

@@ -30,9 +30,9 @@ from subgraft.training.objectives.dev_scores import DEV_LENGTH_RATIO
 from subgraft.training.objectives.distributed import rank_and_world
 from subgraft.training.setup import device, fit, held_out_mean, is_writer, write_curve
 
-# What is kept at a time: so much is lost when a step is killed.
+# Sentences per file of translations; a killed step loses at most one file per worker.
 CHUNK = 500
-# So many are drawn at once, since a draw depends on what is drawn beside it.
+# Sentences per sampled batch. It is constant, since a sample depends on the other sentences of its batch.
 DRAWN_AT_ONCE = 64
 
 
@@ -88,9 +88,9 @@ def self_translations(
         context.progress(min((number + 1) * CHUNK, len(sources)), len(sources), "sentences translated")
     if world > 1:
         dist.barrier()
-    found = [Translations(**json.loads(file.read_text(encoding="utf-8"))) for file in files]
-    texts = [text for chunk in found for text in chunk.texts]
-    return Translations(texts, sum(chunk.cut for chunk in found), sum(chunk.seconds for chunk in found))
+    translated = [Translations(**json.loads(file.read_text(encoding="utf-8"))) for file in files]
+    texts = [text for chunk in translated for text in chunk.texts]
+    return Translations(texts, sum(chunk.cut for chunk in translated), sum(chunk.seconds for chunk in translated))
 
 
 def _translator(bundle: Bundle, languages: Languages, beam: int | None, max_length_ratio: float) -> Translator:
@@ -124,10 +124,10 @@ def _translated(translate: Translator, sources: Sequence[str], batch_size: int) 
 
 def _keep(chunk: Translations, file: Path) -> None:
     """Write to a partial file and rename it, so that existing files are complete."""
-    beside = file.with_suffix(".partial")
-    beside.write_text(json.dumps(asdict(chunk), ensure_ascii=False), encoding="utf-8")
-    sync(beside)
-    beside.replace(file)
+    partial_file = file.with_suffix(".partial")
+    partial_file.write_text(json.dumps(asdict(chunk), ensure_ascii=False), encoding="utf-8")
+    sync(partial_file)
+    partial_file.replace(file)
 
 
 METHOD = "likelihood-matching"
@@ -145,8 +145,8 @@ def match_likelihood(
     start = StudentTables.of(bundle, target, Method(recipe.starts_from, inputs.get("generator"), recipe.max_similar))
     made_for = origin(side_of(bundle.model, SIDE), bundle.decoder)
     text, cost = _text(recipe, bundle, corpus, context)
-    beside = list(Corpus.open(inputs["synthetic"]).pairs("train")) if "synthetic" in inputs else []
-    data = _spans(recipe, bundle, target, start, text["train"], recipe.matching.sentences_per_token, beside)
+    additional = list(Corpus.open(inputs["synthetic"]).pairs("train")) if "synthetic" in inputs else []
+    data = _spans(recipe, bundle, target, start, text["train"], recipe.matching.sentences_per_token, additional)
     held_out = _spans(recipe, bundle, target, start, text["dev"])
     module = LikelihoodMatchingLoss(bundle, target, start, recipe.matching)
     trained = _fitted(module, data, held_out, recipe, out, context) if len(data) else {"steps": 0}
@@ -186,10 +186,10 @@ def _spans(
     start: StudentTables,
     pairs: Pairs,
     per_token: int | None = None,
-    beside: Sequence[tuple[str, str]] = (),
+    additional: Sequence[tuple[str, str]] = (),
 ) -> SpanPairs:
     languages, training = recipe.languages, recipe.training
-    return SpanPairs(pairs, bundle, target, languages, training, start.tokens, per_token, recipe.seed, beside)
+    return SpanPairs(pairs, bundle, target, languages, training, start.tokens, per_token, recipe.seed, additional)
 
 
 def _fitted(
@@ -206,6 +206,6 @@ def _fitted(
     outcome = fit(
         module, {"matching": 1.0}, data, settings, context, group=group, seed=recipe.seed, evaluate=evaluate, part=SIDE
     )
-    told = write_curve(outcome, out, f"curve.{SIDE}.json")
-    found = [point.values["divergence"] for point in outcome.curve]
-    return told | ({"divergence_before": found[0], "divergence_after": found[-1]} if found else {})
+    summary = write_curve(outcome, out, f"curve.{SIDE}.json")
+    divergences = [point.values["divergence"] for point in outcome.curve]
+    return summary | ({"divergence_before": divergences[0], "divergence_after": divergences[-1]} if divergences else {})

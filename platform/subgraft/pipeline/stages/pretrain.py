@@ -26,8 +26,8 @@ def run(recipe: PretrainRecipe, inputs: Mapping[str, Path], out: Path, context: 
     corpus, smoothing = Corpus.open(inputs["corpus"], context.cache), recipe.training.label_smoothing
     bundle = _begun(recipe, inputs)
     recipe = with_named_precision(recipe, bundle.model, context)
-    given = (recipe.training, recipe.seed, recipe.sampling, recipe.language_exponent)
-    request = Request(bundle, corpus, recipe.languages, *given)
+    sampled = (recipe.training, recipe.seed, recipe.sampling, recipe.language_exponent)
+    request = Request(bundle, corpus, recipe.languages, *sampled)
     objectives = objectives_of(recipe.objectives, request)
     losses = {kind: objective.loss(smoothing) for kind, objective in objectives.items()}
     first, module, weights = next(iter(objectives.values())), next(iter(losses.values())), {"loss": 1.0}
@@ -56,8 +56,8 @@ def run(recipe: PretrainRecipe, inputs: Mapping[str, Path], out: Path, context: 
     if is_writer():
         bundle.save(out)
     translated = any(objective.needs_pairs for objective in recipe.objectives)
-    told = describe_dev_engine(recipe.training, bundle.model) if translated else {}
-    return {**write_curve(outcome, out), **told, "parameters": bundle.model.num_parameters(), "artifacts": [CURVE]}
+    engine = describe_dev_engine(recipe.training, bundle.model) if translated else {}
+    return {**write_curve(outcome, out), **engine, "parameters": bundle.model.num_parameters(), "artifacts": [CURVE]}
 
 
 def _begun(recipe: PretrainRecipe, inputs: Mapping[str, Path]) -> Bundle:
@@ -80,8 +80,8 @@ def _dev_losses(recipe: PretrainRecipe, request: Request) -> Callable[[], dict[s
     return lambda: {name: value for mean in means for name, value in mean().items()}
 
 
-def _selection(given: SelectName | None, judge: Objective) -> Selection | None:
-    """What decides which weights are kept: what is given, else what the objective goes by."""
-    if given is not None:
-        return SELECTIONS[given]
+def _selection(name: SelectName | None, judge: Objective) -> Selection | None:
+    """The criterion that selects the weights: the configured one, else the objective's default."""
+    if name is not None:
+        return SELECTIONS[name]
     return Selection(judge.select, least=judge.lowest) if judge.select else None

@@ -150,10 +150,10 @@ def _gap(path: Path, language: str) -> SubwordGap:
     )
 
 
-def _spelled(found: Mapping[str, Any]) -> SpelledText:
-    counts = Spelling(**{each.name: found[each.name] for each in fields(Spelling)})
-    scores = {name: Score(**score) for name, score in found.get("scores", {}).items()}
-    return SpelledText(found["role"], found["side"], found["split"], counts, scores)
+def _spelled(record: Mapping[str, Any]) -> SpelledText:
+    counts = Spelling(**{each.name: record[each.name] for each in fields(Spelling)})
+    scores = {name: Score(**score) for name, score in record.get("scores", {}).items()}
+    return SpelledText(record["role"], record["side"], record["split"], counts, scores)
 
 
 def _seconds(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> list[StageSeconds]:
@@ -176,18 +176,18 @@ def _commands(name: str, pair: str, systems: Sequence[SystemResult]) -> tuple[Co
     """Commands for the reader; without one for generation if no finetuning improved a model."""
     model = f"models:/{name}-{pair}@champion"
     generate = f'echo "…" | subgraft generate --model {model} --languages {pair}'
-    found = (
+    published = (
         [Command("generate with the best model on dev", generate)]
         if any(system.selected_step for system in systems)
         else []
     )
-    return (Command("browse every run", "subgraft tracking"), *found)
+    return (Command("browse every run", "subgraft tracking"), *published)
 
 
 # What stands where a model that continues text has the beginning of it.
 _PROMPTS: Mapping[SourceName, str] = {
     "class": "the class of each text, and no word of it",
-    "text": "the texts that are read, and nothing of what is written",
+    "text": "the texts that are read, and no written text",
     "features": "features, and no word of a text",
 }
 

@@ -38,8 +38,8 @@ def system_result(system: ReportedSystem, inputs: Mapping[str, Path]) -> SystemR
         statistics={metric: counts for metric, counts in statistics.items() if metric != SPELLED},
         inference_ece=evaluation["calibration"] and evaluation["calibration"]["error"],
         bins=tuple(Bin(**each) for each in (evaluation["calibration"] or {"bins": ()})["bins"]),
-        forgetting=_forgetting(_given(keys.upstream_before, inputs), _given(keys.upstream_after, inputs)),
-        likelihood=_likelihood(_given(keys.likelihood, inputs)),
+        forgetting=_forgetting(_input_of(keys.upstream_before, inputs), _input_of(keys.upstream_after, inputs)),
+        likelihood=_likelihood(_input_of(keys.likelihood, inputs)),
         spelled=statistics[SPELLED],
     )
 
@@ -60,8 +60,8 @@ def continued_result(system: ReportedSystem, inputs: Mapping[str, Path]) -> Syst
 
 
 def _evaluation(evaluated: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((evaluated / "evaluation.json").read_text())
-    return found
+    evaluation: dict[str, Any] = json.loads((evaluated / "evaluation.json").read_text())
+    return evaluation
 
 
 def _of_any_task(system: ReportedSystem, inputs: Mapping[str, Path], evaluation: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,12 +81,12 @@ def _of_any_task(system: ReportedSystem, inputs: Mapping[str, Path], evaluation:
         "bill": _bill(system, inputs),
         "cut_outputs": evaluation["cut_outputs"],
         **_trained(finetuned),
-        "transfer": _transfer(_given(keys.transfer, inputs)),
+        "transfer": _transfer(_input_of(keys.transfer, inputs)),
         "family": design.family,
         "variant": design.variant,
         "vocabulary_size": _vocabulary_size(finetuned),
         "generator_steps": design.generator_steps,
-        "intrinsic": _intrinsic(_given(keys.intrinsic, inputs)),
+        "intrinsic": _intrinsic(_input_of(keys.intrinsic, inputs)),
     }
 
 
@@ -105,7 +105,7 @@ def _bill(system: ReportedSystem, inputs: Mapping[str, Path]) -> Bill:
     )
 
 
-def _given(key: str | None, inputs: Mapping[str, Path]) -> Path | None:
+def _input_of(key: str | None, inputs: Mapping[str, Path]) -> Path | None:
     return None if key is None else inputs[key]
 
 
@@ -117,8 +117,8 @@ def _vocabulary_size(model: Path) -> int:
 def _forgetting(before: Path | None, after: Path | None) -> Forgetting | None:
     if after is None:
         return None
-    found = [_bleu(directory) for directory in (after, before) if directory]
-    return Forgetting(*found[0], *(found[1] if before else ()))
+    scores = [_bleu(directory) for directory in (after, before) if directory]
+    return Forgetting(*scores[0], *(scores[1] if before else ()))
 
 
 def _bleu(evaluated: Path) -> tuple[Score, FloatArray]:
@@ -129,9 +129,9 @@ def _bleu(evaluated: Path) -> tuple[Score, FloatArray]:
 def _intrinsic(directory: Path | None) -> dict[str, Intrinsic]:
     if directory is None:
         return {}
-    found = json.loads((directory / QUALITY).read_text())
+    qualities = json.loads((directory / QUALITY).read_text())
     names = [each.name for each in fields(Intrinsic)]
-    return {side: Intrinsic(**{name: quality[name] for name in names}) for side, quality in found.items()}
+    return {side: Intrinsic(**{name: quality[name] for name in names}) for side, quality in qualities.items()}
 
 
 def _likelihood(directory: Path | None) -> Likelihood | None:

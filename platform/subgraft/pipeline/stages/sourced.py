@@ -73,7 +73,7 @@ class SourcedBits:
         whole, characters = self._whole, self.characters.sum()
         return {
             "bits_per_character": float(self.own[whole].sum() / characters),
-            # How much the source tells of the text: as many bits where a model does not look at it.
+            # The difference is the source's information on the text: none if the model ignores the source.
             f"bits_per_character_of_another_{source}": float(self.other[whole].sum() / characters),
             "lines_left_out": int((~whole).sum()),
         }
@@ -88,13 +88,13 @@ class SourcedBits:
         return {BITS: np.nan_to_num(self.own), CHARACTERS: self.characters}
 
 
-def other_sources(given: Sourced, corpus: Corpus) -> Sequence[Any]:
+def other_sources(sourced: Sourced, corpus: Corpus) -> Sequence[Any]:
     """For each text a source that is not its own: the class after its class, or the source of a text far from it."""
-    if not isinstance(given.sources, list):
-        return given.turned(len(given.texts) // 2).sources
+    if not isinstance(sourced.sources, list):
+        return sourced.turned(len(sourced.texts) // 2).sources
     classes = class_labels(corpus).labels
     after = dict(zip(classes, [*classes[1:], *classes[:1]], strict=True))
-    return [after.get(label, label) for label in given.sources]
+    return [after.get(label, label) for label in sourced.sources]
 
 
 def _bits(
@@ -109,7 +109,7 @@ def _bits(
     return bits
 
 
-# Of what was written for sources that have a text of their own each.
+# Metrics for sources that have one reference text each.
 OVERLAP: tuple[AnyMetricName, ...] = ("BLEU", "ROUGE-1", "ROUGE-2", "ROUGE-L", "CIDEr")
 ADHERENCE, ACCURACY, RANKING, EXACT = "adherence", "classifier accuracy", "prompt ranking", "exact match"
 SAVED = "bits saved"
@@ -149,9 +149,9 @@ def ranked(bundle: Bundle, texts: Texts, settings: RankingSettings, context: Con
     for place, of_tokens in sourced_nats(bundle, lines, encoded, texts.separator, context.progress):
         nats[place] = of_tokens.sum()
     table = nats.reshape(chosen.shape)
-    found = conditional_generation.ranked_first(table[~np.isnan(table).any(axis=1)])
-    signature = f"candidates:{count}|chance:{100 / count:.1f}|texts:{len(found)}|seed:{settings.seed}"
-    return [share(RANKING, found, signature)] if len(found) else []
+    ranks = conditional_generation.ranked_first(table[~np.isnan(table).any(axis=1)])
+    signature = f"candidates:{count}|chance:{100 / count:.1f}|texts:{len(ranks)}|seed:{settings.seed}"
+    return [share(RANKING, ranks, signature)] if len(ranks) else []
 
 
 def adherence(judge: TextClassifier, written: Sequence[str], labels: Sequence[str]) -> Scored:
@@ -178,11 +178,11 @@ def exact(written: Sequence[str], references: Sequence[str]) -> Scored:
 
 def overlap(written: Sequence[str], references: Sequence[str], language: str) -> list[Scored]:
     """Overlap of the texts with their references."""
-    found = []
+    scores = []
     for metric in OVERLAP:
         statistics = sentence_statistics(metric, written, references, language)
-        found.append(Scored(corpus_score(metric, statistics, language), statistics))
-    return found
+        scores.append(Scored(corpus_score(metric, statistics, language), statistics))
+    return scores
 
 
 def variety(written: Sequence[str], language: str) -> list[Scored]:
@@ -240,15 +240,15 @@ def measure(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, conte
     bundle.model.to(device())  # type: ignore[arg-type]
     objective = cast("AnyConditionedSettings", recipe.objective)  # whose kinds this function is for
     assert objective.source is not None
-    given = Sourced.of(corpus, recipe.split, objective.source).first(settings.test_sentences)
-    lines, read = list(given.texts), source_read(bundle)
-    keys = [source if isinstance(source, str) else source.tobytes() for source in given.sources]
-    texts = Texts(lines, read.encode(given.sources), keys, separator_of(bundle.decoder, objective))
-    bits = SourcedBits.of(bundle, texts, read.encode(other_sources(given, corpus)), context)
-    written = _written(bundle, given, recipe, context)
+    sourced = Sourced.of(corpus, recipe.split, objective.source).first(settings.test_sentences)
+    lines, read = list(sourced.texts), source_read(bundle)
+    keys = [source if isinstance(source, str) else source.tobytes() for source in sourced.sources]
+    texts = Texts(lines, read.encode(sourced.sources), keys, separator_of(bundle.decoder, objective))
+    bits = SourcedBits.of(bundle, texts, read.encode(other_sources(sourced, corpus)), context)
+    written = _written(bundle, sourced, recipe, context)
     scored = [
         bits.saved(),
-        *_judged(corpus, given, recipe, lines, written.texts),
+        *_judged(corpus, sourced, recipe, lines, written.texts),
         *variety(written.texts, recipe.languages.target),
     ]
     if recipe.ranking is not None:
@@ -256,19 +256,19 @@ def measure(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, conte
     save_file({**bits.statistics(), **resampled(scored)}, out / STATISTICS)
     for name, of_name in (("references", lines), ("prompts", written.prompts), ("continuations", written.texts)):
         (out / f"{name}.txt").write_text("".join(text + "\n" for text in of_name), encoding="utf-8")
-    told = bits.figures(objective.source) | {"cut_outputs": written.cut} | figures(scored)
-    result = told | _described(bundle, lines, recipe) | {"speed": written.speed, "scores": recorded(scored)}
+    summary = bits.figures(objective.source) | {"cut_outputs": written.cut} | figures(scored)
+    result = summary | _described(bundle, lines, recipe) | {"speed": written.speed, "scores": recorded(scored)}
     (out / "evaluation.json").write_text(json.dumps(result, indent=1) + "\n")
     signatures: dict[str, Json] = {each.score.name: each.score.signature for each in scored}
-    return told | {"signatures": signatures, "artifacts": ["evaluation.json"]}
+    return summary | {"signatures": signatures, "artifacts": ["evaluation.json"]}
 
 
-def _written(bundle: Bundle, given: Sourced, recipe: EvaluateRecipe, context: Context) -> _Written:
+def _written(bundle: Bundle, sourced: Sourced, recipe: EvaluateRecipe, context: Context) -> _Written:
     settings, read = recipe.evaluation, source_read(bundle)
-    timed = given.first(settings.speed_sentences)
+    timed = sourced.first(settings.speed_sentences)
     # Texts for a class have no reference each, so some of them tell as much as all.
-    wanted = timed if recipe.objective.source == "class" else given
-    longest = max(len(tokens) for tokens in bundle.decoder.encode_batch(list(given.texts)))
+    wanted = timed if recipe.objective.source == "class" else sourced
+    longest = max(len(tokens) for tokens in bundle.decoder.encode_batch(list(sourced.texts)))
     write = Writer(bundle, settings, max_tokens=longest + 1)
     texts = written_for(write, read, wanted.sources, context.progress)
     cut = write.cut  # of these: the writer goes on counting
@@ -290,22 +290,22 @@ def _described(bundle: Bundle, lines: Sequence[str], recipe: EvaluateRecipe) -> 
 
 
 def _judged(
-    corpus: Corpus, given: Sourced, recipe: EvaluateRecipe, lines: Sequence[str], written: Sequence[str]
+    corpus: Corpus, sourced: Sourced, recipe: EvaluateRecipe, lines: Sequence[str], written: Sequence[str]
 ) -> list[Scored]:
-    """Of a class, what a classifier of the training text says of what was written, and of the lines beside it.
+    """With classes as sources, a classifier's accuracy on the outputs and on the references.
 
-    Of another source, what the texts have of their references.
+    With other sources, the outputs' overlap with their references.
     """
     language = recipe.languages.target
     if recipe.objective.source != "class":
         return [exact(written, lines), *overlap(written, lines, language)]
-    train, labels = Sourced.of(corpus, "train", "class"), list(given.sources)
+    train, labels = Sourced.of(corpus, "train", "class"), list(sourced.sources)
     judge = TextClassifier(list(train.texts), list(train.sources), language)
     return [adherence(judge, written, labels[: len(written)]), accuracy(judge, lines, labels)]
 
 
-def _speed(write: Writer, read: Source[Any], given: Sourced, batch_size: int, repeats: int) -> Json:
+def _speed(write: Writer, read: Source[Any], sourced: Sourced, batch_size: int, repeats: int) -> Json:
     measured = measure_speed(
-        lambda batch: write(read.encode(batch)), given.sources, batch_size=batch_size, repeats=repeats
+        lambda batch: write(read.encode(batch)), sourced.sources, batch_size=batch_size, repeats=repeats
     )
     return asdict(measured)

@@ -28,7 +28,7 @@ QUALITY = "intrinsic.json"
 LIKELIHOOD = "likelihood.json"
 
 
-# Where nothing is said of the recipe (`Stage`, `Step`), it can be any.
+# Without a type argument, `Stage` and `Step` take any recipe.
 R = TypeVar("R", bound=Recipe, covariant=True, default=Recipe)
 StageFunction: TypeAlias = "Callable[[Any, Mapping[str, Path], Path, Context], Mapping[str, Json]]"
 

@@ -29,15 +29,15 @@ def run(recipe: TokenDistillationRecipe, inputs: Mapping[str, Path], out: Path, 
     recipe = with_named_precision(recipe, bundle.model, context)
     # All of them before the first training moves the model to a GPU.
     target = {name: Tokenizer.load(inputs[f"vocabulary/{name}"]) for name in recipe.sides}
-    beside = {name: _beside(name, inputs) for name in recipe.sides}
+    additional = {name: _additional_text(name, inputs) for name in recipe.sides}
     students = [_Student.of(bundle, name, target[name], recipe) for name in recipe.sides]
     summary: dict[str, Json] = {}
     for student in students:
-        summary[student.side.name] = student.train(bundle, corpus, beside[student.side.name], recipe, out, context)
+        summary[student.side.name] = student.train(bundle, corpus, additional[student.side.name], recipe, out, context)
     return summary
 
 
-def _beside(side: SideName, inputs: Mapping[str, Path]) -> Pairs:
+def _additional_text(side: SideName, inputs: Mapping[str, Path]) -> Pairs:
     """Further text of a side. What an encoder reads is compared without any target; a decoder needs a source."""
     if side == "decoder":
         return list(Corpus.open(inputs["synthetic"]).pairs("train")) if "synthetic" in inputs else []
@@ -66,14 +66,14 @@ class _Student:
         self,
         bundle: Bundle,
         corpus: Corpus,
-        beside: Pairs,
+        additional: Pairs,
         recipe: TokenDistillationRecipe,
         out: Path,
         context: Context,
     ) -> dict[str, Json]:
         name, module = self.side.name, TokenDistillationLoss(bundle.model, self.side, self.start, recipe.distillation)
         pairs, per_token = list(corpus.pairs("train")), recipe.distillation.sentences_per_token
-        data = self._sentences(bundle, pairs, recipe, per_token, beside)
+        data = self._sentences(bundle, pairs, recipe, per_token, additional)
         held_out = self._sentences(bundle, list(corpus.pairs("dev"))[: recipe.training.dev_sentences], recipe, None)
         summary: dict[str, Json] = {"steps": 0}
         if len(data):
@@ -91,7 +91,7 @@ class _Student:
         pairs: Pairs,
         recipe: TokenDistillationRecipe,
         per_token: int | None,
-        beside: Pairs | None = None,
+        additional: Pairs | None = None,
     ) -> SegmentationPairs:
         return SegmentationPairs(
             pairs,
@@ -103,7 +103,7 @@ class _Student:
             self.start.tokens,
             per_token,
             recipe.seed,
-            beside or [],
+            additional or [],
         )
 
 
@@ -129,6 +129,6 @@ def _fitted(
         evaluate=evaluate,
         part=name,
     )
-    told = write_curve(outcome, out, f"curve.{name}.json")
+    summary = write_curve(outcome, out, f"curve.{name}.json")
     distances = [point.values["distance"] for point in outcome.curve]
-    return told | ({"distance_before": distances[0], "distance_after": distances[-1]} if distances else {})
+    return summary | ({"distance_before": distances[0], "distance_after": distances[-1]} if distances else {})

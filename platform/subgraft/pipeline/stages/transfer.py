@@ -27,13 +27,13 @@ def measure_intrinsic(
     bundle = Bundle.load(inputs["model"])
     method = method_of(recipe.method, recipe.sides, recipe.max_similar, recipe.seed, inputs)
     sample = recipe.sample
-    found: dict[str, Json] = {}
+    qualities: dict[str, Json] = {}
     for side in recipe.sides:
         target = Tokenizer.load(inputs[f"vocabulary/{side}"])
         source = bundle.tokenizers[side]
-        found[side] = asdict(measure(bundle.model, side, source, target, method, sample.tokens, sample.seed))
-    (out / QUALITY).write_text(json.dumps(found, indent=1) + "\n")
-    return {**found, "artifacts": [QUALITY]}
+        qualities[side] = asdict(measure(bundle.model, side, source, target, method, sample.tokens, sample.seed))
+    (out / QUALITY).write_text(json.dumps(qualities, indent=1) + "\n")
+    return {**qualities, "artifacts": [QUALITY]}
 
 
 REPORT = "transfer.json"

@@ -52,21 +52,21 @@ def measure_gap(recipe: GapRecipe, inputs: Mapping[str, Path], out: Path, contex
         for role, tokenizers in (("upstream", upstream), ("downstream", downstream))
         if side in tokenizers
     ]
-    found = gap.to_json() | {"spelling": spelled}
-    (out / "gap.json").write_text(json.dumps(found, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+    record = gap.to_json() | {"spelling": spelled}
+    (out / "gap.json").write_text(json.dumps(record, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     return {"seen": gap.seen, "unseen": gap.unseen, "artifacts": ["gap.json"]}
 
 
 def _spelled(role: str, side: SideName, split: str, tokenizer: Tokenizer, corpus: Corpus) -> dict[str, Json]:
     """Counts of a split; for the test set also BLEU and chrF of decode(encode(text)) against the text itself."""
     text_side = corpus.text_of(side)
-    found: dict[str, Json] = {"role": role, "side": side, "split": split}
-    found |= asdict(spelling(tokenizer, corpus.lines(split, text_side)))
+    record: dict[str, Json] = {"role": role, "side": side, "split": split}
+    record |= asdict(spelling(tokenizer, corpus.lines(split, text_side)))
     if split == "test" and corpus.size("test"):
         lines, language = list(corpus.lines(split, text_side)), str(corpus.field(text_side).language)
         scores = corpus_scores(round_trip(tokenizer, lines), lines, language, ["BLEU", "chrF"])
-        found["scores"] = {name: asdict(score) for name, score in scores.items()}
-    return found
+        record["scores"] = {name: asdict(score) for name, score in scores.items()}
+    return record
 
 
 def import_vocabulary(
@@ -118,9 +118,9 @@ def learn_vocabulary(
     del context
     like = load_tokenizers(inputs["model"])["decoder"] if "model" in inputs else None
     corpora = [Corpus.open(inputs[role]) for role in ("corpus", "second") if role in inputs]
-    beside = [Corpus.open(inputs["text"])] if "text" in inputs else []
-    # What is beside the task's pairs goes with them, which come last.
-    together = [[corpus] for corpus in corpora[:-1]] + [[corpora[-1], *beside]]
+    additional = [Corpus.open(inputs["text"])] if "text" in inputs else []
+    # The monolingual text belongs to the task's corpus, the last one.
+    together = [[corpus] for corpus in corpora[:-1]] + [[corpora[-1], *additional]]
     texts = [partial(_lines, each, recipe.side, recipe.settings.language_exponent) for each in together]
     copies = _copies([_characters(text()) for text in texts]) if recipe.weighing == "equal" else [1] * len(texts)
     tokenizer = learn(

@@ -21,7 +21,7 @@ from subgraft.training.objectives.finetuning import LinesToTrain, PairsToTrain, 
 from subgraft.training.objectives.objective import Request
 from subgraft.training.objectives.seq2seq import Example, Seq2SeqData
 
-# Lines of a domain's text, each from its noised self, as a finetuning learns them beside pairs.
+# Denoising of a domain's monolingual lines, as an auxiliary objective of a finetuning on pairs.
 
 _FIELD = "target"
 
@@ -83,8 +83,8 @@ class AuxiliaryText:
 
     @property
     def texts(self) -> Mapping[SideName, Iterable[str]]:
-        beside = self.second.texts
-        return {side: chain(lines, beside.get(side, ())) for side, lines in self.first.texts.items()}
+        second = self.second.texts
+        return {side: chain(lines, second.get(side, ())) for side, lines in self.first.texts.items()}
 
     @property
     def lengths(self) -> np.ndarray:
@@ -128,7 +128,7 @@ class TextAlone:
 
 
 # By the objective that the text is learnt with; its examples must be such as the task's loss is of.
-BESIDE: Mapping[str, Callable[[Any, Request, FinetuneSettings], TrainedText]] = {
+TASK_TEXTS: Mapping[str, Callable[[Any, Request, FinetuneSettings], TrainedText]] = {
     "translation": PairsToTrain.of,
     "denoising": DenoisedLines,
     "causal": LinesToTrain,
@@ -138,8 +138,8 @@ BESIDE: Mapping[str, Callable[[Any, Request, FinetuneSettings], TrainedText]] = 
 def with_text(
     task: TaskText, objective: TaskObjectiveSettings, request: Request, training: FinetuneSettings
 ) -> AuxiliaryText | TextAlone:
-    """A task's text with that of the request's corpus beside it, in the share of each batch that the training says."""
-    text = BESIDE[objective.kind](objective, request, training)
+    """A task's text and that of the request's corpus, which makes up the configured fraction of each batch."""
+    text = TASK_TEXTS[objective.kind](objective, request, training)
     return (
         TextAlone(task, text)
         if training.monolingual_fraction == 1.0

@@ -29,10 +29,10 @@ from subgraft.training.objectives.single_stack import StackBatch, StackExample, 
 from subgraft.training.objectives.whole_examples import Batched, WholeExamples
 
 
-def shifted(tokens: Sequence[int], given: int = 1) -> StackExample:
-    """Tokens of which all but the first `given` are predicted, each from the state of the one before it."""
-    ignored = given - 1
-    return StackExample(list(tokens), [IGNORED] * ignored + list(tokens[given:]) + [IGNORED])
+def shifted(tokens: Sequence[int], prefix: int = 1) -> StackExample:
+    """Tokens of which all but the first `prefix` are predicted, each from the state of the one before it."""
+    ignored = prefix - 1
+    return StackExample(list(tokens), [IGNORED] * ignored + list(tokens[prefix:]) + [IGNORED])
 
 
 class Stream:
@@ -133,9 +133,9 @@ class Continuations:
         room = max_length - 2 - len(between)
         prompts, texts = (tokenizer.encode_batch([pair[side] for pair in pairs]) for side in (0, 1))
         self.cut = sum(len(prompt) + len(text) > room for prompt, text in zip(prompts, texts, strict=True))
-        kept = [(prompt, text[:room]) for prompt, text in zip(prompts, texts, strict=True)]
-        self._prompts = Sequences.of(prompt[max(0, len(prompt) + len(text) - room) :] for prompt, text in kept)
-        self._texts = Sequences.of(text for _, text in kept)
+        cut = [(prompt, text[:room]) for prompt, text in zip(prompts, texts, strict=True)]
+        self._prompts = Sequences.of(prompt[max(0, len(prompt) + len(text) - room) :] for prompt, text in cut)
+        self._texts = Sequences.of(text for _, text in cut)
         self._separator, self._between = separator, tuple(between)
 
     def __len__(self) -> int:
@@ -148,8 +148,8 @@ class Continuations:
 
     def example(self, index: int, epoch: int) -> StackExample:
         del epoch
-        given = [self._separator, *self._prompts[index], *self._between]
-        return shifted([*given, *self._texts[index], self._separator], len(given))
+        prompt = [self._separator, *self._prompts[index], *self._between]
+        return shifted([*prompt, *self._texts[index], self._separator], len(prompt))
 
 
 class CausalView:

@@ -237,7 +237,7 @@ def selection_loss(log_odds: Tensor, source: Tensor, mask: Tensor, labels: Tenso
     copied = torch.zeros(log_odds.shape, dtype=log_odds.dtype)
     lengths = mask.sum(1).tolist()
     for place, (row, length, target) in enumerate(zip(source.tolist(), lengths, labels.tolist(), strict=True)):
-        found = spans_in_target(row[:length], [token for token in target if token >= 0])
-        copied[place, :length] = torch.tensor(found, dtype=copied.dtype)
+        copies = spans_in_target(row[:length], [token for token in target if token >= 0])
+        copied[place, :length] = torch.tensor(copies, dtype=copied.dtype)
     weights = mask.to(log_odds.dtype)
     return binary_cross_entropy_with_logits(log_odds, copied.to(log_odds.device), weights, reduction="sum")

@@ -38,10 +38,10 @@ def linear_log_likelihood(
     """
     device = hidden.device.type
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
-    found: tuple[Tensor, Tensor] = _LinearLogLikelihood.apply(  # type: ignore[no-untyped-call]
+    likelihoods: tuple[Tensor, Tensor] = _LinearLogLikelihood.apply(  # type: ignore[no-untyped-call]
         hidden, weight, bias, labels, members, dtype
     )
-    return found
+    return likelihoods
 
 
 class _LinearLogLikelihood(torch.autograd.Function):

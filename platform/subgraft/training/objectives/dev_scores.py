@@ -32,7 +32,7 @@ from subgraft.training.objectives.whole_examples import WholeExamples
 DEV_LENGTH_RATIO = 2.5
 
 
-# Larger models leave no room for CTranslate2's copy of their weights beside what their training holds.
+# During the training of larger models, memory does not suffice for CTranslate2's copy of the weights.
 LARGEST_COPIED = 250_000_000
 
 
@@ -105,12 +105,12 @@ class DevScores:
         left_out = len(references) - len(whole.places)
         hypotheses = texts_by_worker(self._sources, self._source_lengths, AT_ONCE, self._translator(), self._model)
         scores = corpus_scores(hypotheses, references, self._language, ["BLEU", "chrF"])
-        told = {LEFT_OUT: float(left_out)} if left_out else {}
+        omitted = {LEFT_OUT: float(left_out)} if left_out else {}
         return {
             "bits_per_character": bits_per_character(nats, characters),
             "bleu": scores["BLEU"].value,
             "chrf": scores["chrF"].value,
-            **told,
+            **omitted,
         }
 
     def _source_lengths(self) -> list[int]:

@@ -25,11 +25,11 @@ def sums_over_batches(
     count: int = 1,
 ) -> list[float]:
     """Sums over batches of `count` values each; every worker computes its share of the batches."""
-    (rank, world), found = rank_and_world(), list[Sequence[float]]()
+    (rank, world), rows = rank_and_world(), list[Sequence[float]]()
     for first in range(0, len(batches), world):
         # Of a model in parts all workers compute in step: one without a batch of its own takes the last, for nothing.
-        found.append(values(batches[min(first + rank, len(batches) - 1)]))
-    own = torch.tensor(found, dtype=torch.float64).reshape(-1, count)[: len(range(rank, len(batches), world))]
+        rows.append(values(batches[min(first + rank, len(batches) - 1)]))
+    own = torch.tensor(rows, dtype=torch.float64).reshape(-1, count)[: len(range(rank, len(batches), world))]
     totals = [0.0] * count
     for of_batch in gathered(own, len(batches), device).tolist():
         totals = [total + value for total, value in zip(totals, of_batch, strict=True)]
@@ -73,9 +73,9 @@ def _exchanged(message: bytes, device: torch.device) -> list[bytes]:
     dist.all_gather(sizes, torch.tensor([len(message)], device=device))
     longest = max(int(size) for size in sizes)
     padded = torch.frombuffer(bytearray(message.ljust(longest)), dtype=torch.uint8).to(device)
-    found = [torch.empty_like(padded) for _ in sizes]
-    dist.all_gather(found, padded)
-    return [each[: int(size)].cpu().numpy().tobytes() for each, size in zip(found, sizes, strict=True)]
+    messages = [torch.empty_like(padded) for _ in sizes]
+    dist.all_gather(messages, padded)
+    return [each[: int(size)].cpu().numpy().tobytes() for each, size in zip(messages, sizes, strict=True)]
 
 
 class Workers(Protocol):

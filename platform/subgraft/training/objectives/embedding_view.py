@@ -166,7 +166,7 @@ class ExtendedTables:
         self._side = side(model, name)
         self._scale = input_scale(model, self._side)
         self._rows = rows
-        self._rivals = competing_tokens
+        self._competing = competing_tokens
 
     def extends(self, name: SideName) -> bool:
         return name == self._side.name
@@ -202,10 +202,10 @@ class ExtendedTables:
         if bias is not None:
             known = known + bias.reshape(-1)
             generated = generated + self._rows.of("bias", bias.reshape(-1, 1)).reshape(-1)
-        own = self._rivals.own[:, None, :].expand(-1, labels.shape[1], -1)[labels != IGNORED]
-        known = known.index_fill(1, self._rivals.absent, -torch.inf)
-        generated = generated + self._rivals.weights
-        known, own = without_twins(known, own, gold, self._rivals.spelling)
+        own = self._competing.own[:, None, :].expand(-1, labels.shape[1], -1)[labels != IGNORED]
+        known = known.index_fill(1, self._competing.absent, -torch.inf)
+        generated = generated + self._competing.weights
+        known, own = without_twins(known, own, gold, self._competing.spelling)
         return extended_cross_entropy(known, generated, own, gold, label_smoothing)
 
 

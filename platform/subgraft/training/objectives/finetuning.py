@@ -147,18 +147,18 @@ class SourcedOfTask(SourcedLines):
     def __init__(self, settings: AnyConditionedSettings, request: Request, training: FinetuneSettings) -> None:
         corpus, bundle, source = request.corpus, request.bundle, settings.source
         assert source is not None
-        given = Sourced.of(corpus, "train", source)
-        places = selected_examples(len(given.texts), training, request.seed)
-        given = given if places is None else given.take(places)
-        given = given.shuffled(request.seed) if training.shuffled_sources else given
+        sourced = Sourced.of(corpus, "train", source)
+        places = selected_examples(len(sourced.texts), training, request.seed)
+        sourced = sourced if places is None else sourced.take(places)
+        sourced = sourced.shuffled(request.seed) if training.shuffled_sources else sourced
         self._separator, self._training = separator_of(bundle.decoder, settings), training
         self._read = source_read(bundle)
-        sources = self._read.encode(given.sources)
+        sources = self._read.encode(sourced.sources)
         limit = min(training.max_length, bundle.max_positions)  # less than of a text alone, where a source is prepended
-        costs = given.costs() if training.batch_unit == "characters" else None
-        super().__init__(given.texts, sources, bundle, self._separator, limit, training.batch_unit, costs)
+        costs = sourced.costs() if training.batch_unit == "characters" else None
+        super().__init__(sourced.texts, sources, bundle, self._separator, limit, training.batch_unit, costs)
         self.cut = int((~self.whole).sum())
-        self.texts: Mapping[SideName, Iterable[str]] = {"decoder": given.texts}
+        self.texts: Mapping[SideName, Iterable[str]] = {"decoder": sourced.texts}
         self._dev = Sourced.of(corpus, "dev", source).first(training.dev_sentences)
 
     def loss(self, bundle: Bundle) -> nn.Module:

@@ -5,7 +5,7 @@ from __future__ import annotations
 # Logits of one slice, in elements: 2 M of fp32 are 8 MB, which stays in a cache.
 SLICE_ELEMENTS = 1 << 21
 # Every slice adds to the projection's gradient [V, d], all of it. So a slice has at least this share of d tokens: then
-# its logits take a quarter of what that gradient does. On smaller vocabularies SLICE_ELEMENTS is more.
+# its logits take a quarter of that gradient's bytes. On smaller vocabularies SLICE_ELEMENTS is more.
 LEAST_SHARE = 4
 # Of a vocabulary from this size on, a slice of a loss has as many tokens as the width, and LEAST_ROWS at least: its
 # logits take about what that gradient takes anyway, and adding to it is no longer what a training waits for. So batches

@@ -133,7 +133,7 @@ class TargetSampling(ABC):
     def load_state(self, tensors: Mapping[str, Tensor]) -> None:  # noqa: B027
         """By default there is no state: samples are a function of (seed, step)."""
 
-    def _beside_drawn(self, batch: Any, certain: Tensor, count: int, rng: np.random.Generator) -> SampledBatch:
+    def _with_drawn(self, batch: Any, certain: Tensor, count: int, rng: np.random.Generator) -> SampledBatch:
         """The batch with certain candidates, bool [V], and some of the others, each of which counts for several."""
         others = (~certain).nonzero().flatten()
         if not count or not len(others):
@@ -176,7 +176,7 @@ class NearestSampling(TargetSampling):
             )
 
     def _sampled(self, batch: Any, targets: Tensor, rng: np.random.Generator) -> SampledBatch:
-        return self._beside_drawn(batch, targets | self._index.around(targets), self._drawn, rng)
+        return self._with_drawn(batch, targets | self._index.around(targets), self._drawn, rng)
 
     def state(self) -> dict[str, Tensor]:
         return self._index.tensors
@@ -221,9 +221,9 @@ def target_sampling(settings: TargetSamplingSettings, model: PreTrainedModel, se
 
 # Output projection and noise-contrastive estimation as one operation (Mnih and Teh, ICML 2012).
 #
-# A logistic regression tells each target from k tokens of noise, which all targets of a batch share (Zoph et al., NAACL
-# 2016, section 3). Noise is drawn from all V tokens alike, and the softmax's denominator is taken for V: then what
-# tells them apart is the logit less ln k.
+# A logistic regression separates each target from k tokens of noise, which all targets of a batch share (Zoph et al.,
+# NAACL 2016, section 3). Noise is uniform over all V tokens, and the softmax's denominator is approximated by V: then
+# the regression's logit is the model's logit less ln k.
 
 
 def linear_noise_contrast(hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, noise: Tensor) -> Tensor:
@@ -270,8 +270,8 @@ class NearestTokens:
         Every worker searches a share of the tokens. All workers get the same result, to the bit, on any device.
         """
         own = tokens[workers.rank :: workers.world].to(table.device)
-        found = gathered(nearest(table, own, count).int(), len(tokens), workers.device)
-        return cls(tokens.int(), found.cpu())
+        neighbours = gathered(nearest(table, own, count).int(), len(tokens), workers.device)
+        return cls(tokens.int(), neighbours.cpu())
 
     @property
     def tensors(self) -> dict[str, Tensor]:
@@ -292,5 +292,5 @@ class NearestTokens:
 def nearest(table: Tensor, tokens: Tensor, count: int) -> Tensor:
     """The `count` rows of a table [V, d] with the largest inner products with each token's row: [m, count]."""
     blocks = torch.split(tokens, slice_rows(*table.shape))
-    found = [(table[block] @ table.T).topk(count, sorted=False).indices for block in blocks]
-    return torch.cat(found) if found else torch.zeros(0, count, dtype=torch.long)
+    neighbours = [(table[block] @ table.T).topk(count, sorted=False).indices for block in blocks]
+    return torch.cat(neighbours) if neighbours else torch.zeros(0, count, dtype=torch.long)
