@@ -1,4 +1,4 @@
-"""Adapters: beside every projection of every family, as many as foreseen, and merged into the same function."""
+"""Adapters: one for every projection of every family, as many as estimated, and merged into the same function."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ IDS = torch.tensor([[5, 6, 7, 8], [9, 10, 11, 12]])
 def logits(model: PreTrainedModel) -> Tensor:
     decoder = {"decoder_input_ids": IDS[:, :3]} if len(side_names(model)) > 1 else {}
     with torch.no_grad():
-        found: Tensor = model(input_ids=IDS, **decoder).logits
-    return found
+        values: Tensor = model(input_ids=IDS, **decoder).logits
+    return values
 
 
 def trained(model: PreTrainedModel) -> dict[str, Tensor]:
@@ -44,7 +44,7 @@ def trained(model: PreTrainedModel) -> dict[str, Tensor]:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_they_stand_beside_every_projection_and_are_merged_into_it(name: str) -> None:
+def test_every_projection_has_one_and_they_are_merged_into_it(name: str) -> None:
     model: PreTrainedModel = MODELS[name]().eval()
     config, before = model.config.to_dict(), {key: value.clone() for key, value in model.state_dict().items()}
     plain, tables = logits(model), {id(table) for table in tables_of(model, side_names(model)).values()}
@@ -81,7 +81,7 @@ def test_every_linear_map_of_a_layer_is_adapted() -> None:
         assert {key.rpartition(".")[2] for key in left} == expected, name
 
 
-def test_they_begin_as_the_seed_says_and_leave_random_numbers_as_they_were() -> None:
+def test_they_are_initialised_from_the_seed_without_consuming_random_numbers() -> None:
     torch.manual_seed(7)
     state = torch.get_rng_state()
     one, two, other = (mbart() for _ in range(3))

@@ -1,4 +1,4 @@
-"""`precision: auto` is the named precision that it comes to, the same for all attempts, steps and workers."""
+"""`precision: auto` resolves to a named precision, the same for all attempts, steps and workers."""
 
 from __future__ import annotations
 
@@ -82,13 +82,13 @@ def keep(place: Path, chosen: NamedPrecision) -> None:
 
 def test_auto_trains_what_the_name_trains_and_the_record_says_why(inputs: dict[str, Path], tmp_path: Path) -> None:
     context = Watched(tmp_path / "work", None)
-    told = finetune(inputs, tmp_path / "auto", "auto", context)["precision"]
-    assert isinstance(told, dict) and told["chosen"] in ("fp32", "bf16")
-    assert set(told["seconds"]) == {"fp32", "bf16"} and "threads" in told["measured_on"]
+    described = finetune(inputs, tmp_path / "auto", "auto", context)["precision"]
+    assert isinstance(described, dict) and described["chosen"] in ("fp32", "bf16")
+    assert set(described["seconds"]) == {"fp32", "bf16"} and "threads" in described["measured_on"]
     for name in ("fp32", "bf16"):
         record = finetune(inputs, tmp_path / name, name, Listening(tmp_path / f"work-{name}"))
         assert "precision" not in record
-        assert same_weights(tmp_path / "auto", tmp_path / name) == (name == told["chosen"])
+        assert same_weights(tmp_path / "auto", tmp_path / name) == (name == described["chosen"])
 
 
 def test_all_steps_of_a_home_take_what_was_measured_first(inputs: dict[str, Path], tmp_path: Path) -> None:
@@ -98,17 +98,17 @@ def test_all_steps_of_a_home_take_what_was_measured_first(inputs: dict[str, Path
     first.measured = tmp_path / "measured"
     chosen = with_named_precision(recipe("auto"), model, first).training.precision
     assert chosen in OTHER
-    (kept,) = first.measured.iterdir()
-    keep(kept, OTHER[chosen])
+    (measurement,) = first.measured.iterdir()
+    keep(measurement, OTHER[chosen])
     later = Watched(tmp_path / "later", None)
     later.measured = first.measured
     assert with_named_precision(recipe("auto"), model, later).training.precision == OTHER[chosen]
     assert (describe_precision(later) or {})["measured_on"] == "another machine"
-    kept.write_text("{damaged")
+    measurement.write_text("{damaged")
     damaged = Watched(tmp_path / "after-damage", None)
     damaged.measured = first.measured
     with_named_precision(recipe("auto"), model, damaged)
-    assert json.loads(kept.read_text())["device"] != "another machine", "it was measured anew"
+    assert json.loads(measurement.read_text())["device"] != "another machine", "it was measured again"
 
 
 @pytest.mark.parametrize("begun", ["fp32", "bf16"])
@@ -142,8 +142,8 @@ def test_rank_0_decides_for_all_workers(tmp_path: Path) -> None:
 def _decide(rank: int, place: Path) -> None:
     dist.init_process_group("gloo", init_method=f"file://{place / 'rendezvous'}", rank=rank, world_size=2)
     context = Watched(place / str(rank), None)
-    found = with_named_precision(recipe("auto"), upstream("marian").model, context)
-    (place / f"decided-{rank}").write_text(found.training.precision)
+    decided = with_named_precision(recipe("auto"), upstream("marian").model, context)
+    (place / f"decided-{rank}").write_text(decided.training.precision)
     dist.destroy_process_group()
 
 

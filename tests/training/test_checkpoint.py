@@ -24,9 +24,9 @@ def test_the_latest_comes_back_and_only_two_are_kept(tmp_path: Path) -> None:
     assert checkpoints.latest() is None
     for step in (1, 2, 3, 10):
         _save(checkpoints, step)
-    found = checkpoints.latest()
-    assert found is not None
-    assert (found.step, found.state, found.tensors["w"].tolist()) == (10, {"epoch": 10}, [10.0] * 4)
+    latest = checkpoints.latest()
+    assert latest is not None
+    assert (latest.step, latest.state, latest.tensors["w"].tolist()) == (10, {"epoch": 10}, [10.0] * 4)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step-000000003", "step-000000010"]
 
 
@@ -49,14 +49,14 @@ def _flip(path: Path) -> None:
 def test_a_damaged_checkpoint_is_set_aside_for_the_one_before(
     tmp_path: Path, name: str, damage: Callable[[Path], None]
 ) -> None:
-    told: list[str] = []
-    checkpoints = Checkpoints(tmp_path, warn=told.append)
+    warnings: list[str] = []
+    checkpoints = Checkpoints(tmp_path, warn=warnings.append)
     _save(checkpoints, 1)
     _save(checkpoints, 2)
     damage(tmp_path / "step-000000002" / name)
-    found = checkpoints.latest()
-    assert found is not None and found.step == 1
-    assert len(told) == 1 and "step-000000002" in told[0]
+    latest = checkpoints.latest()
+    assert latest is not None and latest.step == 1
+    assert len(warnings) == 1 and "step-000000002" in warnings[0]
     _save(checkpoints, 2)
     again = checkpoints.latest()
     assert again is not None and again.step == 2
@@ -66,11 +66,11 @@ def test_a_checkpoint_that_was_being_written_does_not_count(tmp_path: Path) -> N
     checkpoints = Checkpoints(tmp_path)
     _save(checkpoints, 1)
     (tmp_path / ".writing-000000002").mkdir()
-    found = checkpoints.latest()
-    assert found is not None and found.step == 1
+    latest = checkpoints.latest()
+    assert latest is not None and latest.step == 1
     _save(checkpoints, 2)
-    found = checkpoints.latest()
-    assert found is not None and found.step == 2
+    latest = checkpoints.latest()
+    assert latest is not None and latest.step == 2
 
 
 @contextmanager
@@ -90,8 +90,8 @@ def test_a_full_disk_is_an_operational_error_and_keeps_the_last_one(tmp_path: Pa
     with _small_files(), pytest.raises(OperationalError, match="checkpoint"):
         checkpoints.save(2, {"w": torch.zeros(100_000)}, {})
     assert [path.name for path in tmp_path.iterdir()] == ["step-000000001"], "room is given back"
-    found = checkpoints.latest()
-    assert found is not None and found.step == 1
+    latest = checkpoints.latest()
+    assert latest is not None and latest.step == 1
 
 
 # Seven numbers over three workers, of which the last has none, and a tensor that only the first has, whole.
@@ -113,11 +113,11 @@ def test_shards_are_a_checkpoint_once_they_are_published(tmp_path: Path) -> None
     assert checkpoints.latest() is None
     checkpoints.publish(2, {"epoch": 5}, 3)
     assert [path.name for path in tmp_path.iterdir()] == ["step-000000002"], "nothing is left of the former"
-    found = checkpoints.latest()
-    assert found is not None and (found.step, found.state) == (2, {"epoch": 5})
-    assert found.tensors.keys() == {"w", "count"} and "other" not in found.tensors
-    assert found.tensors["w"].tolist() == [[number + 2] for number in WHOLE.tolist()]
-    assert found.tensors["count"].item() == 2
+    latest = checkpoints.latest()
+    assert latest is not None and (latest.step, latest.state) == (2, {"epoch": 5})
+    assert latest.tensors.keys() == {"w", "count"} and "other" not in latest.tensors
+    assert latest.tensors["w"].tolist() == [[number + 2] for number in WHOLE.tolist()]
+    assert latest.tensors["count"].item() == 2
 
 
 def test_the_index_names_every_shard_with_digest_size_and_parts(tmp_path: Path) -> None:
@@ -142,27 +142,27 @@ def test_the_index_names_every_shard_with_digest_size_and_parts(tmp_path: Path) 
 def test_damaged_shards_are_set_aside_for_the_checkpoint_before(
     tmp_path: Path, name: str, damage: Callable[[Path], None]
 ) -> None:
-    told: list[str] = []
-    checkpoints = Checkpoints(tmp_path, warn=told.append)
+    warnings: list[str] = []
+    checkpoints = Checkpoints(tmp_path, warn=warnings.append)
     for step in (1, 2):
         _save_shards(checkpoints, step)
         checkpoints.publish(step, {}, 3)
     damage(tmp_path / "step-000000002" / name)
-    found = checkpoints.latest()
-    assert found is not None and found.step == 1 and found.tensors["count"].item() == 1
-    assert len(told) == 1 and "step-000000002" in told[0]
+    latest = checkpoints.latest()
+    assert latest is not None and latest.step == 1 and latest.tensors["count"].item() == 1
+    assert len(warnings) == 1 and "step-000000002" in warnings[0]
 
 
 @pytest.mark.parametrize("second", [TensorSlice(3, 7, (7, 1)), TensorSlice(5, 7, (7, 1)), TensorSlice(4, 6, (7, 1))])
 def test_shards_that_do_not_make_up_a_tensor_do_not_verify(tmp_path: Path, second: TensorSlice) -> None:
     """They overlap, or leave something out."""
-    told: list[str] = []
-    checkpoints = Checkpoints(tmp_path, warn=told.append)
+    warnings: list[str] = []
+    checkpoints = Checkpoints(tmp_path, warn=warnings.append)
     for rank, part in enumerate((PARTS[0], second)):
         checkpoints.save_shard(1, {"w": part.of(WHOLE)}, {"w": part}, rank, 2)
     checkpoints.publish(1, {}, 2)
     assert checkpoints.latest() is None
-    assert "do not make up w" in told[0]
+    assert "do not make up w" in warnings[0]
 
 
 def test_a_shard_that_finds_no_room_leaves_the_others_and_the_last_checkpoint(tmp_path: Path) -> None:
@@ -173,8 +173,8 @@ def test_a_shard_that_finds_no_room_leaves_the_others_and_the_last_checkpoint(tm
     with _small_files(), pytest.raises(OperationalError, match="checkpoint"):
         checkpoints.save_shard(2, {"w": torch.zeros(100_000)}, {"w": large}, 0, 2)
     checkpoints.save_shard(2, {"w": torch.zeros(10)}, {"w": large}, 1, 2)
-    assert len(list((tmp_path / ".writing-000000002").iterdir())) == 2, "a shard, and what is said of it"
+    assert len(list((tmp_path / ".writing-000000002").iterdir())) == 2, "a shard and its description"
     with pytest.raises(OperationalError):
         checkpoints.publish(2, {}, 2)
-    found = checkpoints.latest()
-    assert found is not None and found.step == 1
+    latest = checkpoints.latest()
+    assert latest is not None and latest.step == 1

@@ -1,4 +1,4 @@
-"""Checkpoints in the background: the same bytes, one at a time, and what goes wrong there is told."""
+"""Checkpoints in the background: the same bytes, one at a time, and failures are reported."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ def test_one_is_written_at_a_time_and_the_next_put_off_or_waited_for(tmp_path: P
         assert checkpoints.latest() is None
         threading.Timer(0.2, checkpoints.may.set).start()
         assert writer.due(force=True)
-        found = checkpoints.latest()
-        assert found is not None and found.step == 1, "it was waited for"
+        latest = checkpoints.latest()
+        assert latest is not None and latest.step == 1, "it was waited for"
         writer.write(2, {"w": torch.ones(3)}, {}, {}, {})
-    found = checkpoints.latest()
-    assert found is not None and (found.step, found.tensors["w"].tolist()) == (2, [1.0] * 3), "the end waits"
+    latest = checkpoints.latest()
+    assert latest is not None and (latest.step, latest.tensors["w"].tolist()) == (2, [1.0] * 3), "the end waits"
 
 
 def test_it_is_due_by_the_clock(tmp_path: Path) -> None:

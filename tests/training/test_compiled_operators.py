@@ -1,4 +1,4 @@
-"""Nothing is compiled for a training under DeepSpeed, so a compiler that was killed holds no later training up."""
+"""Nothing is compiled for a training under DeepSpeed, so a killed compiler does not block later trainings."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from engine_runs import run_workers
 
-# PyTorch's way to build one at a time: it waits for this file to go, whoever made it and however long ago.
+# PyTorch's way to build one at a time: it waits until this file is removed, regardless of its owner and age.
 LOCK = "deepspeed_shm_comm/lock"
 
 

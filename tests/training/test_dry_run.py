@@ -92,7 +92,7 @@ def test_only_settings_that_are_not_on_are_named() -> None:
     ]
 
 
-def test_other_errors_pass_through_and_the_allocators_is_told() -> None:
+def test_other_errors_pass_through_and_the_allocators_is_reported() -> None:
     with pytest.raises(RuntimeError, match="shapes"), explain_out_of_memory("finetune", SETTINGS, Runtime(), CPU):
         raise RuntimeError("shapes differ")
     with (

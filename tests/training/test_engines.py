@@ -39,8 +39,8 @@ def test_workers_and_zero_stages_agree_with_one_plain_worker(
     tmp_path: Path, alone: tuple[dict[int, float], dict[str, torch.Tensor]], kind: str, workers: int
 ) -> None:
     losses, weights = alone
-    found = run_workers(kind, workers, tmp_path)
-    assert found == pytest.approx(losses, rel=1e-4)
+    losses_of_workers = run_workers(kind, workers, tmp_path)
+    assert losses_of_workers == pytest.approx(losses, rel=1e-4)
     final = load_file(tmp_path / "final.safetensors")
     for name, tensor in weights.items():
         # The softmax does not feel the bias of keys: its gradient is rounding noise, which Adam makes into steps.
@@ -67,10 +67,10 @@ def test_a_checkpoint_goes_on_under_another_number_of_workers_and_engine(
 ) -> None:
     """Two steps on two ZeRO workers, two more on one worker, plain or ZeRO, the last two on two again."""
     losses, _ = alone
-    found: dict[int, float] = {}
+    resumed: dict[int, float] = {}
     for steps, (kind, workers) in zip((2, 4, 6), ((sharded, 2), (between, 1), (sharded, 2)), strict=True):
-        found |= run_workers(kind, workers, tmp_path, steps)
-    assert found == pytest.approx(losses, rel=1e-4)
+        resumed |= run_workers(kind, workers, tmp_path, steps)
+    assert resumed == pytest.approx(losses, rel=1e-4)
 
 
 @pytest.mark.slow
@@ -92,11 +92,11 @@ def test_a_dry_batch_changes_no_weight(tmp_path: Path, kind: str) -> None:
 def test_a_generator_is_trained_over_a_frozen_model_in_shards(tmp_path: Path, kind: str, task: str) -> None:
     """ZeRO 3 shards the frozen model, which is all there is to shard; with and without activation checkpointing."""
     alone = run_workers("plain", 1, tmp_path / "alone", task="generator")
-    found = run_workers(kind, 2, tmp_path / "two", task=task)
-    assert len(set(found.values())) == STEPS
+    together = run_workers(kind, 2, tmp_path / "two", task=task)
+    assert len(set(together.values())) == STEPS
     if kind == "zero3":
         assert json.loads((tmp_path / "two" / "held.json").read_text()) < 0.55
-    assert found == pytest.approx(alone, rel=1e-4)
+    assert together == pytest.approx(alone, rel=1e-4)
     weights, expected = (load_file(tmp_path / run / "final.safetensors") for run in ("two", "alone"))
     name = "parameter.generator.weight"
     assert expected[name].any()
@@ -114,6 +114,6 @@ _SOURCED = [
 def test_a_language_model_with_a_source_is_trained_by_two_workers(tmp_path: Path, variant: str, kind: str) -> None:
     """Also where its language model is frozen; sources of one to four rows are padded otherwise by each worker."""
     alone = run_workers("plain", 1, tmp_path / "alone", task=f"sourced-{variant}")
-    found = run_workers(kind, 2, tmp_path / "two", task=f"sourced-{variant}")
-    assert len(set(found.values())) == STEPS
-    assert found == pytest.approx(alone, rel=1e-4)
+    together = run_workers(kind, 2, tmp_path / "two", task=f"sourced-{variant}")
+    assert len(set(together.values())) == STEPS
+    assert together == pytest.approx(alone, rel=1e-4)

@@ -34,12 +34,12 @@ def test_a_generator_is_trained_where_a_worker_has_no_new_token_or_nothing_at_al
     tmp_path: Path, rare: tuple[dict[int, float], dict[str, torch.Tensor]], kind: str, workers: int
 ) -> None:
     losses, weights = rare
-    found = run_workers(kind, workers, tmp_path, task="generator-rare")
+    losses_of_workers = run_workers(kind, workers, tmp_path, task="generator-rare")
     new = [json.loads((tmp_path / f"new-{rank}.json").read_text()) for rank in range(workers)]
     for counts in new:
         assert 0 in counts
         assert any(counts)
-    assert found == pytest.approx(losses, rel=1e-4)
+    assert losses_of_workers == pytest.approx(losses, rel=1e-4)
     final, name = load_file(tmp_path / "final.safetensors"), "parameter.generator.weight"
     assert weights[name].any()
     torch.testing.assert_close(final[name], weights[name], rtol=1e-3, atol=1e-5)
@@ -52,10 +52,10 @@ def test_a_network_is_trained_alike_by_every_engine(tmp_path: Path, kind: str) -
     """By as many workers: the negatives of a micro-batch are drawn for its own sentences."""
     losses = run_workers("plain", 2, tmp_path / "plain", task="network")
     assert run_workers(kind, 2, tmp_path / kind, task="network") == pytest.approx(losses, rel=1e-4)
-    plain, found = (load_file(tmp_path / name / "final.safetensors") for name in ("plain", kind))
+    plain, sharded = (load_file(tmp_path / name / "final.safetensors") for name in ("plain", kind))
     name = "parameter.generator.heads.input.weight"
     assert plain[name].any()
-    torch.testing.assert_close(found[name], plain[name], rtol=1e-2, atol=1e-4)
+    torch.testing.assert_close(sharded[name], plain[name], rtol=1e-2, atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -79,9 +79,9 @@ def test_frozen_tables_stay_as_they_begin_and_the_rest_is_trained(tmp_path: Path
     assert not [name for name in trained if table in name or "lm_head" in name]
     if workers > 1:
         alone = run_workers("plain", 1, tmp_path / "alone", task="pretraining-frozen")
-        found = json.loads((tmp_path / f"losses-{STEPS}.json").read_text())
-        assert {int(step): loss for step, loss in found.items()} == pytest.approx(
-            {step: alone[step] for step in map(int, found)}, rel=1e-4
+        recorded = json.loads((tmp_path / f"losses-{STEPS}.json").read_text())
+        assert {int(step): loss for step, loss in recorded.items()} == pytest.approx(
+            {step: alone[step] for step in map(int, recorded)}, rel=1e-4
         )
 
 
@@ -98,9 +98,9 @@ def test_another_optimizer_with_rates_by_layer_is_the_same_under_every_engine(
 ) -> None:
     """Two steps, then four more from the checkpoint, against one plain worker without a break."""
     alone = run_workers("plain", 1, tmp_path / "alone", task="pretraining-adamax")
-    found = run_workers(kind, workers, tmp_path / "two", 2, task="pretraining-adamax")
-    found |= run_workers(kind, workers, tmp_path / "two", task="pretraining-adamax")
-    assert found == pytest.approx(alone, rel=1e-4)
+    together = run_workers(kind, workers, tmp_path / "two", 2, task="pretraining-adamax")
+    together |= run_workers(kind, workers, tmp_path / "two", task="pretraining-adamax")
+    assert together == pytest.approx(alone, rel=1e-4)
 
 
 @pytest.mark.parametrize(("kind", "workers"), [("plain", 1), ("plain", 2)])
@@ -109,9 +109,9 @@ def test_what_a_batch_does_not_use_stays_as_it_is_however_many_workers_there_are
 ) -> None:
     """Heads of two objectives: trained in one go by one worker, and in two by as many; the second from a checkpoint."""
     losses = run_workers("plain", 1, tmp_path / "alone", task="heads")
-    found = run_workers(kind, workers, tmp_path / "others", 3, task="heads")
-    found |= run_workers(kind, workers, tmp_path / "others", task="heads")
-    assert found == pytest.approx(losses, rel=1e-5)
+    resumed = run_workers(kind, workers, tmp_path / "others", 3, task="heads")
+    resumed |= run_workers(kind, workers, tmp_path / "others", task="heads")
+    assert resumed == pytest.approx(losses, rel=1e-5)
     expected, final = (load_file(tmp_path / run / "final.safetensors") for run in ("alone", "others"))
     fewer = {name for name in expected if name.startswith("updates.")}
     assert fewer and len(fewer) < len([name for name in expected if name.startswith("parameter.")])

@@ -34,8 +34,8 @@ class Both(Costs):
 
 
 def settings(**changes: object) -> FinetuneSettings:
-    given = {"epochs": 4, "batch_size": 240, "learning_rate": 0.1, "warmup_steps": 1}
-    return FinetuneSettings(**(given | changes))  # type: ignore[arg-type]
+    defaults = {"epochs": 4, "batch_size": 240, "learning_rate": 0.1, "warmup_steps": 1}
+    return FinetuneSettings(**(defaults | changes))  # type: ignore[arg-type]
 
 
 def plan(share: float = 0.5, first: np.ndarray = PAIRS, second: np.ndarray = TEXT, **changes: object) -> JointPlan:
@@ -45,10 +45,10 @@ def plan(share: float = 0.5, first: np.ndarray = PAIRS, second: np.ndarray = TEX
 
 
 def epochs(joint: JointPlan, count: int) -> list[list[np.ndarray]]:
-    found: list[list[np.ndarray]] = []
+    planned: list[list[np.ndarray]] = []
     for epoch in range(count):
-        found.append(joint.epoch(epoch, sum(map(len, found))))
-    return found
+        planned.append(joint.epoch(epoch, sum(map(len, planned))))
+    return planned
 
 
 def sides(batches: list[np.ndarray]) -> tuple[list[list[int]], list[list[int]]]:
@@ -66,17 +66,17 @@ def test_each_batch_has_its_share_of_both(share: float) -> None:
 
 
 def test_an_epoch_is_one_over_the_pairs_and_the_text_goes_on_until_it_is_used_up() -> None:
-    found = epochs(plan(), 12)
-    for epoch in found:
+    planned = epochs(plan(), 12)
+    for epoch in planned:
         assert sorted(chain(*sides(epoch)[0])) == list(range(len(PAIRS)))
-    text = list(chain(*sides(list(chain(*found)))[1]))
+    text = list(chain(*sides(list(chain(*planned)))[1]))
     assert len(text) > 2 * len(TEXT)
     for begins in (0, len(TEXT)):
         assert sorted(text[begins : begins + len(TEXT)]) == list(range(len(TEXT)))
     assert text[: len(TEXT)] != text[len(TEXT) : 2 * len(TEXT)]
 
 
-def test_the_pairs_come_as_they_do_beside_any_other_text() -> None:
+def test_the_order_of_the_pairs_does_not_depend_on_the_text() -> None:
     other = np.full(33, 7)
     ours, theirs = (sides(list(chain(*epochs(each, 3))))[0] for each in (plan(), plan(second=other)))
     assert ours == theirs
@@ -84,24 +84,24 @@ def test_the_pairs_come_as_they_do_beside_any_other_text() -> None:
 
 def test_an_epoch_is_a_function_of_its_number_and_its_first_step() -> None:
     """A plan that is asked for a late epoch at once says what one says that went through all of them."""
-    found = epochs(plan(), 9)
-    again = plan().epoch(8, sum(map(len, found[:8])))
-    assert [batch.tolist() for batch in again] == [batch.tolist() for batch in found[8]]
+    planned = epochs(plan(), 9)
+    again = plan().epoch(8, sum(map(len, planned[:8])))
+    assert [batch.tolist() for batch in again] == [batch.tolist() for batch in planned[8]]
 
 
 def test_both_shares_grow_with_a_schedule() -> None:
     grown = plan(batch_size_schedule=(BatchSizeFrom(step=6, batch_size=480),))
     first, second = sides(list(chain(*epochs(grown, 6))))
     cost = [int(PAIRS[pairs].max()) * len(pairs) for pairs in first]
-    beside = [int(TEXT[text].max()) * len(text) for text in second]
+    cost_of_text = [int(TEXT[text].max()) * len(text) for text in second]
     assert max(cost[:6]) <= 120 < max(cost[6:]) <= 240
-    assert max(beside[:6]) <= 120 < max(beside[6:]) <= 240
+    assert max(cost_of_text[:6]) <= 120 < max(cost_of_text[6:]) <= 240
     assert sorted(chain(*sides(epochs(grown, 1)[0])[0])) == list(range(len(PAIRS)))
 
 
 def test_steps_are_planned_as_they_are_taken() -> None:
-    joint, given = plan(), settings()
-    assert steps_of(joint, given) == sum(map(len, epochs(joint, 4))) == planned_steps(given, PAIRS, 5, share=0.5)
+    joint, chosen = plan(), settings()
+    assert steps_of(joint, chosen) == sum(map(len, epochs(joint, 4))) == planned_steps(chosen, PAIRS, 5, share=0.5)
 
 
 def test_the_parts_of_a_batch_are_its_sources() -> None:

@@ -49,7 +49,7 @@ class Cloud:
 
 
 class Clouds:
-    """20 points and 50 beside them, and what was drawn of them."""
+    """20 points and 50 auxiliary ones, and the batches drawn from them."""
 
     def __init__(self) -> None:
         self.first, self.second, self.second_share = Cloud(20, 1), Cloud(50, 2), 0.5
@@ -78,12 +78,12 @@ class KilledError(Exception):
 
 
 def settings(**changes: Any) -> TrainingSettings:
-    given = {"epochs": 4, "batch_size": 24, "learning_rate": 0.05, "warmup_steps": 1, "clip_norm": None}
-    return TrainingSettings(**(given | changes))
+    defaults = {"epochs": 4, "batch_size": 24, "learning_rate": 0.05, "warmup_steps": 1, "clip_norm": None}
+    return TrainingSettings(**(defaults | changes))
 
 
 def train(
-    directory: Path, given: TrainingSettings, die_at: int | None = None, dropout: float = 0.2
+    directory: Path, chosen: TrainingSettings, die_at: int | None = None, dropout: float = 0.2
 ) -> tuple[Line, list[list[int]]]:
     model, data = Line(), Clouds()
     model.dropout.p = dropout
@@ -92,12 +92,12 @@ def train(
         if step == die_at and "train_error" in values:
             raise KilledError
 
-    engine = PlainEngine(model, given, torch.device("cpu"))
+    engine = PlainEngine(model, chosen, torch.device("cpu"))
     trainer = Trainer(
         model,
         {"error": 1.0},
         data,
-        given,
+        chosen,
         engine,
         Checkpoints(directory),
         seed=3,
@@ -122,12 +122,12 @@ def test_a_resumed_training_is_the_uninterrupted_one(tmp_path: Path, die_at: int
 
 def test_the_loss_is_one_mean_over_both_sources(tmp_path: Path) -> None:
     """One step by plain SGD's arithmetic: the gradient of the sum over all points, divided by their number."""
-    given = settings(epochs=None, max_steps=1, adam_beta1=0.0, adam_beta2=0.0, adam_epsilon=1e3)
+    chosen = settings(epochs=None, max_steps=1, adam_beta1=0.0, adam_beta2=0.0, adam_epsilon=1e3)
     model = Line()
     model.dropout.p = 0.0
     data = Clouds()
-    engine = PlainEngine(model, given, torch.device("cpu"))
-    trainer = Trainer(model, {"error": 1.0}, data, given, engine, Checkpoints(tmp_path), seed=3)
+    engine = PlainEngine(model, chosen, torch.device("cpu"))
+    trainer = Trainer(model, {"error": 1.0}, data, chosen, engine, Checkpoints(tmp_path), seed=3)
     seen: dict[str, Tensor] = {}
     take_step = engine.step
 
@@ -148,7 +148,7 @@ def test_the_loss_is_one_mean_over_both_sources(tmp_path: Path) -> None:
 
 
 def test_smaller_parts_are_the_same_training(tmp_path: Path) -> None:
-    """But for dropout, which is drawn for each part anew."""
+    """Except for dropout, which is drawn for each part separately."""
     whole, _ = train(tmp_path / "whole", settings(epochs=2), dropout=0.0)
     parts, drawn = train(tmp_path / "parts", settings(epochs=2, micro_batch_size=5), dropout=0.0)
     assert max(map(len, drawn)) <= 5
@@ -158,8 +158,8 @@ def test_smaller_parts_are_the_same_training(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("kind", "workers"), [("plain", 2), pytest.param("zero2", 2, marks=pytest.mark.slow)])
 def test_several_workers_agree_with_one(tmp_path: Path, kind: str, workers: int) -> None:
     alone = run_workers("plain", 1, tmp_path / "alone", task="joint")
-    found = run_workers(kind, workers, tmp_path / "several", task="joint")
-    assert found == pytest.approx(alone, rel=1e-4) and len(found) == STEPS
+    together = run_workers(kind, workers, tmp_path / "several", task="joint")
+    assert together == pytest.approx(alone, rel=1e-4) and len(together) == STEPS
     one, several = (load_file(tmp_path / place / "final.safetensors") for place in ("alone", "several"))
     for name, tensor in one.items():
         if name.startswith("parameter.") and not name.endswith("k_proj.bias"):

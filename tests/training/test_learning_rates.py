@@ -34,9 +34,9 @@ def test_the_table_and_the_settings_have_the_same_names() -> None:
 
 @pytest.mark.parametrize("schedule", AFTER)
 def test_a_schedule_warms_up_to_the_peak_and_goes_on_as_its_formula_says(schedule: ScheduleName) -> None:
-    found = rates(schedule)
-    assert found[:WARMUP] == pytest.approx([PEAK * step / WARMUP for step in range(1, WARMUP + 1)])
-    assert found[WARMUP:] == pytest.approx([PEAK * AFTER[schedule](step) for step in range(WARMUP + 1, TOTAL + 1)])
+    planned = rates(schedule)
+    assert planned[:WARMUP] == pytest.approx([PEAK * step / WARMUP for step in range(1, WARMUP + 1)])
+    assert planned[WARMUP:] == pytest.approx([PEAK * AFTER[schedule](step) for step in range(WARMUP + 1, TOTAL + 1)])
 
 
 @pytest.mark.parametrize("schedule", ["linear", "cosine"])

@@ -71,8 +71,8 @@ class Line(nn.Module):
 
 
 def _settings(**changes: Any) -> TrainingSettings:
-    given = {"epochs": 3, "batch_size": 40, "learning_rate": 0.05, "warmup_steps": 5, "clip_norm": None}
-    return TrainingSettings(**(given | changes))
+    defaults = {"epochs": 3, "batch_size": 40, "learning_rate": 0.05, "warmup_steps": 5, "clip_norm": None}
+    return TrainingSettings(**(defaults | changes))
 
 
 class KilledError(Exception):
@@ -106,13 +106,13 @@ def _train(
 
 def test_a_curve_has_a_bounded_number_of_points(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop, "MOST_POINTS", 5)
-    told: list[int] = []
+    steps: list[int] = []
     model, data = Line(), Points()
     settings = _settings(epochs=None, max_steps=23)
-    hooks = Hooks(metrics=lambda step, values: told.append(step) if "train_error" in values else None)
+    hooks = Hooks(metrics=lambda step, values: steps.append(step) if "train_error" in values else None)
     engine = PlainEngine(model, settings, torch.device("cpu"))
     Trainer(model, {"error": 1.0}, data, settings, engine, Checkpoints(tmp_path), seed=3, hooks=hooks).run()
-    assert told == [5, 10, 15, 20, 23]
+    assert steps == [5, 10, 15, 20, 23]
 
 
 def test_training_fits(tmp_path: Path) -> None:
@@ -160,7 +160,7 @@ def test_accumulation_changes_nothing_but_rounding(tmp_path: Path) -> None:
 
 def test_the_best_weights_are_kept_and_patience_ends_the_training(tmp_path: Path) -> None:
     scores = iter([1.0, 5.0, 4.0, 3.0, 9.0, 9.0, 9.0, 9.0])
-    kept: list[Tensor] = []
+    snapshots: list[Tensor] = []
     current: list[Line] = []
 
     settings = _settings(epochs=8, patience=2)
@@ -168,7 +168,7 @@ def test_the_best_weights_are_kept_and_patience_ends_the_training(tmp_path: Path
     current.append(model)
 
     def evaluate() -> dict[str, float]:
-        kept.append(model.line.weight.detach().clone())
+        snapshots.append(model.line.weight.detach().clone())
         return {"score": next(scores)}
 
     engine = PlainEngine(model, settings, torch.device("cpu"))
@@ -176,7 +176,7 @@ def test_the_best_weights_are_kept_and_patience_ends_the_training(tmp_path: Path
     outcome = Trainer(model, {"error": 1.0}, data, settings, engine, Checkpoints(tmp_path), seed=3, hooks=hooks).run()
     assert [point.values["score"] for point in outcome.curve] == [1.0, 5.0, 4.0, 3.0]
     assert outcome.best_step == outcome.curve[1].step
-    assert torch.equal(model.line.weight, kept[1])
+    assert torch.equal(model.line.weight, snapshots[1])
 
 
 def test_max_steps_ends_a_training(tmp_path: Path) -> None:
@@ -187,18 +187,18 @@ def test_max_steps_ends_a_training(tmp_path: Path) -> None:
 @pytest.mark.parametrize("die_at", [3, 7, 8])
 @pytest.mark.parametrize("schedule", ["linear", "inverse-square-root"])
 def test_an_early_end_is_the_beginning_of_the_whole_training(tmp_path: Path, die_at: int, schedule: str) -> None:
-    """Whether it is planned from the start, or decided when the whole training has come to that update, or near it."""
+    """Whether it is planned from the start, or decided when the whole training is at or near that update."""
     evaluate: dict[str, Any] = {"evaluate": lambda: {"score": 1.0}}
     whole = _settings(epochs=None, max_steps=20, schedule=schedule)
     planned, _, straight = _train(tmp_path / "planned", whole.model_copy(update={"stop_after": 7}), **evaluate)
     assert straight.steps == straight.curve[-1].step == 7
     with pytest.raises(KilledError):
         _train(tmp_path / "whole", whole, die_at=die_at, **evaluate)  # its last checkpoint is of the update before
-    kept, _, outcome = _train(tmp_path / "whole", whole.model_copy(update={"stop_after": 7}), **evaluate)
-    assert torch.equal(kept.line.weight, planned.line.weight) and torch.equal(kept.line.bias, planned.line.bias)
+    stopped, _, outcome = _train(tmp_path / "whole", whole.model_copy(update={"stop_after": 7}), **evaluate)
+    assert torch.equal(stopped.line.weight, planned.line.weight) and torch.equal(stopped.line.bias, planned.line.bias)
     assert [point.step for point in outcome.curve] == [point.step for point in straight.curve]
     shorter, _, _ = _train(tmp_path / "shorter", whole.model_copy(update={"max_steps": 7}), **evaluate)
-    assert torch.equal(shorter.line.weight, planned.line.weight) == (schedule != "linear"), "max_steps plans anew"
+    assert torch.equal(shorter.line.weight, planned.line.weight) == (schedule != "linear"), "max_steps changes the plan"
 
 
 @pytest.mark.parametrize("die_at", [None, 5, 8])

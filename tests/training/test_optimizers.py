@@ -1,4 +1,4 @@
-"""Optimizers under the plain engine, by what their papers say of a step."""
+"""Optimizers under the plain engine, compared with the update rules of their papers."""
 
 from __future__ import annotations
 
@@ -75,9 +75,9 @@ def test_adamax_takes_the_steps_of_its_algorithm() -> None:
 @pytest.mark.parametrize("optimizer", get_args(OptimizerName))
 def test_a_state_goes_on_in_another_engine_bit_for_bit(optimizer: OptimizerName) -> None:
     straight, killed, resumed = Weights(), Weights(), Weights()
-    cpu, given = torch.device("cpu"), settings(optimizer)
-    trained(PlainEngine(straight, given, cpu), 0, 6)
-    first, second = PlainEngine(killed, given, cpu), PlainEngine(resumed, given, cpu)
+    cpu, chosen = torch.device("cpu"), settings(optimizer)
+    trained(PlainEngine(straight, chosen, cpu), 0, 6)
+    first, second = PlainEngine(killed, chosen, cpu), PlainEngine(resumed, chosen, cpu)
     trained(first, 0, 4)
     state = {name: tensor.clone() for name, tensor in first.state().items()}
     assert set(state) == {"parameter.weights", *(f"{key}.weights" for key in OPTIMIZERS[optimizer].moments)}

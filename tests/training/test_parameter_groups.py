@@ -35,32 +35,34 @@ def test_without_rates_of_their_own_all_are_one_group_in_the_model_s_order() -> 
 def test_an_encoder_and_a_decoder_have_a_top_each(build: Callable[[], PreTrainedModel]) -> None:
     """One encoder layer, two decoder layers."""
     model = build()
-    found = factors(model, ParameterRates(layer_decay=DECAY))
-    for name, factor in found.items():
+    by_name = factors(model, ParameterRates(layer_decay=DECAY))
+    for name, factor in by_name.items():
         if ".encoder.layers.0." in name or ".decoder.layers.1." in name:
             assert factor == 1.0, name
         elif ".decoder.layers.0." in name:
             assert factor == DECAY, name
-    tables = {name: found[name] for name in found if name.endswith(("embed_tokens.weight", "shared.weight"))}
+    tables = {name: by_name[name] for name in by_name if name.endswith(("embed_tokens.weight", "shared.weight"))}
     assert tables and all(factor == (DECAY if ".encoder." in name else DECAY**2) for name, factor in tables.items()), (
         tables
     )
-    assert len(set(found.values())) == 3
+    assert len(set(by_name.values())) == 3
 
 
 @pytest.mark.parametrize(("build", "layer"), [(bert, "model.bert.encoder.layer"), (gpt2, "model.transformer.h")])
 def test_a_single_stack_falls_from_its_top_to_the_embeddings(build: Callable[[], PreTrainedModel], layer: str) -> None:
     model = build()
     depth = model.config.num_hidden_layers
-    found = factors(model, ParameterRates(layer_decay=DECAY))
+    by_name = factors(model, ParameterRates(layer_decay=DECAY))
     for number in range(depth):
-        of_layer = {factor for name, factor in found.items() if name.startswith(f"{layer}.{number}.")}
+        of_layer = {factor for name, factor in by_name.items() if name.startswith(f"{layer}.{number}.")}
         assert of_layer == {DECAY ** (depth - 1 - number)}
     embeddings = [
-        factor for name, factor in found.items() if "embeddings" in name or ".wte." in name or ".wpe." in name
+        factor for name, factor in by_name.items() if "embeddings" in name or ".wte." in name or ".wpe." in name
     ]
     assert embeddings and set(embeddings) == {DECAY**depth}
-    rest = [f for n, f in found.items() if layer not in n and not any(e in n for e in ("embeddings", ".wte.", ".wpe."))]
+    rest = [
+        f for n, f in by_name.items() if layer not in n and not any(e in n for e in ("embeddings", ".wte.", ".wpe."))
+    ]
     assert rest and set(rest) == {1.0}
 
 

@@ -15,12 +15,12 @@ SIZES = [(0, 60), (7, 200), (30, 400)]
 
 def whole(sizes: list[tuple[int, int]], epochs: int) -> tuple[list[Sequence[np.ndarray]], list[int]]:
     """Batches by epoch, one epoch after the other, and each epoch's first step."""
-    plan, first, found, firsts = RampedPlan(COSTS, sizes, None, 5), 0, [], []
+    plan, first, planned, firsts = RampedPlan(COSTS, sizes, None, 5), 0, [], []
     for epoch in range(epochs):
-        found.append(plan.epoch(epoch, first))
+        planned.append(plan.epoch(epoch, first))
         firsts.append(first)
-        first += len(found[-1])
-    return found, firsts
+        first += len(planned[-1])
+    return planned, firsts
 
 
 def test_one_size_is_the_plain_plan() -> None:
@@ -42,7 +42,7 @@ def test_every_epoch_still_has_each_example_once() -> None:
         assert sorted(np.concatenate(epoch).tolist()) == list(range(len(COSTS)))
 
 
-def test_what_was_done_before_a_boundary_is_what_would_have_been_done_without_it() -> None:
+def test_batches_before_a_boundary_are_those_of_a_plan_without_it() -> None:
     ramped, plain = whole(SIZES, 1)[0][0], whole([(0, 60)], 1)[0][0]
     assert [batch.tolist() for batch in ramped[:7]] == [batch.tolist() for batch in plain[:7]]
 

@@ -173,9 +173,9 @@ def test_a_killed_finetuning_ends_with_the_same_weights(
 def test_the_pull_is_the_stronger_the_rarer_the_token(made: Made) -> None:
     bundle, upstream = Bundle.load(made.inputs["model"]), Bundle.load(made.inputs["upstream"])
     settings = RareTokenSettings(min_count=BELOW, learning_rate_factor=0.5, l2_to_init=2.0)
-    found = RareRows.find(settings, DECODER, True, upstream.tokenizers, bundle.tokenizers, TEXTS)
-    (update,) = found.updates(bundle.model)
-    assert found.sizes == {"decoder": len(made.rare)}
+    rare = RareRows.find(settings, DECODER, True, upstream.tokenizers, bundle.tokenizers, TEXTS)
+    (update,) = rare.updates(bundle.model)
+    assert rare.sizes == {"decoder": len(made.rare)}
     assert update.rows.tolist() == made.rare and update.factor == 0.5
     counts = count_tokens(bundle.decoder, [target for _, target in PAIRS])
     expected = [2.0 * (BELOW - counts[token]) / BELOW for token in made.rare]
@@ -190,8 +190,8 @@ def test_a_table_of_both_sides_counts_the_text_of_both() -> None:
     upstream: dict[SideName, Tokenizer] = dict.fromkeys(both, multilingual_tokenizer())
     model = transplant(mbart(), upstream, both, Method("mean")).model
     settings = RareTokenSettings(min_count=BELOW, l2_to_init=1.0)
-    found = RareRows.find(settings, ("encoder", "decoder"), True, upstream, both, TEXTS)
-    (update,) = found.updates(model)
+    rare = RareRows.find(settings, ("encoder", "decoder"), True, upstream, both, TEXTS)
+    (update,) = rare.updates(model)
     counts = count_tokens(target, [text for pair in PAIRS for text in pair])
     unseen = align(multilingual_tokenizer(), target).unseen
     assert update.rows.tolist() == [token for token in unseen if counts[token] < BELOW]

@@ -33,15 +33,15 @@ EVERY = 3
 
 
 def _settings(**changes: Any) -> PretrainSettings:
-    given = {"epochs": 3, "batch_size": 120, "learning_rate": 0.05, "warmup_steps": 5}
-    return PretrainSettings(**(given | changes))
+    defaults = {"epochs": 3, "batch_size": 120, "learning_rate": 0.05, "warmup_steps": 5}
+    return PretrainSettings(**(defaults | changes))
 
 
 class _Seen(NearestSampling):
     """Keeps which targets were shown ahead, and at which steps."""
 
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
         self.shown: list[list[list[int]]] = []
         self.met: dict[int, list[int]] = {}
 
@@ -117,16 +117,16 @@ def test_the_coming_batches_are_those_of_the_epochs_one_after_another() -> None:
     whole = [(batch.tolist(), epoch) for epoch in range(3) for batch in plan.epoch(epoch)]
     for step in range(len(whole)):
         at = (step // 4, step % 4)
-        found = [(batch.tolist(), epoch) for batch, epoch in coming(plan, settings, at, step, 6)]
-        assert found == whole[step : step + 6]
+        upcoming = [(batch.tolist(), epoch) for batch, epoch in coming(plan, settings, at, step, 6)]
+        assert upcoming == whole[step : step + 6]
     bounded = settings.model_copy(update={"max_steps": 7})
     assert len(list(coming(plan, bounded, (1, 1), 5, 6))) == 2
 
 
 def test_two_workers_agree_on_candidates_and_train_as_one_does(tmp_path: Path) -> None:
     losses = run_workers("plain", 1, tmp_path / "one", task="sampled")
-    found = run_workers("plain", 2, tmp_path / "two", task="sampled")
-    assert found == pytest.approx(losses, rel=1e-4)
+    together = run_workers("plain", 2, tmp_path / "two", task="sampled")
+    assert together == pytest.approx(losses, rel=1e-4)
     first, second, alone = (
         json.loads((tmp_path / run / f"candidates-{rank}-{STEPS}.json").read_text())
         for run, rank in (("two", 0), ("two", 1), ("one", 0))
@@ -141,7 +141,7 @@ def test_two_workers_agree_on_candidates_and_train_as_one_does(tmp_path: Path) -
 
 @pytest.mark.parametrize("stop", [2, pytest.param(5, marks=pytest.mark.slow)])
 def test_workers_that_die_and_begin_again_end_with_the_same_bytes(tmp_path: Path, stop: int) -> None:
-    """Before and after the step at which neighbours are searched anew: real processes, which end without a word."""
+    """Before and after the step that searches neighbours again, with real processes that end abruptly."""
     run_workers("plain", 2, tmp_path / "straight", task="sampled")
     run_workers("plain", 2, tmp_path / "died", stop, task="sampled")
     run_workers("plain", 2, tmp_path / "died", task="sampled")
@@ -153,5 +153,5 @@ def test_workers_that_die_and_begin_again_end_with_the_same_bytes(tmp_path: Path
 @pytest.mark.parametrize("kind", ["zero2", "zero3"])
 def test_deepspeed_trains_on_the_same_candidates(tmp_path: Path, kind: str) -> None:
     losses = run_workers("plain", 1, tmp_path / "one", task="sampled")
-    found = run_workers(kind, 2, tmp_path / "two", task="sampled")
-    assert found == pytest.approx(losses, rel=1e-3)
+    sharded = run_workers(kind, 2, tmp_path / "two", task="sampled")
+    assert sharded == pytest.approx(losses, rel=1e-3)

@@ -29,8 +29,8 @@ def test_killed_while_it_writes_another_engine_goes_on_to_the_same_losses(
     """Shards are published by the update after theirs at the earliest, before which the workers die."""
     losses = run_workers("plain", 1, tmp_path / "alone")
     place = tmp_path / "others"
-    found = run_workers(*first, place, 2)
-    found |= run_workers(*first, place, 4, background=True)
+    resumed = run_workers(*first, place, 2)
+    resumed |= run_workers(*first, place, 4, background=True)
     (begun,) = (place / "checkpoints").glob(".writing-*")
     published = sorted((place / "checkpoints").glob("step-*"))
     assert len(published) == 2 and published[-1].name[-1] < begun.name[-1]
@@ -38,12 +38,12 @@ def test_killed_while_it_writes_another_engine_goes_on_to_the_same_losses(
         assert not (each / TENSORS).exists() and len(list(each.glob("*.safetensors"))) == first[1]
     before = Checkpoints(place / "checkpoints").latest()
     assert before is not None
-    found |= run_workers(*second, place, 5, background=True)
-    found |= run_workers(*third, place, background=True)
-    assert found == pytest.approx(losses, rel=1e-4)
+    resumed |= run_workers(*second, place, 5, background=True)
+    resumed |= run_workers(*third, place, background=True)
+    assert resumed == pytest.approx(losses, rel=1e-4)
     last = Checkpoints(place / "checkpoints").latest()
     assert last is not None and (last.step, last.tensors.keys()) == (6, before.tensors.keys())
-    assert not list((place / "checkpoints").glob(".*")), "nothing is left of what was killed"
+    assert not list((place / "checkpoints").glob(".*")), "nothing is left of the killed attempt"
 
 
 @pytest.mark.parametrize(

@@ -65,8 +65,8 @@ def test_the_first_phase_trains_the_tables_of_its_side_alone(tmp_path: Path, inp
     before = load_file(inputs["model"] / "model.safetensors")
     with pytest.raises(KilledError):
         finetune(tmp_path, inputs, 0.5, die_at=STEPS // 2 + 1)
-    kept = tmp_path / "work" / "checkpoints" / "tables"
-    tensors = load_file(max(kept.glob("step-*")) / "tensors.safetensors")
+    checkpoints = tmp_path / "work" / "checkpoints" / "tables"
+    tensors = load_file(max(checkpoints.glob("step-*")) / "tensors.safetensors")
     trained = {name for name in tensors if name.startswith("parameter.")}
     assert trained == {f"parameter.model.{TABLE}"}
     assert not torch.equal(tensors[f"parameter.model.{TABLE}"], before[TABLE])

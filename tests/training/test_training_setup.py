@@ -31,10 +31,10 @@ def test_a_reference_that_is_too_long_counts_in_neither_bits_nor_characters() ->
 
 def test_bits_are_of_every_token_over_all_characters() -> None:
     bundle = upstream("marian")
-    nats = sum(float(np.sum(found)) for _, found in reference_nats(bundle, SHORT, LANGUAGES))
+    nats = sum(float(np.sum(scores)) for _, scores in reference_nats(bundle, SHORT, LANGUAGES))
     expected = bits_per_character(nats, sum(len(target) for _, target in SHORT))
-    found = DevScores(bundle, SHORT, LANGUAGES, SETTINGS)()
-    assert found["bits_per_character"] == pytest.approx(expected, rel=1e-5)
+    scores = DevScores(bundle, SHORT, LANGUAGES, SETTINGS)()
+    assert scores["bits_per_character"] == pytest.approx(expected, rel=1e-5)
 
 
 def test_dev_references_that_are_all_too_long_are_refused() -> None:

@@ -20,14 +20,14 @@ def _cost(tokenizer: Tokenizer, token: int) -> float:
 
 def _all_cuts(tokenizer: Tokenizer, entry: Entry, count: int) -> list[list[int]]:
     """Every cut into so many tokens, itself left out, without bare marks."""
-    found = []
+    cuts = []
     for inner in combinations(range(1, len(entry.surface)), count - 1):
         ends = pairwise((0, *inner, len(entry.surface)))
         parts = [Entry(entry.surface[a:b], entry.word_initial and a == 0) for a, b in ends]
         ids = [tokenizer.ids.get(part, -1) for part in parts]
         if -1 not in ids and parts != [entry]:
-            found.append(ids)
-    return found
+            cuts.append(ids)
+    return cuts
 
 
 @pytest.mark.parametrize("tokenizer", [german_tokenizer(), cased_tokenizer()], ids=["unigram", "wordpiece"])
@@ -37,17 +37,17 @@ def test_no_cut_into_as_many_tokens_costs_less(tokenizer: Tokenizer) -> None:
     for word in words[:25]:
         for entry in (Entry(word, False), Entry(word, True)):
             for count in range(1, min(len(word), 5) + 1):
-                found, possible = cuts.of(entry)[count], _all_cuts(tokenizer, entry, count)
+                cheapest, possible = cuts.of(entry)[count], _all_cuts(tokenizer, entry, count)
                 if not possible:
                     continue
-                assert found is not None
+                assert cheapest is not None
                 costs = [sum(_cost(tokenizer, token) for token in ids) for ids in possible]
-                assert sum(_cost(tokenizer, token) for token in found) <= min(costs) + 1e-9
-                assert "".join(tokenizer.entries[token].surface for token in found) == word  # type: ignore[union-attr]
-                assert len(found) == count
+                assert sum(_cost(tokenizer, token) for token in cheapest) <= min(costs) + 1e-9
+                assert "".join(tokenizer.entries[token].surface for token in cheapest) == word  # type: ignore[union-attr]
+                assert len(cheapest) == count
 
 
-def test_a_token_is_no_cut_of_itself() -> None:
+def test_a_token_is_not_a_cut_of_itself() -> None:
     cuts = CheapestCuts(unigram(["ab", "a", "b", "▁ab"]))
     assert cuts.of(Entry("ab", False))[1] is None
     assert cuts.of(Entry("ab", True))[1] is None
@@ -56,13 +56,13 @@ def test_a_token_is_no_cut_of_itself() -> None:
 def test_a_word_may_begin_with_a_bare_mark_that_is_not_counted() -> None:
     source = unigram(["▁", "ab", "a", "b", "▁ab"])
     ids = source.ids
-    found = CheapestCuts(source).of(Entry("ab", True))
-    assert found[1] == (ids[Entry("ab", False)],)
-    assert found[2] == (ids[Entry("a", False)], ids[Entry("b", False)])
-    assert found[3] is None
+    cuts = CheapestCuts(source).of(Entry("ab", True))
+    assert cuts[1] == (ids[Entry("ab", False)],)
+    assert cuts[2] == (ids[Entry("a", False)], ids[Entry("b", False)])
+    assert cuts[3] is None
 
 
 def test_nothing_is_cut_into_more_than_most_pieces() -> None:
-    found = CheapestCuts(unigram(["a"])).of(Entry("a" * 30, False))
-    assert len(found) == MOST_PIECES + 1 and not any(found)
+    cuts = CheapestCuts(unigram(["a"])).of(Entry("a" * 30, False))
+    assert len(cuts) == MOST_PIECES + 1 and not any(cuts)
     assert CheapestCuts(unigram(["b"])).of(Entry("ab", False)) == (None,) * (MOST_PIECES + 1)

@@ -22,8 +22,8 @@ def test_distance_is_equation_4() -> None:
             + (t[0, 1] - s[0, 2]).norm()
             + ((t[1, 0] + t[1, 1]) / 2 - s[1, 0]).norm()
         )
-        found = span_distance(teacher, student, span_pairs([FIRST, SECOND], [0, 0]), shift)
-        torch.testing.assert_close(found, expected)
+        distance = span_distance(teacher, student, span_pairs([FIRST, SECOND], [0, 0]), shift)
+        torch.testing.assert_close(distance, expected)
 
 
 def test_equal_states_have_no_distance_and_a_finite_gradient() -> None:

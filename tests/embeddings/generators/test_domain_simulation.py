@@ -111,7 +111,7 @@ def test_all_of_a_domain_as_negatives_is_the_softmax_over_its_whole_vocabulary()
         torch.nn.init.normal_(head.weight, std=0.3, generator=torch.Generator().manual_seed(1))
     batch = part.batch(np.arange(6), 0)
     loss = GeneratorLoss(model, network, _view(), 0.5, 0.0, "input").eval()
-    found = loss(batch)
+    losses = loss(batch)
 
     rows, size = network.rows(of, batch.new), len(german_tokenizer())
     table = torch.cat([of.input.weight, rows.of("input", of.input.weight)])
@@ -125,10 +125,10 @@ def test_all_of_a_domain_as_negatives_is_the_softmax_over_its_whole_vocabulary()
     top = decoder_states_from_memory(model, memory, read.attention_mask, inputs_embeds=embedded)
     logits = top @ table.T + bias
     expected = torch.nn.functional.cross_entropy(logits.flatten(0, 1), read.labels.flatten(), reduction="sum")
-    torch.testing.assert_close(found["prediction"], expected, rtol=1e-4, atol=1e-3)
+    torch.testing.assert_close(losses["prediction"], expected, rtol=1e-4, atol=1e-3)
     assert len(batch.new) == len(part.domain.new) and size == len(of.input.weight)
 
-    (found["prediction"] + found["distillation"]).backward()
+    (losses["prediction"] + losses["distillation"]).backward()
     assert all(parameter.grad is not None for name, parameter in network.named_parameters() if "spread" not in name)
     assert all(parameter.grad is None for parameter in model.parameters())
 

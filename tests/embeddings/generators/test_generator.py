@@ -30,8 +30,8 @@ def _similar(rows: list[list[tuple[int, int]]]) -> RaggedSimilar:
     offsets = np.cumsum([0, *(len(row) for row in rows)]).astype(np.int64)
     ids = np.array([token for row in rows for token, _ in row], dtype=np.int64)
     relations = np.array([relation for row in rows for _, relation in row], dtype=np.int8)
-    found = SimilarTokens(offsets, ids, relations, np.zeros(len(rows), dtype=np.int8))
-    return RaggedSimilar.from_numpy(found, ORDINARY)
+    similar = SimilarTokens(offsets, ids, relations, np.zeros(len(rows), dtype=np.int8))
+    return RaggedSimilar.from_numpy(similar, ORDINARY)
 
 
 def _random_rows(seed: int, count: int = 25) -> list[list[tuple[int, int]]]:
@@ -75,12 +75,12 @@ def test_forward_and_gradients_equal_the_printed_equations(kind: GeneratorKind, 
     expected = _by_the_equations(kind, table, generator.weight, rows, literal)
     torch.testing.assert_close(ours, expected, rtol=1e-12, atol=1e-12)
     wanted = [table] if kind == "avg" else [table, generator.weight]
-    for found, right in zip(
+    for gradient, right in zip(
         torch.autograd.grad((ours * direction).sum(), wanted),
         torch.autograd.grad((expected * direction).sum(), wanted),
         strict=True,
     ):
-        torch.testing.assert_close(found, right, rtol=1e-10, atol=1e-12)
+        torch.testing.assert_close(gradient, right, rtol=1e-10, atol=1e-12)
 
 
 def test_an_untrained_generator_is_the_average() -> None:
@@ -129,15 +129,15 @@ def test_saved_generators_come_back_and_know_their_model(tmp_path: Path) -> None
     origin = GeneratorOrigin(table_digest(table), "vocabulary", 7)
     save_generators({"decoder": generator}, {"decoder": origin}, tmp_path)
 
-    loaded, found = load_generator(tmp_path, "decoder")
-    assert found == origin
+    loaded, loaded_origin = load_generator(tmp_path, "decoder")
+    assert loaded_origin == origin
     assert loaded.literal_equation
     assert torch.equal(loaded.weight, generator.weight)
-    check_origin(found, table, "vocabulary", "here")
+    check_origin(loaded_origin, table, "vocabulary", "here")
     with pytest.raises(UserError, match="another model"):
-        check_origin(found, table + 1e-3, "vocabulary", "here")
+        check_origin(loaded_origin, table + 1e-3, "vocabulary", "here")
     with pytest.raises(UserError, match="another vocabulary"):
-        check_origin(found, table, "another", "here")
+        check_origin(loaded_origin, table, "another", "here")
     with pytest.raises(UserError, match="not for the encoder"):
         load_generator(tmp_path, "encoder")
 
@@ -151,7 +151,7 @@ def test_saved_generators_come_back_and_know_their_model(tmp_path: Path) -> None
         ("generator.safetensors", None, "a damaged generator"),
     ],
 )
-def test_a_damaged_generator_is_told(tmp_path: Path, name: str, content: bytes | None, complaint: str) -> None:
+def test_a_damaged_generator_is_refused(tmp_path: Path, name: str, content: bytes | None, complaint: str) -> None:
     origin = GeneratorOrigin("table", "vocabulary", 7)
     save_generators({"decoder": Generator("patt", DIMENSION)}, {"decoder": origin}, tmp_path)
     assert load_generator(tmp_path, "decoder")[1] == origin
@@ -179,9 +179,9 @@ def test_a_large_table_of_which_few_rows_are_used(kind: GeneratorKind, monkeypat
         generator.draw(1)
         weights = generator.mixing_weights(table, similar)
         weights.square().sum().backward()
-        found = [weights.detach(), generator.weight.grad, table.grad]
+        tensors = [weights.detach(), generator.weight.grad, table.grad]
         table.grad = None
-        return [tensor for tensor in found if tensor is not None]
+        return [tensor for tensor in tensors if tensor is not None]
 
     monkeypatch.setattr("subgraft.embeddings.generators.generator.F.linear", linear)
     whole = outcome()

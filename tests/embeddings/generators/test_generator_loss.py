@@ -79,14 +79,14 @@ def test_tokens_that_are_spelled_alike_do_not_compete() -> None:
     known, new = torch.randn(6, size, dtype=torch.float64), torch.randn(6, 4, dtype=torch.float64)
     labels = torch.tensor([6, 7, 8, 9, 4, 0])
     absent = [{4, 8}, {9}, {4, 6}, {7}, {6, 8}, set()]
-    kept, own = without_twins(known, torch.ones(6, 4).bool(), labels, spelling)
+    competing, own = without_twins(known, torch.ones(6, 4).bool(), labels, spelling)
     for smoothing in (0.0, 0.1):
         expected = torch.zeros((), dtype=torch.float64)
         for row, gone in enumerate(absent):
             left = [token for token in range(size + 4) if token not in gone]
             logits, label = torch.cat([known[row], new[row]])[left], torch.tensor([left.index(int(labels[row]))])
             expected += torch.nn.functional.cross_entropy(logits[None], label, label_smoothing=smoothing)
-        torch.testing.assert_close(extended_cross_entropy(kept, new, own, labels, smoothing), expected)
+        torch.testing.assert_close(extended_cross_entropy(competing, new, own, labels, smoothing), expected)
 
 
 def test_a_sentence_without_new_tokens_has_a_finite_gradient() -> None:

@@ -40,7 +40,7 @@ def _moved(network: Network) -> Network:
     return network
 
 
-def _kept(network: Network, of: Side, directory: Path) -> Path:
+def _saved(network: Network, of: Side, directory: Path) -> Path:
     directory.mkdir()
     origin = GeneratorOrigin(table_digest(of.input.weight), german_tokenizer().fingerprint, 0)
     save_networks({of.name: network}, {of.name: origin}, directory)
@@ -52,27 +52,27 @@ def _tables(rows: NewRows) -> list[torch.Tensor]:
 
 
 @pytest.mark.parametrize("which", range(2))
-def test_it_begins_as_the_mean_of_the_pieces_and_leaves_it_when_it_is_trained(which: int, tmp_path: Path) -> None:
+def test_it_is_initialised_to_the_mean_of_the_pieces_and_leaves_it_when_trained(which: int, tmp_path: Path) -> None:
     of = _sides()[which]
-    begun = initialiser("network")(_request(of, _kept(_network(of), of, tmp_path / "begun")))
-    moved = initialiser("network")(_request(of, _kept(_moved(_network(of)), of, tmp_path / "moved")))
+    begun = initialiser("network")(_request(of, _saved(_network(of), of, tmp_path / "begun")))
+    moved = initialiser("network")(_request(of, _saved(_moved(_network(of)), of, tmp_path / "moved")))
     for mean, same, other in zip(*map(_tables, (mix_subwords(_request(of)), begun, moved)), strict=True):
         torch.testing.assert_close(same, mean)
         assert not torch.isclose(other[: len(ENTRIES)], mean[: len(ENTRIES)]).all(dim=-1).any()
-        # What is no text has no pieces: it stays the mean row.
+        # Tokens that are not text have no pieces: their rows stay the mean.
         torch.testing.assert_close(other[len(ENTRIES) :], mean[len(ENTRIES) :])
 
 
-def test_what_is_kept_is_read_again_to_the_bit(tmp_path: Path) -> None:
+def test_a_saved_network_is_loaded_to_the_bit(tmp_path: Path) -> None:
     of = _sides()[0]
     network, tokens = _moved(_network(of)), TokenPieces.of(german_tokenizer(), ENTRIES)
-    again, _ = load_network(_kept(network, of, tmp_path / "kept"), "decoder")
+    again, _ = load_network(_saved(network, of, tmp_path / "kept"), "decoder")
     for name, table in {"input": of.input.weight, "bias": torch.zeros(len(of.input.weight), 1)}.items():
         rows = network.rows(of, tokens).of(name, table)  # type: ignore[arg-type]
         assert torch.equal(again.rows(of, tokens).of(name, table), rows)  # type: ignore[arg-type]
 
 
-def test_rows_do_not_depend_on_the_tokens_beside_them() -> None:
+def test_rows_do_not_depend_on_the_other_tokens() -> None:
     of = _sides()[0]
     network, tokens = _moved(_network(of)), TokenPieces.of(german_tokenizer(), ENTRIES)
     whole = network.rows(of, tokens).of("input", of.input.weight)
@@ -82,15 +82,15 @@ def test_rows_do_not_depend_on_the_tokens_beside_them() -> None:
 
 def test_a_network_of_another_model_or_side_and_a_generator_of_another_kind_are_refused(tmp_path: Path) -> None:
     decoder, _ = _sides()
-    kept = _kept(_network(decoder), decoder, tmp_path / "kept")
+    directory = _saved(_network(decoder), decoder, tmp_path / "kept")
     with pytest.raises(UserError, match="made for another model"):
-        initialiser("network")(_request(side(marian(2), "decoder"), kept))
+        initialiser("network")(_request(side(marian(2), "decoder"), directory))
     with pytest.raises(UserError, match="trained for decoder, not for the encoder"):
-        initialiser("network")(_request(side(marian(), "encoder"), kept))
+        initialiser("network")(_request(side(marian(), "encoder"), directory))
     with pytest.raises(UserError, match="a generator of kind network, not patt"):
-        initialiser("patt")(_request(decoder, kept))
+        initialiser("patt")(_request(decoder, directory))
     with pytest.raises(UserError, match="needs a trained generator"):
         initialiser("network")(_request(decoder))
-    (kept / "network.safetensors").write_bytes(b"no tensors")
+    (directory / "network.safetensors").write_bytes(b"no tensors")
     with pytest.raises(UserError, match="a damaged generator"):
-        initialiser("network")(_request(decoder, kept))
+        initialiser("network")(_request(decoder, directory))

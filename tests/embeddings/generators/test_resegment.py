@@ -62,8 +62,8 @@ def test_spans_are_the_smallest_at_whose_ends_both_agree(tokenizer: Tokenizer, s
         for token in ids:
             entry = tokenizer.entries[token] if token < size else result.new[token - size].entry
             lengths.append(len(entry.surface) if entry is not None else 1)
-        found: list[int] = np.cumsum(lengths).tolist()
-        return found
+        positions: list[int] = np.cumsum(lengths).tolist()
+        return positions
 
     original, changed = ends(tokens), ends(result.tokens)
     agreed = sorted(set(original) & set(changed))
@@ -148,6 +148,6 @@ def test_a_sentence_that_would_become_too_long_stays_as_it_is(tokenizer: Tokeniz
     longer = resegment(tokens, np.random.default_rng(1))
     assert len(longer.tokens) > len(tokens)
     assert resegment(tokens, np.random.default_rng(1), longest=len(longer.tokens)) == longer
-    kept = resegment(tokens, np.random.default_rng(1), longest=len(longer.tokens) - 1)
-    assert (kept.tokens, kept.new) == (tokens, [])
-    assert kept.spans == [Span((i, i + 1), (i, i + 1)) for i in range(len(tokens))]
+    unchanged = resegment(tokens, np.random.default_rng(1), longest=len(longer.tokens) - 1)
+    assert (unchanged.tokens, unchanged.new) == (tokens, [])
+    assert unchanged.spans == [Span((i, i + 1), (i, i + 1)) for i in range(len(tokens))]

@@ -11,29 +11,29 @@ from toys import german_tokenizer
 
 def test_pieces_are_what_the_upstream_vocabulary_cuts_a_token_into() -> None:
     source, entries = german_tokenizer(), [Entry("dankbarkeit", True), Entry("schaft", False), Entry("a" * 30, True)]
-    found = TokenPieces.of(source, entries, others=1)
-    for row, parts in zip(found.pieces.tolist(), subwords(source, entries), strict=False):
+    tokens = TokenPieces.of(source, entries, others=1)
+    for row, parts in zip(tokens.pieces.tolist(), subwords(source, entries), strict=False):
         assert [token for token in row if token != ABSENT] == parts.ids[:MAX_PIECES]
-    assert found.pieces[-1].eq(ABSENT).all()
-    assert found.features[:, 0].tolist() == [1.0, 0.0, 1.0, 0.0]
-    assert found.features[:, 3].eq(0).all()  # nobody said how common they are
+    assert tokens.pieces[-1].eq(ABSENT).all()
+    assert tokens.features[:, 0].tolist() == [1.0, 0.0, 1.0, 0.0]
+    assert tokens.features[:, 3].eq(0).all()  # nobody said how common they are
 
 
 def test_how_common_a_token_is_goes_by_its_rank_whatever_the_kind_of_vocabulary() -> None:
     for kind in ("unigram", "bpe"):
         vocabulary = german_tokenizer(120, kind)
-        found, ordinary = commonness(vocabulary), vocabulary.ordinary_ids
-        order = ordinary[np.argsort(-found[ordinary], kind="stable")]
+        values, ordinary = commonness(vocabulary), vocabulary.ordinary_ids
+        order = ordinary[np.argsort(-values[ordinary], kind="stable")]
         assert (np.diff(vocabulary.commonness[order]) > 0).all()
-        assert found[order[0]] == 2.0
-        assert np.isclose(found[order[-1]], 2.0 - np.log(len(ordinary)) / 4)
-        assert (found[sorted(vocabulary.special_ids)] == 0).all()
+        assert values[order[0]] == 2.0
+        assert np.isclose(values[order[-1]], 2.0 - np.log(len(ordinary)) / 4)
+        assert (values[sorted(vocabulary.special_ids)] == 0).all()
 
 
 def test_some_of_the_tokens() -> None:
-    found = TokenPieces.of(
+    tokens = TokenPieces.of(
         german_tokenizer(), [Entry("dank", True), Entry("haft", False)], np.array([0.5, 1.5], dtype=np.float32)
     )
-    taken = found.take(torch.tensor([1]))
-    assert taken.pieces.tolist() == found.pieces[1:].tolist()
+    taken = tokens.take(torch.tensor([1]))
+    assert taken.pieces.tolist() == tokens.pieces[1:].tolist()
     assert taken.features[0, 2:].tolist() == [1.5, 1.0]

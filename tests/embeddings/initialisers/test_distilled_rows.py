@@ -34,14 +34,14 @@ def distilled(upstream: Side, directory: Path) -> DistilledRows:
 def test_trained_tokens_get_their_rows_and_all_else_is_the_mean(upstream: Side, tmp_path: Path) -> None:
     made = distilled(upstream, tmp_path)
     asked = replace(request(upstream, unseen(), others=2), distilled=tmp_path)
-    found, means = take_distilled(asked), METHODS["mean"](asked)
-    assert torch.equal(found.input[: len(unseen()) : 2], made.rows)
-    assert torch.equal(found.input[1 : len(unseen()) : 2], means.input[1 : len(unseen()) : 2])
-    assert torch.equal(found.input[-2:], means.input[-2:])
-    assert found.output is not None and means.output is not None and torch.equal(found.output, means.output)
-    assert found.bias is not None and means.bias is not None and torch.equal(found.bias, means.bias)
-    assert found.fallbacks == {"subwords": len(unseen()) // 2, "characters": 0, "bytes": 0, "mean": 0}
-    assert means.matrix is not None and found.matrix is None, "distilled rows are no mixture of upstream rows"
+    rows, means = take_distilled(asked), METHODS["mean"](asked)
+    assert torch.equal(rows.input[: len(unseen()) : 2], made.rows)
+    assert torch.equal(rows.input[1 : len(unseen()) : 2], means.input[1 : len(unseen()) : 2])
+    assert torch.equal(rows.input[-2:], means.input[-2:])
+    assert rows.output is not None and means.output is not None and torch.equal(rows.output, means.output)
+    assert rows.bias is not None and means.bias is not None and torch.equal(rows.bias, means.bias)
+    assert rows.fallbacks == {"subwords": len(unseen()) // 2, "characters": 0, "bytes": 0, "mean": 0}
+    assert means.matrix is not None and rows.matrix is None, "distilled rows are not a mixture of upstream rows"
 
 
 def test_rows_for_something_else_are_refused(upstream: Side, tmp_path: Path) -> None:
@@ -64,5 +64,5 @@ def test_a_directory_without_rows_is_refused(upstream: Side, tmp_path: Path) -> 
         take_distilled(replace(asked, distilled=tmp_path / "nothing"))
     distilled(upstream, tmp_path)
     german_tokenizer().save(tmp_path)
-    with pytest.raises(UserError, match="do not belong to the vocabulary beside them"):
+    with pytest.raises(UserError, match="do not belong to the vocabulary in the same"):
         take_distilled(replace(asked, distilled=tmp_path))

@@ -67,11 +67,11 @@ def test_the_matched_control_has_the_tables_moments_in_every_dimension() -> None
     assert upstream.output is not None
     entries = [Entry(str(i), True) for i in range(20000)]
     rows = METHODS["random-matched"](request(upstream, entries))
-    for found, whole in ((rows.input, upstream.input.weight), (rows.output, upstream.output.weight)):
-        assert found is not None
+    for new, whole in ((rows.input, upstream.input.weight), (rows.output, upstream.output.weight)):
+        assert new is not None
         table = whole[ORDINARY]
-        assert torch.allclose(found.mean(0), table.mean(0), atol=0.01)
-        assert torch.allclose(found.std(0), table.std(0), rtol=0.03)
+        assert torch.allclose(new.mean(0), table.mean(0), atol=0.01)
+        assert torch.allclose(new.std(0), table.std(0), rtol=0.03)
     assert rows.scale is None
 
 
@@ -138,8 +138,8 @@ def test_rows_of_a_half_precision_model_are_mixed_in_single_precision() -> None:
     upstream = side(model, "decoder")
     rows = METHODS["avg"](request(upstream))
     assert rows.input.dtype == torch.float32
-    found = SimilarTokenFinder(multilingual_tokenizer(), 5).find(unseen())
-    first = found.token_ids[found.offsets[0] : found.offsets[1]]
+    similar = SimilarTokenFinder(multilingual_tokenizer(), 5).find(unseen())
+    first = similar.token_ids[similar.offsets[0] : similar.offsets[1]]
     assert torch.allclose(rows.input[0], upstream.input.weight[first].float().mean(0), atol=1e-6)
 
 

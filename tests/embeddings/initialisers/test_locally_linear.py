@@ -22,19 +22,19 @@ def points(count: int, neighbours: int, dimensions: int) -> tuple[torch.Tensor, 
 def test_weights_are_those_of_the_constrained_least_squares() -> None:
     """Against the system of Lagrange: no other weights that sum to one come nearer."""
     vectors, neighbours = points(20, 6, 30)
-    found = local_weights(vectors, neighbours, EXACT).numpy()
-    for vector, around, weights in zip(vectors.double().numpy(), neighbours.double().numpy(), found, strict=True):
+    mixtures = local_weights(vectors, neighbours, EXACT).numpy()
+    for vector, around, weights in zip(vectors.double().numpy(), neighbours.double().numpy(), mixtures, strict=True):
         system = np.block([[around @ around.T, np.ones((6, 1))], [np.ones((1, 6)), np.zeros((1, 1))]])
         expected = np.linalg.solve(system, np.append(around @ vector, 1.0))[:6]
         assert np.allclose(weights, expected, atol=1e-6)
-    assert np.allclose(found.sum(axis=1), 1, atol=1e-12)
+    assert np.allclose(mixtures.sum(axis=1), 1, atol=1e-12)
 
 
 def test_of_many_exact_solutions_the_least_is_taken() -> None:
     """With more neighbours than dimensions every vector is reached; np.linalg.lstsq gives the smallest solution."""
     vectors, neighbours = points(20, 10, 4)
-    found = local_weights(vectors, neighbours, EXACT)
-    for vector, around, weights in zip(vectors.double().numpy(), neighbours.double().numpy(), found, strict=True):
+    mixtures = local_weights(vectors, neighbours, EXACT)
+    for vector, around, weights in zip(vectors.double().numpy(), neighbours.double().numpy(), mixtures, strict=True):
         system = np.vstack([around.T, np.ones(10)])
         expected = np.linalg.lstsq(system, np.append(vector, 1.0), rcond=None)[0]
         assert np.allclose(weights.numpy(), expected, atol=1e-6)
@@ -53,10 +53,10 @@ def test_a_vector_on_one_of_its_neighbours_is_that_neighbour(dimensions: int) ->
 def test_weights_of_neighbours_near_one_another_do_not_cancel_out() -> None:
     vectors, _ = points(20, 1, 30)
     neighbours = vectors[:, None] + 1 + 1e-3 * points(20, 6, 30)[1]
-    exact, found = (local_weights(vectors, neighbours, ridge) for ridge in (EXACT, RIDGE))
+    exact, regularised = (local_weights(vectors, neighbours, ridge) for ridge in (EXACT, RIDGE))
     assert exact.abs().sum(dim=1).min() > 10
-    assert found.abs().sum(dim=1).max() < 1.1
-    assert torch.allclose(found.sum(dim=1), torch.ones(20).double())
+    assert regularised.abs().sum(dim=1).max() < 1.1
+    assert torch.allclose(regularised.sum(dim=1), torch.ones(20).double())
 
 
 def test_twins_share_a_weight() -> None:
@@ -74,8 +74,8 @@ def test_the_weights_of_the_nearest_seen_tokens_mix_all_tables() -> None:
         vector = embeddings.vectors[embeddings.tokenizer.ids[entry]]
         nearest = torch.cosine_similarity(vector[None], seen).topk(4).indices
         weights = local_weights(vector[None], seen[nearest][None], EXACT)[0].float()
-        found = torch.cat([rows.input[i], rows.output[i], rows.bias[i : i + 1]])
-        assert torch.allclose(found, weights @ tables[nearest], atol=1e-5)
+        mixed = torch.cat([rows.input[i], rows.output[i], rows.bias[i : i + 1]])
+        assert torch.allclose(mixed, weights @ tables[nearest], atol=1e-5)
 
 
 def test_a_token_that_lies_on_a_seen_token_gets_that_token_s_row() -> None:
@@ -86,7 +86,7 @@ def test_a_token_that_lies_on_a_seen_token_gets_that_token_s_row() -> None:
     assert torch.allclose(rows.input[0], upstream.input.weight[origins[3]], atol=1e-5)
 
 
-def test_a_seen_token_whose_row_is_made_anew_is_no_neighbour_of_itself() -> None:
+def test_a_seen_token_that_is_initialised_again_is_not_its_own_neighbour() -> None:
     """Its own vector would give it its old row, whatever it means in the task's text."""
     upstream, embeddings = untied_decoder(), drawn(20)
     source = multilingual_tokenizer()

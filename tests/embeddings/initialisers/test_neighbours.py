@@ -23,15 +23,15 @@ def test_upstream_tokens_are_their_vector_or_the_sum_of_their_pieces() -> None:
     source, embeddings = multilingual_tokenizer(), drawn(6)
     fitted = embeddings.tokenizer
     tokens, vectors = upstream_vectors(source, embeddings)
-    found = dict(zip(tokens.tolist(), vectors, strict=True))
+    by_token = dict(zip(tokens.tolist(), vectors, strict=True))
     composed = 0
     for entry, token in source.ids.items():
         own = fitted.ids.get(entry)
         parts = [own] if own is not None else [i for i in fitted.segment(entry) if embeddings.known[i]]
         composed += own is None and len(parts) > 1
-        assert (token in found) == bool(parts)
+        assert (token in by_token) == bool(parts)
         if parts:
-            assert torch.allclose(found[token], embeddings.vectors[parts].sum(0), atol=1e-6)
+            assert torch.allclose(by_token[token], embeddings.vectors[parts].sum(0), atol=1e-6)
     assert composed > 3
 
 
@@ -54,6 +54,6 @@ def test_the_nearest_upstream_tokens_are_mixed_in_all_tables() -> None:
     tokens, vectors = upstream_vectors(multilingual_tokenizer(), embeddings)
     nearest, weights = nearest_weights(space.unseen, vectors, 3, 0.2)
     assert rows.output is not None and rows.bias is not None
-    found = torch.cat([rows.input, rows.output, rows.bias[:, None]], dim=1)
+    mixed = torch.cat([rows.input, rows.output, rows.bias[:, None]], dim=1)
     for i in range(len(entries)):
-        assert torch.allclose(found[i], weights[i] @ all_tables(upstream)[tokens[nearest[i]]], atol=1e-5)
+        assert torch.allclose(mixed[i], weights[i] @ all_tables(upstream)[tokens[nearest[i]]], atol=1e-5)

@@ -34,8 +34,8 @@ def test_ngrams_tell_where_a_word_begins() -> None:
 def test_a_product_with_the_incidence_is_the_mean_over_the_bag_repeats_included() -> None:
     bags = [["a", "b", "a"], ["b", "unknown"], ["unknown"]]
     vectors = torch.tensor([[3.0, 0.0], [0.0, 6.0]])
-    found = incidence(bags, {"a": 0, "b": 1}) @ vectors
-    assert torch.allclose(found, torch.tensor([[2.0, 2.0], [0.0, 6.0], [0.0, 0.0]]))
+    means = incidence(bags, {"a": 0, "b": 1}) @ vectors
+    assert torch.allclose(means, torch.tensor([[2.0, 2.0], [0.0, 6.0], [0.0, 0.0]]))
     assert shared_ngrams(bags) == {"b": 0, "unknown": 1}
 
 

@@ -60,11 +60,11 @@ def test_tokens_without_a_vector_get_the_mean_of_their_subwords(method: Initiali
     rows = METHODS[method](request(upstream, entries, tmp_path, others=2))
     mean = METHODS["mean"](request(upstream, entries, others=2))
     places = [entries.index(entry) for entry in lacking] + [len(entries), len(entries) + 1]
-    for found, expected in ((rows.input, mean.input), (rows.output, mean.output), (rows.bias, mean.bias)):
-        assert found is not None and expected is not None
-        assert found.shape == expected.shape
-        assert torch.allclose(found[places], expected[places], atol=1e-6)
-        assert not torch.isclose(found[1:4], expected[1:4]).all(dim=-1).any()
+    for made, expected in ((rows.input, mean.input), (rows.output, mean.output), (rows.bias, mean.bias)):
+        assert made is not None and expected is not None
+        assert made.shape == expected.shape
+        assert torch.allclose(made[places], expected[places], atol=1e-6)
+        assert not torch.isclose(made[1:4], expected[1:4]).all(dim=-1).any()
     assert rows.fallbacks == {"subwords": 3 - sum(mean.fallbacks.values()), **mean.fallbacks}
 
 
@@ -75,7 +75,7 @@ def test_where_no_token_has_a_vector_all_fall_back(tmp_path: Path) -> None:
     assert sum(rows.fallbacks.values()) == len(entries)
 
 
-def test_what_is_missing_or_foreign_is_told(tmp_path: Path) -> None:
+def test_missing_and_foreign_embeddings_are_refused(tmp_path: Path) -> None:
     upstream, entries = untied_decoder(), unseen()
     with pytest.raises(UserError, match=r"needs static embeddings(.|\n)*vocab embed"):
         METHODS["omp"](request(upstream, entries))
@@ -88,7 +88,7 @@ def test_what_is_missing_or_foreign_is_told(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"another vocabulary: it has no 'ж'"):
         METHODS["omp"](request(upstream, [Entry("ж", True)], tmp_path / "apart"))
     german_tokenizer().save(tmp_path / "apart")
-    with pytest.raises(UserError, match="do not belong to the vocabulary beside them"):
+    with pytest.raises(UserError, match="do not belong to the vocabulary in the same"):
         METHODS["omp"](request(upstream, entries, tmp_path / "apart"))
 
 
@@ -103,9 +103,9 @@ def test_a_model_is_transplanted(method: InitialiserName, tmp_path: Path) -> Non
     for name in ("one", "one", "other"):
         model = mbart()
         old = side(model, "decoder").input.weight.detach().clone()
-        given = Method(method, static={"decoder": tmp_path / name})
+        chosen = Method(method, static={"decoder": tmp_path / name})
         result, reports, _ = transplant(
-            model, dict.fromkeys(("encoder", "decoder"), source), {"decoder": target}, given
+            model, dict.fromkeys(("encoder", "decoder"), source), {"decoder": target}, chosen
         )
         tables.append(side(result, "decoder").input.weight.detach())
         assert reports["decoder"].fallbacks == {"subwords": 2, "characters": 0, "bytes": 0, "mean": 0}

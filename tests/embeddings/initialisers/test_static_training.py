@@ -25,7 +25,7 @@ def vocabulary() -> Tokenizer:
 
 
 def sentences(count: int, seed: int = 1) -> list[str]:
-    """Colours beside paint and walls, numbers beside sums and counts."""
+    """Colours with paint and walls, numbers with sums and counts."""
     chooser = random.Random(seed)
     fields = (["red", "blue", "green"], ["paint", "wall"]), (["one", "two", "three"], ["sum", "count"])
 
@@ -59,12 +59,12 @@ def test_the_bytes_are_the_same_in_every_process(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("algorithm", ["skip-gram", "cbow", "fasttext"])
-def test_tokens_of_like_contexts_come_to_lie_together(algorithm: StaticAlgorithm) -> None:
+def test_tokens_of_similar_contexts_have_similar_vectors(algorithm: StaticAlgorithm) -> None:
     settings = SMALL.model_copy(update={"epochs": 30, "window": 2})
     tokenizer = vocabulary()
-    found = train_static(sentences(400), tokenizer, algorithm, settings)
+    embeddings = train_static(sentences(400), tokenizer, algorithm, settings)
     rows = [tokenizer.pieces.index(piece) for piece in ("▁red", "▁blue", "▁green", "▁one", "▁two", "▁three")]
-    unit = torch.nn.functional.normalize(found.vectors[rows], dim=1)
+    unit = torch.nn.functional.normalize(embeddings.vectors[rows], dim=1)
     cosines = unit @ unit.T
     assert min(cosines[:3, :3].mean(), cosines[3:, 3:].mean()) > cosines[:3, 3:].mean()
 
@@ -81,12 +81,12 @@ def test_seeds_and_algorithms_differ() -> None:
 def test_rare_tokens_and_special_ones_have_no_vector(tmp_path: Path) -> None:
     tokenizer = vocabulary()
     train_static(["never never", *sentences(60)], tokenizer, "fasttext", SMALL).save(tmp_path)
-    found = StaticEmbeddings.load(tmp_path)
-    assert found.settings["algorithm"] == "fasttext" and found.settings["dimensions"] == 8
-    assert [piece for piece, known in zip(tokenizer.pieces, found.known, strict=True) if known] == WORDS[:-1]
-    assert torch.equal(found.vectors.any(dim=1), found.known)
+    embeddings = StaticEmbeddings.load(tmp_path)
+    assert embeddings.settings["algorithm"] == "fasttext" and embeddings.settings["dimensions"] == 8
+    assert [piece for piece, known in zip(tokenizer.pieces, embeddings.known, strict=True) if known] == WORDS[:-1]
+    assert torch.equal(embeddings.vectors.any(dim=1), embeddings.known)
 
 
-def test_too_little_text_is_told() -> None:
+def test_too_little_text_is_refused() -> None:
     with pytest.raises(UserError, match="no token occurs 3 times"):
         train_static(["red", "blue"], vocabulary(), "skip-gram", SMALL)

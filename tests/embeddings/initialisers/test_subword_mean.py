@@ -14,11 +14,11 @@ from vocabularies import byte_level, unigram, wordpiece
 
 
 def _parts(source: Tokenizer, entry: Entry) -> tuple[list[str], Fallback]:
-    (found,) = subwords(source, [entry])
-    return [source.pieces[i] for i in found.ids], found.fallback
+    (parts,) = subwords(source, [entry])
+    return [source.pieces[i] for i in parts.ids], parts.fallback
 
 
-def test_bytes_are_left_out_beside_ordinary_subwords_and_stand_in_without_any() -> None:
+def test_bytes_are_left_out_where_there_are_ordinary_subwords() -> None:
     source = unigram(["▁", "▁hut", "hut", "los"], byte_fallback=True)
     assert _parts(source, Entry("hut(los", True)) == (["▁hut", "los"], Fallback.NONE)
     assert _parts(source, Entry("(", False)) == (["<0x28>"], Fallback.BYTES)
@@ -33,12 +33,12 @@ def test_characters_stand_in_for_a_word_that_is_unknown_as_a_whole() -> None:
 
 def test_pieces_of_a_character_are_bytes() -> None:
     source = byte_level(["a b c d e"] * 3, 270)
-    (found,) = subwords(source, [Entry("漢", False)])
-    assert found == Parts([source.byte_ids[byte] for byte in "漢".encode()], Fallback.BYTES)
+    (parts,) = subwords(source, [Entry("漢", False)])
+    assert parts == Parts([source.byte_ids[byte] for byte in "漢".encode()], Fallback.BYTES)
     assert _parts(source, Entry("漢a", False)) == (["a"], Fallback.NONE)
 
 
-def test_what_the_upstream_model_reads_as_unknown_is_told() -> None:
+def test_tokens_that_the_upstream_model_reads_as_unknown_are_reported() -> None:
     entries = [Entry("nav", True), Entry("naïv", True), Entry("ïï", True)]
     assert [each.read for each in subwords(wordpiece(["n", "##a", "##v"]), entries)] == [True, False, False]
     assert [each.read for each in subwords(unigram(["▁n", "a"], byte_fallback=True), entries)] == [True] * 3

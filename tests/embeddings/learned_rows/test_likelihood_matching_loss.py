@@ -73,17 +73,17 @@ def token_scores(bundle: Bundle, read: Seq2SeqBatch) -> list[Tensor]:
 
 def by_hand(bundle: Bundle, read: Seq2SeqBatch, lengths: list[int]) -> tuple[list[float], list[float]]:
     """Of each span, the sum of its tokens' log-probabilities; and that of a word's beginning after it, 0 at the end."""
-    begins, found, following = begins_word(bundle.decoder), [], []
+    begins, sums, following = begins_word(bundle.decoder), [], []
     of_span = iter(lengths)
     for scores, labels in zip(token_scores(bundle, read), read.labels, strict=True):
         at = 0
         while at < len(scores):
             length = next(of_span)
-            found.append(sum(float(scores[i, labels[i]]) for i in range(at, at + length)))
+            sums.append(sum(float(scores[i, labels[i]]) for i in range(at, at + length)))
             at += length
             text_goes_on = at < len(scores) and bundle.decoder.special["eos"] not in labels[at - length : at]
             following.append(float(scores[at, begins].exp().sum().log()) if text_goes_on else 0.0)
-    return found, following
+    return sums, following
 
 
 def transferred(family: str, target: Tokenizer) -> Bundle:
@@ -98,11 +98,13 @@ def test_likelihoods_of_spans_are_the_sums_over_their_tokens(family: str) -> Non
     bundle, target = model_of(family), vocabulary(family)
     module, start = matching(bundle, target)
     batch = spans(bundle, target, start.tokens, 0, 12).batch(np.arange(10), 0)
-    found = module.span_likelihoods(batch)
+    likelihoods = module.span_likelihoods(batch)
     teacher, _ = by_hand(bundle, batch.teacher, batch.before.tolist())
     student, _ = by_hand(transferred(family, target), batch.student, batch.after.tolist())
-    torch.testing.assert_close(found.teacher.double(), torch.tensor(teacher).double(), rtol=1e-5, atol=1e-5)
-    torch.testing.assert_close(found.student.detach().double(), torch.tensor(student).double(), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(likelihoods.teacher.double(), torch.tensor(teacher).double(), rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(
+        likelihoods.student.detach().double(), torch.tensor(student).double(), rtol=1e-5, atol=1e-5
+    )
     p, q = (torch.tensor(values).double().div(100).exp() for values in (teacher, student))
     expected = 100 * (p * (p / q).log() + (1 - p) * ((1 - p) / (1 - q)).log())
     assert float(module(batch)["matching"].detach()) == pytest.approx(float(expected.sum()), rel=1e-3)
@@ -124,21 +126,21 @@ def test_spans_are_merged_until_the_teacher_expects_a_word(family: str) -> None:
         if not inner or after_teacher[i] > math.log(threshold) + 1e-6:
             expected.append((one + after_teacher[i], two + after_student[i]))
             one = two = 0.0
-    found = module.span_likelihoods(batch)
+    likelihoods = module.span_likelihoods(batch)
     assert len(batch.before) // 4 < len(expected) < len(batch.before)
     right = torch.tensor(expected)
-    torch.testing.assert_close(found.teacher[: len(right)], right[:, 0], rtol=1e-4, atol=1e-4)
-    torch.testing.assert_close(found.student[: len(right)].detach(), right[:, 1], rtol=1e-4, atol=1e-4)
-    assert not found.teacher[len(right) :].any() and not found.student[len(right) :].any()
+    torch.testing.assert_close(likelihoods.teacher[: len(right)], right[:, 0], rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(likelihoods.student[: len(right)].detach(), right[:, 1], rtol=1e-4, atol=1e-4)
+    assert not likelihoods.teacher[len(right) :].any() and not likelihoods.student[len(right) :].any()
     assert float(module(batch)["matching"]) != pytest.approx(float(plain(batch)["matching"]), rel=1e-3)
 
 
 def test_words_begin_where_the_mark_says_so_and_a_sentence_may_end() -> None:
     for tokenizer in (german_tokenizer(), german_tokenizer(90, "bpe"), cased_tokenizer()):
-        found = begins_word(tokenizer).nonzero().flatten().tolist()
+        starts = begins_word(tokenizer).nonzero().flatten().tolist()
         word_initial = {token for entry, token in tokenizer.ids.items() if entry.word_initial}
         bare = {token for token, piece in enumerate(tokenizer.pieces) if piece == tokenizer.mark.value}
-        assert set(found) == word_initial | bare | {tokenizer.special["eos"]}
+        assert set(starts) == word_initial | bare | {tokenizer.special["eos"]}
     assert len(begins_word(german_tokenizer(), 100)) == 100
 
 
@@ -147,9 +149,9 @@ def test_the_divergence_is_that_of_two_events(temperature: float) -> None:
     teacher, student = torch.tensor([-0.5, -3.0, -40.0, 0.0]), torch.tensor([-2.0, -3.0, -1.0, 0.0])
     p, q = (value.double().div(temperature).exp() for value in (teacher[:3], student[:3]))
     right = temperature * (p * (p / q).log() + (1 - p) * ((1 - p) / (1 - q)).log())
-    found = binarised_divergence(teacher, student, temperature)
-    torch.testing.assert_close(found[:3].double(), right, rtol=2e-3, atol=1e-6)
-    assert found[3] == 0, "what is certain under both differs in nothing"
+    divergence = binarised_divergence(teacher, student, temperature)
+    torch.testing.assert_close(divergence[:3].double(), right, rtol=2e-3, atol=1e-6)
+    assert divergence[3] == 0, "what is certain under both differs in nothing"
 
 
 def test_for_a_large_temperature_it_is_a_divergence_of_surprisals() -> None:
@@ -239,13 +241,13 @@ def test_other_sentences_come_nearer_too(boundary_threshold: float | None, tmp_p
     batch = other.batch(np.arange(len(other)), 0)
 
     @torch.no_grad()
-    def told() -> tuple[float, float]:
+    def losses() -> tuple[float, float]:
         """The loss, and the negative log-likelihood of the text under the student."""
         plain = matching(bundle, target)[0]
         plain.load_state_dict(module.state_dict())
         return float(module(batch)["matching"]), -float(plain.span_likelihoods(batch).student.sum())
 
-    before = told()
+    before = losses()
     train(module, spans(bundle, target, start.tokens, 0, 250), 60, tmp_path)
-    after = told()
+    after = losses()
     assert after[0] < 0.8 * before[0] and after[1] < before[1]

@@ -94,14 +94,14 @@ def test_both_segmentations_are_read_as_the_model_reads_sentences(family: str, s
     everything = unseen(bundle, side, target)
     after = replace(bundle, encoder=target) if side == "encoder" else replace(bundle, decoder=target)
     batch = SegmentationPairs(SOME, bundle, side, target, LANGUAGES, training(), everything).batch(np.arange(2), 0)
-    for read, told in ((bundle, batch.teacher), (after, batch.student)):
+    for read, segmented in ((bundle, batch.teacher), (after, batch.student)):
         form = read.sequence_format(LANGUAGES)
         examples = Translation(SOME, read.encoder, read.decoder, form, 40)
         usual = [examples.example(index, 0) for index in range(len(SOME))]
-        lengths = told.attention_mask.sum(dim=1).tolist()
-        sources = [tokens[:length].tolist() for tokens, length in zip(told.input_ids, lengths, strict=True)]
-        targets = [tokens[tokens != IGNORED].tolist() for tokens in told.labels]
-        for source, labels, inputs in zip(sources, targets, told.decoder_input_ids.tolist(), strict=True):
+        lengths = segmented.attention_mask.sum(dim=1).tolist()
+        sources = [tokens[:length].tolist() for tokens, length in zip(segmented.input_ids, lengths, strict=True)]
+        targets = [tokens[tokens != IGNORED].tolist() for tokens in segmented.labels]
+        for source, labels, inputs in zip(sources, targets, segmented.decoder_input_ids.tolist(), strict=True):
             assert any((source, labels, inputs[0]) == (e.source, e.target, e.start) for e in usual)
 
 
@@ -126,27 +126,27 @@ def test_every_token_of_the_text_is_met_as_often_as_asked_and_no_sentence_is_tak
 def test_sentences_that_would_be_cut_are_left_out() -> None:
     bundle, target = upstream("marian"), new_vocabulary("marian", "decoder")
     new = unseen(bundle, "decoder", target)
-    found = SegmentationPairs(SOME, bundle, "decoder", target, LANGUAGES, training(20), new)
+    fitting = SegmentationPairs(SOME, bundle, "decoder", target, LANGUAGES, training(20), new)
     longest = [max(len(bundle.encoder.encode(one)), len(bundle.decoder.encode(two))) for one, two in SOME]
-    assert 0 < len(found) <= sum(length < 20 for length in longest) < len(SOME)
-    batch = found.batch(np.arange(len(found)), 0)
+    assert 0 < len(fitting) <= sum(length < 20 for length in longest) < len(SOME)
+    batch = fitting.batch(np.arange(len(fitting)), 0)
     assert batch.teacher.labels.shape[1] <= 20
 
 
 def test_what_stands_before_a_sentence_takes_its_room_too() -> None:
     bundle, target = upstream(BERT2BERT), new_vocabulary(BERT2BERT, "encoder")
     new = unseen(bundle, "encoder", target)
-    found = SegmentationPairs(SOME, bundle, "encoder", target, LANGUAGES, training(14), new)
-    batch = found.batch(np.arange(len(found)), 0)
-    assert len(found) and batch.teacher.input_ids.shape[1] <= 14 and batch.student.input_ids.shape[1] <= 14
+    fitting = SegmentationPairs(SOME, bundle, "encoder", target, LANGUAGES, training(14), new)
+    batch = fitting.batch(np.arange(len(fitting)), 0)
+    assert len(fitting) and batch.teacher.input_ids.shape[1] <= 14 and batch.student.input_ids.shape[1] <= 14
 
 
 def test_further_pairs_serve_tokens_that_the_pairs_have_too_rarely() -> None:
     bundle, target = upstream("marian"), new_vocabulary("marian", "decoder")
     new = unseen(bundle, "decoder", target)
 
-    def taken(pairs: list[tuple[str, str]], beside: list[tuple[str, str]], per_token: int) -> SegmentationPairs:
-        return SegmentationPairs(pairs, bundle, "decoder", target, LANGUAGES, training(), new, per_token, 3, beside)
+    def taken(pairs: list[tuple[str, str]], additional: list[tuple[str, str]], per_token: int) -> SegmentationPairs:
+        return SegmentationPairs(pairs, bundle, "decoder", target, LANGUAGES, training(), new, per_token, 3, additional)
 
     few, more = SOME[:20], TEXTS[60:200]
     alone, with_more = taken(few, [], 3), taken(few, more, 3)

@@ -67,14 +67,14 @@ def test_the_student_is_the_model_that_a_transfer_makes(family: str, side: SideN
     batch = sentences(bundle, side, target, start, 0, 12).batch(np.arange(10), 0)
     assert isinstance(batch, SegmentationBatch)
     with torch.no_grad():
-        found = float(module(batch)["distillation"])
+        loss = float(module(batch)["distillation"])
         before = states(bundle.model, batch, after=False)
         model = transplant(upstream(family).model, bundle.tokenizers, {side: target}, Method("mean")).model
         after = states(model, batch, after=True)
     place = 0 if side == "encoder" else 1
     expected = distances(before[place], after[place], batch, distance == "euclidean")
-    assert found == pytest.approx(expected, rel=1e-4)
-    assert found > 0
+    assert loss == pytest.approx(expected, rel=1e-4)
+    assert loss > 0
 
 
 def states(model: torch.nn.Module, batch: SegmentationBatch, after: bool) -> tuple[Tensor, Tensor]:
@@ -116,13 +116,13 @@ def test_only_the_rows_of_new_tokens_that_were_read_move(family: str, side: Side
 def test_after_the_last_layer_is_the_top_and_lower_layers_differ(side: SideName) -> None:
     bundle, target = upstream("marian"), new_vocabulary("marian", side)
     layers = {"encoder": 1, "decoder": 2}[side]
-    found = {}
+    losses = {}
     for layer in (None, *range(1, layers + 1)):
         module, start = distillation(bundle, side, target, layer=layer)
         batch = sentences(bundle, side, target, start, 0, 8).batch(np.arange(6), 0)
-        found[layer] = float(module(batch)["distillation"].detach())
-    assert found[layers] == found[None]
-    assert len(set(found.values())) == layers
+        losses[layer] = float(module(batch)["distillation"].detach())
+    assert losses[layers] == losses[None]
+    assert len(set(losses.values())) == layers
 
 
 def test_a_token_that_the_upstream_vocabulary_knows_no_part_of_is_not_trained() -> None:

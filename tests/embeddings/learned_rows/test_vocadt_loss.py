@@ -55,12 +55,12 @@ def transferred(bundle: Bundle, target: Vocabularies) -> Bundle:
 
 
 def tables(side: Side) -> dict[str, torch.Tensor]:
-    found = {"input": side.input.weight}
+    by_part = {"input": side.input.weight}
     if side.output is not None and not side.tied:
-        found["output"] = side.output.weight
+        by_part["output"] = side.output.weight
     if side.bias is not None:
-        found["bias"] = side.bias.flatten()
-    return found
+        by_part["bias"] = side.bias.flatten()
+    return by_part
 
 
 @pytest.mark.parametrize(("family", "sides"), CASES)
@@ -71,10 +71,10 @@ def test_without_a_step_it_is_the_model_that_a_transfer_by_the_mean_makes(
     bundle = model_of(family)
     module = VocadtLoss(bundle, target).eval()
     batch = text(bundle, target, 0, 20).batch(np.arange(12), 0)
-    found = module(batch)["loss"]
+    loss = module(batch)["loss"]
     means = transferred(model_of(family), target)
     expected = token_loss(means.model.eval(), text(means, {}, 0, 20).batch(np.arange(12), 0))
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-4)
+    torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-4)
     for name in sides:
         adapter = module.adapter(name)
         for part, rows in adapter.rows().items():
@@ -83,7 +83,7 @@ def test_without_a_step_it_is_the_model_that_a_transfer_by_the_mean_makes(
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_what_is_trained_are_combinations_of_all_old_rows_and_nothing_else(family: str) -> None:
-    """The same weights for a table and its bias; a projection that is no input table has weights of its own."""
+    """The same weights for a table and its bias; an untied projection has weights of its own."""
     target, bundle = vocabularies(family, ("decoder",)), model_of(family)
     module = VocadtLoss(bundle, target)
     parameters = {name for name, parameter in module.named_parameters() if parameter.requires_grad}
@@ -99,8 +99,8 @@ def test_what_is_trained_are_combinations_of_all_old_rows_and_nothing_else(famil
         assert weights.shape == (len(adapter.tokens), len(old[part]))
         torch.testing.assert_close(rows, begun[part] + weights @ old[part].detach(), rtol=1e-4, atol=1e-4)
     whole, seen = adapter(), torch.ones(len(target["decoder"]), dtype=torch.bool).index_fill(0, adapter.tokens, False)
-    kept = tables(side_of(transferred(model_of(family), target).model, "decoder"))
-    assert all(torch.equal(whole[part][seen], table[seen]) for part, table in kept.items())
+    copied = tables(side_of(transferred(model_of(family), target).model, "decoder"))
+    assert all(torch.equal(whole[part][seen], table[seen]) for part, table in copied.items())
 
 
 def test_sides_that_share_a_table_and_a_vocabulary_have_one_adapter() -> None:

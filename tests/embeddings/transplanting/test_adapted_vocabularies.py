@@ -36,10 +36,10 @@ def test_every_old_row_is_copied_at_input_and_output(family: str, way: str) -> N
     names: tuple[SideName, ...] = side_names(build())
     made = transplant(build(), dict.fromkeys(names, old), dict.fromkeys(names, new), Method("mean"))
     before, after = side(build(), "decoder"), side(made.model, "decoder")
-    kept = [old.pieces.index(piece) for piece in new.pieces if piece in set(old.pieces)]
-    assert len(after.input.weight) == len(new) and len(kept) == (len(old) if way == "extended" else len(new))
-    assert torch.equal(after.input.weight[: len(kept)], before.input.weight[kept])
+    old_ids = [old.pieces.index(piece) for piece in new.pieces if piece in set(old.pieces)]
+    assert len(after.input.weight) == len(new) and len(old_ids) == (len(old) if way == "extended" else len(new))
+    assert torch.equal(after.input.weight[: len(old_ids)], before.input.weight[old_ids])
     if before.output is not None:
         assert after.output is not None
-        assert torch.equal(after.output.weight[: len(kept)], before.output.weight[kept])
+        assert torch.equal(after.output.weight[: len(old_ids)], before.output.weight[old_ids])
     assert made.reports["decoder"].unseen == (ADDED if way == "extended" else 0)

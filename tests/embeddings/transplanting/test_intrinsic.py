@@ -1,4 +1,4 @@
-"""Held-out tokens: nothing of their rows may be known, and what is made of them is judged rightly."""
+"""Held-out tokens: their rows must not leak, and the rows made for them are measured correctly."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ def places(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def with_other_rows(ids: list[int]) -> PreTrainedModel:
     """The toy model, with other rows at these ids, in table, projection and bias alike."""
     model = mbart()
-    found = side(model, "decoder")
+    decoder = side(model, "decoder")
     with torch.no_grad():
-        found.input.weight[ids] = torch.randn(len(ids), found.input.weight.shape[1])
-        assert found.bias is not None
-        found.bias.flatten()[ids] = 7.0
+        decoder.input.weight[ids] = torch.randn(len(ids), decoder.input.weight.shape[1])
+        assert decoder.bias is not None
+        decoder.bias.flatten()[ids] = 7.0
     return model
 
 
@@ -73,7 +73,7 @@ def _network(model: PreTrainedModel, out: Path) -> Path:
 
 
 @pytest.mark.parametrize("name", [name for name in METHODS if not INITIALISERS[name].learnt_by])
-def test_nothing_of_a_held_out_row_shows_in_what_is_made(name: InitialiserName, places: Path, tmp_path: Path) -> None:
+def test_no_made_row_depends_on_a_held_out_row(name: InitialiserName, places: Path, tmp_path: Path) -> None:
     """Not in its own new row, nor in another's: with all held-out rows changed, every method makes the same rows."""
     entries = held_out(SOURCE, TARGET, 8, seed=1)
     one, other = mbart(), with_other_rows([SOURCE.ids[entry] for entry in entries])
@@ -89,8 +89,8 @@ def test_nothing_of_a_held_out_row_shows_in_what_is_made(name: InitialiserName, 
 def test_rows_that_are_not_held_out_do_show(name: str, places: Path, tmp_path: Path) -> None:
     """So that the test above could fail."""
     entries = held_out(SOURCE, TARGET, 8, seed=1)
-    kept = [i for entry, i in SOURCE.ids.items() if entry not in entries]
-    made = [remake(m, "decoder", SOURCE, entries, Method(name)).input for m in (mbart(), with_other_rows(kept))]
+    others = [i for entry, i in SOURCE.ids.items() if entry not in entries]
+    made = [remake(m, "decoder", SOURCE, entries, Method(name)).input for m in (mbart(), with_other_rows(others))]
     assert not torch.equal(*made)
 
 
@@ -120,7 +120,7 @@ def test_ranks_count_the_rows_that_are_nearer() -> None:
     assert _cosines_and_ranks(made[1:2], table, torch.tensor([2]))[1] == [4.0]
 
 
-def test_noise_is_told_from_an_answer() -> None:
+def test_noise_is_far_from_a_right_answer() -> None:
     """A copy of the true rows would be perfect; noise must be far from that, and of a rank like any other's."""
     model = marian()
     quality = measure(model, "decoder", german_tokenizer(), german_tokenizer(120), Method("random"), 6, seed=1)

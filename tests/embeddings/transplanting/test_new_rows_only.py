@@ -36,7 +36,7 @@ def tensors(model: PreTrainedModel) -> dict[str, Tensor]:
 
 @pytest.mark.parametrize("case", CASES)
 def test_these_rows_are_trained_and_nothing_else_changes_by_a_bit(case: str) -> None:
-    """Under weight decay too, and what is trained is what is written."""
+    """Under weight decay too, and the written rows are the trained ones."""
     model, sides, count = CASES[case]
     before, plain = tensors(model), float(Seq2SeqLoss(model)(BATCH)["loss"].detach())
     tables = {id(table) for table in tables_of(model, sides).values()}
@@ -74,7 +74,7 @@ def test_gradients_are_those_of_the_rows_in_the_whole_tables() -> None:
     torch.testing.assert_close(rows.grad, expected[NEW])
 
 
-def test_the_place_of_a_tokens_row_is_told() -> None:
+def test_the_place_of_a_tokens_row() -> None:
     model = marian()
     alone = NewRowsOnly(Seq2SeqLoss(model), {"decoder": NEW})
     rows, places = alone.place_of(tables_of(model, ["decoder"])["decoder.input"], torch.tensor([9, 40]))

@@ -47,7 +47,7 @@ CASES: list[tuple[str, tuple[SideName, ...]]] = [
 
 
 @pytest.mark.parametrize(("family", "sides"), CASES)
-def test_it_begins_as_the_model_that_it_wraps(family: str, sides: tuple[SideName, ...]) -> None:
+def test_it_starts_equal_to_the_model_that_it_wraps(family: str, sides: tuple[SideName, ...]) -> None:
     upstream, model, matrices = grafted(family, sides)
     plain = Seq2SeqLoss(model)(BATCH)["loss"]
     before = everything(model)
@@ -58,7 +58,7 @@ def test_it_begins_as_the_model_that_it_wraps(family: str, sides: tuple[SideName
 
 
 @pytest.mark.parametrize(("family", "sides"), CASES)
-def test_what_is_trained_is_what_is_written(family: str, sides: tuple[SideName, ...]) -> None:
+def test_the_written_model_is_the_trained_one(family: str, sides: tuple[SideName, ...]) -> None:
     """The loss of the model as written, without what it was trained under, is the loss that was trained last."""
     upstream, model, matrices = grafted(family, sides)
     attached = TiedToSources(Seq2SeqLoss(model), upstream, matrices)

@@ -12,11 +12,11 @@ def test_ids_follow_roles_and_language_codes() -> None:
     model, source, target = mbart(), multilingual_tokenizer(), fitted_tokenizer()
     model.generation_config.forced_bos_token_id = source.languages["en_XX"]
     model.config.decoder_start_token_id = source.languages["de_DE"]
-    found = translate_token_ids(model, source, target)
-    assert found.generation["forced_bos_token_id"] == target.languages["en_XX"]
-    assert found.model["decoder_start_token_id"] == target.languages["de_DE"]
-    assert found.model["eos_token_id"] == target.special["eos"]
-    found.apply(model)
+    translated = translate_token_ids(model, source, target)
+    assert translated.generation["forced_bos_token_id"] == target.languages["en_XX"]
+    assert translated.model["decoder_start_token_id"] == target.languages["de_DE"]
+    assert translated.model["eos_token_id"] == target.special["eos"]
+    translated.apply(model)
     assert model.config.decoder_start_token_id == target.languages["de_DE"]
     assert model.generation_config.forced_bos_token_id == target.languages["en_XX"]
 
@@ -27,18 +27,18 @@ def test_where_one_token_has_several_roles_the_settings_own_comes_first() -> Non
     model.config.bos_token_id = model.config.decoder_start_token_id = source.special["bos"]
     model.config.eos_token_id = [source.special["sep"], source.special["pad"]]
     model.generation_config.eos_token_id = model.generation_config.bos_token_id = source.special["pad"]
-    found = translate_token_ids(model, source, target)
-    assert found.model["bos_token_id"] == target.special["bos"]
-    assert found.model["eos_token_id"] == [target.special["eos"], target.special["pad"]]
+    translated = translate_token_ids(model, source, target)
+    assert translated.model["bos_token_id"] == target.special["bos"]
+    assert translated.model["eos_token_id"] == [target.special["eos"], target.special["pad"]]
 
 
 def test_of_several_ends_those_stay_that_there_are() -> None:
     """As of a Llama 3 that ends a text or a turn, and a vocabulary that knows of no turns."""
     model, source, target = gpt2(), learn(german(), kind="unigram", size=90, mask=True), german_tokenizer()
     model.config.eos_token_id = [source.special["eos"], source.special["mask"]]
-    found = translate_token_ids(model, source, target)
-    assert found.model["eos_token_id"] == [target.special["eos"]]
-    assert found.dropped == (f"eos_token_id: {source.special['mask']}",)
+    translated = translate_token_ids(model, source, target)
+    assert translated.model["eos_token_id"] == [target.special["eos"]]
+    assert translated.dropped == (f"eos_token_id: {source.special['mask']}",)
     model.config.eos_token_id = [source.special["mask"]]
     with pytest.raises(UserError, match="mask"):
         translate_token_ids(model, source, target)
@@ -47,13 +47,13 @@ def test_of_several_ends_those_stay_that_there_are() -> None:
 def test_lists_of_generation_keep_what_the_target_has_and_tell_what_they_lose() -> None:
     model, source, target = marian(), german_tokenizer(), german_tokenizer(60)
     lost = next(i for i, entry in enumerate(source.entries) if entry is not None and entry not in target.ids)
-    entry, kept = next((entry, i) for entry, i in source.ids.items() if entry in target.ids)
-    model.generation_config.bad_words_ids = [[source.special["pad"]], [lost], [kept, kept]]
+    entry, shared = next((entry, i) for entry, i in source.ids.items() if entry in target.ids)
+    model.generation_config.bad_words_ids = [[source.special["pad"]], [lost], [shared, shared]]
     model.generation_config.suppress_tokens = [lost]
-    found = translate_token_ids(model, source, target)
-    assert found.generation["bad_words_ids"] == [[target.special["pad"]], [target.ids[entry]] * 2]
-    assert found.generation["suppress_tokens"] is None
-    assert found.dropped == (f"bad_words_ids: [{lost}]", f"suppress_tokens: {lost}")
+    translated = translate_token_ids(model, source, target)
+    assert translated.generation["bad_words_ids"] == [[target.special["pad"]], [target.ids[entry]] * 2]
+    assert translated.generation["suppress_tokens"] is None
+    assert translated.dropped == (f"bad_words_ids: [{lost}]", f"suppress_tokens: {lost}")
 
 
 def test_what_the_target_lacks_is_named_all_at_once() -> None:
@@ -65,7 +65,7 @@ def test_what_the_target_lacks_is_named_all_at_once() -> None:
         check_encoder_roles(source, german_tokenizer())
 
 
-def test_an_id_that_means_nothing_in_the_models_vocabulary_is_told() -> None:
+def test_an_id_outside_the_models_vocabulary_is_reported() -> None:
     model = gpt2()
     model.config.eos_token_id = 50256
     with pytest.raises(UserError, match=r"eos \(id 50256"):

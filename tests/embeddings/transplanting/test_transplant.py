@@ -112,17 +112,17 @@ def test_the_round_trip_gives_the_same_logits_and_generates(
     tokenizers = source | dict.fromkeys(sides, target)
     save_model(result, tokenizers, tmp_path)
     again, loaded = load_model(tmp_path), load_tokenizers(tmp_path)
-    given = inputs(family, loaded)
+    batch = inputs(family, loaded)
     with torch.inference_mode():
-        assert torch.equal(again(**given).logits, result(**given).logits)
+        assert torch.equal(again(**batch).logits, result(**batch).logits)
     assert (side(again, "decoder").tied, side(result, "decoder").tied) == (tied, tied)
-    assert again(**given).logits.shape[-1] == len(loaded["decoder"])
+    assert again(**batch).logits.shape[-1] == len(loaded["decoder"])
     if family == "bert":
         return
-    given.pop("decoder_input_ids", None)
+    batch.pop("decoder_input_ids", None)
     start = {} if family == "gpt2" else {"decoder_start_token_id": loaded["decoder"].special["bos"]}
-    beams = generated(again, **given, **start, num_beams=2, max_length=6)
-    assert torch.equal(beams, generated(result, **given, **start, num_beams=2, max_length=6))
+    beams = generated(again, **batch, **start, num_beams=2, max_length=6)
+    assert torch.equal(beams, generated(result, **batch, **start, num_beams=2, max_length=6))
     assert isinstance(loaded["decoder"].decode(beams[0].tolist()), str)
 
 
@@ -137,13 +137,13 @@ def test_rows_of_seen_and_special_tokens_are_copied_and_nothing_else_changes(fam
     result, reports, _ = transplant(model, source, {"decoder": target}, Method("mean"))
     new = side(result, "decoder")
     origins = torch.from_numpy(align(source["decoder"], target).origins)
-    kept = origins >= 0
-    assert torch.equal(new.input.weight[kept], old_input[origins[kept]])
-    assert torch.equal(new.output.weight[kept], old_output[origins[kept]])  # type: ignore[union-attr]
+    copied = origins >= 0
+    assert torch.equal(new.input.weight[copied], old_input[origins[copied]])
+    assert torch.equal(new.output.weight[copied], old_output[origins[copied]])  # type: ignore[union-attr]
     if old_bias is not None:
-        assert torch.equal(new.bias.flatten()[kept], old_bias[origins[kept]])  # type: ignore[union-attr]
+        assert torch.equal(new.bias.flatten()[copied], old_bias[origins[copied]])  # type: ignore[union-attr]
     report = reports["decoder"]
-    assert int(kept.sum()) == report.seen + report.special
+    assert int(copied.sum()) == report.seen + report.special
     assert report.unseen > 10
     after = result.state_dict()
     tables = {name for name in before if name not in after or before[name].shape != after[name].shape}
@@ -167,10 +167,10 @@ PREPARED = {name for name, facts in INITIALISERS.items() if facts.trained or fac
 @pytest.mark.parametrize("method", [name for name in METHODS if name not in PREPARED])
 def test_transplanting_the_same_vocabulary_changes_no_logit(method: str) -> None:
     model, source, _ = case("mbart")
-    given = inputs("mbart", source)
-    expected = model(**given).logits
+    batch = inputs("mbart", source)
+    expected = model(**batch).logits
     result, reports, _ = transplant(model, source, {"decoder": source["decoder"]}, Method(method))
-    assert torch.equal(result(**given).logits, expected)
+    assert torch.equal(result(**batch).logits, expected)
     assert reports["decoder"].unseen == 0
 
 
@@ -246,7 +246,7 @@ def test_the_configuration_speaks_the_new_vocabulary() -> None:
 
 
 @pytest.mark.parametrize("family", ["marian", "mbart", "gpt2"])
-def test_seen_rows_can_be_made_anew_too(family: str) -> None:
+def test_seen_rows_can_be_initialised_too(family: str) -> None:
     model, source, target = case(family)
     old = side(model, "decoder").input.weight.clone()
     result, reports, _ = transplant(model, source, {"decoder": target}, Method("random", copy_shared_tokens=False))
@@ -276,10 +276,10 @@ def test_both_sides_made_of_a_bert_speak_vocabularies_of_their_own(kind: str) ->
     result, reports, _ = transplant(model, source, target, Method("random", seed=2))  # type: ignore[arg-type]
     assert reports["decoder"].scale == pytest.approx(0.02), "as Devlin et al. drew their weights"
     for name, vocabulary in target.items():
-        found = side(result, name)  # type: ignore[arg-type]
-        assert len(found.input.weight) == len(vocabulary) == getattr(result.config, name).vocab_size
-        assert found.padding_id == found.input.padding_idx == vocabulary.special["pad"]
-        assert not found.input.weight[vocabulary.special["pad"]].any()
+        embeddings = side(result, name)  # type: ignore[arg-type]
+        assert len(embeddings.input.weight) == len(vocabulary) == getattr(result.config, name).vocab_size
+        assert embeddings.padding_id == embeddings.input.padding_idx == vocabulary.special["pad"]
+        assert not embeddings.input.weight[vocabulary.special["pad"]].any()
     special = target["decoder"].special
     for settings in (result.config, result.generation_config):
         assert settings.decoder_start_token_id == special["bos"]
@@ -357,7 +357,7 @@ SLASHED = [*german(400, 7), *["ø dankø dankøbar freundø øø"] * 400]  # the
 
 
 def _transplanted(source: Tokenizer, target: Tokenizer, method: str) -> tuple[Tensor, Tensor, Transplant]:
-    """The decoder's table before and after, and what was done."""
+    """The decoder's table before and after, and the transplant."""
     model = build_marian(english_tokenizer(), source, seed=1, **SHAPE)
     before = side(model, "decoder").input.weight.detach().clone()
     both: dict[SideName, Tokenizer] = {"encoder": english_tokenizer(), "decoder": source}

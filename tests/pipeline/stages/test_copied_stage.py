@@ -71,7 +71,7 @@ def make(home: Path, *steps: Step) -> Store:
 
 
 def with_text(step: Step[FinetuneRecipe], share: float, **training: object) -> Step[FinetuneRecipe]:
-    """A finetuning with copied text beside its pairs."""
+    """A finetuning on its pairs and copied text."""
     settings = step.recipe.training.model_copy(update={"monolingual_fraction": share, "max_steps": None, **training})
     recipe = step.recipe.model_copy(update={"training": settings, "text_objective": TranslationSettings()})
     return replace(step, recipe=recipe, inputs={**step.inputs, "synthetic": copied()})

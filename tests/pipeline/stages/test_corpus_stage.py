@@ -17,22 +17,24 @@ def test_all_languages_that_a_source_names(tmp_path: Path) -> None:
     for code in ("sw", "zu", "xh"):
         (tmp_path / f"{code}.txt").write_text(f"{code} one\n{code} two\n", encoding="utf-8")
     source = CorpusSource.model_validate({"plain": {"folder": ".", "languages": ["sw", "zu", "xh"]}})
-    found = resolve(source, None, tmp_path)
+    resolved = resolve(source, None, tmp_path)
     recipe = CorpusRecipe(
-        identity=found.identity(),
-        texts={field.name: str(field.language) for field in found.fields},
+        identity=resolved.identity(),
+        texts={field.name: str(field.language) for field in resolved.fields},
         cleaning=Cleaning(),
         source=source,
         base=tmp_path,
     )
     assert recipe.codes == "sw, xh, zu"
     (tmp_path / "out").mkdir()
-    told = import_corpus(recipe, {}, tmp_path / "out", StageContext(tmp_path, Runtime(), EventLog(tmp_path / "events")))
-    assert told["sizes"] == {"train": 6}
+    summary = import_corpus(
+        recipe, {}, tmp_path / "out", StageContext(tmp_path, Runtime(), EventLog(tmp_path / "events"))
+    )
+    assert summary["sizes"] == {"train": 6}
     assert Corpus.open(tmp_path / "out").languages == ("sw", "xh", "zu")
 
 
-def test_what_is_of_a_task_is_told_apart_by_its_languages_alone(tmp_path: Path) -> None:
+def test_a_recipe_of_languages_alone_has_neither_texts_nor_questions(tmp_path: Path) -> None:
     languages = Languages(source="en", target="de")
     source = CorpusSource(generated="law")
     recipe = CorpusRecipe(identity={}, languages=languages, cleaning=Cleaning(), source=source, base=tmp_path)

@@ -77,7 +77,7 @@ def test_the_sides_that_change_speak_the_tasks_vocabulary(finished: tuple[Pipeli
     assert "bert, 1 layers of width 16" in (store.path(pipeline.report) / "report.md").read_text()
 
 
-def test_all_systems_begin_as_the_one_bert(finished: tuple[Pipeline, Store]) -> None:
+def test_all_systems_start_from_the_same_bert(finished: tuple[Pipeline, Store]) -> None:
     pipeline, store = finished
     systems = by_name(pipeline)
     assert {id(steps.pretrained) for steps in systems.values()} == {id(pipeline.models.pretrained)}

@@ -1,4 +1,4 @@
-"""From a small experiment's corpora to what its report says of spelling and of rare tokens."""
+"""From a small experiment's corpora to its report's sections on spelling and rare tokens."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ def test_likelihood_is_the_models_own(finished: tuple[Pipeline, Store]) -> None:
     pairs = list(Corpus.open(store.path(pipeline.inputs.downstream_corpus)).pairs("test"))
     for steps in pipeline.systems:
         assert steps.likelihood is not None
-        found = Likelihood.from_json(json.loads((store.path(steps.likelihood) / LIKELIHOOD).read_text()))
+        measured = Likelihood.from_json(json.loads((store.path(steps.likelihood) / LIKELIHOOD).read_text()))
         bundle = Bundle.load(store.path(steps.finetune))
         nats = sum(float(np.sum(each)) for _, each in reference_nats(bundle, pairs, pipeline.experiment.languages))
         expected = bits_per_character(nats, count_characters(target for _, target in pairs))
-        assert found.bits_per_character == pytest.approx(expected, rel=1e-5)
-        assert found.sentences == 4 and found.left_out == 0
+        assert measured.bits_per_character == pytest.approx(expected, rel=1e-5)
+        assert measured.sentences == 4 and measured.left_out == 0
     plain, mean = (json.loads((store.path(steps.likelihood) / LIKELIHOOD).read_text()) for steps in pipeline.systems)  # type: ignore[arg-type]
     shapes = [
-        {name: (each["units"], each["characters"]) for name, each in found["stretches"].items()}
-        for found in (plain, mean)
+        {name: (each["units"], each["characters"]) for name, each in measured["stretches"].items()}
+        for measured in (plain, mean)
     ]
     assert shapes[0] == shapes[1], "stretches are the same whatever the system's vocabulary"
     assert "not spelled" in shapes[0]
@@ -56,23 +56,23 @@ def test_likelihood_is_the_models_own(finished: tuple[Pipeline, Store]) -> None:
 def test_the_gap_says_what_each_vocabulary_can_spell(finished: tuple[Pipeline, Store]) -> None:
     pipeline, store = finished
     gap = json.loads((store.path(pipeline.evaluation.gap) / "gap.json").read_text(encoding="utf-8"))
-    found = {(each["side"], each["split"], each["role"]): each for each in gap["spelling"]}
-    assert set(found) == {
+    by_corpus = {(each["side"], each["split"], each["role"]): each for each in gap["spelling"]}
+    assert set(by_corpus) == {
         *(("encoder", split, "upstream") for split in ("train", "test")),
         *(("decoder", split, role) for split in ("train", "test") for role in ("upstream", "downstream")),
     }
     upstream = load_tokenizers(store.path(pipeline.models.pretrained))["decoder"]
     lines = list(Corpus.open(store.path(pipeline.inputs.downstream_corpus)).lines("test", "target"))
-    tested = found["decoder", "test", "upstream"]
+    tested = by_corpus["decoder", "test", "upstream"]
     assert tested["unknown"] == sum(upstream.encode(line).count(upstream.special["unk"]) for line in lines) > 0
     assert tested["with_unknown"] == 2
-    assert tested["scores"]["BLEU"]["value"] < found["decoder", "test", "downstream"]["scores"]["BLEU"]["value"]
-    assert found["encoder", "test", "upstream"]["unknown"] == 0
-    assert "scores" not in found["decoder", "train", "upstream"]
+    assert tested["scores"]["BLEU"]["value"] < by_corpus["decoder", "test", "downstream"]["scores"]["BLEU"]["value"]
+    assert by_corpus["encoder", "test", "upstream"]["unknown"] == 0
+    assert "scores" not in by_corpus["decoder", "train", "upstream"]
     assert set("(7)") == set(gap["text"]["upstream_unspelled"])
 
 
-def test_the_report_tells_spelling_from_gain(finished: tuple[Pipeline, Store]) -> None:
+def test_the_report_separates_spelling_from_gain(finished: tuple[Pipeline, Store]) -> None:
     pipeline, store = finished
     masks = [load_file(store.path(steps.evaluate) / STATISTICS)[SPELLED].tolist() for steps in pipeline.systems]
     downstream = Tokenizer.load(store.path(pipeline.vocabularies.downstream["decoder"]))

@@ -66,12 +66,12 @@ def recipe(starts_from: StartName = "mean", **changes: object) -> LikelihoodMatc
 
 
 def learn(
-    place: Path, inputs: dict[str, Path], given: LikelihoodMatchingRecipe | None = None, die_at: int | None = None
+    place: Path, inputs: dict[str, Path], chosen: LikelihoodMatchingRecipe | None = None, die_at: int | None = None
 ) -> tuple[dict[str, Any], list[int]]:
     (place / "out").mkdir(parents=True, exist_ok=True)
     context = Watched(place / "work", die_at, "train_matching")
-    found: Any = match_likelihood(given or recipe(), inputs, place / "out", context)["decoder"]
-    return found, context.steps
+    summary: Any = match_likelihood(chosen or recipe(), inputs, place / "out", context)["decoder"]
+    return summary, context.steps
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -107,40 +107,40 @@ def test_the_same_recipe_gives_the_same_bytes_and_a_killed_run_does_too(
     assert contents(tmp_path / "two" / "out") == contents(tmp_path / "killed" / "out") == expected
 
 
-def test_the_summary_tells_what_was_learnt_and_how_near_it_came(inputs: dict[str, Path], tmp_path: Path) -> None:
-    told, _ = learn(tmp_path, inputs)
-    found = DistilledRows.load(tmp_path / "out" / "decoder")
-    assert told["trainable"] == len(found.tokens) > told["in_text"] > 0
-    assert told["steps"] == STEPS and told["spans"] > told["sentences"] > 0 == told["unknown_spans"]
-    assert 0 < told["divergence_after"] < told["divergence_before"]
-    assert not [name for name in told if "translat" in name]
+def test_the_summary_reports_learnt_tokens_and_divergences(inputs: dict[str, Path], tmp_path: Path) -> None:
+    summary, _ = learn(tmp_path, inputs)
+    distilled = DistilledRows.load(tmp_path / "out" / "decoder")
+    assert summary["trainable"] == len(distilled.tokens) > summary["in_text"] > 0
+    assert summary["steps"] == STEPS and summary["spans"] > summary["sentences"] > 0 == summary["unknown_spans"]
+    assert 0 < summary["divergence_after"] < summary["divergence_before"]
+    assert not [name for name in summary if "translat" in name]
 
 
 def test_a_transfer_takes_the_systems_of_all_tables(inputs: dict[str, Path], tmp_path: Path) -> None:
     learn(tmp_path, inputs)
     (tmp_path / "model").mkdir()
     made = TransferRecipe(method="likelihood-matching", sides=("decoder",), max_similar=10, seed=0)
-    given = {name: path for name, path in inputs.items() if name != "corpus"} | {"distilled": tmp_path / "out"}
-    summary: Any = transfer.run_transfer(made, given, tmp_path / "model", NOWHERE)
-    found, decoder = (
+    directories = {name: path for name, path in inputs.items() if name != "corpus"} | {"distilled": tmp_path / "out"}
+    summary: Any = transfer.run_transfer(made, directories, tmp_path / "model", NOWHERE)
+    distilled, decoder = (
         DistilledRows.load(tmp_path / "out" / "decoder"),
         side_of(Bundle.load(tmp_path / "model").model, "decoder"),
     )
-    assert torch.equal(decoder.input.weight[found.tokens], found.rows)
-    assert decoder.bias is not None and torch.equal(decoder.bias.flatten()[found.tokens], found.others["bias"])
+    assert torch.equal(decoder.input.weight[distilled.tokens], distilled.rows)
+    assert decoder.bias is not None and torch.equal(decoder.bias.flatten()[distilled.tokens], distilled.others["bias"])
     before = Bundle.load(inputs["model"])
     vocabulary = new_vocabulary(before.model.config.model_type, "decoder")
     means = side_of(
         transplant(before.model, before.tokenizers, {"decoder": vocabulary}, Method("mean")).model, "decoder"
     )
-    rest = torch.ones(len(vocabulary), dtype=torch.bool).index_fill(0, found.tokens, False)
+    rest = torch.ones(len(vocabulary), dtype=torch.bool).index_fill(0, distilled.tokens, False)
     assert torch.equal(decoder.input.weight[rest], means.input.weight[rest])
     assert means.bias is not None and torch.equal(decoder.bias.flatten()[rest], means.bias.flatten()[rest])
-    told = summary["sides"]["decoder"]
-    assert sum(told["fallbacks"].values()) == told["unseen"] - len(found.tokens)
+    of_decoder = summary["sides"]["decoder"]
+    assert sum(of_decoder["fallbacks"].values()) == of_decoder["unseen"] - len(distilled.tokens)
     with pytest.raises(UserError, match="rows are of likelihood-matching, not of token-distillation"):
         other = TransferRecipe(method="token-distillation", sides=("decoder",), max_similar=10, seed=0)
-        transfer.run_transfer(other, given, tmp_path / "other", NOWHERE)
+        transfer.run_transfer(other, directories, tmp_path / "other", NOWHERE)
 
 
 @pytest.mark.parametrize("start", ["avg", "patt"])
@@ -148,16 +148,16 @@ def test_training_may_begin_with_another_initialiser_s_rows(
     start: StartName, inputs: dict[str, Path], tmp_path: Path
 ) -> None:
     generator = trained_generator(inputs, tmp_path / "generator") if start == "patt" else None
-    given = inputs | ({"generator": generator} if generator else {})
+    directories = inputs | ({"generator": generator} if generator else {})
     tiny = recipe(start)
     tiny = tiny.model_copy(
         update={"training": tiny.training.model_copy(update={"learning_rate": 1e-9, "max_steps": 1})}
     )
-    learn(tmp_path / start, given, tiny)
-    found, bundle = DistilledRows.load(tmp_path / start / "out" / "decoder"), Bundle.load(inputs["model"])
+    learn(tmp_path / start, directories, tiny)
+    distilled, bundle = DistilledRows.load(tmp_path / start / "out" / "decoder"), Bundle.load(inputs["model"])
     target: dict[SideName, Tokenizer] = {"decoder": new_vocabulary(bundle.model.config.model_type, "decoder")}
     model = transplant(bundle.model, bundle.tokenizers, target, Method(start, generator)).model
-    torch.testing.assert_close(found.rows, side_of(model, "decoder").input.weight[found.tokens].detach())
+    torch.testing.assert_close(distilled.rows, side_of(model, "decoder").input.weight[distilled.tokens].detach())
 
 
 def able(place: Path) -> Path:
@@ -173,7 +173,7 @@ def able(place: Path) -> Path:
 
 
 def test_its_own_translations_take_the_place_of_references(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A changed reference changes nothing; chunks survive a kill, are not made again, and their cost is told."""
+    """A changed reference changes nothing; chunks survive a kill, are not made again, and their cost is reported."""
     monkeypatch.setattr("subgraft.pipeline.stages.likelihood_matching.CHUNK", 16)
     (tmp_path / "given").mkdir()
     inputs = written("marian", tmp_path / "given") | {"model": able(tmp_path / "able")}
@@ -182,12 +182,12 @@ def test_its_own_translations_take_the_place_of_references(tmp_path: Path, monke
         learn(tmp_path / "one", inputs, own, die_at=2)
     files = sorted((tmp_path / "one" / "work" / "translations").rglob("*.json"))
     assert [path.name for path in files] == ["000000.json", *(f"{number:06d}.json" for number in range(3))]
-    kept = [path.stat().st_mtime_ns for path in files]
-    told, _ = learn(tmp_path / "one", inputs, own)
-    assert kept == [path.stat().st_mtime_ns for path in files]
-    assert told["translated"] == 48 and 0 <= told["cut_translations"] <= 48
+    times = [path.stat().st_mtime_ns for path in files]
+    summary, _ = learn(tmp_path / "one", inputs, own)
+    assert times == [path.stat().st_mtime_ns for path in files]
+    assert summary["translated"] == 48 and 0 <= summary["cut_translations"] <= 48
     seconds = sum(json.loads(path.read_text())["seconds"] for path in files)
-    assert told["translation_seconds"] == pytest.approx(seconds) and seconds > 0
+    assert summary["translation_seconds"] == pytest.approx(seconds) and seconds > 0
     corpus = tmp_path / "corpus"
     corpus.mkdir()
     for path in inputs["corpus"].iterdir():
@@ -200,10 +200,10 @@ def test_its_own_translations_take_the_place_of_references(tmp_path: Path, monke
 def test_a_text_without_any_new_token_leaves_nothing_to_learn(inputs: dict[str, Path], tmp_path: Path) -> None:
     bundle = Bundle.load(inputs["model"])
     bundle.decoder.save(tmp_path / "own")
-    told, steps = learn(tmp_path, {**inputs, "vocabulary/decoder": tmp_path / "own"})
+    summary, steps = learn(tmp_path, {**inputs, "vocabulary/decoder": tmp_path / "own"})
     assert steps == []
     nothing = {"steps": 0, "trainable": 0, "in_text": 0, "sentences": 0, "spans": 0, "unknown_spans": 0}
-    assert told == nothing
+    assert summary == nothing
     assert len(DistilledRows.load(tmp_path / "out" / "decoder").tokens) == 0
 
 

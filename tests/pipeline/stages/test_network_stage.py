@@ -64,9 +64,9 @@ def test_rows_of_both_sides_are_made_by_what_was_trained(tmp_path: Path, overrid
     network, mean = systems["network"], systems["mean"]
     assert network.transfer is not None and mean.transfer is not None and network.generator is not None
     ours, theirs = (Bundle.load(_made(steps.transfer, home)) for steps in (network, mean) if steps.transfer)
-    kept = Store(home).path(network.generator)
+    networks = Store(home).path(network.generator)
     for name in ("encoder", "decoder"):
-        load_network(kept, name)
+        load_network(networks, name)
         one, two = (side(bundle.model, name).input.weight for bundle in (ours, theirs))
         differing = (one != two).any(dim=1)
         assert differing.any() and not differing.all()  # new rows differ, those of seen tokens do not
@@ -101,10 +101,10 @@ def test_a_network_that_was_trained_before_makes_the_same_rows(tmp_path: Path) -
     assert trained.generator is not None and trained.transfer is not None
     rows = _made(trained.transfer, home) / "model.safetensors"
     shutil.copytree(Store(home).path(trained.generator), tmp_path / "kept")
-    given = _systems(config, "network.trained=kept")["network"]
-    assert given.generator is not None and given.transfer is not None
-    assert given.generator.stage.name == "given-network" and not given.generator.inputs
-    assert (_made(given.transfer, home) / "model.safetensors").read_bytes() == rows.read_bytes()
+    reused = _systems(config, "network.trained=kept")["network"]
+    assert reused.generator is not None and reused.transfer is not None
+    assert reused.generator.stage.name == "given-network" and not reused.generator.inputs
+    assert (_made(reused.transfer, home) / "model.safetensors").read_bytes() == rows.read_bytes()
     (tmp_path / "kept" / "network.safetensors").unlink()
     with pytest.raises(UserError, match="no trained network here"):
         _systems(config, "network.trained=kept")

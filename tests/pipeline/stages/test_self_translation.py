@@ -18,7 +18,7 @@ LANGUAGES = Languages(source="en", target="de")
 
 
 def drawn(work: Path, seed: int | None, beam: int | None = None) -> Translations:
-    context = SimpleNamespace(work=work, progress=lambda *told: None)
+    context = SimpleNamespace(work=work, progress=lambda *counts: None)
     bundle = Bundle(marian(), english_tokenizer(), german_tokenizer())
     return likelihood_matching.self_translations(bundle, english(6), LANGUAGES, beam, context, "train", seed=seed)
 
@@ -31,7 +31,7 @@ def test_what_is_drawn_follows_from_the_seed_also_after_a_kill(tmp_path: Path, m
     files = sorted((tmp_path / "whole").rglob("*.json"))
     assert len(files) == 3
     files[1].unlink()
-    kept = files[0].stat().st_mtime_ns
-    assert drawn(tmp_path / "whole", 1).texts == texts and files[0].stat().st_mtime_ns == kept
+    written_at = files[0].stat().st_mtime_ns
+    assert drawn(tmp_path / "whole", 1).texts == texts and files[0].stat().st_mtime_ns == written_at
     assert drawn(tmp_path / "other", 2).texts != texts
     assert drawn(tmp_path / "searched", None, beam=2).texts != texts

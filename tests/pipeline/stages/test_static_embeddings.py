@@ -40,10 +40,10 @@ def run_static(corpus: Path, out: Path) -> dict[str, Any]:
 
 def test_the_stage_trains_on_its_side_of_the_training_text(corpus: Path, tmp_path: Path) -> None:
     summary = run_static(corpus, tmp_path)
-    found = StaticEmbeddings.load(tmp_path / "static")
+    embeddings = StaticEmbeddings.load(tmp_path / "static")
     lines = Corpus.open(corpus).lines("train", "target")
-    assert torch.equal(found.vectors, train_static(lines, fitted_tokenizer(), "fasttext", SETTINGS).vectors)
-    assert summary["known"] == int(found.known.sum()) > 50
+    assert torch.equal(embeddings.vectors, train_static(lines, fitted_tokenizer(), "fasttext", SETTINGS).vectors)
+    assert summary["known"] == int(embeddings.known.sum()) > 50
     assert summary["tokens"] == len(fitted_tokenizer())
 
 

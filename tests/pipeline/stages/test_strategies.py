@@ -66,18 +66,18 @@ def test_a_system_is_billed_for_its_own_pretraining(finished: tuple[Pipeline, St
         assert dict(zip(cells(lines[heading]), cells(system), strict=True))["generator"] != "–"
     pretrained = {steps.system.name: steps.pretrained for steps in pipeline.systems}
     assert pretrained["single"] is None
-    found = {store.path(step) for step in pretrained.values() if step is not None}
-    assert len(found) == 4
-    assert all(record(path).stage == "pretrain" for path in found)
+    paths = {store.path(step) for step in pretrained.values() if step is not None}
+    assert len(paths) == 4
+    assert all(record(path).stage == "pretrain" for path in paths)
 
 
-def test_what_was_forgotten_is_told_but_not_of_a_model_from_nothing(finished: tuple[Pipeline, Store]) -> None:
+def test_forgetting_is_reported_except_of_a_model_from_nothing(finished: tuple[Pipeline, Store]) -> None:
     pipeline, store = finished
     report = (store.path(pipeline.report) / "report.md").read_text()
     section = report.split("## Forgetting")[1].split("\n## ")[0].splitlines()
-    told = {cells(line)[0]: cells(line)[1:] for line in section if line.startswith("|")}
-    assert told["single"][0] == "–" != told["single"][1]
-    assert "–" not in told["plain"] and "–" not in told["independent"]
+    scores = {cells(line)[0]: cells(line)[1:] for line in section if line.startswith("|")}
+    assert scores["single"][0] == "–" != scores["single"][1]
+    assert "–" not in scores["plain"] and "–" not in scores["independent"]
     for steps in pipeline.systems:
         after = store.path(steps.forgetting["upstream_after"])
         assert (after / "sources.txt").read_text().count("\n") == 2

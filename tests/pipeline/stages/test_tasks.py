@@ -65,8 +65,8 @@ def test_a_task_within_one_language_goes_all_the_way(tmp_path: Path, task: str, 
     corpus = Corpus.open(store.path(pipeline.inputs.downstream_corpus))
     assert corpus.languages == ("en", "en") and not corpus.monolingual
     held_out = 3  # training pairs with a side of a dev or test pair
-    kept = {**SPLITS, "train": SPLITS["train"] - held_out}
-    assert {split: corpus.size(split) for split in corpus.splits} == kept
+    sizes = {**SPLITS, "train": SPLITS["train"] - held_out}
+    assert {split: corpus.size(split) for split in corpus.splits} == sizes
     assert corpus.counts["train"]["held_out"] == held_out
     assert Corpus.open(store.path(pipeline.inputs.upstream_corpus)).monolingual
     for read, written in corpus.pairs("train"):
@@ -106,7 +106,7 @@ def test_the_upstream_model_may_be_of_other_languages(tmp_path: Path) -> None:
     assert (store.path(ours.evaluate) / "hypotheses.txt").read_text().count("\n") == SPLITS["test"]
 
 
-def test_the_window_and_the_marks_are_part_of_what_a_corpus_is(tmp_path: Path) -> None:
+def test_the_window_and_the_marks_are_in_a_corpus_s_fingerprint(tmp_path: Path) -> None:
     plain = configured(tmp_path, *QUESTIONS).inputs.downstream_corpus.fingerprint
     window = configured(tmp_path, *QUESTIONS, "question_generation.window=50").inputs.downstream_corpus.fingerprint
     marks = configured(
@@ -124,7 +124,7 @@ def test_marks_that_the_upstream_vocabulary_cannot_spell_end_the_run_before_any_
     assert not (tmp_path / "home" / "store" / "pretrain").exists()
 
 
-def test_a_corpus_of_one_side_is_no_task_and_no_translation(tmp_path: Path) -> None:
+def test_a_corpus_of_one_side_is_neither_a_task_nor_a_translation(tmp_path: Path) -> None:
     alone = configured(tmp_path, "text-to-text", "{files: {train: [everyday.txt]}}")
     with pytest.raises(UserError, match=r"corpora\.downstream.*where pairs are needed"):
         _ = alone.inputs.downstream_corpus

@@ -1,4 +1,4 @@
-"""Text beside a task's pairs: cleaned, freed of what the pairs have, and counted side by side."""
+"""Monolingual text of a task: cleaned, without the sentences of its pairs, and counted by side."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ def recipe(place: Path, **files: str) -> TextRecipe:
 
 
 def made(place: Path, asked: TextRecipe) -> tuple[Corpus, dict[str, Any], list[str]]:
-    """The corpus, what the stage tells, and its warnings."""
+    """The corpus, the stage's summary, and its warnings."""
     (place / "out").mkdir()
     log = EventLog(place / "events.jsonl")
-    told = import_text(asked, {"corpus": pairs(place)}, place / "out", StageContext(place, Runtime(), log))
+    summary = import_text(asked, {"corpus": pairs(place)}, place / "out", StageContext(place, Runtime(), log))
     warned = (place / "events.jsonl").read_text() if (place / "events.jsonl").exists() else ""
-    return Corpus.open(place / "out"), told, [line for line in warned.splitlines() if "warned" in line]
+    return Corpus.open(place / "out"), summary, [line for line in warned.splitlines() if "warned" in line]
 
 
 def test_what_the_pairs_have_is_dropped_and_counted(tmp_path: Path) -> None:
     in_train, in_test = german(80, 1)[:7], german(20, 3)[:3]
     write(tmp_path / "more.txt", [*MORE, *in_train, *in_test, *MORE[:5], "x" * 2000, "  ", f"  {MORE[0]} "])
-    corpus, told, warned = made(tmp_path, recipe(tmp_path, target="more.txt"))
+    corpus, summary, warned = made(tmp_path, recipe(tmp_path, target="more.txt"))
     assert list(corpus.lines("train", "target")) == MORE
-    assert told["target"] == {
+    assert summary["target"] == {
         "read": 78,
         "kept": 60,
         "held_out": 3,
@@ -73,16 +73,16 @@ def test_what_the_pairs_have_is_dropped_and_counted(tmp_path: Path) -> None:
 def test_both_sides_have_segments_of_their_own(tmp_path: Path) -> None:
     write(tmp_path / "en.txt", english(30, 8))
     write(tmp_path / "de.txt", MORE)
-    corpus, told, _ = made(tmp_path, recipe(tmp_path, source="en.txt", target="de.txt"))
-    assert corpus.size("train", "source") == told["source"]["kept"] == 30
-    assert corpus.size("train", "target") == told["target"]["kept"] == 60
+    corpus, summary, _ = made(tmp_path, recipe(tmp_path, source="en.txt", target="de.txt"))
+    assert corpus.size("train", "source") == summary["source"]["kept"] == 30
+    assert corpus.size("train", "target") == summary["target"]["kept"] == 60
     assert corpus.size("train") == 90
 
 
-def test_text_that_holds_the_test_set_is_told(tmp_path: Path) -> None:
+def test_text_that_contains_the_test_set_is_reported(tmp_path: Path) -> None:
     write(tmp_path / "more.txt", [*MORE, *german(20, 3)])
-    corpus, told, warned = made(tmp_path, recipe(tmp_path, target="more.txt"))
-    assert told["target"]["held_out"] == 20
+    corpus, summary, warned = made(tmp_path, recipe(tmp_path, target="more.txt"))
+    assert summary["target"]["held_out"] == 20
     assert set(corpus.lines("train", "target")).isdisjoint(german(20, 3))
     (line,) = warned
     assert "downstream.text.target held 20 lines of the task's dev and test splits, which have 40" in line
@@ -99,9 +99,9 @@ def test_test_lines_are_found_however_they_are_typed_and_in_text_of_either_side(
         *english_tests[:8],
     ]
     write(tmp_path / "more.txt", [*MORE, *typed])
-    corpus, told, _ = made(tmp_path, recipe(tmp_path, target="more.txt"))
+    corpus, summary, _ = made(tmp_path, recipe(tmp_path, target="more.txt"))
     assert list(corpus.lines("train", "target")) == MORE
-    assert told["target"]["held_out"] == len(typed)
+    assert summary["target"]["held_out"] == len(typed)
 
 
 def test_nothing_left_and_undecodable_bytes_are_mistakes_of_the_user(tmp_path: Path) -> None:
@@ -119,10 +119,10 @@ def test_text_of_the_other_side_is_refused_with_a_line_of_it(tmp_path: Path) -> 
     write(tmp_path / "more.txt", lines)
     with pytest.raises(
         UserError, match=r"looks like the source of the pairs \(en\), not like the target \(de\)"
-    ) as told:
+    ) as refused:
         made(tmp_path, recipe(tmp_path, target="more.txt"))
-    assert any(line in str(told.value) for line in lines)
-    assert "swapped?" in str(told.value)
+    assert any(line in str(refused.value) for line in lines)
+    assert "swapped?" in str(refused.value)
 
 
 def test_text_that_is_like_neither_side_is_taken_with_a_warning(tmp_path: Path) -> None:

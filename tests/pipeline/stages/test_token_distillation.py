@@ -83,33 +83,33 @@ def test_the_same_recipe_gives_the_same_bytes_and_a_killed_run_does_too(
     assert contents(tmp_path / "two" / "out") == contents(tmp_path / "killed" / "out") == expected
 
 
-def test_the_summary_tells_what_was_learnt_and_how_near_it_came(inputs: dict[str, Path], tmp_path: Path) -> None:
+def test_the_summary_reports_learnt_tokens_and_distances(inputs: dict[str, Path], tmp_path: Path) -> None:
     summary, _ = distil(tmp_path, inputs)
-    told = summary["decoder"]
-    found = DistilledRows.load(tmp_path / "out" / "decoder")
-    assert told["trained"] == len(found.tokens) == told["in_text"] < told["trainable"]
-    assert told["steps"] == STEPS
-    assert 0 < told["distance_after"] < told["distance_before"]
+    of_decoder = summary["decoder"]
+    distilled = DistilledRows.load(tmp_path / "out" / "decoder")
+    assert of_decoder["trained"] == len(distilled.tokens) == of_decoder["in_text"] < of_decoder["trainable"]
+    assert of_decoder["steps"] == STEPS
+    assert 0 < of_decoder["distance_after"] < of_decoder["distance_before"]
 
 
 def test_a_transfer_takes_the_systems_and_gives_the_others_the_mean(inputs: dict[str, Path], tmp_path: Path) -> None:
     distil(tmp_path, inputs, BOTH)
     (tmp_path / "model").mkdir()
     made = TransferRecipe(method="token-distillation", sides=BOTH, max_similar=10, seed=0)
-    given = {name: path for name, path in inputs.items() if name != "corpus"} | {"distilled": tmp_path / "out"}
-    summary: Any = transfer.run_transfer(made, given, tmp_path / "model", NOWHERE)
+    directories = {name: path for name, path in inputs.items() if name != "corpus"} | {"distilled": tmp_path / "out"}
+    summary: Any = transfer.run_transfer(made, directories, tmp_path / "model", NOWHERE)
     after, before = Bundle.load(tmp_path / "model"), Bundle.load(inputs["model"])
     vocabularies = {side: after.tokenizers[side] for side in BOTH}
     means = transplant(before.model, before.tokenizers, vocabularies, Method("mean")).model
     for side in BOTH:
-        found = DistilledRows.load(tmp_path / "out" / side)
+        distilled = DistilledRows.load(tmp_path / "out" / side)
         row, mean = side_of(after.model, side).input.weight, side_of(means, side).input.weight
-        assert torch.equal(row[found.tokens], found.rows)
-        assert not torch.equal(mean[found.tokens], found.rows)
-        rest = torch.ones(len(row), dtype=torch.bool).index_fill(0, found.tokens, False)
+        assert torch.equal(row[distilled.tokens], distilled.rows)
+        assert not torch.equal(mean[distilled.tokens], distilled.rows)
+        rest = torch.ones(len(row), dtype=torch.bool).index_fill(0, distilled.tokens, False)
         assert torch.equal(row[rest], mean[rest])
-        told = summary["sides"][side]
-        assert sum(told["fallbacks"].values()) == told["unseen"] - len(found.tokens) > 0
+        of_side = summary["sides"][side]
+        assert sum(of_side["fallbacks"].values()) == of_side["unseen"] - len(distilled.tokens) > 0
     bias = side_of(after.model, "decoder").bias
     assert bias is not None and torch.equal(bias, side_of(means, "decoder").bias)  # type: ignore[arg-type]
 
@@ -128,7 +128,7 @@ def test_a_layer_that_the_model_does_not_have_is_refused(inputs: dict[str, Path]
         run(recipe(layer=3), inputs, tmp_path, Watched(tmp_path / "work", None))
 
 
-def test_text_beside_the_pairs_teaches_each_side_what_it_reads(inputs: dict[str, Path], tmp_path: Path) -> None:
+def test_monolingual_text_trains_the_side_that_reads_it(inputs: dict[str, Path], tmp_path: Path) -> None:
     more = TEXTS[60:160]
     for at, field in enumerate(("source", "target")):
         (tmp_path / f"train.{field}").write_text("".join(f"{pair[at]}\n" for pair in more))

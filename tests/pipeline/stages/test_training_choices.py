@@ -1,4 +1,4 @@
-"""What settings say of a training, in whole steps: dropout by step, what is kept, pretraining a checkpoint further."""
+"""Settings of a training, in whole steps: dropout by step, selected weights, continued pretraining."""
 
 from __future__ import annotations
 
@@ -63,9 +63,11 @@ def test_dropout_by_step_is_the_dropout_of_a_model_built_so(config: Path, plain:
     assert json.loads((scheduled / "config.json").read_text())["dropout"] == 0.1
 
 
-@pytest.mark.parametrize(("select", "kept"), [("likelihood", "bits_per_character"), ("chrf", "chrf"), ("last", None)])
+@pytest.mark.parametrize(
+    ("select", "criterion"), [("likelihood", "bits_per_character"), ("chrf", "chrf"), ("last", None)]
+)
 def test_the_weights_that_are_kept_are_those_that_the_settings_choose(
-    config: Path, tmp_path: Path, select: str, kept: str | None
+    config: Path, tmp_path: Path, select: str, criterion: str | None
 ) -> None:
     place = written(tmp_path, TINY)
     choice = (f"pretrain.select={select}", f"finetune.select={select}", "finetune.evaluate_at=[1, 2, 3]")
@@ -73,15 +75,17 @@ def test_the_weights_that_are_kept_are_those_that_the_settings_choose(
     for step in (pipeline.models.pretrained, *(system.finetune for system in pipeline.systems)):
         record, points = store.find(step), curve(store.path(step))
         assert record is not None and len(points) > 4
-        sign = -1.0 if kept == "chrf" else 1.0
-        best = points[-1] if kept is None else min(points, key=lambda point: sign * float(point["values"][kept]))
+        sign = -1.0 if criterion == "chrf" else 1.0
+        best = (
+            points[-1] if criterion is None else min(points, key=lambda point: sign * float(point["values"][criterion]))
+        )
         assert record.summary["best_step"] == best["step"]
         assert selected_weights(store.path(step), select).step == best["step"]  # type: ignore[arg-type]
     assert "bleu" not in (store.path(pipeline.report) / "report.md").read_text().split("Kept:")[1].split(",")[0].lower()
 
 
 def test_a_checkpoint_is_pretrained_further_from_where_it_stands(config: Path, plain: Path) -> None:
-    """With its own vocabularies, whatever the configuration says of a model; its first dev scores are its last ones."""
+    """With its own vocabularies, whatever model the configuration describes; its first dev scores are its last ones."""
     changes = (f"upstream.checkpoint={plain}", "upstream.continue_pretraining=true", "model.d_model=64")
     pipeline, further = pretrained(config, config.parent / "home", *changes)
     recipe, checkpoint = pipeline.models.pretrained.recipe, pipeline.models.pretrained.inputs["model"]
@@ -93,10 +97,13 @@ def test_a_checkpoint_is_pretrained_further_from_where_it_stands(config: Path, p
         before.decoder.fingerprint,
     ]
     assert after.model.config.d_model == 16
-    known, found = curve(plain), curve(further)
+    known, continued = curve(plain), curve(further)
     bits = known[-1]["values"]["bits_per_character"]
-    assert found[0]["values"]["bits_per_character"] == pytest.approx(bits, rel=1e-6)
-    assert len(found) == 5 and found[-1]["values"]["bits_per_character"] < found[0]["values"]["bits_per_character"]
+    assert continued[0]["values"]["bits_per_character"] == pytest.approx(bits, rel=1e-6)
+    assert (
+        len(continued) == 5
+        and continued[-1]["values"]["bits_per_character"] < continued[0]["values"]["bits_per_character"]
+    )
     assert pipeline.vocabularies.downstream["decoder"].inputs["model"] is checkpoint
 
 

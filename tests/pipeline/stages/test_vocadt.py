@@ -61,18 +61,18 @@ def recipe(
 
 
 def learn(
-    place: Path, inputs: dict[str, Path], given: VocadtRecipe | None = None, die_at: int | None = None
+    place: Path, inputs: dict[str, Path], chosen: VocadtRecipe | None = None, die_at: int | None = None
 ) -> tuple[dict[str, Any], list[int]]:
     (place / "out").mkdir(parents=True, exist_ok=True)
     context = Watched(place / "work", die_at)
-    return dict(run(given or recipe(), inputs, place / "out", context)), context.steps
+    return dict(run(chosen or recipe(), inputs, place / "out", context)), context.steps
 
 
 def transferred(inputs: dict[str, Path], rows: Path, out: Path, method: str = "vocadt") -> dict[str, Any]:
     out.mkdir()
     made = TransferRecipe(method=method, sides=BOTH, max_similar=10, seed=0)
-    given = {name: path for name, path in inputs.items() if name != "corpus"} | {"distilled": rows}
-    return dict(transfer.run_transfer(made, given, out, NOWHERE))
+    directories = {name: path for name, path in inputs.items() if name != "corpus"} | {"distilled": rows}
+    return dict(transfer.run_transfer(made, directories, out, NOWHERE))
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -96,45 +96,45 @@ def test_the_same_recipe_gives_the_same_bytes_and_a_killed_run_does_too(
     assert contents(tmp_path / "two" / "out") == contents(tmp_path / "killed" / "out") == expected
 
 
-def test_the_summary_tells_what_was_learnt(inputs: dict[str, Path], tmp_path: Path) -> None:
-    told, _ = learn(tmp_path / "all", inputs)
+def test_the_summary_reports_learnt_tokens_and_losses(inputs: dict[str, Path], tmp_path: Path) -> None:
+    summary, _ = learn(tmp_path / "all", inputs)
     sizes = {side: len(DistilledRows.load(tmp_path / "all" / "out" / side).tokens) for side in BOTH}
-    assert told["trainable"] == sizes and min(sizes.values()) > 20
-    assert told["steps"] == STEPS and told["pairs"] == 40
-    assert 0 < told["loss_best"] < told["loss_before"]
+    assert summary["trainable"] == sizes and min(sizes.values()) > 20
+    assert summary["steps"] == STEPS and summary["pairs"] == 40
+    assert 0 < summary["loss_best"] < summary["loss_before"]
     fewer, _ = learn(tmp_path / "some", inputs, recipe(max_train_examples=10))
     assert fewer["pairs"] == 10
     assert contents(tmp_path / "some" / "out") != contents(tmp_path / "all" / "out")
 
 
-def test_pairs_that_were_made_of_text_are_read_beside_the_task_s_own(inputs: dict[str, Path], tmp_path: Path) -> None:
-    told, _ = learn(tmp_path / "own", inputs, recipe(max_train_examples=10))
+def test_synthetic_pairs_are_read_in_addition_to_the_task_s_own(inputs: dict[str, Path], tmp_path: Path) -> None:
+    summary, _ = learn(tmp_path / "own", inputs, recipe(max_train_examples=10))
     more, _ = learn(tmp_path / "both", inputs | {"synthetic": inputs["corpus"]}, recipe(max_train_examples=10))
-    assert (told["pairs"], more["pairs"]) == (10, 50)
-    assert more["loss_before"] == told["loss_before"], "dev pairs are the same"
+    assert (summary["pairs"], more["pairs"]) == (10, 50)
+    assert more["loss_before"] == summary["loss_before"], "dev pairs are the same"
     assert contents(tmp_path / "own" / "out") != contents(tmp_path / "both" / "out")
 
 
 def test_a_transfer_merges_the_rows_into_all_tables(inputs: dict[str, Path], tmp_path: Path) -> None:
     learn(tmp_path, inputs)
-    told = transferred(inputs, tmp_path / "out", tmp_path / "model")
+    summary = transferred(inputs, tmp_path / "out", tmp_path / "model")
     after, before = Bundle.load(tmp_path / "model"), Bundle.load(inputs["model"])
     vocabularies = {side: after.tokenizers[side] for side in BOTH}
     means = transplant(before.model, before.tokenizers, vocabularies, Method("mean")).model
     for name in BOTH:
-        found, made, mean = (
+        distilled, made, mean = (
             DistilledRows.load(tmp_path / "out" / name),
             side_of(after.model, name),
             side_of(means, name),
         )
-        assert torch.equal(made.input.weight[found.tokens], found.rows)
-        assert not torch.equal(mean.input.weight[found.tokens], found.rows)
-        rest = torch.ones(len(made.input.weight), dtype=torch.bool).index_fill(0, found.tokens, False)
+        assert torch.equal(made.input.weight[distilled.tokens], distilled.rows)
+        assert not torch.equal(mean.input.weight[distilled.tokens], distilled.rows)
+        rest = torch.ones(len(made.input.weight), dtype=torch.bool).index_fill(0, distilled.tokens, False)
         assert torch.equal(made.input.weight[rest], mean.input.weight[rest])
-        assert set(found.others) == ({"bias"} if name == "decoder" else set())
+        assert set(distilled.others) == ({"bias"} if name == "decoder" else set())
         if made.bias is not None:
-            assert torch.equal(made.bias.flatten()[found.tokens], found.others["bias"])
-        assert sum(told["sides"][name]["fallbacks"].values()) == 0
+            assert torch.equal(made.bias.flatten()[distilled.tokens], distilled.others["bias"])
+        assert sum(summary["sides"][name]["fallbacks"].values()) == 0
 
 
 def test_a_step_that_moves_nothing_leaves_the_means(inputs: dict[str, Path], tmp_path: Path) -> None:
@@ -161,6 +161,6 @@ def test_rows_for_another_model_or_method_are_refused(inputs: dict[str, Path], t
 
 def test_a_vocabulary_without_new_tokens_leaves_nothing_to_learn(inputs: dict[str, Path], tmp_path: Path) -> None:
     Bundle.load(inputs["model"]).decoder.save(tmp_path / "own")
-    told, steps = learn(tmp_path, {**inputs, "vocabulary/decoder": tmp_path / "own"}, recipe(("decoder",)))
-    assert steps == [] and told == {"steps": 0, "trainable": {"decoder": 0}}
+    summary, steps = learn(tmp_path, {**inputs, "vocabulary/decoder": tmp_path / "own"}, recipe(("decoder",)))
+    assert steps == [] and summary == {"steps": 0, "trainable": {"decoder": 0}}
     assert len(DistilledRows.load(tmp_path / "out" / "decoder").tokens) == 0

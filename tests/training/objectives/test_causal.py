@@ -80,8 +80,8 @@ def test_of_a_prompt_and_its_continuation_only_the_latter_is_predicted() -> None
     assert cut
     for index in cut:
         first, then = (TOKENIZER.encode(side) for side in pairs[index])
-        kept = first[len(first) - (27 - len(then)) :]
-        assert short.example(index, 0).tokens == [END, *kept, END, *then, END], "a prompt loses its beginning"
+        end_of_prompt = first[len(first) - (27 - len(then)) :]
+        assert short.example(index, 0).tokens == [END, *end_of_prompt, END, *then, END], "a prompt loses its beginning"
 
 
 @pytest.mark.parametrize("examples", [_stream(), Lines(LINES, TOKENIZER, END, 30)], ids=["packed", "lines"])
@@ -111,14 +111,14 @@ def test_no_state_knows_what_comes_after_it() -> None:
 def test_bits_per_character_are_those_of_whole_lines() -> None:
     model, lines = gpt2(), [line for line in LINES if len(TOKENIZER.encode(line)) <= 38]
     assert 5 < len(lines) < len(LINES)
-    found = CausalScores(Bundle(model, TOKENIZER, TOKENIZER), LINES, END, TRAINING)()
+    scores = CausalScores(Bundle(model, TOKENIZER, TOKENIZER), LINES, END, TRAINING)()
     nats = 0.0
     with torch.no_grad():
         for line in lines:
             ids = torch.tensor([[END, *TOKENIZER.encode(line), END]])
             nats += float(cross_entropy(model(ids).logits[0, :-1], ids[0, 1:], reduction="sum"))
     characters = sum(map(len, lines))
-    assert found == {"bits_per_character": pytest.approx(nats / characters / np.log(2), rel=1e-5)}
+    assert scores == {"bits_per_character": pytest.approx(nats / characters / np.log(2), rel=1e-5)}
     with pytest.raises(UserError, match="no dev line fits into the 40 tokens"):
         CausalScores(Bundle(model, TOKENIZER, TOKENIZER), [" ".join(LINES)], END, TRAINING)
 

@@ -26,9 +26,9 @@ def test_loss_and_gradients_equal_cross_entropy(
     logits = F.linear(hidden, weight, bias)
     expected = 3.0 * F.cross_entropy(logits, labels, reduction="sum", label_smoothing=smoothing)
     assert ours.item() == pytest.approx(expected.item(), rel=1e-5)
-    given = [tensor for tensor in (hidden, weight, bias) if tensor is not None]
-    for found, right in zip(torch.autograd.grad(ours, given), torch.autograd.grad(expected, given), strict=True):
-        torch.testing.assert_close(found.double(), right, rtol=1e-4, atol=1e-5)
+    inputs = [tensor for tensor in (hidden, weight, bias) if tensor is not None]
+    for gradient, right in zip(torch.autograd.grad(ours, inputs), torch.autograd.grad(expected, inputs), strict=True):
+        torch.testing.assert_close(gradient.double(), right, rtol=1e-4, atol=1e-5)
 
 
 def test_a_frozen_projection_gets_no_gradient() -> None:
@@ -42,10 +42,10 @@ def test_products_follow_autocast_and_the_softmax_stays_exact() -> None:
     hidden, weight, labels = torch.randn(64, 32), torch.randn(100, 32), torch.randint(0, 100, (64,))
     exact = F.cross_entropy(hidden @ weight.T, labels, reduction="sum")
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        found = linear_cross_entropy(hidden, weight, None, labels)
-    assert found.dtype == torch.float32
-    assert found.item() == pytest.approx(exact.item(), rel=1e-2)
-    assert found.item() != exact.item()
+        loss = linear_cross_entropy(hidden, weight, None, labels)
+    assert loss.dtype == torch.float32
+    assert loss.item() == pytest.approx(exact.item(), rel=1e-2)
+    assert loss.item() != exact.item()
 
 
 def test_slices_grow_with_the_width_where_the_vocabulary_is_large() -> None:
@@ -82,8 +82,8 @@ def test_slices_of_a_large_vocabulary_give_what_whole_logits_give(tokens: int) -
     assert ours.item() == pytest.approx(whole.item(), rel=1e-5)
     (gradient,) = torch.autograd.grad(whole, logits)
     logarithm = math.log(len(weight))
-    for found, left, right in zip(
+    for gradient_of_input, left, right in zip(
         torch.autograd.grad(ours, (hidden, weight)), (gradient, gradient.T), (exact[1], exact[0]), strict=True
     ):
         allowed = ROUNDING * (len(right) ** 0.5 + logarithm) * float((left.abs() @ right.abs()).norm())
-        assert float((found - left @ right).norm()) <= allowed
+        assert float((gradient_of_input - left @ right).norm()) <= allowed

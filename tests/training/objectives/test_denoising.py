@@ -155,7 +155,7 @@ def test_a_generator_learns_from_an_mbart_s_own_loss(tokenizer: Tokenizer) -> No
         assert gradient is not None and gradient.abs().sum() > 0
 
 
-def test_mbart_is_told_the_languages(tokenizer: Tokenizer) -> None:
+def test_mbart_receives_the_language_codes(tokenizer: Tokenizer) -> None:
     form = sequence_format({"model_type": "mbart"}, tokenizer, tokenizer, Languages(source="en", target="de"))
     assert form.start == tokenizer.languages["de_DE"]
     assert form.source_ending == (tokenizer.special["eos"], tokenizer.languages["en_XX"])

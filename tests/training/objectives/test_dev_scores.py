@@ -15,8 +15,10 @@ from subgraft.training.objectives.dev_scores import DevScores, describe_dev_engi
 PAIRS = [("thank you.", "dank."), ("friend.", "freund."), ("house and land.", "haus land.")]
 
 
-def _settings(**given: Any) -> FinetuneSettings:
-    return FinetuneSettings(max_steps=1, batch_size=200, learning_rate=1e-3, warmup_steps=1, precision="fp32", **given)
+def _settings(**changes: Any) -> FinetuneSettings:
+    return FinetuneSettings(
+        max_steps=1, batch_size=200, learning_rate=1e-3, warmup_steps=1, precision="fp32", **changes
+    )
 
 
 def test_ctranslate2_writes_where_it_can_and_scores_are_the_same() -> None:
@@ -26,8 +28,8 @@ def test_ctranslate2_writes_where_it_can_and_scores_are_the_same() -> None:
     slow = _settings(dev_engine="transformers")
     assert dev_engine(slow, bundle.model) == "transformers" and describe_dev_engine(slow, bundle.model) == {}
     with torch.random.fork_rng():
-        found = [DevScores(bundle, PAIRS, LANGUAGES, settings)() for settings in (_settings(), slow)]
-    assert found[0] == pytest.approx(found[1], abs=1e-4)
+        scores = [DevScores(bundle, PAIRS, LANGUAGES, settings)() for settings in (_settings(), slow)]
+    assert scores[0] == pytest.approx(scores[1], abs=1e-4)
 
 
 def test_the_rest_is_left_to_transformers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -67,8 +67,8 @@ def worker(rank: int, world: int, place: str) -> None:
     torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{place}/meeting-{world}", rank=rank, world_size=world)
     scores = Counted()
-    found = scores()
-    (Path(place) / f"{rank}.json").write_text(json.dumps([found, scores.judged, scores.translated]))
+    figures = scores()
+    (Path(place) / f"{rank}.json").write_text(json.dumps([figures, scores.judged, scores.translated]))
     batches = [np.arange(size) for size in (3, 4, 5, 6, 7)]
     summed = sums_over_batches(batches, lambda some: (len(some) / 3, 1.0), torch.device("cpu"), count=2)
     assert summed == [3 / 3 + 4 / 3 + 5 / 3 + 6 / 3 + 7 / 3, 5.0]
@@ -88,9 +88,9 @@ def test_several_workers_give_the_scores_of_one(world: int, tmp_path: Path) -> N
     whole = scores.judged  # some are longer than the model takes
     assert whole > 0.9 * SENTENCES and scores.translated == SENTENCES
     spawn(worker, (world, str(tmp_path)), nprocs=world)
-    told = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(world)]
-    assert [each[0] for each in told] == [expected] * world
-    assert sum(each[2] for each in told) == SENTENCES
-    for _, judged, translated in told:
+    outcomes = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(world)]
+    assert [each[0] for each in outcomes] == [expected] * world
+    assert sum(each[2] for each in outcomes) == SENTENCES
+    for _, judged, translated in outcomes:
         assert judged == pytest.approx(whole / world, rel=0.25)
         assert translated <= SENTENCES / world + 32

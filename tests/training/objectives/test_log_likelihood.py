@@ -30,9 +30,9 @@ def test_values_and_gradients_equal_those_of_whole_logits(
     def value(one: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
         return (torch.linspace(-1, 2, 37, dtype=torch.float64) * one).sum() + other.square().sum()
 
-    given = [tensor for tensor in (hidden, weight, bias) if tensor is not None]
-    right = torch.autograd.grad(value(expected, mass), given)
-    torch.testing.assert_close(torch.autograd.grad(value(chosen, together), given), right)
+    inputs = [tensor for tensor in (hidden, weight, bias) if tensor is not None]
+    right = torch.autograd.grad(value(expected, mass), inputs)
+    torch.testing.assert_close(torch.autograd.grad(value(chosen, together), inputs), right)
 
 
 def test_a_frozen_projection_gets_no_gradient() -> None:
@@ -46,7 +46,7 @@ def test_products_follow_autocast_and_the_softmax_stays_exact() -> None:
     hidden, weight, labels = torch.randn(64, 32), torch.randn(100, 32), torch.randint(0, 100, (64,))
     exact, _ = linear_log_likelihood(hidden, weight, None, labels)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        found, _ = linear_log_likelihood(hidden, weight, None, labels)
-    assert found.dtype == torch.float32
-    torch.testing.assert_close(found, exact, rtol=2e-2, atol=0.1)
-    assert not torch.equal(found, exact)
+        likelihoods, _ = linear_log_likelihood(hidden, weight, None, labels)
+    assert likelihoods.dtype == torch.float32
+    torch.testing.assert_close(likelihoods, exact, rtol=2e-2, atol=0.1)
+    assert not torch.equal(likelihoods, exact)

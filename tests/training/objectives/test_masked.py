@@ -67,11 +67,11 @@ def test_the_loss_is_the_models_own_summed_and_ignores_padding() -> None:
     model, sentences = bert(), _sentences()
     batch = sentences.batch(np.arange(6), epoch=0)
     assert (sentences.lengths[:6] == batch.attention_mask.sum(dim=1).numpy()).all()
-    found = StackLoss(model)(batch)["loss"]
+    loss = StackLoss(model)(batch)["loss"]
     own = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask, labels=batch.labels).loss
-    torch.testing.assert_close(found, own * batch.counts["loss"], rtol=1e-4, atol=1e-3)
+    torch.testing.assert_close(loss, own * batch.counts["loss"], rtol=1e-4, atol=1e-3)
     alone = [StackLoss(model)(sentences.batch(np.array([i]), epoch=0))["loss"] for i in range(6)]
-    torch.testing.assert_close(found, torch.stack(alone).sum(), rtol=1e-4, atol=1e-3)
+    torch.testing.assert_close(loss, torch.stack(alone).sum(), rtol=1e-4, atol=1e-3)
 
 
 def test_the_head_and_its_bias_are_trained() -> None:

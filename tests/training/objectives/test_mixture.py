@@ -139,11 +139,13 @@ def test_objectives_that_do_not_go_together_are_refused(changes: list[str], comp
         (["upstream.objective=translation"], "[{kind: translation}]"),
     ],
 )
-def test_a_configuration_of_before_is_told_the_line_to_write(changes: list[str], line: str, tmp_path: Path) -> None:
+def test_an_older_configuration_is_refused_with_the_line_to_write(
+    changes: list[str], line: str, tmp_path: Path
+) -> None:
     with pytest.raises(UserError) as refused:
         load(written(tmp_path, TINY), Experiment, changes)
-    told = str(refused.value).splitlines()
-    assert len(told) == len(changes) and all(one.endswith(f"write `objectives: {line}`") for one in told)
+    complaints = str(refused.value).splitlines()
+    assert len(complaints) == len(changes) and all(one.endswith(f"write `objectives: {line}`") for one in complaints)
 
 
 def test_deepspeed_takes_no_objectives_with_heads_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

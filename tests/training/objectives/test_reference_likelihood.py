@@ -16,11 +16,11 @@ from subgraft.training.objectives.seq2seq import collate
 @pytest.mark.parametrize("family", ["marian", "mbart", BERT2BERT])
 def test_nats_are_those_of_the_models_logits(family: str) -> None:
     bundle, pairs = upstream(family), TEXTS[:7]
-    found = dict(reference_nats(bundle, pairs, LANGUAGES))
+    nats = dict(reference_nats(bundle, pairs, LANGUAGES))
     form = bundle.sequence_format(LANGUAGES)
     examples = Translation(pairs, bundle.encoder, bundle.decoder, form, bundle.max_positions)
     whole = [place for place in range(7) if examples.whole_targets[place]]
-    assert sorted(found) == whole and whole
+    assert sorted(nats) == whole and whole
     for place in whole:
         batch = collate([examples.example(place, 0)], *bundle.padding)
         with torch.no_grad():
@@ -30,7 +30,7 @@ def test_nats_are_those_of_the_models_logits(family: str) -> None:
                 decoder_input_ids=batch.decoder_input_ids,
             ).logits
         expected = torch.nn.functional.cross_entropy(logits[0], batch.labels[0], reduction="none")
-        np.testing.assert_allclose(found[place], expected.numpy(), rtol=1e-3, atol=1e-4)
+        np.testing.assert_allclose(nats[place], expected.numpy(), rtol=1e-3, atol=1e-4)
 
 
 def test_references_beyond_the_models_positions_are_left_out() -> None:
@@ -39,6 +39,6 @@ def test_references_beyond_the_models_positions_are_left_out() -> None:
     short = "dank."
     pairs = [(source, short), (source, " ".join([target] * 9)), (" ".join([source] * 9), short)]
     assert len(bundle.decoder.encode(pairs[1][1])) > bundle.max_positions
-    found = dict(reference_nats(bundle, pairs, LANGUAGES))
-    assert sorted(found) == [0, 2], "a source that is too long is cut, as it is for generation"
-    assert len(found[0]) == len(bundle.decoder.encode(short)) + 1
+    nats = dict(reference_nats(bundle, pairs, LANGUAGES))
+    assert sorted(nats) == [0, 2], "a source that is too long is cut, as it is for generation"
+    assert len(nats[0]) == len(bundle.decoder.encode(short)) + 1

@@ -1,4 +1,4 @@
-"""Objectives whose text is cut anew each time it is seen."""
+"""Objectives whose text is segmented again in each epoch."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_sample_without_room_gives_way_to_the_plain_segmentation() -> None:
     assert {one.target == other.target for one, other in pairs} == {True, False}
 
 
-def test_a_denoised_block_is_cut_anew_before_it_is_noised() -> None:
+def test_a_denoised_block_is_segmented_again_before_it_is_noised() -> None:
     tokenizer = multilingual_tokenizer()
     noise = DenoisingSettings(mask_share=0.0, permute_sentences=False)
 
@@ -89,8 +89,8 @@ def test_samples_fill_the_blocks_and_few_give_way_for_want_of_room() -> None:
     assert " ".join(map(tokenizer.decode, targets)) == " ".join(lines)
     end = tokenizer.special["eos"]
     sentences = [sentence for target in targets for sentence in _split(target[:-2], end)]
-    cut_anew = sampling.of("decoder", lines, tokenizer, Sequences.of(tokenizer.encode_batch(lines), 118), 118)
-    assert sum(sentence != cut_anew.at(i, 0) for i, sentence in enumerate(sentences)) < 0.1 * len(lines)
+    resampled = sampling.of("decoder", lines, tokenizer, Sequences.of(tokenizer.encode_batch(lines), 118), 118)
+    assert sum(sentence != resampled.at(i, 0) for i, sentence in enumerate(sentences)) < 0.1 * len(lines)
 
 
 def _split(tokens: list[int], separator: int) -> list[list[int]]:

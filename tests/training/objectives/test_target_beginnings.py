@@ -47,7 +47,7 @@ def test_a_generators_view_changes_the_sentence_alone() -> None:
     assert not {CODE, END} & set(labels.tolist())
 
 
-def test_outputs_begin_with_it_and_are_told_without_it() -> None:
+def test_outputs_begin_with_it_and_are_returned_without_it() -> None:
     model = mbart()
     options = {"beam": 2, "max_length_ratio": 1.0, "max_positions": 40}
     translate = Translator(model, TOKENIZER, TOKENIZER, FORM, **options)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Target sampling: losses over candidates beside those over the whole vocabulary."""
+"""Target sampling: losses over candidates compared with those over the whole vocabulary."""
 
 from __future__ import annotations
 
@@ -98,9 +98,9 @@ def test_all_tokens_as_candidates_give_the_full_loss_and_gradient(
     batch = data.batch(np.arange(8), 0)
     (sampled,) = _sampled(settings, model, [batch])
     assert sampled.candidates.tolist() == list(range(side(model, "decoder").input.num_embeddings))
-    found, expected = (SampledLoss(loss)(each)["loss"] for each in (sampled, batch))
-    torch.testing.assert_close(found, expected, rtol=1e-6, atol=0.0)
-    ours, full = _gradients(model, found), _gradients(model, expected)
+    over_candidates, expected = (SampledLoss(loss)(each)["loss"] for each in (sampled, batch))
+    torch.testing.assert_close(over_candidates, expected, rtol=1e-6, atol=0.0)
+    ours, full = _gradients(model, over_candidates), _gradients(model, expected)
     assert ours.keys() == full.keys()
     for name, gradient in full.items():
         torch.testing.assert_close(ours[name], gradient, rtol=1e-5, atol=1e-6, msg=name)
@@ -135,7 +135,7 @@ def test_all_targets_are_candidates_and_what_competes_is_gone_by_the_table(setti
             assert len(candidates) <= len(targets) + 3
 
 
-def test_what_is_drawn_beside_the_nearest_stands_for_all_others() -> None:
+def test_tokens_drawn_in_addition_to_the_nearest_represent_all_others() -> None:
     """Weights count every token once; the softmax's denominator is the whole one in expectation."""
     model, _, data = _masked()
     batch, settings = data.batch(np.arange(6), 0), NearestTargets(neighbours=3, drawn=30)
@@ -171,14 +171,14 @@ def test_neighbours_are_those_of_an_exhaustive_search(monkeypatch: pytest.Monkey
     monkeypatch.setattr(logit_slices, "SLICE_ELEMENTS", 200)  # blocks of four tokens
     torch.manual_seed(0)
     table, tokens = torch.randn(50, 16), torch.tensor([3, 4, 7, 11, 19, 20, 28, 31, 49])
-    found = nearest(table, tokens, 6)
-    for token, near in zip(tokens.tolist(), found.tolist(), strict=True):
+    neighbours = nearest(table, tokens, 6)
+    for token, near in zip(tokens.tolist(), neighbours.tolist(), strict=True):
         products = [float(table[token] @ row) for row in table]
         assert sorted(near) == sorted(sorted(range(50), key=lambda i: -products[i])[:6])
     index = NearestTokens.searched(table, tokens, 6, Alone())
     marks = torch.zeros(50, dtype=torch.bool)
     marks[[7, 49]] = True
-    assert set(index.around(marks).nonzero().flatten().tolist()) == set(found[[2, 8]].flatten().tolist())
+    assert set(index.around(marks).nonzero().flatten().tolist()) == set(neighbours[[2, 8]].flatten().tolist())
     marks[8] = True
     with pytest.raises(ValueError, match="were not searched"):
         index.around(marks)
@@ -195,9 +195,9 @@ def test_noise_contrast_is_the_logistic_regression_it_is_named_for() -> None:
     gold = F.logsigmoid(odds[torch.arange(37), labels]).sum()
     expected = -3.0 * (gold + F.logsigmoid(-odds[:, noise]).sum())
     assert ours.item() == pytest.approx(expected.item(), rel=1e-5)
-    given = (hidden, weight, bias)
-    for found, right in zip(torch.autograd.grad(ours, given), torch.autograd.grad(expected, given), strict=True):
-        torch.testing.assert_close(found.double(), right, rtol=1e-4, atol=1e-5)
+    inputs = (hidden, weight, bias)
+    for gradient, right in zip(torch.autograd.grad(ours, inputs), torch.autograd.grad(expected, inputs), strict=True):
+        torch.testing.assert_close(gradient.double(), right, rtol=1e-4, atol=1e-5)
 
 
 def test_only_what_was_drawn_is_noise() -> None:
@@ -215,8 +215,8 @@ def test_a_mixture_samples_the_targets_of_whichever_objective_a_batch_is_of() ->
     (sampled,) = _sampled(NearestTargets(neighbours=4), model, [batch])
     (alone,) = _sampled(NearestTargets(neighbours=4), model, [batch.batch])
     with torch.no_grad():
-        found = SampledLoss(mixed)(sampled)
-        assert found == {"denoising_loss": SampledLoss(loss)(alone)["loss"]}
+        losses = SampledLoss(mixed)(sampled)
+        assert losses == {"denoising_loss": SampledLoss(loss)(alone)["loss"]}
 
 
 def test_parameters_keep_their_names() -> None:

@@ -51,7 +51,7 @@ def test_lengths_in_characters_are_the_same_for_every_vocabulary() -> None:
     assert _marian(100, batch_unit="characters").lengths.tolist() == expected
 
 
-def test_a_batch_is_padded_and_padding_is_no_label() -> None:
+def test_a_batch_is_padded_and_padding_is_not_a_label() -> None:
     examples = [_marian(100).example(index, epoch=0) for index in range(5)]
     batch = collate(examples, source_pad=7, target_pad=9)
     for row, example in enumerate(examples):
