@@ -17,7 +17,7 @@ from tracking_servers import TrackingServer
 
 for threads in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):  # read when torch is imported
     os.environ.setdefault(threads, "1")
-os.environ.pop("COLUMNS", None)  # the width of whoever runs the tests decides no table
+os.environ.pop("COLUMNS", None)  # the terminal of the user who runs the tests must not change tables
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 
@@ -28,8 +28,8 @@ def _find_mirror() -> Path | None:
 
 
 @pytest.fixture(autouse=True)
-def ray_where_it_is_told(request: pytest.FixtureRequest) -> Iterator[None]:
-    """A test that starts Ray, and does not say so, would do it beside others."""
+def ray_only_where_marked(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Fails a test that starts Ray without the mark: it would run in parallel with others."""
     yield
     ray = sys.modules.get("ray")
     if ray is not None and ray.is_initialized() and request.node.get_closest_marker("ray") is None:

@@ -91,7 +91,7 @@ def fingerprints(repository: Path) -> dict[str, str]:
 
 
 def results(place: Path) -> dict[str, dict[str, Any]]:
-    """Of every step of the small experiments: fingerprint, digests of its files, what it says of itself."""
+    """The fingerprint, file digests and summary of every step of the small experiments."""
     result: dict[str, dict[str, Any]] = {}
     for name, changes in EXPERIMENTS.items():
         folder = place / name

@@ -65,7 +65,7 @@ def _imports(path: Path) -> tuple[str, ...]:
     return tuple(results)
 
 
-def test_platform_is_no_package(repository: Path) -> None:
+def test_platform_is_not_a_package(repository: Path) -> None:
     """A package named `platform` would shadow the standard library's module."""
     assert not (repository / "platform" / "__init__.py").exists()
 
@@ -181,7 +181,7 @@ def _from_transformers(tree: ast.AST) -> set[str]:
     } | {"transformers"}
 
 
-def _tells_families_apart(path: Path) -> Iterator[int]:
+def _lines_that_distinguish_families(path: Path) -> Iterator[int]:
     """Lines that compare a model type or a family, or ask whether something is of a class of transformers."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     classes = _from_transformers(tree)
@@ -199,7 +199,7 @@ def test_only_families_tell_families_apart(repository: Path) -> None:
         f"{path.relative_to(_package(repository)).as_posix()}:{line}"
         for path, _ in _modules(repository)
         if not path.relative_to(_package(repository)).as_posix().startswith(KNOW_FAMILIES)
-        for line in _tells_families_apart(path)
+        for line in _lines_that_distinguish_families(path)
     }
     assert not results
 
@@ -217,11 +217,11 @@ def test_only_families_tell_families_apart(repository: Path) -> None:
 )
 def test_telling_families_apart_is_noticed(line: str, tmp_path: Path) -> None:
     (tmp_path / "module.py").write_text(line, encoding="utf-8")
-    assert list(_tells_families_apart(tmp_path / "module.py"))
+    assert list(_lines_that_distinguish_families(tmp_path / "module.py"))
 
 
 def test_only_objectives_compare_objectives(repository: Path) -> None:
-    """Everything else asks what an objective says of itself in config/objectives.py."""
+    """Everything else asks what an objective declares in config/objectives.py."""
     kinds = {"translation", "denoising", "masked", "causal"}
     asked = re.compile(r"kind|objective", re.IGNORECASE)
     wrong = []

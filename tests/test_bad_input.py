@@ -295,8 +295,8 @@ def test_mistake(line: str, fragments: list[str], workshop: Path, capsys: pytest
     assert [fragment for fragment in fragments if fragment not in message] == [], message
 
 
-# What stands in a configuration instead of what, and what the message must hold. `run` must find all of it before
-# anything is written, so it is told what `plan` is.
+# The text of a configuration to replace, its replacement, and fragments of the message. `run` must report all of them
+# before anything is written, so it gets the same arguments as `plan`.
 CONFIGURED = [
     ("name: tiny", "name: tiny\ncolour: blue", ["config.yaml:2: colour: unknown field", "known: name"]),
     ("{epochs: 1}", "{epoch: 1}", ["config.yaml:8: finetune.epoch: unknown field; did you mean 'epochs'?"]),
@@ -571,7 +571,7 @@ def test_mistake_in_a_configuration(
     assert [fragment for fragment in fragments if fragment not in message] == [], message
 
 
-def test_all_mistakes_of_a_configuration_are_told_at_once(
+def test_all_mistakes_of_a_configuration_are_reported_at_once(
     workshop: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     wrong = CONFIG.replace("{epochs: 1}", "{epochs: one, epoch: 1}").replace("name: tiny", "name: 7")
@@ -580,7 +580,7 @@ def test_all_mistakes_of_a_configuration_are_told_at_once(
     assert [int(result[1]) for line in lines if (result := re.search(r"wrong\.yaml:(\d+): ", line))] == [1, 8, 8]
 
 
-def test_a_configuration_that_is_not_utf8_is_told_with_its_line(
+def test_a_configuration_that_is_not_utf8_is_reported_with_its_line(
     workshop: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "latin.yaml").write_bytes(b"name: tiny\n# Stra\xdfe\n")
@@ -617,7 +617,7 @@ def test_the_console_script_exits_with_2(workshop: Path) -> None:
     assert everything(workshop) == before
 
 
-def test_text_on_standard_input_that_is_not_utf8_is_told_with_its_line(workshop: Path) -> None:
+def test_text_on_standard_input_that_is_not_utf8_is_reported_with_its_line(workshop: Path) -> None:
     arguments = [sys.executable, "-m", "subgraft", "generate", "--model", "marian"]
     ended = subprocess.run(arguments, cwd=workshop, input=b"good\nb\xe4d\n", capture_output=True, check=False)
     assert (ended.returncode, ended.stdout) == (2, b"")

@@ -98,7 +98,7 @@ def test_a_model_is_fitted_with_a_vocabulary_of_its_own(marian: Path, tmp_path: 
     assert "tokens per sentence" in gap
 
     output = succeed("transfer", "--model", marian, "--vocab", "new/vocabulary", "--method", "avg", "--out", "fitted")
-    # The bare mark is no subword to compare, and has a row to copy.
+    # The bare mark is not a subword to compare, and has a row to copy.
     assert f"decoder: {seen + 1} seen, {unseen} unseen, 4 special" in output
     fitted = Bundle.load("fitted")
     assert len(fitted.decoder) == 180
@@ -144,7 +144,9 @@ def test_similar_tokens_are_columns_of_a_table(marian: Path, tmp_path: Path, suc
         ("_", ""),
     ],
 )
-def test_a_mark_that_is_not_the_vocabularys_is_told(marian: Path, token: str, message: str, command: Command) -> None:
+def test_a_mark_that_is_not_the_vocabularys_is_refused(
+    marian: Path, token: str, message: str, command: Command
+) -> None:
     done = command("similar", "--vocab", marian, "--token", token)
     assert done.code == 0 and message in done.err and bool(done.err) == bool(message)
     assert not message or "a word's beginning is written ▁" in done.err
@@ -445,7 +447,7 @@ def test_help_loads_no_heavy_library() -> None:
         assert f"\n    {name} " in ended.stdout
 
 
-def test_a_reader_that_has_enough_is_no_error() -> None:
+def test_a_reader_that_has_enough_is_not_an_error() -> None:
     with subprocess.Popen([str(SCRIPT), "corpora", "list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None and process.stderr is not None
         process.stdout.close()

@@ -153,7 +153,7 @@ def test_the_heads_role_on_aws_is_for_nodes_of_this_cluster(repository: Path) ->
 def test_on_google_cloud_nodes_are_in_a_network_of_their_own_and_the_head_alone_has_an_account(
     repository: Path,
 ) -> None:
-    """With a network for every node, Ray chooses none; what a node's type says of accounts comes before Ray's."""
+    """With a network for every node, Ray chooses none; the accounts of a node's type come before Ray's."""
     nodes = _nodes(repository, "cluster-gcp.yaml")
     for name, node in nodes.items():
         (network,) = node["networkInterfaces"]

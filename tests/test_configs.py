@@ -25,7 +25,7 @@ from subgraft.orchestration.store.store import Store
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 CONFIGS = Path(__file__).resolve().parent.parent / "configs"
-# vocap.yaml shares out a vocabulary, and is no experiment.
+# vocap.yaml shares out a vocabulary, and is not an experiment.
 NAMES = sorted(path.name for path in CONFIGS.glob("*.yaml") if path.stem != "vocap")
 TRANSFERRED = {
     "table3-bert.yaml": ("bert", "masked"),
@@ -287,7 +287,7 @@ def test_every_system_is_tuned_in_as_many_trials_on_what_itdocs_is_then_finetune
     assert tuning.seeds[0] == itdocs.seeds[0]
 
 
-def test_laws_takes_what_was_found_on_itdocs() -> None:
+def test_laws_takes_the_best_settings_of_itdocs() -> None:
     """Both have the same systems, rates included, and the same finetuning."""
     itdocs, laws = main_systems("itdocs.yaml"), main_systems("laws.yaml")
     assert laws.systems == itdocs.systems and laws.finetune == itdocs.finetune

@@ -22,7 +22,7 @@ def test_lines_now_and_then_where_there_is_no_terminal() -> None:
     first, second, third = shown.getvalue().splitlines()
     assert first == "generating: 32/100 sentences"
     assert second.startswith("generating: 64/100 sentences, 0 s left")
-    assert third.startswith("generating: 96/100 sentences"), "nothing is said of the last, whose output says it"
+    assert third.startswith("generating: 96/100 sentences"), "the last is not reported, whose output says it"
 
 
 def test_short_work_says_nothing() -> None:

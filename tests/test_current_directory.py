@@ -1,4 +1,4 @@
-"""Code that lies where a command is given, or beside what it reads, does not run: in no process of any command."""
+"""Code in the folder of a command, or next to the files that it reads, runs in no process of any command."""
 
 from __future__ import annotations
 

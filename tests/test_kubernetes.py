@@ -54,7 +54,7 @@ def _check(manifest: Manifest) -> None:
 
 
 def _pods(manifest: Manifest) -> list[Manifest]:
-    """Of what a custom resource describes: head, workers, and the pod that submits a job."""
+    """The parts of a custom resource: head, workers, and the pod that submits a job."""
     if manifest["kind"] == "RayJob":
         submitter: Manifest = manifest["spec"]["submitterPodTemplate"]["spec"]
         return [submitter, *_of_cluster(manifest["spec"]["rayClusterSpec"])]
@@ -138,7 +138,9 @@ def test_every_image_is_named_by_its_digest(manifests: dict[str, Manifest], repo
     assert DIGEST.fullmatch(base)
 
 
-def test_nobody_talks_to_anybody_but_for_what_is_said(objects: list[Manifest], manifests: dict[str, Manifest]) -> None:
+def test_nobody_talks_to_anybody_but_for_the_allowed_connections(
+    objects: list[Manifest], manifests: dict[str, Manifest]
+) -> None:
     policies = {one["metadata"]["name"]: one["spec"] for one in objects if one["kind"] == "NetworkPolicy"}
     assert policies["nobody"] == {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}
     for name, policy in policies.items():

@@ -17,7 +17,7 @@ from small_experiments import TINY, finish, written
 
 HEAVY = ("torch", "transformers", "gensim", "nltk", "sacrebleu", "scipy", "sklearn", "ray", "matplotlib")
 WITHOUT_A_MODEL = ("corpora", "vocabularies", "report")
-# Runs the command, and tells which modules that took, last of all that it writes.
+# Runs the command, and reports which modules that took, last of all that it writes.
 WATCHED = """
 import json, sys
 from subgraft.interfaces.cli import main
@@ -79,7 +79,7 @@ def test_help_imports_nothing_heavy(arguments: tuple[str, ...], tmp_path: Path) 
         (TINY + "preset: large\n", "expected 'small'"),
     ],
 )
-def test_a_mistake_in_a_configuration_is_told_before_anything_heavy(
+def test_a_mistake_in_a_configuration_is_reported_before_anything_heavy(
     command: str, text: str | None, complaint: str, tmp_path: Path
 ) -> None:
     if text is not None:
@@ -90,14 +90,14 @@ def test_a_mistake_in_a_configuration_is_told_before_anything_heavy(
 
 
 @pytest.mark.parametrize("command", ["plan", "run"])
-def test_corpora_that_are_not_there_are_told_before_anything_heavy(command: str, tmp_path: Path) -> None:
+def test_corpora_that_are_not_there_are_reported_before_anything_heavy(command: str, tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(TINY)
     code, modules, message = ended(tmp_path, command, "config.yaml")
     assert code == 2 and "upstream" in message
     require_light(modules, "mlflow")
 
 
-def test_a_plan_of_what_was_never_run_imports_nothing_heavy(tmp_path: Path, repository: Path) -> None:
+def test_a_plan_of_an_experiment_that_was_never_run_imports_nothing_heavy(tmp_path: Path, repository: Path) -> None:
     code, modules, message = ended(tmp_path, "plan", repository / "configs" / "quickstart.yaml")
     assert code == 0 and "to run" in message and "parameters" in message, "with the sizes of every training"
     require_light(modules, "mlflow")

@@ -18,16 +18,16 @@ from subgraft.base.files import file_digest
 @pytest.fixture
 def read(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     """The files that were read, one by one; files settle at once."""
-    found: list[Path] = []
+    paths: list[Path] = []
 
     def digest(path: Path) -> str:
-        found.append(path)
+        paths.append(path)
         return file_digest(path)
 
     monkeypatch.setattr(digest_cache, "file_digest", digest)
     monkeypatch.setattr(digest_cache, "SETTLED_SECONDS", 0.01)
     monkeypatch.setattr(digest_cache, "WORTH_A_NOTE", 4)
-    return found
+    return paths
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ def test_a_users_lines_become_objects() -> None:
         ('{"a": ' + "9" * 4301 + "}", "Exceeds the limit"),
     ],
 )
-def test_a_line_that_is_no_object_is_told_with_its_place(line: str, complaint: str) -> None:
+def test_a_line_that_is_not_an_object_is_reported_with_its_place(line: str, complaint: str) -> None:
     with pytest.raises(UserError, match=complaint) as caught:
         list(objects(["{}", line], Path("a.jsonl")))
     assert caught.value.where == "a.jsonl:2"
@@ -39,11 +39,11 @@ def test_what_was_appended_is_read_on_from_any_line(tmp_path: Path) -> None:
     assert list(read_log(log)) == []
     for number in range(3):
         append(log, {"number": number, "text": "ü\n\u2028\ud800"}, lasting=number == 1)
-    found = list(read_log(log))
-    assert [fields["number"] for fields, _ in found] == [0, 1, 2]
-    assert found[0][0]["text"] == "ü\n\u2028\ud800"
-    assert [fields["number"] for fields, _ in read_log(log, found[0][1])] == [1, 2]
-    assert list(read_log(log, found[-1][1])) == []
+    entries = list(read_log(log))
+    assert [fields["number"] for fields, _ in entries] == [0, 1, 2]
+    assert entries[0][0]["text"] == "ü\n\u2028\ud800"
+    assert [fields["number"] for fields, _ in read_log(log, entries[0][1])] == [1, 2]
+    assert list(read_log(log, entries[-1][1])) == []
 
 
 def test_a_torn_line_is_left_for_later_and_then_passed_over(tmp_path: Path) -> None:
@@ -70,6 +70,6 @@ def test_lines_of_several_writers_stay_whole(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     writers = [subprocess.Popen([sys.executable, "-c", program, str(log), str(writer)]) for writer in range(3)]
     assert [writer.wait(timeout=60) for writer in writers] == [0, 0, 0]
-    found = [fields for fields, _ in read_log(log)]
-    assert sorted(fields["writer"] for fields in found) == [str(writer) for writer in range(3) for _ in range(200)]
-    assert {fields["text"] for fields in found} == {"x" * 20_000}
+    entries = [fields for fields, _ in read_log(log)]
+    assert sorted(fields["writer"] for fields in entries) == [str(writer) for writer in range(3) for _ in range(200)]
+    assert {fields["text"] for fields in entries} == {"x" * 20_000}

@@ -43,14 +43,14 @@ def test_only_an_object_is_one() -> None:
 
 
 def test_a_dataclass_is_built_of_the_right_fields_only() -> None:
-    found = {"name": "a", "at": [1, 2.5], "tags": {"b": "c"}}
-    assert json_io.build(Point, found) == Point("a", (1, 2.5), {"b": "c"})
-    for wrong in ({**found, "at": ["x", 1]}, {**found, "tags": [1]}, {**found, "more": 1}, {"name": "a"}, [1], None):
+    fields = {"name": "a", "at": [1, 2.5], "tags": {"b": "c"}}
+    assert json_io.build(Point, fields) == Point("a", (1, 2.5), {"b": "c"})
+    for wrong in ({**fields, "at": ["x", 1]}, {**fields, "tags": [1]}, {**fields, "more": 1}, {"name": "a"}, [1], None):
         with pytest.raises(ValueError):
             json_io.build(Point, wrong)
 
 
-def test_half_a_character_is_told_and_whole_ones_are_not() -> None:
+def test_half_a_character_is_refused_and_whole_ones_are_not() -> None:
     for text in ('"\\ud83d\\ude00"', '"\\u00e4"', '"a\\\\ud800"'):
         json_io.require_characters(json_io.parse(text), text)
     text = '{"a": ["\\ud800"]}'

@@ -19,7 +19,7 @@ def test_every_limit_is_documented_with_its_default(repository: Path) -> None:
 
 
 @pytest.mark.parametrize("said", ["", "0", "-1", "1e9", "many", "9" * 30])
-def test_a_limit_that_is_no_number_is_refused(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_limit_that_is_not_a_number_is_refused(said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     limit = LIMITS[0]
     monkeypatch.setenv(limit.variable, said)
     with pytest.raises(UserError, match=f"{limit.variable}: expected a positive whole number"):

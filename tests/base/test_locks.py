@@ -73,11 +73,11 @@ def test_a_killed_holder_frees_it(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", HOLD, str(path)], stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None and holder.stdout.readline() == "True\n"
         assert Lock.take(path) is None
-        told: list[str] = []
+        messages: list[str] = []
         killer = threading.Timer(0.3, holder.kill)
         killer.start()
-        with Lock.wait(path, "holds it", lambda: told.append("waiting"), seconds=0.01):
-            assert told == ["waiting"]
+        with Lock.wait(path, "holds it", lambda: messages.append("waiting"), seconds=0.01):
+            assert messages == ["waiting"]
         killer.join()
 
 
@@ -93,7 +93,7 @@ def test_a_long_wait_says_what_for(
         with report_long_waits(say) if say else nullcontext(), Lock.wait(path, "counts", seconds=0.01):
             pass
     assert said == [f"waiting for another process, which counts and holds {path}"]
-    assert capsys.readouterr().err.splitlines() == said, "where nobody else is told"
+    assert capsys.readouterr().err.splitlines() == said, "without a callback it is written to standard error"
 
 
 def test_many_writers_take_turns(tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_a_file_that_cannot_be_made_is_the_systems_own_error(tmp_path: Path) -> 
 
 @pytest.mark.skipif(platform.machine() not in FLOCK, reason="the number of flock is not known here")
 @pytest.mark.parametrize("answer", ["ENOSYS", "ENOLCK", "EOPNOTSUPP"])
-def test_a_file_system_without_locks_is_told(tmp_path: Path, answer: str) -> None:
+def test_a_file_system_without_locks_is_reported(tmp_path: Path, answer: str) -> None:
     command = [sys.executable, "-c", WITHOUT_LOCKS, str(tmp_path / "a.lock"), str(FLOCK[platform.machine()]), answer]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.startswith(f"{tmp_path / 'a.lock'}: this file system has no locks\n  Set SUBGRAFT_HOME to ")

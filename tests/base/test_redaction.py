@@ -78,17 +78,17 @@ def test_secrets_are_hidden(text: str, shown: str) -> None:
         "PWD=/home/me OLDPWD=/tmp COMPASS=north",
     ],
 )
-def test_what_is_no_secret_stays(text: str) -> None:
+def test_text_without_secrets_is_unchanged(text: str) -> None:
     assert redacted(text) == text
 
 
 def test_what_the_environment_keeps_secret_is_hidden_wherever_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", PLANTED)
     monkeypatch.setenv("HTTPS_PROXY", "http://me:pr%40xy-word@proxy:3128")
-    assert redacted(f"a/{PLANTED}/b, told twice: {PLANTED}") == "a/***/b, told twice: ***"
+    assert redacted(f"a/{PLANTED}/b, named twice: {PLANTED}") == "a/***/b, named twice: ***"
     assert redacted("the proxy refused pr@xy-word and pr%40xy-word") == "the proxy refused *** and ***"
     monkeypatch.setenv("SOME_KEY", "on")
-    assert redacted("turned on") == "turned on", "too short to be told from a word"
+    assert redacted("turned on") == "turned on", "too short to distinguish from a word"
 
 
 @pytest.mark.parametrize("variable", ["PGPASSWORD", "APIKEY", "MYTOKEN", "HF_TOKEN", "db_secret", "MYSQL_PWD"])
@@ -112,13 +112,13 @@ def test_a_line_of_a_secret_of_many_lines_is_hidden(monkeypatch: pytest.MonkeyPa
 def test_words_and_values() -> None:
     words = ("subgraft", "serve", "--api-key", PLANTED, "--port", "1", "--tokens", "500")
     assert redacted_words(words) == ("subgraft", "serve", "--api-key", "***", "--port", "1", "--tokens", "500")
-    given = {
+    values = {
         "uri": f"http://me:{PLANTED}@host",
         "epochs": 3,
         "hub.api_key": PLANTED,
         "by": ["x", {"password": PLANTED}],
     }
-    assert redacted_values(given) == {
+    assert redacted_values(values) == {
         "uri": "http://***@host",
         "epochs": 3,
         "hub.api_key": "***",
@@ -135,8 +135,8 @@ def test_errors_have_no_secrets() -> None:
     try:
         raise OperationalError(f"{where} is away", where=where, hint=f"token={PLANTED}")
     except OperationalError as error:
-        told = f"{error}{error!r}{error.where}{error.what}{error.hint}{traceback.format_exc()}"
-    assert PLANTED not in told.replace('raise OperationalError(f"{where}', "")
+        shown = f"{error}{error!r}{error.where}{error.what}{error.hint}{traceback.format_exc()}"
+    assert PLANTED not in shown.replace('raise OperationalError(f"{where}', "")
 
 
 def test_long_texts_take_no_time() -> None:

@@ -34,7 +34,7 @@ def test_text_is_shown_and_not_obeyed(capsys: pytest.CaptureFixture[str]) -> Non
     assert capsys.readouterr().out == f"{SHOWN}\n"
 
 
-def test_a_string_is_no_markup_wherever_it_stands() -> None:
+def test_a_string_is_not_read_as_markup_wherever_it_stands() -> None:
     console, stream = terminal()
     table = Table(EVIL, title=EVIL, caption=EVIL)
     table.add_row(EVIL)
@@ -44,7 +44,7 @@ def test_a_string_is_no_markup_wherever_it_stands() -> None:
     assert stream.getvalue().count(SHOWN) == 6
 
 
-def test_names_of_running_steps_are_no_markup() -> None:
+def test_names_of_running_steps_are_not_read_as_markup() -> None:
     console, stream = terminal()
     display = RichDisplay(console)
     name = "[/] [bold] \x1b[2J :smile:"
@@ -58,15 +58,15 @@ def test_names_of_running_steps_are_no_markup() -> None:
 def test_nothing_is_printed_in_another_way(repository: Path) -> None:
     """No bare `print`, no other console, no markup that is read."""
     package = repository / "platform" / "subgraft"
-    found = []
+    calls = []
     for path in sorted(package.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             named = node.func if isinstance(node, ast.Call) else None
             if isinstance(named, ast.Name) and named.id in ("print", "Console"):
-                found.append(f"{path.relative_to(package)}: {named.id}")
+                calls.append(f"{path.relative_to(package)}: {named.id}")
             if isinstance(named, ast.Attribute) and named.attr in ("from_markup", "render_markup"):
-                found.append(f"{path.relative_to(package)}: {named.attr}")
-    assert found == ["base/terminal_escaping.py: print", "base/terminal_escaping.py: print"]
+                calls.append(f"{path.relative_to(package)}: {named.attr}")
+    assert calls == ["base/terminal_escaping.py: print", "base/terminal_escaping.py: print"]
 
 
 def test_the_command_line_shows_names_as_they_are(

@@ -43,7 +43,7 @@ def test_what_a_killed_command_left_goes_with_the_next_one_and_a_living_ones_sta
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["whole"]
 
 
-def test_what_is_no_folder_of_ours_stays(tmp_path: Path) -> None:
+def test_folders_that_are_not_ours_stay(tmp_path: Path) -> None:
     theirs = tmp_path / "theirs"
     theirs.mkdir()
     (theirs / "lock").touch()

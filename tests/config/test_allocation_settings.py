@@ -27,10 +27,10 @@ def read(place: Path, text: str = TEXTS, *changes: str) -> Allocation:
 
 
 def test_every_language_has_a_corpus_of_its_own_with_its_own_limit(tmp_path: Path) -> None:
-    found = read(tmp_path, TEXTS, "limits={de: 5, nl: 7}").sources
-    assert list(found) == ["en", "de", "nl"]
-    assert found["de"].limit == {"train": 5, "dev": 3} and found["en"].limit == {}
-    assert found["nl"].plain is not None and found["nl"].plain.names == {"nl": "dutch"}
+    sources = read(tmp_path, TEXTS, "limits={de: 5, nl: 7}").sources
+    assert list(sources) == ["en", "de", "nl"]
+    assert sources["de"].limit == {"train": 5, "dev": 3} and sources["en"].limit == {}
+    assert sources["nl"].plain is not None and sources["nl"].plain.names == {"nl": "dutch"}
 
 
 def test_sizes_go_by_steps_up_to_the_largest_which_is_one_of_them(tmp_path: Path) -> None:

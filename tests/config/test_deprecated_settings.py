@@ -116,7 +116,9 @@ def lines_to_change(text: str) -> dict[int, str]:
 
 
 @pytest.mark.parametrize("text", [QUICKSTART, TABLE3_BERT, TUNING])
-def test_every_line_to_change_is_told_at_once(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_line_to_change_is_reported_at_once(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     config = tmp_path / "before.yaml"
     config.write_text(text)
     expected = lines_to_change(text)
@@ -124,9 +126,9 @@ def test_every_line_to_change_is_told_at_once(text: str, tmp_path: Path, capsys:
         assert load(config, Experiment).name == text.split()[1]
         return
     assert main(["plan", str(config)]) == 2
-    told = [line for line in capsys.readouterr().err.removeprefix("subgraft: ").splitlines() if line]
-    assert len(told) == len(expected)
-    for line, (number, now) in zip(told, expected.items(), strict=True):
+    lines = [line for line in capsys.readouterr().err.removeprefix("subgraft: ").splitlines() if line]
+    assert len(lines) == len(expected)
+    for line, (number, now) in zip(lines, expected.items(), strict=True):
         assert line.startswith(f"{config}:{number}: ") and now in line, line
 
 

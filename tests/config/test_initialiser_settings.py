@@ -7,12 +7,12 @@ from subgraft.config.initialisers import ResegmentationSettings
 
 
 @pytest.mark.parametrize(
-    ("given", "complaint"),
+    ("settings", "complaint"),
     [
         ({"match": "downstream", "merge_rate": 0.2, "max_merge": 3}, "leave out merge_rate, max_merge"),
         ({"match_rate": 0.5}, "match_rate goes with match: downstream"),
     ],
 )
-def test_settings_of_two_ways_to_simulate_are_refused(given: dict[str, object], complaint: str) -> None:
+def test_settings_of_two_ways_to_simulate_are_refused(settings: dict[str, object], complaint: str) -> None:
     with pytest.raises(ValidationError, match=complaint):
-        ResegmentationSettings.model_validate(given)
+        ResegmentationSettings.model_validate(settings)

@@ -1,4 +1,4 @@
-"""Configurations: what is read, and how every mistake is told with its place."""
+"""Configurations: what is read, and how every mistake is reported with its place."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ class Whole(Settings):
 
     @model_validator(mode="before")
     @classmethod
-    def _as_experiments_do(cls, given: object) -> object:
-        return dict(given) if isinstance(given, dict) else given
+    def _as_experiments_do(cls, data: object) -> object:
+        return dict(data) if isinstance(data, dict) else data
 
 
 def write(tmp_path: Path, text: str) -> Path:
@@ -132,8 +132,8 @@ def test_every_mistake_at_once_with_its_line(tmp_path: Path) -> None:
     ],
 )
 def test_one_mistake(tmp_path: Path, line: str, message: str) -> None:
-    found = mistakes(write(tmp_path, f"language: de\ntraining:\n{line}\n"))
-    assert any(message in one for one in found), found
+    lines = mistakes(write(tmp_path, f"language: de\ntraining:\n{line}\n"))
+    assert any(message in one for one in lines), lines
 
 
 @pytest.mark.parametrize(
@@ -200,9 +200,9 @@ def test_an_override_mends_a_mistake_in_the_file(tmp_path: Path) -> None:
     ],
 )
 def test_mistakes_in_overrides(tmp_path: Path, override: str, message: str) -> None:
-    found = mistakes(write(tmp_path, GOOD + "corpora:\n- generated: law\n"), override)
-    assert len(found) == 1
-    assert found[0].startswith(f"override {override}: {message}")
+    lines = mistakes(write(tmp_path, GOOD + "corpora:\n- generated: law\n"), override)
+    assert len(lines) == 1
+    assert lines[0].startswith(f"override {override}: {message}")
 
 
 # Each was a traceback, or work without end.
@@ -219,11 +219,11 @@ ABSURD = {
 
 @pytest.mark.parametrize(("value", "message"), ABSURD.items(), ids=[value[:20] for value in ABSURD])
 def test_a_number_that_nobody_means_is_refused_with_its_line(value: str, message: str, tmp_path: Path) -> None:
-    (told,) = mistakes(write(tmp_path, GOOD.replace("steps: 5", f"steps: {value}")))
-    assert told.startswith(f"4: training.steps: {message}")
-    assert len(told) < 120
-    (told,) = mistakes(write(tmp_path, GOOD), f"training.steps={value}")
-    assert message in told
+    (mistake,) = mistakes(write(tmp_path, GOOD.replace("steps: 5", f"steps: {value}")))
+    assert mistake.startswith(f"4: training.steps: {message}")
+    assert len(mistake) < 120
+    (mistake,) = mistakes(write(tmp_path, GOOD), f"training.steps={value}")
+    assert message in mistake
 
 
 ALIASES = "".join(f"l{at}: &l{at} [{', '.join([f'*l{at - 1}'] * 9)}]\n" for at in range(1, 12))
@@ -244,8 +244,8 @@ ALIASES = "".join(f"l{at}: &l{at} [{', '.join([f'*l{at - 1}'] * 9)}]\n" for at i
 def test_yaml_that_would_take_for_ever_is_refused_at_once(text: str, message: str, tmp_path: Path) -> None:
     config = write(tmp_path, text)
     began = time.process_time()
-    (told,) = mistakes(config)
-    assert message in told
+    (mistake,) = mistakes(config)
+    assert message in mistake
     assert time.process_time() - began < 2
 
 
@@ -255,7 +255,7 @@ def test_an_alias_that_is_used_honestly_is_read(tmp_path: Path) -> None:
     assert one == other
 
 
-def test_a_default_that_depends_on_a_mistake_is_not_told_as_one(tmp_path: Path) -> None:
+def test_a_default_that_depends_on_a_mistake_is_not_reported_as_one(tmp_path: Path) -> None:
     """As byte_fallback does on a vocabulary's kind."""
     config = write(tmp_path, "kind: -1\nsize: 100\n")
     with pytest.raises(UserError) as caught:

@@ -1,4 +1,4 @@
-"""What a configuration may say of a model depends on its family."""
+"""The settings that a model may have depend on its family."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_a_preset_gives_each_family_what_it_has_settings_for(repository: Path) -
         ("{family: marian}", "the objective masked needs model.family bert, not marian"),
     ],
 )
-def test_mistakes_are_told_with_what_the_family_has(repository: Path, model: str, complaint: str) -> None:
+def test_mistakes_are_reported_with_the_settings_of_the_family(repository: Path, model: str, complaint: str) -> None:
     with pytest.raises(UserError) as caught:
         loaded(repository, f"model={model}")
     assert complaint in str(caught.value)
@@ -57,6 +57,6 @@ def test_mistakes_are_told_with_what_the_family_has(repository: Path, model: str
 
 @pytest.mark.parametrize("settings", [MarianSettings, BertSettings, LlamaSettings])
 def test_a_recipe_reads_what_it_wrote(settings: Any) -> None:
-    given = {"d_model": 16, "attention_heads": 2, "ffn_dim": 16, "encoder_layers": 1, "decoder_layers": 1, "layers": 1}
-    made = settings(**{name: value for name, value in given.items() if name in settings.model_fields})
+    sizes = {"d_model": 16, "attention_heads": 2, "ffn_dim": 16, "encoder_layers": 1, "decoder_layers": 1, "layers": 1}
+    made = settings(**{name: value for name, value in sizes.items() if name in settings.model_fields})
     assert TypeAdapter(ModelSettings).validate_python(made.model_dump(mode="json")) == made

@@ -39,16 +39,16 @@ def test_evaluate_scores_by_a_metric_of_a_package_and_signs_it(package: Path, tm
 
 
 @pytest.mark.parametrize(
-    ("metric", "told"),
+    ("metric", "message"),
     [
         ("lenght-ratio", "no installed package offers the metric 'lenght-ratio'"),
         ("too-few", "too-few of ownpackage 1.2: the metric returned 1 scores for 3 sentences"),
         ("absent", "subgraft.metrics: absent: cannot be loaded: AttributeError"),
     ],
 )
-def test_a_metric_that_cannot_score_is_one_message(package: Path, tmp_path: Path, metric: str, told: str) -> None:
+def test_a_metric_that_cannot_score_is_one_message(package: Path, tmp_path: Path, metric: str, message: str) -> None:
     code, _, err = _evaluate(package, tmp_path, "--metric", metric)
-    assert code == 2 and told in err and "Traceback" not in err
+    assert code == 2 and message in err and "Traceback" not in err
 
 
 CHECK = """
@@ -69,8 +69,8 @@ print(json.dumps([steps.evaluate.recipe.model_dump(mode="json").get("packages"),
 def _recipes(folder: Path, config: Path, *changes: str) -> list[object]:
     ended = with_package(folder, "-c", CHECK, str(config), *changes)
     assert ended.returncode == 0, ended.stderr
-    found: list[object] = json.loads(ended.stdout)
-    return found
+    recipes: list[object] = json.loads(ended.stdout)
+    return recipes
 
 
 OWN = ("evaluation.metrics=[length-ratio]", "systems=[{name: own, initialiser: constant}]")
@@ -90,9 +90,9 @@ def test_recipes_name_the_package_with_its_version(package: Path, tmp_path: Path
 def test_names_that_nobody_offers_are_one_message_each(repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = str(repository / "configs" / "quickstart.yaml")
     assert main(["plan", config, OWN[0], OWN[1].replace("constant", "menu")]) == 2
-    told = capsys.readouterr().err
-    assert "expected 'ROUGE-1', 'ROUGE-2' or 'CIDEr', found [" in told
-    assert "or 'vocadt', found \"menu\"; did you mean" in told and "Traceback" not in told
+    error = capsys.readouterr().err
+    assert "expected 'ROUGE-1', 'ROUGE-2' or 'CIDEr', found [" in error
+    assert "or 'vocadt', found \"menu\"; did you mean" in error and "Traceback" not in error
     assert main(["plan", config, "evaluation.metrics=[BLEU]"]) == 2
     assert "BLEU is always measured: leave it out" in capsys.readouterr().err
 

@@ -13,7 +13,7 @@ from subgraft.config.presets import PRESETS, preset
 from subgraft.config.tasks import TASKS
 from subgraft.config.yaml_tree import parse
 
-GIVEN: dict[str, Any] = {
+SETTINGS: dict[str, Any] = {
     "name": "one-of-each",
     "languages": {"source": "en", "target": "de"},
     "corpora": {"everyday": {"generated": "everyday"}, "law": {"generated": "law"}},
@@ -38,15 +38,15 @@ CONTINUED: dict[str, Any] = {
 QUESTIONS: dict[str, Any] = {"squad": {"train": "a.json", "dev": "b.json", "test": "c.json"}}
 
 
-def experiment(**given: Any) -> dict[str, Any]:
-    return Experiment.model_validate(GIVEN | given, strict=True).model_dump(mode="json")
+def experiment(**settings: Any) -> dict[str, Any]:
+    return Experiment.model_validate(SETTINGS | settings, strict=True).model_dump(mode="json")
 
 
 def values(groups: Any, prefix: str = "") -> dict[str, Any]:
     """Nested mappings as one, with dotted keys."""
     if not isinstance(groups, dict):
         return {prefix: groups}
-    return {inner: found for key, value in groups.items() for inner, found in values(value, f"{prefix}.{key}").items()}
+    return {inner: leaf for key, value in groups.items() for inner, leaf in values(value, f"{prefix}.{key}").items()}
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -55,18 +55,18 @@ def test_every_value_of_a_preset_arrives(name: str) -> None:
     shape = preset(name)["model"]
     assert shape.keys() <= {field for settings in SETTINGS_OF_FAMILY.values() for field in settings.model_fields}
     fitting = {key: value for key, value in shape.items() if key in SETTINGS_OF_FAMILY["marian"].model_fields}
-    wanted, found = values({**preset(name), "model": fitting}), values(experiment(preset=name))
-    assert {key: found.get(key) for key in wanted} == wanted
+    wanted, filled = values({**preset(name), "model": fitting}), values(experiment(preset=name))
+    assert {key: filled.get(key) for key in wanted} == wanted
 
 
 def test_every_value_of_a_task_arrives_over_every_preset() -> None:
     for task, facts in TASKS.items():
-        changes: dict[str, Any] = {"corpora": GIVEN["corpora"] | {"law": QUESTIONS}} if facts.of_questions else {}
+        changes: dict[str, Any] = {"corpora": SETTINGS["corpora"] | {"law": QUESTIONS}} if facts.of_questions else {}
         if facts.finetuned_on.continues:
             changes = CONTINUED
         for name in PRESETS:
-            found = values(experiment(task=task, preset=name, **changes))
-            assert {key: found.get(key) for key in values(facts.defaults)} == values(facts.defaults)
+            filled = values(experiment(task=task, preset=name, **changes))
+            assert {key: filled.get(key) for key in values(facts.defaults)} == values(facts.defaults)
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -74,6 +74,6 @@ def test_preset_files_are_free_of_mistakes(name: str) -> None:
     assert not parse((files("subgraft.config.presets") / f"{name}.yaml").read_text(), name).mistakes
 
 
-def test_what_is_given_goes_before_the_preset() -> None:
-    found = experiment(preset="gpu", finetune={"epochs": 3})["finetune"]
-    assert found["epochs"] == 3 and found["batch_size"] == preset("gpu")["finetune"]["batch_size"]
+def test_a_setting_takes_precedence_over_the_preset() -> None:
+    finetuning = experiment(preset="gpu", finetune={"epochs": 3})["finetune"]
+    assert finetuning["epochs"] == 3 and finetuning["batch_size"] == preset("gpu")["finetune"]["batch_size"]

@@ -13,7 +13,7 @@ from subgraft.experiments.pipeline import Pipeline
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         (["runtime.offload=optimizer"], "offload: optimizer needs zero_stage 1, 2 or 3"),
         (["runtime.offload=optimizer", "runtime.zero_stage=0"], "offload: optimizer needs zero_stage 1, 2 or 3"),
@@ -21,8 +21,8 @@ from subgraft.experiments.pipeline import Pipeline
         (["runtime.price_per_device_hour=-1"], "price_per_device_hour"),
     ],
 )
-def test_what_does_not_go_together_is_a_mistake(repository: Path, changes: list[str], told: str) -> None:
-    with pytest.raises(UserError, match=told):
+def test_what_does_not_go_together_is_a_mistake(repository: Path, changes: list[str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
         load(repository / "configs" / "quickstart.yaml", Experiment, changes)
 
 
@@ -32,7 +32,7 @@ def test_no_setting_of_it_changes_a_fingerprint(repository: Path) -> None:
         "price_per_device_hour: 2.5, currency: EUR, device_flops: 1e14}",
     )
     reports = []
-    for given in ((), changes):
-        experiment = load(repository / "configs" / "quickstart.yaml", Experiment, given)
+    for overrides in ((), changes):
+        experiment = load(repository / "configs" / "quickstart.yaml", Experiment, overrides)
         reports.append(Pipeline(experiment, repository / "configs").report.fingerprint)
     assert reports[0] == reports[1]

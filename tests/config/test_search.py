@@ -1,4 +1,4 @@
-"""What a search may say, and how its mistakes are told."""
+"""What a search may say, and how its mistakes are reported."""
 
 from __future__ import annotations
 
@@ -77,22 +77,22 @@ def test_a_search_is_read_and_its_defaults_are_there(config: Path) -> None:
         ),
     ],
 )
-def test_mistakes_are_told(config: Path, change: str, complaint: str) -> None:
+def test_mistakes_are_reported(config: Path, change: str, complaint: str) -> None:
     with pytest.raises(UserError) as caught:
         load(config, Experiment, [change])
     assert complaint in str(caught.value)
     assert len(str(caught.value).splitlines()) == 1
 
 
-def test_mistakes_have_their_lines_and_are_told_at_once(config: Path, tmp_path: Path) -> None:
+def test_mistakes_have_their_lines_and_are_reported_at_once(config: Path, tmp_path: Path) -> None:
     broken = config.read_text().replace("trials: 3", "trials: many").replace("max: 1.0", "max: -1")
     (tmp_path / "broken.yaml").write_text(broken)
     with pytest.raises(UserError) as caught:
         load(tmp_path / "broken.yaml", Experiment)
     numbered = dict(enumerate(broken.splitlines(), 1))
-    told = str(caught.value).splitlines()
-    assert len(told) == 2
-    for complaint, written in zip(told, ("max: -1", "trials: many"), strict=True):
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 2
+    for complaint, written in zip(lines, ("max: -1", "trials: many"), strict=True):
         assert written in numbered[int(complaint.split(":")[1])]
 
 

@@ -54,7 +54,7 @@ def test_tasks_are_those_that_a_configuration_can_name() -> None:
 
 
 @pytest.mark.parametrize("task", get_args(TaskName))
-def test_a_task_s_own_defaults_lie_beneath_what_is_given(task: TaskName) -> None:
+def test_a_task_s_own_defaults_yield_to_settings(task: TaskName) -> None:
     filled = with_preset({"task": task, "cleaning": {"max_characters": 7}})
     assert filled["cleaning"] == {**TASKS[task].defaults.get("cleaning", {}), "max_characters": 7}
     assert filled.get("evaluation", {}) == TASKS[task].defaults.get("evaluation", {})

@@ -6,7 +6,7 @@ from pydantic import ValidationError
 from subgraft.config.vocabularies import JointVocabularySettings, VocabularySettings
 
 
-def test_vocabularies_can_spell_everything_unless_they_are_told_not_to() -> None:
+def test_vocabularies_can_spell_everything_unless_configured_otherwise() -> None:
     assert VocabularySettings() == VocabularySettings(kind="unigram", character_coverage=1.0, byte_fallback=True)
     assert VocabularySettings(kind="bpe").byte_fallback
     assert JointVocabularySettings().byte_fallback

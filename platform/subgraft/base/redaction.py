@@ -18,7 +18,7 @@ from urllib.parse import quote, quote_plus, unquote
 HIDDEN = "***"
 # A value of the environment that is shorter could be any word.
 SHORTEST = 6
-_KEPT = rf"\1{HIDDEN}"  # the name stays
+_MASK = rf"\1{HIDDEN}"  # the name stays
 
 # The end of a name. Most tokens here are of a vocabulary, so what is one of the other kind says more.
 _NAME = (
@@ -44,15 +44,15 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     # https://user:password@host, also where the password has an @ of its own
     (re.compile(r"(?<=://)[^\s/?#\"'`<>]+@"), f"{HIDDEN}@"),
     # https://host/path?token=…
-    (re.compile(r"(?i)([?&][\w.-]{0,40}(?:token|secret|signature|credential|key|sig|code)=)[^&\s\"'#]+"), _KEPT),
-    (re.compile(r"(?i)(\bauthorization[\"']?\s*[:=]\s*[\"']?(?:(?:basic|bearer|token)\s+)?)[^\s,;\"']+"), _KEPT),
-    (re.compile(r"(?i)(\bbearer\s+)(?=\S*\d)[\w.~+/=-]{12,}"), _KEPT),
+    (re.compile(r"(?i)([?&][\w.-]{0,40}(?:token|secret|signature|credential|key|sig|code)=)[^&\s\"'#]+"), _MASK),
+    (re.compile(r"(?i)(\bauthorization[\"']?\s*[:=]\s*[\"']?(?:(?:basic|bearer|token)\s+)?)[^\s,;\"']+"), _MASK),
+    (re.compile(r"(?i)(\bbearer\s+)(?=\S*\d)[\w.~+/=-]{12,}"), _MASK),
     # password=…, and "secret": "…"
-    (re.compile(rf"(?i)({_NAME}{_IS}){_VALUE}"), _KEPT),
-    (re.compile(rf"(?i)((?<![\w.-])token=){_VALUE}"), _KEPT),
-    (re.compile(rf"(\b{_VARIABLE_NAME}{_IS}){_VALUE}"), _KEPT),
+    (re.compile(rf"(?i)({_NAME}{_IS}){_VALUE}"), _MASK),
+    (re.compile(rf"(?i)((?<![\w.-])token=){_VALUE}"), _MASK),
+    (re.compile(rf"(\b{_VARIABLE_NAME}{_IS}){_VALUE}"), _MASK),
     # --password …, where no other option follows
-    (re.compile(rf"(?i)((?<!\S)--?(?:[\w.-]{{0,40}}{_NAME}|token)\s+)(?!--){_VALUE}"), _KEPT),
+    (re.compile(rf"(?i)((?<!\S)--?(?:[\w.-]{{0,40}}{_NAME}|token)\s+)(?!--){_VALUE}"), _MASK),
     # Tokens of Hugging Face, GitHub, GitLab, AWS, OpenAI and Anthropic, Slack, Google, and JSON web tokens
     (
         re.compile(
@@ -83,13 +83,13 @@ def redacted(text: str) -> str:
 
 def redacted_words(words: Iterable[str]) -> tuple[str, ...]:
     """The words of a command line, each redacted; a word after one such as `--password` is a secret too."""
-    found: list[str] = []
+    results: list[str] = []
     before = ""
     for word in words:
         follows = before.startswith("-") and _SECRET_NAME.fullmatch(before.lstrip("-"))
-        found.append(HIDDEN if follows else redacted(word))
+        results.append(HIDDEN if follows else redacted(word))
         before = word
-    return tuple(found)
+    return tuple(results)
 
 
 def redacted_values(value: Any) -> Any:
@@ -111,13 +111,13 @@ def _named(name: Any, value: Any) -> Any:
 
 def _in_environment(variables: Mapping[str, str]) -> list[str]:
     """The secrets in environment variables: values by name, and passwords in URLs of any; the longest first."""
-    found = set[str]()
+    secrets = set[str]()
     for name, value in variables.items():
         if _VARIABLE.fullmatch(name):
-            found.update(_forms(value))
+            secrets.update(_forms(value))
         for password in _passwords_in(value):
-            found.update(_forms(password))
-    return sorted(found, key=lambda one: (-len(one), one))
+            secrets.update(_forms(password))
+    return sorted(secrets, key=lambda one: (-len(one), one))
 
 
 @cache
@@ -133,8 +133,8 @@ def _forms(secret: str) -> tuple[str, ...]:
 
 
 def _passwords_in(value: str) -> Iterator[str]:
-    for given in _USER_AND_PASSWORD.findall(value):
-        _, parted, password = given.partition(":")
+    for credentials in _USER_AND_PASSWORD.findall(value):
+        _, parted, password = credentials.partition(":")
         # A token may stand alone in place of user and password; a user name alone is none.
         if parted:
             yield password

@@ -65,9 +65,9 @@ class Sheet(Table):
 
     def _needed(self) -> int:
         """The columns that it takes: figures whole, text as far as it can be wrapped."""
-        found = [max(_width(cell) for cell in (column.header, *column.cells)) for column in self.columns]
+        widths = [max(_width(cell) for cell in (column.header, *column.cells)) for column in self.columns]
         least = [
-            width if column.no_wrap else min(width, _TEXT) for column, width in zip(self.columns, found, strict=True)
+            width if column.no_wrap else min(width, _TEXT) for column, width in zip(self.columns, widths, strict=True)
         ]
         left, right = self.padding[3], self.padding[1]
         between = max(left, right) if self.collapse_padding else left + right
@@ -89,8 +89,8 @@ class Sheet(Table):
 def _labelled(cells: list[tuple[str, RenderableType]]) -> Iterator[Text]:
     """What is not empty, with its heading; of headings with one first line (BLEU of each seed) all in one."""
     shown = [(heading, cell) for heading, cell in cells if _plain(cell)]
-    for first, found in groupby(shown, key=lambda pair: pair[0].partition("\n")[0]):
-        same = list(found)
+    for first, group in groupby(shown, key=lambda pair: pair[0].partition("\n")[0]):
+        same = list(group)
         below = [heading.partition("\n")[2].strip() or first for heading, _ in same]
         label = f"{first}, {', '.join(below)}" if len(same) > 1 else _joined(same[0][0])
         yield Text(f"{label}: ", style="dim") + Text(", ").join(_as_text(cell) for _, cell in same)

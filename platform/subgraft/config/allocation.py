@@ -99,14 +99,14 @@ class Allocation(Settings):
     @property
     def sources(self) -> dict[str, CorpusSource]:
         """The text of each language, as a separate corpus."""
-        found: dict[str, CorpusSource] = {}
+        by_language: dict[str, CorpusSource] = {}
         for source in self.texts:
-            found |= _by_language(source)
+            by_language |= _by_language(source)
         return {
             code: source.model_copy(update={"limit": {**source.limit, "train": self.limits[code]}})
             if code in self.limits
             else source
-            for code, source in found.items()
+            for code, source in by_language.items()
         }
 
     @model_validator(mode="after")

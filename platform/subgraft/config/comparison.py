@@ -112,8 +112,8 @@ class Comparison(Settings):
     @property
     def upstream_languages(self) -> Languages:
         """The languages of the upstream corpus: the task's, unless upstream.languages names others."""
-        given = self.upstream.languages
-        return given if isinstance(given, Languages) else self.languages
+        languages = self.upstream.languages
+        return languages if isinstance(languages, Languages) else self.languages
 
     @property
     def finetuned_on(self) -> TaskObjectiveSettings:
@@ -152,8 +152,8 @@ class Comparison(Settings):
 
     def trains(self, system: System) -> bool:
         """Whether the system's generator is trained here."""
-        given = system.trains_network and self.network.trained is not None
-        return system.generator is not None and not given
+        is_loaded = system.trains_network and self.network.trained is not None
+        return system.generator is not None and not is_loaded
 
     def generator_steps(self, system: System) -> int | None:
         """The training steps of the system's generator, if it is trained here."""

@@ -116,8 +116,8 @@ AnyInitialiser: TypeAlias = Annotated[InitialiserName | str, AfterValidator(_kno
 
 def initialiser_info(initialiser: str | None) -> InitialiserInfo:
     """The properties of an initialiser; for None, those of a system without new tokens."""
-    found: Mapping[str, InitialiserInfo] = INITIALISERS  # type: ignore[assignment]
-    return _NO_NEW_ROWS if initialiser is None else found.get(initialiser, _OFFERED)
+    registered: Mapping[str, InitialiserInfo] = INITIALISERS  # type: ignore[assignment]
+    return _NO_NEW_ROWS if initialiser is None else registered.get(initialiser, _OFFERED)
 
 
 def package_of(initialiser: str) -> str | None:

@@ -60,10 +60,10 @@ def _filled_by_presets(settings: type[BaseModel]) -> dict[type[BaseModel], froze
     """The settings that every preset gives, by group of settings; and the family of a model."""
     filled = {settings: frozenset(set[str].intersection(*(set(preset(each)) for each in PRESETS)))}
     for name, field in settings.model_fields.items():
-        given = set[str].intersection(*(set(preset(each).get(name, {})) for each in PRESETS))
-        given |= {key for task in TASKS.values() for key in task.defaults.get(name, {})}
+        names = set[str].intersection(*(set(preset(each).get(name, {})) for each in PRESETS))
+        names |= {key for task in TASKS.values() for key in task.defaults.get(name, {})}
         for group in groups_in(field.annotation):
-            filled[group] = frozenset(given | {"family"})
+            filled[group] = frozenset(names | {"family"})
     return filled
 
 

@@ -156,8 +156,8 @@ def _mistake(tree: Tree, model: type[BaseModel], details: ErrorDetails) -> Mista
         if owners:
             return Mistake(path, place, f"unknown field; only {_listed(owners)} can have it")
         return Mistake(path, place, _unknown(str(last), _field_names(model, around)))
-    found = f", found {_shown(details['input'])}" if kind != "value_error" else ""
-    return Mistake(path, place, _expected(details) + found + _nearest_choice(details))
+    actual = f", found {_shown(details['input'])}" if kind != "value_error" else ""
+    return Mistake(path, place, _expected(details) + actual + _nearest_choice(details))
 
 
 def _unknown_member(tree: Tree, path: PathTo, context: dict[str, Any]) -> Mistake:
@@ -231,8 +231,8 @@ def _nearest_choice(details: ErrorDetails) -> str:
     return _nearest(str(details["input"]), re.findall(r"'([^']+)'", str(details.get("ctx", {}).get("expected", ""))))
 
 
-def _nearest(given: str, choices: Sequence[str]) -> str:
-    near = difflib.get_close_matches(given, choices, n=1)
+def _nearest(value: str, choices: Sequence[str]) -> str:
+    near = difflib.get_close_matches(value, choices, n=1)
     return f"; did you mean '{near[0]}'?" if near else ""
 
 

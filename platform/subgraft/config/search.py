@@ -62,7 +62,7 @@ def _above_zero(choices: Range | tuple[float, ...]) -> Range | tuple[float, ...]
 # Distinguished by their form, so that a mistake in one is not reported for both.
 Weights: TypeAlias = Annotated[
     Annotated[Range, Tag("range")] | Annotated[Choices[Annotated[float, Field(ge=0)]], Tag("list")],
-    Discriminator(lambda given: "list" if isinstance(given, tuple) else "range"),
+    Discriminator(lambda value: "list" if isinstance(value, tuple) else "range"),
 ]
 Rates: TypeAlias = Annotated[Weights, AfterValidator(_above_zero)]
 

@@ -12,8 +12,8 @@ FieldKind = Literal["text", "label", "span", "tensor"]
 FieldName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$")]
 
 
-def is_absent(given: object) -> bool:
-    return given is None
+def is_absent(value: object) -> bool:
+    return value is None
 
 
 class UrlFile(Settings):
@@ -111,8 +111,8 @@ class RecordFiles(Settings):
 
     def column(self, name: str) -> int | str:
         """The column of a field."""
-        given = self.fields[name].column
-        return name if given is None else given
+        column = self.fields[name].column
+        return name if column is None else column
 
     @property
     def numbered(self) -> bool:

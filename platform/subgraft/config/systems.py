@@ -116,8 +116,8 @@ class System(Settings):
         own |= {"embedding_learning_rate": None} if still else {}
         own |= {"shuffled_sources": True} if self.shuffled_sources else {}
         adapters = (training.adapters or AdapterSettings()) if train == "adapters" else None
-        found = training.model_copy(update={"rare_tokens": rare, "train": train, "adapters": adapters, **own})
-        return found if self.text is not None else found.without_text()
+        settings = training.model_copy(update={"rare_tokens": rare, "train": train, "adapters": adapters, **own})
+        return settings if self.text is not None else settings.without_text()
 
     @model_validator(mode="after")
     def _consistent(self) -> System:

@@ -300,8 +300,8 @@ class FinetuneSettings(ModelTrainingSettings):
     def without_text(self) -> Self:
         """These settings for a system without domain text, to which monolingual_fraction does not apply."""
         share = type(self).model_fields["monolingual_fraction"].default
-        given = self.model_fields_set - {"monolingual_fraction"}
-        return self.model_construct(_fields_set=given, **{**dict(self), "monolingual_fraction": share})
+        fields_set = self.model_fields_set - {"monolingual_fraction"}
+        return self.model_construct(_fields_set=fields_set, **{**dict(self), "monolingual_fraction": share})
 
     @property
     def applied_embedding_learning_rate(self) -> float | None:
@@ -328,11 +328,11 @@ class EmbeddingWarmupSettings(ModelTrainingSettings):
     @property
     def finetuning(self) -> FinetuneSettings:
         """The same training as finetuning settings."""
-        given = self.model_dump(exclude={"evaluations"})
+        settings = self.model_dump(exclude={"evaluations"})
         if self.max_steps is not None and not self.evaluate_at:
             count = min(self.evaluations, self.max_steps)
-            given["evaluate_at"] = tuple(self.max_steps * (i + 1) // count for i in range(count))
-        return FinetuneSettings(**given, train="new-rows", monolingual_fraction=1.0)
+            settings["evaluate_at"] = tuple(self.max_steps * (i + 1) // count for i in range(count))
+        return FinetuneSettings(**settings, train="new-rows", monolingual_fraction=1.0)
 
 
 def _require_ascending(name: str, steps: Sequence[int]) -> None:

@@ -28,7 +28,7 @@ class VocabularySettings(Settings):
     kind: VocabularyKind = "unigram"
     size: Annotated[int, Field(ge=50, le=LARGEST_VOCABULARY)] = 8000
     character_coverage: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
-    byte_fallback: bool = Field(default_factory=lambda given: given.get("kind") in SENTENCEPIECE_KINDS)
+    byte_fallback: bool = Field(default_factory=lambda fields: fields.get("kind") in SENTENCEPIECE_KINDS)
     min_count: Annotated[int | None, Field(ge=1, le=LARGEST_COUNT)] = None
     language_exponent: Annotated[float | None, Field(ge=0, le=1)] = None
 

@@ -10,11 +10,11 @@ from subgraft.config.tasks import TASKS, tasks_with
 
 def require_conditioned_systems(experiment: Comparison) -> None:
     """Raise ValueError if a system with `conditioning` does not fit the task or the other settings."""
-    given = [system for system in experiment.systems if system.conditioning is not None]
+    conditioned = [system for system in experiment.systems if system.conditioning is not None]
     source = TASKS[experiment.task].source
-    if given and source is None:
+    if conditioned and source is None:
         tasks = " or ".join(f"`task: {name}`" for name in tasks_with("source"))
-        raise ValueError(f"system {given[0].name}: conditioning is on a source, which {tasks} has")
+        raise ValueError(f"system {conditioned[0].name}: conditioning is on a source, which {tasks} has")
     if experiment.conditioning.pretrained_encoder is not None and source != "text":
         raise ValueError(
             f"conditioning.pretrained_encoder reads text, which {experiment.task} does not give: leave it out"
@@ -24,12 +24,12 @@ def require_conditioned_systems(experiment: Comparison) -> None:
     _require_measurable(experiment)
     _require_sources_to_shuffle(experiment)
     _require_tokens_to_copy(experiment)
-    if given and experiment.runtime.activation_checkpointing:
+    if conditioned and experiment.runtime.activation_checkpointing:
         raise ValueError(
-            f"system {given[0].name}: layers that are computed again would lose their source: leave out "
+            f"system {conditioned[0].name}: layers that are computed again would lose their source: leave out "
             "runtime.activation_checkpointing"
         )
-    for system in given if experiment.upstream.checkpoint is None else ():
+    for system in conditioned if experiment.upstream.checkpoint is None else ():
         if system.conditioning in IN_LAYERS and not experiment.model.attends_to_source:
             raise ValueError(
                 f"system {system.name}: conditioning {system.conditioning} needs a model.family whose layers have a "
@@ -51,8 +51,10 @@ def _require_measurable(experiment: Comparison) -> None:
         raise ValueError(f"evaluation.upstream_sentences is of text without a source: {experiment.task} has none")
     if evaluation.engine == "ctranslate2":
         raise ValueError("evaluation.engine ctranslate2 does not write for a source: leave it out")
-    if (found := evaluation.speed_measured) != "apart":
-        raise ValueError(f"evaluation.speed_measured {found} is not of text that is written for a source: leave it out")
+    if (timing := evaluation.speed_measured) != "apart":
+        raise ValueError(
+            f"evaluation.speed_measured {timing} is not of text that is written for a source: leave it out"
+        )
 
 
 def _require_whole(experiment: Comparison, system: System) -> None:
@@ -66,8 +68,8 @@ def _require_whole(experiment: Comparison, system: System) -> None:
         "rare_tokens": training.rare_tokens,
         f"train: {training.train}": training.train != "all",
     }
-    if found := [name for name, value in parts.items() if value]:
-        raise ValueError(f"system {system.name}: {experiment.task} trains a whole model: leave out {found[0]}")
+    if unsupported := [name for name, value in parts.items() if value]:
+        raise ValueError(f"system {system.name}: {experiment.task} trains a whole model: leave out {unsupported[0]}")
 
 
 def _require_sources_to_shuffle(experiment: Comparison) -> None:
