@@ -44,7 +44,10 @@ def _refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
             lambda at: _json(at, "adapter_config.json", ADAPTER),
             ["a LoRA adapter of meta-llama/Llama-3.2-1B", "merges it into its model"],
         ),
-        (lambda at: _json(at, "adapter_config.json", {"peft_type": "PREFIX_TUNING"}), ["a PEFT adapter (PREFIX_TUN"]),
+        (
+            lambda at: _json(at, "adapter_config.json", {"peft_type": "PREFIX_TUNING"}),
+            ["a PEFT adapter (PREFIX_TUNING)", "Only LoRA adapters can be merged"],
+        ),
         (_gguf, ["GGUF, llama.cpp's form", "model-Q4_K_M.gguf", "the model that it was made of"]),
         (lambda at: (at / "model.onnx").touch(), ["ONNX"]),
         (lambda at: _json(at, "config.json", DEBERTA), ["the family 'deberta-v2'", "Supported families: bart"]),

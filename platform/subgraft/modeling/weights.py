@@ -150,10 +150,11 @@ def other_form(place: Path, called: str = "") -> UserError | None:
 
 def _adapter(config: dict[str, Any], where: str) -> UserError:
     kind, base = str(config.get("peft_type") or "")[:40], config.get("base_model_name_or_path")
-    named = "a LoRA adapter" if kind.upper() == "LORA" else f"a PEFT adapter ({kind})" if kind else "a PEFT adapter"
     of = f" of {base[:100]}" if isinstance(base, str) and base else ""
-    return UserError(
-        f"this is {named}{of}, not a whole model",
-        where=where,
-        hint=f"`subgraft convert {where} --base MODEL --out DIR` merges it into its model: give the result.",
-    )
+    if kind.upper() == "LORA":
+        named = "a LoRA adapter"
+        hint = f"`subgraft convert {where} --base MODEL --out DIR` merges it into its model: give the result."
+    else:
+        named = f"a PEFT adapter ({kind})" if kind else "a PEFT adapter"
+        hint = "Only LoRA adapters can be merged (`subgraft convert`). Give the directory of a whole model."
+    return UserError(f"this is {named}{of}, not a whole model", where=where, hint=hint)
