@@ -36,10 +36,8 @@ def linear_log_likelihood(
         Two tensors [N], at least in fp32: the log-likelihood of each label, and that of the set of members (zero
         without `members`).
     """
-    device = hidden.device.type
-    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
     likelihoods: tuple[Tensor, Tensor] = _LinearLogLikelihood.apply(  # type: ignore[no-untyped-call]
-        hidden, weight, bias, labels, members, dtype
+        hidden, weight, bias, labels, members, _product_dtype(hidden)
     )
     return likelihoods
 
@@ -102,6 +100,11 @@ def _scores(states: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:
     return logits.log_softmax(dim=1)
 
 
+def _product_dtype(hidden: Tensor) -> torch.dtype:
+    device = hidden.device.type
+    return torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
+
+
 def _exact(tensor: Tensor) -> torch.dtype:
     return torch.promote_types(tensor.dtype, torch.float32)
 
@@ -132,10 +135,8 @@ def linear_loss(hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Ten
 
     Shapes are those of `linear_cross_entropy`; the criterion receives logits in fp32.
     """
-    device = hidden.device.type
-    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else hidden.dtype
     total: Tensor = _LinearLoss.apply(  # type: ignore[no-untyped-call]
-        hidden, weight, bias, labels, criterion, dtype
+        hidden, weight, bias, labels, criterion, _product_dtype(hidden)
     )
     return total
 
