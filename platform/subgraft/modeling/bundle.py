@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -34,7 +35,13 @@ class Bundle:
     @classmethod
     def load(cls, directory: Path | str) -> Bundle:
         tokenizers = load_tokenizers(directory)
-        return cls(load_model(directory), tokenizers.get("encoder", tokenizers["decoder"]), tokenizers["decoder"])
+        return cls.of_sides(load_model(directory), tokenizers)
+
+    @classmethod
+    def of_sides(cls, model: PreTrainedModel, tokenizers: Mapping[SideName, Tokenizer]) -> Bundle:
+        """A model of one or two sides; the tokenizer of a side that it lacks is the decoder's."""
+        decoder = tokenizers["decoder"]
+        return cls(model, tokenizers.get("encoder", decoder), decoder)
 
     def save(self, directory: Path) -> None:
         source: dict[SideName, Tokenizer] = {"encoder": self.encoder} if family_of(self.model).has_source else {}

@@ -70,8 +70,7 @@ def export_ctranslate2(
     require_ctranslate2()
     directory = require_model(model)
     tokenizers = load_tokenizers(directory)
-    decoder = tokenizers["decoder"]
-    bundle = Bundle(load_model(directory, torch.float32), tokenizers.get("encoder", decoder), decoder)
+    bundle = Bundle.of_sides(load_model(directory, torch.float32), tokenizers)
     exported = described(bundle, out, quantization, languages or checkpoint_languages(directory))
     comparison = Comparison(exported, bundle)
     write_exported(exported, bundle)

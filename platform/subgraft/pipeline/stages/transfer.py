@@ -72,7 +72,7 @@ def transferred(bundle: Bundle, target: Mapping[SideName, Tokenizer], method: Me
     """Give sides of a model their target vocabularies. The model's modules are reused: do not use it afterwards."""
     transplanted, reports, matrices = transplant(bundle.model, bundle.tokenizers, target, method)
     tokenizers = {**bundle.tokenizers, **target}
-    made = Bundle(transplanted, tokenizers.get("encoder", tokenizers["decoder"]), tokenizers["decoder"])
+    made = Bundle.of_sides(transplanted, tokenizers)
     return Transferred(made, reports, matrices)
 
 
