@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import copy
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from subgraft.base.errors import ArgumentError, UserError
-from subgraft.config.settings_base import VocabularyKind
+from subgraft.config.settings_base import SENTENCEPIECE_KINDS, SideName, VocabularyKind
 from subgraft.embeddings.initialisers.registry import require_known
 from subgraft.embeddings.transplanting.transplant import Method
 from subgraft.experiments.fit.choices import vocabulary_size
@@ -81,16 +81,13 @@ def graft(
     made = Method(require_known(method), None, 10, seed)
     check_method(made)
     pair = _languages(tokenizer, languages)
-    lines = list(text_lines(texts))
     with tempfile.TemporaryDirectory(prefix="subgraft-graft-") as folder:
         read, written = Path(folder) / "read", Path(folder) / "written"
         written.mkdir()
-        bundle = _bundle(model, tokenizer, read)
+        tokenizers = _tokenizers(model, tokenizer, read)
+        vocabulary = _vocabulary(tokenizers["decoder"], list(text_lines(texts)), mode, size)
+        bundle = Bundle.of_sides(_copied(model), tokenizers)
         sides = family_of(model).sides
-        if len({each.fingerprint for each in bundle.tokenizers.values()}) > 1:
-            hint = "`subgraft.transfer` gives each side a vocabulary of its own."
-            raise UserError("this model has two vocabularies", where="tokenizer", hint=hint)
-        vocabulary = _vocabulary(bundle.decoder, lines, mode, size)
         result = transferred(bundle, dict.fromkeys(sides, vocabulary), made).bundle
         result, loading = write_tokenizers(result, written, pair)
         if loading.tokenizer_code:
@@ -117,17 +114,28 @@ def _languages(tokenizer: PreTrainedTokenizerBase, languages: LanguagePair | Non
     return pair_of((codes[0], codes[1])) if codes[0] and codes[1] else None
 
 
-def _bundle(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> Bundle:
-    """A copy of the model on the CPU with our reading of its tokenizer, which goes through its files."""
+def _tokenizers(
+    model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path
+) -> Mapping[SideName, Tokenizer]:
+    """The tokenizer of each side, read from the files that transformers writes to the folder."""
     if not hasattr(model, "config") or not hasattr(tokenizer, "save_pretrained"):
         raise ArgumentError("expected a model and a tokenizer of transformers", where="model")
     family_of(model)  # raises for an unsupported one, before anything is written
     tokenizer.save_pretrained(folder)
     model.config.save_pretrained(folder)
     tokenizers = load_tokenizers(folder)
+    if len({each.fingerprint for each in tokenizers.values()}) > 1:
+        hint = "`subgraft.transfer` gives each side a vocabulary of its own."
+        raise UserError("this model has two vocabularies", where="tokenizer", hint=hint)
+    return tokenizers
+
+
+def _copied(model: PreTrainedModel) -> PreTrainedModel:
+    """A copy on the CPU, in evaluation mode."""
     copied = copy.deepcopy(model).cpu()
     family_of(copied).post_init(copied)
-    return Bundle(copied.eval(), tokenizers.get("encoder", tokenizers["decoder"]), tokenizers["decoder"])
+    copied.eval()
+    return copied
 
 
 def _vocabulary(old: Tokenizer, lines: Sequence[str], mode: Mode, size: int | None) -> Tokenizer:
@@ -145,7 +153,7 @@ def _of_size(old: Tokenizer, lines: Sequence[str], mode: Mode, size: int) -> Tok
     if mode == "extend":
         return extend(old, lines, size)
     kind = _kind(old)
-    return learn(lines, kind=kind, size=size, byte_fallback=kind in ("unigram", "bpe"), like=old)
+    return learn(lines, kind=kind, size=size, byte_fallback=kind in SENTENCEPIECE_KINDS, like=old)
 
 
 def _kind(tokenizer: Tokenizer) -> VocabularyKind:
