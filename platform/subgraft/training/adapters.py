@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -58,12 +60,17 @@ class Adapters:
 
     def merge(self) -> None:
         """Add the adapters to their projections and remove them from the model."""
-        # peft takes tables of two sides for ones that ceased to be tied.
-        tied = getattr(self._model.config, "tie_word_embeddings", None)
-        with warnings.catch_warnings(action="ignore"):
+        with warnings.catch_warnings(action="ignore"), _same_tying(self._model):
             self._tuner.merge_and_unload()
-        if tied is not None:
-            self._model.config.tie_word_embeddings = tied
+
+
+@contextmanager
+def _same_tying(model: PreTrainedModel) -> Iterator[None]:
+    """Restore `tie_word_embeddings`: peft resets it, taking the embeddings of two sides for untied ones."""
+    tied = getattr(model.config, "tie_word_embeddings", None)
+    yield
+    if tied is not None:
+        model.config.tie_word_embeddings = tied
 
 
 # Settings of a published adapter that say what it adds. All others must have their defaults: some name code to import.
@@ -103,9 +110,8 @@ def merge_adapter(adapter: Path, base: Path, out: Path) -> int:
         hint = "Save the adapter with peft's `save_pretrained`, which writes safetensors."
         raise UserError(f"no {ADAPTER_WEIGHTS} here", where=str(adapter), hint=hint)
     model, tokenizers = load_model(base), load_tokenizers(base)
-    tied = getattr(model.config, "tie_word_embeddings", None)
     files: dict[str, Path | str] = {ADAPTER: json.dumps(settings), ADAPTER_WEIGHTS: adapter / ADAPTER_WEIGHTS}
-    with folder_of(files) as folder, warnings.catch_warnings(record=True) as caught:
+    with folder_of(files) as folder, warnings.catch_warnings(record=True) as caught, _same_tying(model):
         warnings.simplefilter("always")
         try:
             adapted = PeftModel.from_pretrained(model, str(folder), local_files_only=True)
@@ -117,8 +123,6 @@ def merge_adapter(adapter: Path, base: Path, out: Path) -> int:
             raise UserError(what, where=str(adapter), hint=f"Is {base} the model that it was trained on?") from error
     if missing := [str(each.message) for each in caught if "missing adapter keys" in str(each.message)]:
         raise UserError(f"the adapter's weights are incomplete: {missing[0]:.200}", where=str(adapter))
-    if tied is not None:
-        merged.config.tie_word_embeddings = tied
     save_model(merged, tokenizers, out)
     return matrices
 
