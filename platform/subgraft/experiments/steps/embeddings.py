@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import cast
 
 from subgraft.base.errors import UserError
@@ -56,13 +56,13 @@ class EmbeddingSteps:
         )
         inputs = {"model": model}
         vocabularies = self._vocabularies.of_system(system)
-        inputs |= {f"vocabulary/{side}": vocabularies[side] for side in self.experiment.sides}
+        inputs |= self._by_side(vocabularies)
         inputs |= {"generator": generator} if generator and facts.trained else {}
         if facts.static:
             sides = self.experiment.sides
             inputs |= {f"static/{side}": self._static(facts.static, side, vocabularies[side]) for side in sides}
         if facts.learnt_by:
-            inputs |= {"distilled": self._learnt[facts.learnt_by](system, model, vocabularies, generator)}
+            inputs |= {"distilled": self._learnt(facts.learnt_by, system, model, vocabularies, generator)}
         name = f"transfer {system.name} seed {seed}" if seeded else f"transfer {system.name}"
         labels = {"system": system.name, **({"seed": str(seed)} if seeded else {})}
         return Step(stages.TRANSFER, name, recipe, inputs, labels)
@@ -90,8 +90,7 @@ class EmbeddingSteps:
         )
         inputs = {"model": model, "corpus": self._inputs.upstream_corpus}
         if experiment.generator.resegmentation.match:
-            vocabularies = self._vocabularies.of_system(system)
-            inputs |= {f"vocabulary/{side}": vocabularies[side] for side in experiment.sides}
+            inputs |= self._by_side(self._vocabularies.of_system(system))
         return Step(stages.GENERATOR, f"generator {system.name}", recipe, inputs)
 
     def _network(self, system: System, model: Step) -> Step:
@@ -138,16 +137,29 @@ class EmbeddingSteps:
         }
         return Step(stages.STATIC, f"{recipe.algorithm} embeddings of the {side}", recipe, inputs)
 
-    @property
-    def _learnt(self) -> Mapping[LearningName, Callable[[System, Step, Mapping[SideName, Step], Step | None], Step]]:
-        """The methods that learn rows of new tokens, each as a step."""
-        return {"token-distillation": self._distilled, "likelihood-matching": self._matched, "vocadt": self._vocadt}
-
-    def _distilled(
-        self, system: System, model: Step, vocabularies: Mapping[SideName, Step], generator: Step | None
+    def _learnt(
+        self,
+        method: LearningName,
+        system: System,
+        model: Step,
+        vocabularies: Mapping[SideName, Step],
+        generator: Step | None,
     ) -> Step:
+        """The step that learns rows of the new tokens."""
+        match method:
+            case "token-distillation":
+                return self._distilled(model, vocabularies)
+            case "vocadt":
+                return self._vocadt(model, vocabularies)
+            case "likelihood-matching":
+                return self._matched(system, model, vocabularies["decoder"], generator)
+
+    def _by_side(self, vocabularies: Mapping[SideName, Step]) -> dict[str, Step]:
+        """Vocabularies as inputs of a step."""
+        return {f"vocabulary/{side}": vocabularies[side] for side in self.experiment.sides}
+
+    def _distilled(self, model: Step, vocabularies: Mapping[SideName, Step]) -> Step:
         """Rows of the new tokens of all sides, by Token Distillation; all seeds share them."""
-        del system, generator
         experiment = self.experiment
         assert experiment.token_distillation_training is not None
         recipe = TokenDistillationRecipe(
@@ -157,17 +169,13 @@ class EmbeddingSteps:
             training=experiment.token_distillation_training,
             seed=experiment.upstream.seed,
         )
-        inputs = {"model": model, "corpus": self._inputs.downstream_corpus}
-        inputs |= {f"vocabulary/{side}": vocabularies[side] for side in experiment.sides}
+        inputs = {"model": model, "corpus": self._inputs.downstream_corpus, **self._by_side(vocabularies)}
         inputs |= self._inputs.text_on("source") if "encoder" in experiment.sides else {}
         inputs |= self._text.copies if "decoder" in experiment.sides else {}
         return Step(stages.DISTILLATION, "token distillation", recipe, inputs)
 
-    def _vocadt(
-        self, system: System, model: Step, vocabularies: Mapping[SideName, Step], generator: Step | None
-    ) -> Step:
+    def _vocadt(self, model: Step, vocabularies: Mapping[SideName, Step]) -> Step:
         """Rows of the new tokens of all sides, as combinations of all old rows; all seeds share them."""
-        del system, generator
         experiment = self.experiment
         assert experiment.vocadt_training is not None
         recipe = VocadtRecipe(
@@ -177,13 +185,10 @@ class EmbeddingSteps:
             seed=experiment.upstream.seed,
             max_train_examples=experiment.finetune.max_train_examples,
         )
-        inputs = {"model": model, "corpus": self._inputs.downstream_corpus}
-        inputs |= {f"vocabulary/{side}": vocabularies[side] for side in experiment.sides}
+        inputs = {"model": model, "corpus": self._inputs.downstream_corpus, **self._by_side(vocabularies)}
         return Step(stages.VOCADT, "vocadt", recipe, inputs)
 
-    def _matched(
-        self, system: System, model: Step, vocabularies: Mapping[SideName, Step], generator: Step | None
-    ) -> Step:
+    def _matched(self, system: System, model: Step, vocabulary: Step, generator: Step | None) -> Step:
         """Rows of the decoder's new tokens, by likelihood matching; all seeds share them."""
         experiment = self.experiment
         assert experiment.likelihood_matching_training is not None
@@ -195,11 +200,7 @@ class EmbeddingSteps:
             training=experiment.likelihood_matching_training,
             seed=experiment.upstream.seed,
         )
-        inputs = {
-            "model": model,
-            "corpus": self._inputs.downstream_corpus,
-            "vocabulary/decoder": vocabularies["decoder"],
-        }
+        inputs = {"model": model, "corpus": self._inputs.downstream_corpus, "vocabulary/decoder": vocabulary}
         inputs |= {"generator": generator} if generator else {}
         inputs |= self._text.copies if experiment.likelihood_matching.text == "references" else {}
         return Step(stages.MATCHING, f"likelihood matching from {recipe.starts_from}", recipe, inputs)
