@@ -83,6 +83,7 @@ def _touch(path: Path) -> None:
     path.touch()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("harm", HARM)
 def test_the_checks_notice_what_is_amiss(harm: str, home: Path) -> None:
     assert [name for name, check in CHECKS.items() if not check(home).passed] == []

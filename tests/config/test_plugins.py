@@ -26,6 +26,7 @@ def _evaluate(package: Path, tmp_path: Path, *words: str) -> tuple[int, str, str
     return ended.returncode, ended.stdout, ended.stderr
 
 
+@pytest.mark.slow
 def test_evaluate_scores_by_a_metric_of_a_package_and_signs_it(package: Path, tmp_path: Path) -> None:
     sources = tmp_path / "sources.txt"
     sources.write_text(LINES)

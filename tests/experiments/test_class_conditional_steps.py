@@ -141,6 +141,7 @@ def _by_hand(bundle: Bundle, lines: list[dict[str, str]], conditioned: bool) -> 
     return total
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("shape", "variants"), [(GPT2, get_args(VariantName)), (LLAMA, ("pseudo-self", "prepend"))])
 def test_every_variant_goes_all_the_way(shape: str, variants: tuple[str, ...], tmp_path: Path) -> None:
     systems = "".join(f"- {{name: {name}, initialiser: mean, conditioning: {name}}}\n" for name in variants)

@@ -35,6 +35,7 @@ def planned(place: Path, *changes: str) -> Pipeline:
     return Pipeline(load(place / "config.yaml", Experiment, changes), place)
 
 
+@pytest.mark.slow
 def test_both_engines_have_the_same_results(tmp_path: Path) -> None:
     made = {}
     for name, changes in (("transformers", SLOW), ("ctranslate2", ())):

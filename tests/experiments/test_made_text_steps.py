@@ -71,6 +71,7 @@ def test_a_batch_of_one_is_for_systems_without_text(tmp_path: Path) -> None:
         pipeline(config, "finetune.batch_size=1")
 
 
+@pytest.mark.slow
 def test_a_comparison_with_copied_text_goes_all_the_way(tmp_path: Path) -> None:
     result, store = finish(written(tmp_path), "pretrain.epochs=2")
     copied = result.systems[1].finetune.inputs["synthetic"]
@@ -98,6 +99,7 @@ def test_rows_first_are_shared_by_systems_and_seeds_that_begin_alike(tmp_path: P
     assert step is not None and step.recipe.training.select == "likelihood" and step.recipe.training.max_steps == 300
 
 
+@pytest.mark.slow
 def test_rows_first_change_nothing_but_new_rows_and_the_finetuning_begins_with_them(tmp_path: Path) -> None:
     result, store = finish(
         written(tmp_path, systems=FIRST, embedding_warmup_training=ROWS),
@@ -139,6 +141,7 @@ DENOISED = """
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sides", ["[decoder]", "[encoder, decoder]"])
 def test_a_denoising_model_goes_on_denoising_next_to_the_pairs(tmp_path: Path, sides: str) -> None:
     """Also where its sides have different vocabularies, of which the encoder reads the noise."""

@@ -50,6 +50,7 @@ def test_a_vocabulary_of_all_languages_is_another_one_than_that_of_two(tmp_path:
     assert every.models.pretrained.fingerprint != two.models.pretrained.fingerprint
 
 
+@pytest.mark.slow
 def test_a_small_language_gets_more_of_a_vocabulary_that_draws_languages_alike(tmp_path: Path) -> None:
     """German and Dutch are made of the same words here, so English has a third of the text, and not nearly half."""
     config = place(tmp_path)

@@ -65,6 +65,7 @@ def test_an_encoder_distils_source_text(tmp_path: Path) -> None:
         assert ("text" in distilled.inputs) is expected
 
 
+@pytest.mark.slow
 def test_a_decoder_learns_rows_from_copies_of_target_text(tmp_path: Path) -> None:
     learning = "{max_steps: 2, batch_size: 400, precision: fp32}"
     systems = {
@@ -113,6 +114,7 @@ def test_what_counts_is_what_a_file_holds_not_where_it_is(tmp_path: Path) -> Non
     assert first.fingerprint == second.fingerprint != third.fingerprint
 
 
+@pytest.mark.slow
 def test_a_whole_comparison_learns_from_it(tmp_path: Path) -> None:
     config = written(tmp_path, "{target: [more.txt, upstream]}", static_embeddings="{dimensions: 8}")
     planned, store = finish(config)

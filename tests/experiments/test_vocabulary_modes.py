@@ -32,6 +32,7 @@ def pipeline(place: Path, *changes: str, **sections: str) -> Pipeline:
     return Pipeline(load(config, Experiment, changes), place)
 
 
+@pytest.mark.slow
 def test_all_three_are_compared_in_one_run(tmp_path: Path) -> None:
     made, store = finish(written(tmp_path, tiny(systems=SYSTEMS)))
     result = {steps.system.name: steps for steps in made.systems}

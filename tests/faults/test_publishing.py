@@ -114,6 +114,7 @@ def writers(program: Path) -> Iterator[Callable[[int, int], list[Writer]]]:
         writer.kill()
 
 
+@pytest.mark.slow
 def test_killed_at_any_moment_it_leaves_a_whole_artifact_or_none(
     writers: Callable[[int, int], list[Writer]], tmp_path: Path, recovered: Callable[[str, float], None]
 ) -> None:

@@ -125,6 +125,7 @@ def test_what_is_no_model_is_refused_and_leaves_nothing(
     assert not marker.exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("variable", "most", "content", "told"),
     [

@@ -105,6 +105,7 @@ def test_differences_are_those_of_seeds() -> None:
     assert markdown.count("seeds 1, 2, 3") == 2
 
 
+@pytest.mark.slow
 def test_a_study_of_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     config, out = _written(tmp_path), tmp_path / "out"
     monkeypatch.setenv("SUBGRAFT_HOME", str(tmp_path / "home"))

@@ -11,6 +11,7 @@ from engines import chosen, main
 from small_experiments import finish, tiny, written
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stored", ["transformers", "ctranslate2"])
 def test_outputs_of_a_store_are_those_of_the_other_engine(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], stored: str

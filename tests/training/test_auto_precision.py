@@ -127,6 +127,7 @@ def test_a_training_goes_on_in_the_precision_it_began_in(
     assert same_weights(tmp_path / "carried-on", tmp_path / "named")
 
 
+@pytest.mark.slow
 def test_rank_0_decides_for_all_workers(tmp_path: Path) -> None:
     """The other one has a choice of its own lying there, and does not take it."""
     keep(tmp_path / "0" / PRECISION, "bf16")

@@ -116,6 +116,7 @@ def test_memory_for_copies_is_taken_once(tmp_path: Path) -> None:
     assert not waiting._copies
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("background", [False, True])
 def test_workers_in_parts_write_read_and_fail_together(tmp_path: Path, background: bool) -> None:
     """Two processes, of which the second runs out of room: both raise its error, and the last checkpoint stays."""

@@ -109,6 +109,7 @@ def _run(place: Path, limited: bool) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
 
 
+@pytest.mark.slow
 def test_a_batch_that_does_not_fit_ends_a_step_with_one_message(tmp_path: Path) -> None:
     """In a process that may not take more memory: nothing half-written; in smaller parts the training goes on."""
     from small_experiments import written

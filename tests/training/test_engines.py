@@ -110,6 +110,7 @@ _SOURCED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("variant", "kind"), _SOURCED)
 def test_a_language_model_with_a_source_is_trained_by_two_workers(tmp_path: Path, variant: str, kind: str) -> None:
     """Also where its language model is frozen; sources of one to four rows are padded otherwise by each worker."""

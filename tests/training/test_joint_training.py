@@ -155,7 +155,8 @@ def test_smaller_parts_are_the_same_training(tmp_path: Path) -> None:
     torch.testing.assert_close(parts.line.weight, whole.line.weight)
 
 
-@pytest.mark.parametrize(("kind", "workers"), [("plain", 2), pytest.param("zero2", 2, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "workers"), [("plain", 2), ("zero2", 2)])
 def test_several_workers_agree_with_one(tmp_path: Path, kind: str, workers: int) -> None:
     alone = run_workers("plain", 1, tmp_path / "alone", task="joint")
     together = run_workers(kind, workers, tmp_path / "several", task="joint")

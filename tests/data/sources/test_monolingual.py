@@ -124,6 +124,7 @@ def test_a_folder_of_more_than_two_languages_is_one_parallel_corpus(tmp_path: Pa
         build(source, None, Cleaning(), tmp_path / "none")
 
 
+@pytest.mark.slow
 @pytest.mark.data
 def test_forty_five_real_languages_are_one_corpus(mirror: Path, tmp_path: Path) -> None:
     names = sorted(path.name.removesuffix(".txt.gz") for path in (mirror / "mono" / "bible-nt").glob("*.txt.gz"))

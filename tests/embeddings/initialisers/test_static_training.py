@@ -46,6 +46,7 @@ for algorithm in ("skip-gram", "cbow", "fasttext"):
 """
 
 
+@pytest.mark.slow
 def test_the_bytes_are_the_same_in_every_process(tmp_path: Path) -> None:
     """PYTHONHASHSEED decides the order of sets and the default hash of strings."""
     for seed in ("1", "2"):

@@ -230,6 +230,7 @@ def train(module: torch.nn.Module, data: Data, steps: int, place: Path, rate: fl
     Trainer(module, {weight: 1.0}, data, settings(steps, rate), engine, Checkpoints(place / weight), seed=1).run()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("boundary_threshold", [None, 0.1])
 def test_other_sentences_come_nearer_too(boundary_threshold: float | None, tmp_path: Path) -> None:
     """A model that has learnt to translate; its rows by the mean of subwords, and after matching."""

@@ -141,6 +141,7 @@ def train(module: torch.nn.Module, data: Data, steps: int, place: Path, rate: fl
     Trainer(module, {weight: 1.0}, data, settings(steps, rate), engine, Checkpoints(place / weight), seed=1).run()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("side", ["encoder", "decoder"])
 def test_states_on_other_sentences_come_nearer_to_those_of_a_trained_model(side: SideName, tmp_path: Path) -> None:
     """A model that has learnt to translate; its rows by the mean of subwords, and after distillation."""

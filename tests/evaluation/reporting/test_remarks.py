@@ -75,6 +75,7 @@ def test_systems_on_few_seeds_are_named_where_others_have_more() -> None:
     assert two == "On two seeds (avg, att) nothing is called significant: that takes 3."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seeds", [1, 2, 3])
 def test_no_report_or_terminal_calls_anything_significant_on_less_than_three_seeds(
     report_data: ReportData, tmp_path: Path, seeds: int

@@ -232,6 +232,7 @@ def test_what_was_measured_has_a_section_and_a_plot(wide_data: ReportData, tmp_p
     assert any(line.startswith(f"| avg | {made.tokens} |") and "20.0 %" in line for line in lines)
 
 
+@pytest.mark.slow
 def test_many_systems_are_listed_in_groups(wide_data: ReportData, report_data: ReportData) -> None:
     short, long = (build_document(data).sections[0].blocks[-1] for data in (report_data, wide_data))
     assert isinstance(short, Bullets) and isinstance(long, Bullets)

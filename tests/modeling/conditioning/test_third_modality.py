@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 import torch
 from safetensors.numpy import save_file
 from sklearn.datasets import load_digits
@@ -36,6 +37,7 @@ def _split(path: Path, places: np.ndarray, count: int, seed: int) -> list[str]:
     return [" ".join(WORDS[digit] for digit in digits.target[row]) for row in chosen]
 
 
+@pytest.mark.slow
 def test_three_images_of_digits_are_written_in_words(tmp_path: Path) -> None:
     places = np.random.default_rng(0).permutation(len(load_digits().target))
     train = _split(tmp_path / "train.safetensors", places[:1400], 1200, 1)

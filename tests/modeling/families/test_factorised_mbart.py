@@ -171,6 +171,7 @@ def test_both_sides_keep_sharing_where_they_are_given_one_table() -> None:
     assert replace_tables(made.model, {}) is not None
 
 
+@pytest.mark.slow
 def test_it_is_pretrained_given_generated_rows_and_finetuned(tmp_path: Path) -> None:
     settings = (
         "model.family=mbart",

@@ -144,6 +144,7 @@ def test_sides_cannot_have_vocabularies_of_their_own(tmp_path: Path) -> None:
         replace_tables(t5(), {})
 
 
+@pytest.mark.slow
 def test_texts_of_any_length_are_translated() -> None:
     tokenizer, model = joint_tokenizer(), t5()
     bundle = Bundle(model, tokenizer, tokenizer)

@@ -190,6 +190,7 @@ def test_a_system_is_one_run(toy: Experiment) -> None:
     check_two_runs(toy, None)
 
 
+@pytest.mark.slow
 def test_on_a_server_too(toy: Experiment, tracking_server: TrackingServer) -> None:
     check_two_runs(toy, tracking_server.uri)
 

@@ -154,6 +154,7 @@ def test_masking_enters_the_fingerprints_that_it_belongs_to(tmp_path: Path) -> N
     assert translating.models.pretrained.recipe.model_dump()["objectives"] == ({"kind": "translation", "weight": 1.0},)
 
 
+@pytest.mark.slow
 def test_other_ways_of_making_a_model_work_with_a_bert(tmp_path: Path) -> None:
     pipeline, store = finish(written(tmp_path, CONFIG), OTHERS)
     systems = by_name(pipeline)
@@ -167,6 +168,7 @@ def test_other_ways_of_making_a_model_work_with_a_bert(tmp_path: Path) -> None:
     assert systems["single"].pretrained is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sides", ["decoder", "encoder, decoder"])
 def test_rows_are_distilled_and_stay_attached_in_a_bert(sides: str, tmp_path: Path) -> None:
     pipeline, store = finish(written(tmp_path, CONFIG), *TRAINED, "token_distillation.layer=1", f"sides=[{sides}]")
@@ -178,6 +180,7 @@ def test_rows_are_distilled_and_stay_attached_in_a_bert(sides: str, tmp_path: Pa
     assert set(summary) == set(sides.split(", ")) and summary["decoder"]["trained"] > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pretraining", [False, True])
 def test_a_published_bert_takes_the_place_of_pretraining(pretraining: bool, tmp_path: Path) -> None:
     publish_bert(tmp_path / "published", pretraining=pretraining)
@@ -234,6 +237,7 @@ MBART = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [("downstream.shared=true",), MBART], ids=["bert", "mbart"])
 def test_sides_that_shared_a_vocabulary_may_share_their_own(changes: tuple[str, ...], tmp_path: Path) -> None:
     pipeline, store = finish(written(tmp_path, CONFIG), "sides=[encoder, decoder]", *changes)

@@ -46,6 +46,7 @@ def _pretrained(place: Path, *changes: str) -> tuple[Pipeline, Path]:
     return pipeline, Store(place / "home").path(pipeline.models.pretrained)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", [MASKED, DENOISING], ids=["masked", "denoising"])
 @pytest.mark.parametrize("sampling", [NEAREST, UNIFORM, NOISE], ids=["nearest", "uniform", "noise-contrastive"])
 def test_it_learns_by_candidates_and_is_judged_by_the_whole_vocabulary(

@@ -44,6 +44,7 @@ def finished(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return finish(written(place, CONFIG), f"model.family={request.param}")
 
 
+@pytest.mark.slow
 def test_every_system_is_translated_with_its_own_vocabulary(finished: tuple[Pipeline, Store]) -> None:
     pipeline, store = finished
     systems = {steps.system.name: steps for steps in pipeline.systems}

@@ -63,6 +63,7 @@ def test_dropout_by_step_is_the_dropout_of_a_model_built_so(config: Path, plain:
     assert json.loads((scheduled / "config.json").read_text())["dropout"] == 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("select", "criterion"), [("likelihood", "bits_per_character"), ("chrf", "chrf"), ("last", None)]
 )

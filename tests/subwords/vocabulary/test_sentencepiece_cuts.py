@@ -54,6 +54,7 @@ def test_every_text_is_cut_as_by_tokenizers(kind: VocabularyKind, byte_fallback:
     assert tokenizer.encode_batch(texts) == one_at_a_time(tokenizer, texts)
 
 
+@pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.parametrize("name", ["en-fr/laws/train.fr.gz", "en-zh/itdocs/train.zh.gz"])
 def test_real_text(mirror: Path, name: str) -> None:

@@ -38,6 +38,7 @@ def _differences(tokenizer: Tokenizer, texts: list[str], folder: Path) -> list[s
     return [text for text, ours, theirs in zip(texts, found, expected, strict=True) if ours != theirs]
 
 
+@pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.parametrize("kind", ["unigram", "bpe"])
 @pytest.mark.parametrize("language", CORPORA)

@@ -69,6 +69,7 @@ def test_one_objective_keeps_the_plan_that_it_always_had() -> None:
         mixed.batch(np.array([49, 50]), 0)
 
 
+@pytest.mark.slow
 def test_one_mbart_learns_to_translate_and_to_denoise_and_a_generator_after_it(tmp_path: Path) -> None:
     training = "generator_training={max_steps: 6, batch_size: 400, precision: fp32}"
     systems = "systems=[{name: patt+kd, initialiser: patt, kd_weight: 0.5}]"
