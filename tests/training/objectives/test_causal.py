@@ -18,7 +18,6 @@ from subgraft.modeling.sides import side
 from subgraft.training.objectives.causal import (
     CausalScores,
     CausalView,
-    Continuations,
     Lines,
     Stream,
     padding_of,
@@ -62,26 +61,6 @@ def test_a_line_stands_between_separators_and_is_cut_to_its_room() -> None:
         assert lines.example(index, 0).tokens == [END, *tokens[:10], END]
         assert lines.whole[index] == (len(tokens) <= 10)
     assert lines.lengths.max() == 12
-
-
-def test_of_a_prompt_and_its_continuation_only_the_latter_is_predicted() -> None:
-    pairs = list(zip(LINES, german(60, 2), strict=True))
-    examples = Continuations(pairs, TOKENIZER, END, 100, between=[END])
-    for index, (prompt, text) in enumerate(pairs[:20]):
-        example = examples.example(index, 0)
-        first, then = TOKENIZER.encode(prompt), TOKENIZER.encode(text)
-        assert example.tokens == [END, *first, END, *then, END]
-        assert [label for label in example.labels if label != IGNORED] == [*then, END]
-        assert example.labels[len(first) + 1] == then[0]
-    assert examples.lengths.tolist() == [len(examples.example(index, 0).tokens) for index in range(60)]
-    short = Continuations(pairs, TOKENIZER, END, 30, between=[END])
-    assert short.lengths.max() == 30 and short.cut > 10 and examples.cut == 0
-    cut = [i for i in range(60) if examples.lengths[i] > 30 and len(TOKENIZER.encode(pairs[i][1])) < 27]
-    assert cut
-    for index in cut:
-        first, then = (TOKENIZER.encode(side) for side in pairs[index])
-        end_of_prompt = first[len(first) - (27 - len(then)) :]
-        assert short.example(index, 0).tokens == [END, *end_of_prompt, END, *then, END], "a prompt loses its beginning"
 
 
 @pytest.mark.parametrize("examples", [_stream(), Lines(LINES, TOKENIZER, END, 30)], ids=["packed", "lines"])

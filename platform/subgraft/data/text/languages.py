@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
@@ -62,38 +61,6 @@ def oversampled(texts: Sequence[tuple[str, Text]], alpha: float) -> Iterator[tup
     for language, lines in texts:
         count = round(len(lines) * wanted[language] / sizes[language])
         yield language, lines.take(repeated_places(len(lines), count))
-
-
-@dataclass(frozen=True)
-class LanguageDraw:
-    """Segments of several languages, drawn epoch by epoch as a function of (seed, epoch) alone.
-
-    sizes: segments of each language.  shares: its probability, as `shares` gives it.  Within a language segments come
-    in a random order, each once before any comes again.
-    """
-
-    sizes: Mapping[str, int]
-    shares: Mapping[str, float]
-    seed: int
-
-    def languages(self, epoch: int, count: int) -> np.ndarray:
-        """The language of each of `count` draws [count], as its number among the sizes."""
-        probabilities = np.array([self.shares[language] for language in self.sizes])
-        return np.random.default_rng([self.seed, epoch]).choice(len(probabilities), size=count, p=probabilities)
-
-    def indices(self, epoch: int, count: int | None = None) -> np.ndarray:
-        """What is drawn [count]: indices into the texts of all languages one after the other; as many as there are."""
-        drawn = self.languages(epoch, sum(self.sizes.values()) if count is None else count)
-        found = np.empty(len(drawn), dtype=np.int64)
-        begin = 0
-        for number, size in enumerate(self.sizes.values()):
-            chosen = drawn == number
-            if wanted := int(chosen.sum()):
-                rng = np.random.default_rng([self.seed, epoch, number])
-                rounds = [rng.permutation(size) for _ in range(-(-wanted // size))]
-                found[chosen] = begin + np.concatenate(rounds)[:wanted]
-            begin += size
-        return found
 
 
 def allotted(sizes: Mapping[str, int], alpha: float, total: int) -> dict[str, int]:

@@ -18,7 +18,6 @@ from subgraft.config.objectives import AnyConditionedSettings, CausalSettings
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import TrainingSettings
 from subgraft.data.text.encoded import encode
-from subgraft.data.text.sequences import Sequences
 from subgraft.evaluation.metrics.bits_per_character import bits_per_character, count_characters
 from subgraft.modeling.bundle import Bundle
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -103,53 +102,6 @@ class Lines:
 
     def batch(self, indices: np.ndarray, epoch: int) -> StackBatch:
         return collate([self.example(int(index), epoch) for index in indices], self._padding)
-
-
-class Continuations:
-    """Prompts with continuations: separator, prompt, continuation, separator; at most max_length tokens.
-
-    Only continuations and their ends are predicted. Long continuations are truncated at the end, and prompts at the
-    start, to the remaining length.
-
-    Args:
-        pairs: prompts and continuations.
-        tokenizer: the vocabulary.
-        separator: the id of the token around examples.
-        max_length: limit of an example in tokens.
-        between: tokens between prompt and continuation.
-
-    Attributes:
-        cut: number of truncated pairs.
-    """
-
-    def __init__(
-        self,
-        pairs: Sequence[tuple[str, str]],
-        tokenizer: Tokenizer,
-        separator: int,
-        max_length: int,
-        between: Sequence[int] = (),
-    ) -> None:
-        room = max_length - 2 - len(between)
-        prompts, texts = (tokenizer.encode_batch([pair[side] for pair in pairs]) for side in (0, 1))
-        self.cut = sum(len(prompt) + len(text) > room for prompt, text in zip(prompts, texts, strict=True))
-        cut = [(prompt, text[:room]) for prompt, text in zip(prompts, texts, strict=True)]
-        self._prompts = Sequences.of(prompt[max(0, len(prompt) + len(text) - room) :] for prompt, text in cut)
-        self._texts = Sequences.of(text for _, text in cut)
-        self._separator, self._between = separator, tuple(between)
-
-    def __len__(self) -> int:
-        return len(self._texts)
-
-    @property
-    def lengths(self) -> np.ndarray:
-        lengths: np.ndarray = self._prompts.lengths + self._texts.lengths + 2 + len(self._between)
-        return lengths
-
-    def example(self, index: int, epoch: int) -> StackExample:
-        del epoch
-        prompt = [self._separator, *self._prompts[index], *self._between]
-        return shifted([*prompt, *self._texts[index], self._separator], len(prompt))
 
 
 class CausalView:
