@@ -47,7 +47,7 @@ class CheapestCuts:
         self.of = lru_cache(maxsize=CACHED_ENTRIES)(self._of)
 
     def _of(self, entry: Entry) -> tuple[tuple[int, ...] | None, ...]:
-        """The segmentation into n tokens at index n, up to MAX_PIECES; None if there is none.
+        """The segmentation into n tokens at index n, up to MOST_PIECES; None if there is none.
 
         The entry itself is not a segmentation. A word may start with a bare boundary mark and a continuation token; the
         mark is neither counted nor returned.
