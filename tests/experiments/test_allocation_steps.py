@@ -40,7 +40,7 @@ texts:
 limits: {chr: 60}
 totals: [460, 560]
 curves: {sizes: [60, 90, 120, 180]}
-baselines: {given: {other: given}}
+baselines: {vocabularies: {other: given}}
 """
 
 
@@ -135,7 +135,7 @@ def test_a_total_that_the_smallest_vocabularies_exceed_is_refused(tmp_path: Path
         ("texts=[{texts: {en: {files: {train: [empty.txt]}}}}]", "en: .*an empty corpus"),
         ("texts=[{texts: {en: {files: {train: [absent.txt]}}}}]", "en: absent.txt.*no such file"),
         ("texts=[{texts: {english: {files: {train: [en.txt]}}}}]", "'english' makes no language code"),
-        ("baselines={given: {old: nowhere}}", "baselines.given.old: .*no such directory"),
+        ("baselines={vocabularies: {old: nowhere}}", "baselines.vocabularies.old: .*no such directory"),
     ],
 )
 def test_mistakes_come_before_any_step(change: str, complaint: str, tmp_path: Path) -> None:

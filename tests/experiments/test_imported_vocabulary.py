@@ -28,7 +28,7 @@ MANY = (
     "upstream.objectives=[{kind: denoising}]",
     "pretrain.epochs=1",
 )
-GIVEN = (*MANY, "upstream.given_vocabulary=given")
+GIVEN = (*MANY, "upstream.vocabulary_path=given")
 
 
 def place(folder: Path, codes: tuple[str, ...] = ("de_XX", "en_XX"), mask: bool = True) -> Path:
@@ -71,7 +71,7 @@ def test_a_vocabulary_that_the_model_cannot_have_is_refused(tmp_path: Path) -> N
     with pytest.raises(UserError, match="it has no token de_XX"):
         _ = Pipeline(load(config, Experiment, GIVEN), tmp_path).models.pretrained
     with pytest.raises(UserError, match="no such directory"):
-        _ = Pipeline(load(config, Experiment, [*MANY, "upstream.given_vocabulary=nowhere"]), tmp_path).models.pretrained
+        _ = Pipeline(load(config, Experiment, [*MANY, "upstream.vocabulary_path=nowhere"]), tmp_path).models.pretrained
 
 
 def test_a_vocabulary_without_a_mask_cannot_be_denoised_with(tmp_path: Path) -> None:
@@ -85,4 +85,4 @@ def test_pairs_are_not_drawn_by_language_and_a_checkpoint_has_its_own(tmp_path: 
     with pytest.raises(UserError, match="language_exponent is for text by itself, and translation needs pairs"):
         load(config, Experiment, ["upstream.language_exponent=0.7"])
     with pytest.raises(UserError, match="a checkpoint has its own vocabulary"):
-        load(config, Experiment, ["upstream.given_vocabulary=given", "upstream.checkpoint=somewhere"])
+        load(config, Experiment, ["upstream.vocabulary_path=given", "upstream.checkpoint=somewhere"])

@@ -83,7 +83,7 @@ def test_text_is_translated_back_by_a_model_that_is_trained_here(tmp_path: Path)
     assert {target for _, target in pairs} <= set(german(LINES, 9)) and len({source for source, _ in pairs}) > 1
     assert [step.stage.name for step in steps.synthetic_data] == ["pretrain", "finetune", "back-translated"]
     (system,) = result.report.recipe.systems
-    assert {result.report.inputs[key] for key in system.inputs.made_text} == set(steps.synthetic_data)
+    assert {result.report.inputs[key] for key in system.inputs.synthetic_data} == set(steps.synthetic_data)
 
 
 def test_a_model_that_is_given_writes_sources_with_a_tag_which_the_encoder_must_be_able_to_spell(

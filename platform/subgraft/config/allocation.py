@@ -54,12 +54,12 @@ class AllocationBaselines(Settings):
 
     joint: whether to learn a vocabulary of the same size on the text of all languages, sampled by their shares.
     joint_lines: the maximum number of lines to learn it on.
-    given: other vocabularies by name: each a directory of a vocabulary or of a model.
+    vocabularies: other vocabularies by name: each a directory of a vocabulary or of a model.
     """
 
     joint: bool = True
     joint_lines: Count = 1_000_000
-    given: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")], str] = Field(default_factory=dict)
+    vocabularies: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")], str] = Field(default_factory=dict)
 
 
 class Allocation(Settings):

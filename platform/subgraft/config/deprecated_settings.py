@@ -66,6 +66,8 @@ RENAMED = (
     Renamed("**.rare_tokens.pull", "l2_to_init: {value}"),
     Renamed("**.pairs_drawn", "resample_subset: {value}"),
     Renamed("**.text_share", "monolingual_fraction: {value}"),
+    Renamed("upstream.given_vocabulary", "vocabulary_path: {value}"),
+    Renamed("baselines.given", "vocabularies: {value}"),
     Renamed("runtime.hang_seconds", "heartbeat_timeout: {value}"),
     *(Renamed(f"upstream.{name}", _objectives_line) for name in ONE_OBJECTIVE),
 )

@@ -24,9 +24,9 @@ class UpstreamSettings(Settings):
     of them.
     language_exponent: α of p^α / Σ p^α, the probability of sampling a language of monolingual text, where p is its
     share of the segments: small languages are repeated within an epoch, and every language is read at least once. null
-    uses the text unchanged, or, with a `given_vocabulary` of `subgraft vocab allocate`, samples as that was allocated.
+    uses the text unchanged, or, with a `vocabulary_path` of `subgraft vocab allocate`, samples as that was allocated.
     vocabulary: the vocabulary to learn if there is no checkpoint.
-    given_vocabulary: the directory of an existing vocabulary to use instead, for both sides, for example one of `vocab
+    vocabulary_path: the directory of an existing vocabulary to use instead, for both sides, for example one of `vocab
     allocate`.
     checkpoint: a local directory or a hub id to start from, in place of pretraining.
     revision: the commit, branch or tag of a checkpoint on the hub; by default its newest commit, which is recorded.
@@ -41,7 +41,7 @@ class UpstreamSettings(Settings):
     objectives: Annotated[tuple[ObjectiveSettings, ...], Field(min_length=1)] = (TranslationSettings(),)
     language_exponent: Annotated[float | None, Field(ge=0, le=1)] = None
     vocabulary: VocabularySettings = VocabularySettings()
-    given_vocabulary: str | None = None
+    vocabulary_path: str | None = None
     checkpoint: str | None = None
     revision: str | None = None
     continue_pretraining: bool = False
@@ -61,8 +61,8 @@ class UpstreamSettings(Settings):
             paired := [each.kind for each in self.objectives if each.needs_pairs]
         ):
             raise ValueError(f"language_exponent is for text by itself, and {paired[0]} needs pairs in two languages")
-        if self.given_vocabulary is not None and self.checkpoint is not None:
-            raise ValueError("a checkpoint has its own vocabulary: leave out given_vocabulary")
+        if self.vocabulary_path is not None and self.checkpoint is not None:
+            raise ValueError("a checkpoint has its own vocabulary: leave out vocabulary_path")
         if not families_for(*kinds):
             raise ValueError(f"no model can be trained on all of these objectives: {', '.join(kinds)}")
         return self

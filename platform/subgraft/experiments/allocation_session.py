@@ -135,7 +135,7 @@ class AllocationPipeline:
         vocabularies: dict[str, Step | str] = {f"{ALLOCATED}/{total}": self.allocations[total]}
         if self.settings.baselines.joint:
             vocabularies[f"{JOINT}/{total}"] = self._joint(total)
-        return vocabularies | dict(self.settings.baselines.given)
+        return vocabularies | dict(self.settings.baselines.vocabularies)
 
     def _joint(self, total: int) -> Step:
         settings = self.settings
@@ -157,7 +157,7 @@ class AllocationPipeline:
         place = self._base / vocabulary
         if not place.is_dir():
             hint = "Give the directory of a vocabulary or a model."
-            raise UserError("no such directory", where=f"baselines.given.{name}: {place}", hint=hint)
+            raise UserError("no such directory", where=f"baselines.vocabularies.{name}: {place}", hint=hint)
         recipe = CapacityRecipe(digest=vocabulary_digest(Tokenizer.load(place)), place=place)
         return Step(stages.CAPACITY, title, recipe, self.corpora)
 

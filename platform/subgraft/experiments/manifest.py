@@ -81,7 +81,7 @@ def _inputs(steps: SystemSteps, keys: _Keys) -> SystemInputs:
         static={side: keys.of(step, f"static/{side}/{whose}") for side, step in steps.static.items()},
         distilled=key("distilled", steps.distilled),
         embedding_warmup=key("embedding_warmup", steps.embedding_warmup),
-        made_text=tuple(keys.of(step, f"{step.stage.name}/text/{whose}") for step in steps.synthetic_data),
+        synthetic_data=tuple(keys.of(step, f"{step.stage.name}/text/{whose}") for step in steps.synthetic_data),
         upstream_before=key("upstream_before", forgetting.get("upstream_before")),
         upstream_after=key("upstream_after", forgetting.get("upstream_after")),
         intrinsic=key("intrinsic", steps.intrinsic),

@@ -49,7 +49,7 @@ def text_step(experiment: Experiment, base: Path, pairs: Step) -> Step[TextRecip
         text.size()
     identities = {side: tuple(dict(text.source.identity()) for text in of_side) for side, of_side in texts.items()}
     identified = recipe.model_copy(update={"identities": identities})
-    return Step(stages.TEXT, f"text beside {experiment.downstream.corpus}", identified, {"corpus": pairs})
+    return Step(stages.TEXT, f"monolingual data for {experiment.downstream.corpus}", identified, {"corpus": pairs})
 
 
 def _texts(recipe: TextRecipe) -> dict[TextSide, list[SideText]]:

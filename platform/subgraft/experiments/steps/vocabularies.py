@@ -24,7 +24,7 @@ from subgraft.pipeline.recipes.vocabularies import (
 from subgraft.subwords.allocation.result import RECORD, Allocated
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
-_WHERE = "upstream.given_vocabulary"
+_WHERE = "upstream.vocabulary_path"
 
 
 def imported_vocabulary_step(
@@ -57,9 +57,9 @@ def language_exponent(upstream: UpstreamSettings, base: Path) -> float | None:
 
     base: where relative paths begin. None takes all text as it is.
     """
-    if upstream.language_exponent is not None or upstream.given_vocabulary is None:
+    if upstream.language_exponent is not None or upstream.vocabulary_path is None:
         return upstream.language_exponent
-    place = base / upstream.given_vocabulary
+    place = base / upstream.vocabulary_path
     paired = any(objective.needs_pairs for objective in upstream.objectives)
     if paired or not (place / RECORD).is_file():
         return None
@@ -147,7 +147,7 @@ class VocabularySteps:
 
     @cached_property
     def upstream(self) -> dict[SideName, Step]:
-        named = self.experiment.upstream.given_vocabulary
+        named = self.experiment.upstream.vocabulary_path
         if named is None:
             return self._both_sides(self.experiment.upstream.vocabulary, self._inputs.upstream_corpus)
         codes = self._inputs.language_codes if self.experiment.model.needs_language_codes else ()

@@ -100,7 +100,7 @@ def _bill(system: ReportedSystem, inputs: Mapping[str, Path]) -> Bill:
     keys = system.inputs
     return Bill(
         upstream=_billed(inputs[keys.pretrained]) if keys.pretrained else 0.0,
-        generator=sum(_billed(inputs[key]) for key in (*keys.new_rows, *keys.made_text)),
+        generator=sum(_billed(inputs[key]) for key in (*keys.new_rows, *keys.synthetic_data)),
         finetuning=_billed(inputs[keys.finetune]),
     )
 
