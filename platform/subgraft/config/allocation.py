@@ -59,7 +59,9 @@ class AllocationBaselines(Settings):
 
     joint: bool = True
     joint_lines: Count = 1_000_000
-    vocabularies: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")], str] = Field(default_factory=dict)
+    vocabularies: dict[Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")], str] = Field(
+        default_factory=dict
+    )
 
 
 class Allocation(Settings):
