@@ -258,7 +258,7 @@ MISTAKES = [
     ("store gc --keep seeds=[1] --apply", ["'seeds=[1]' is not a configuration file"]),
     ("store gc --keep config.yaml --older-than -1", ["--older-than", "'-1'"]),
     ("corpora check absent", ["absent: no such file or folder", "SUBGRAFT_DATA"]),
-    ("corpora check vocabulary", ["vocabulary: holds no corpus", "{train,dev,test}.en"]),
+    ("corpora check vocabulary", ["vocabulary: contains no corpus", "{train,dev,test}.en"]),
     ("corpora check pairs --languages en-fr", ["pairs: train.fr is missing"]),
     ("corpora check law --languages en-fr", ["English and German", "en to fr"]),
     ("corpora check pairs --languages English", ["--languages", "'English'"]),

@@ -1,4 +1,4 @@
-"""How long recovery takes: measured by the tests here and told at the end of a run of them."""
+"""How long recovery takes: measured by the tests here and printed at the end."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ BERT = (
     "intrinsic=null",
     "finetune.max_length=40",
 )
-# And text of the domain, generators that make rows of their own, and a vocabulary that is not learnt anew.
+# And text of the domain, generators that make rows of their own, and an imported vocabulary.
 TEXT = (
     "downstream.text={target: [more.txt]}",
     "embedding_warmup_training={max_steps: 2, batch_size: 500, precision: fp32, dev_sentences: 2}",
@@ -64,7 +64,7 @@ ELSEWHERE = {
     "capacity",
     "allocation-report",
 }
-# Files that hold what was made, and nothing of the time that it took.
+# Files that contain results and no durations.
 LASTING = ("*.safetensors", "tokenizer.json", "train.*", "hypotheses.txt")
 
 
@@ -138,7 +138,7 @@ def check_record(artifact: Path, store: Store, step: Step, seed: int) -> None:
 
 
 def refused(store: Store, step: Step) -> str:
-    """The one line that is said of a damaged artifact, which is put aside."""
+    """The one warning about a damaged artifact, which is moved away."""
     said: list[str] = []
     count = len(quarantined(store))
     assert Store(store.home, said.append).find(step) is None

@@ -107,7 +107,7 @@ def test_a_run_begun_without_an_answer_is_found_by_the_next(tracking_server: Tra
     assert run.id == lost and server.client.get_run(lost).info.status == "KILLED"
 
 
-def test_a_server_that_never_ends_an_answer_holds_no_run_up(tmp_path: Path) -> None:
+def test_a_server_that_never_ends_an_answer_delays_no_run(tmp_path: Path) -> None:
     """It gives a byte a second, each in time for a request to go on."""
     import socket
 

@@ -102,7 +102,7 @@ def alone(script: str, *arguments: str, **environment: str) -> str:
     return ended.stdout
 
 
-def test_a_full_disk_is_told_and_the_last_good_state_kept(tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_and_the_last_good_state_remains(tmp_path: Path) -> None:
     (tmp_path / "tiny").mkdir()
     said = alone(MOUNT, "2m", str(tmp_path / "tiny"), sys.executable, "-c", PUBLISH, str(tmp_path / "tiny"))
     lines = said.splitlines()

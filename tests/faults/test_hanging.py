@@ -107,14 +107,14 @@ def test_what_hangs_is_named_and_ended_and_the_step_fails(stage: Stage, who: str
 
 
 @pytest.mark.parametrize("stage", [ALONE, TOGETHER], ids=["one", "group"])
-def test_with_failures_allowed_it_carries_on_and_so_does_the_step_beside_it(stage: Stage, tmp_path: Path) -> None:
-    hanging, beside = (Step(stage, name, Stopping(stops=str(tmp_path / name))) for name in ("hanging", "beside"))
-    (tmp_path / "beside").touch()
+def test_with_failures_allowed_it_carries_on_and_so_does_a_parallel_step(stage: Stage, tmp_path: Path) -> None:
+    hanging, parallel = (Step(stage, name, Stopping(stops=str(tmp_path / name))) for name in ("hanging", "parallel"))
+    (tmp_path / "parallel").touch()
     store, warnings = Store(tmp_path / "home"), Warnings()
     runtime = Runtime(workers=2 if stage.distributed else 1, heartbeat_timeout=SECONDS, max_failures=1)
-    run(store, [hanging, beside], runtime, [warnings])
+    run(store, [hanging, parallel], runtime, [warnings])
     assert len(warnings.lines) == 1 and "sent no heartbeat" in warnings.lines[0]
-    assert store.find(hanging) is not None and store.find(beside) is not None
+    assert store.find(hanging) is not None and store.find(parallel) is not None
     assert not (store.work(hanging) / HEARTBEATS).exists()
 
 

@@ -70,7 +70,7 @@ def test_a_stopped_job_submitted_again_carries_on(repository: Path, up: Head, ho
     again = up.job("submit", "--submission-id=second", *command, *settings, cwd=repository)
     assert (again.returncode, up.status("second")) == (0, "SUCCEEDED"), again.stdout
     first, second = attempts(home, "pretrain")
-    assert first[0] == 1 < second[0] <= first[-1] + 1, "the second attempt began anew"
+    assert first[0] == 1 < second[0] <= first[-1] + 1, "the second attempt started from the beginning"
     assert _recorded(home) == ["KILLED", "FINISHED"]
     finish(config)
     assert weights(home) == weights(config.parent / "home") != {}

@@ -44,6 +44,6 @@ def test_a_node_lost_in_a_training_costs_time_alone(repository: Path, tmp_path: 
         lost = [node for node in up.nodes() if node["state"] == "DEAD" and "GPU" in node["resources_total"]]
     assert lost
     first, second = attempts(home, "pretrain")
-    assert first[0] == 1 < second[0] <= first[-1] + 1, "the second attempt began anew"
+    assert first[0] == 1 < second[0] <= first[-1] + 1, "the second attempt started from the beginning"
     finish(config)
     assert weights(home) == weights(config.parent / "home") != {}

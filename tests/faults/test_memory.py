@@ -1,4 +1,4 @@
-"""A machine whose memory runs out: Ray ends the step, which is tried again so often and no oftener, and told."""
+"""A machine whose memory runs out: Ray ends the step, which is retried a limited number of times and reported."""
 
 from __future__ import annotations
 
@@ -56,10 +56,10 @@ def test_a_step_that_takes_too_much_is_not_tried_for_ever(tmp_path: Path) -> Non
     environment = {**os.environ, "RAY_memory_usage_threshold": f"{allowed:.3f}"}
     environment["PYTHONPATH"] = f"{tmp_path}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"
     environment.pop("RAY_ADDRESS", None)
-    told_in = tmp_path / "told.json"
-    command = [sys.executable, str(tmp_path / "hungry_driver.py"), str(tmp_path / "home"), str(told_in)]
+    result_file = tmp_path / "result.json"
+    command = [sys.executable, str(tmp_path / "hungry_driver.py"), str(tmp_path / "home"), str(result_file)]
     subprocess.run(command, env=environment, check=True, timeout=600)
-    code, found, attempts, told = json.loads(told_in.read_text())
-    assert (code, found) == (1, None), told
+    code, record, attempts, message = json.loads(result_file.read_text())
+    assert (code, record) == (1, None), message
     assert attempts in (1, 2), "tried once more; it may be ended before it begins"
-    assert "hungry" in told and "running out of memory" in told and "the same command continues" in told
+    assert "hungry" in message and "running out of memory" in message and "the same command continues" in message

@@ -1,4 +1,4 @@
-"""A driver is killed, and nothing else: what it leaves of its Ray is told, not used, and gone with a later run."""
+"""Only a driver is killed: the rest of its Ray is reported, not used, and removed by a later run."""
 
 from __future__ import annotations
 
@@ -42,9 +42,7 @@ def place(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
-def test_the_next_run_tells_of_them_and_has_nothing_to_do_with_them(
-    place: Path, recovered: Callable[[str, float], None]
-) -> None:
+def test_the_next_run_reports_them_and_does_not_use_them(place: Path, recovered: Callable[[str, float], None]) -> None:
     driver = subprocess.Popen([sys.executable, "-c", DRIVER], stdout=subprocess.PIPE, text=True)
     assert driver.stdout is not None and driver.stdout.readline() == "up\n"
     below = psutil.Process(driver.pid).children(recursive=True)

@@ -73,7 +73,7 @@ def step_of(files: int) -> Step:
 
 
 class Writer:
-    """A process that publishes whenever it is told a home, and then reads what is there as any reader would."""
+    """A process that publishes into each home that it receives, and then reads the artifact as any reader would."""
 
     def __init__(self, program: Path, files: int, name: str) -> None:
         command = [sys.executable, str(program), str(files), name]
@@ -88,7 +88,7 @@ class Writer:
         self.process.stdin.flush()
 
     def finish(self) -> list[str]:
-        """The digest of the artifact that won, and that of what was read."""
+        """The digests of the published artifact and of the one that was read."""
         assert self.process.stdout is not None
         return str(self.process.stdout.readline()).split()
 

@@ -126,7 +126,7 @@ def test_a_killed_search_leaves_nothing_on_the_cluster_and_carries_on(head: Head
     assert again.returncode == 0, said
     after = _trials(tmp_path)
     assert [trial.state for trial in after.values()] == ["finished"] * 3
-    assert after[1] == before[1], "what was done is not done again"
+    assert after[1] == before[1], "finished work is not repeated"
     assert after[2].values == before[2].values, "what was begun is done"
     assert {path: path.stat().st_mtime_ns for path in made} == made
     assert len(list(tmp_path.glob("home/store/pretrain/*"))) == 1

@@ -90,7 +90,7 @@ class Killer:
 
 
 def losses(store: Store, step: Step) -> dict[int, set[float]]:
-    """All different losses that were told of each step."""
+    """All different losses that were reported for each step."""
     events = [json.loads(line) for line in (store.work(step) / "events.jsonl").read_text().splitlines() if line]
     results: dict[int, set[float]] = {}
     for event in events:

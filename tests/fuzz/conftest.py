@@ -1,4 +1,4 @@
-"""Every test here is counted; what was tried is told at the end."""
+"""Counts inputs per test and prints the counts at the end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _tallied(request: pytest.FixtureRequest) -> Iterator[None]:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     by_test = {
         report.nodeid.rpartition("/")[-1]: value
-        for report in terminalreporter.getreports("")  # of what was torn down
+        for report in terminalreporter.getreports("")  # of teardowns
         for key, value in report.user_properties
         if key == "fuzzed"
     }

@@ -71,7 +71,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def _listed(home: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    """A record as the store's commands meet it; whether it is found or not, it is no traceback."""
+    """A record as the store's commands meet it; found or not, there is never a traceback."""
     monkeypatch.setenv("SUBGRAFT_HOME", str(home))
     store = Store(home, say=lambda line: None)
     directory = store.path(STEP)

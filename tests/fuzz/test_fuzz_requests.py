@@ -25,7 +25,7 @@ def clients() -> Iterator[Clients]:
     cuts=st.lists(st.integers(0, 200), max_size=3).map(sorted),
     stays=st.booleans(),
 )
-def test_whoever_has_the_token_is_answered_after_any_request(
+def test_a_client_with_the_token_is_answered_after_any_request(
     text: str, cuts: list[int], stays: bool, clients: Clients, capfd: pytest.CaptureFixture[str]
 ) -> None:
     sent = text.encode("utf-8", "surrogatepass")

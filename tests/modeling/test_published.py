@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from beside_transformers import ADVERSARIAL, differing, equal_outputs
 from checkpoint_table import COLUMNS, PAGE, measured, read_rows, written_page
 from published import CHECKPOINTS, Checkpoint, english, half, nllb, sharded
 from subgraft.modeling.load import load_model
+from transformers_outputs import ADVERSARIAL, differing, equal_outputs
 
 TEXT = PAGE.read_text(encoding="utf-8")
 ROWS = read_rows(TEXT)

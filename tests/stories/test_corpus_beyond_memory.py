@@ -54,9 +54,9 @@ class Side(Recipe):
 
 
 class Watched(PretrainRecipe):
-    """told: a folder for what each worker has to say."""
+    """reports: a folder for the memory use of each worker."""
 
-    told: str
+    reports: str
 
 
 def write_corpus(recipe: Written, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
@@ -79,7 +79,7 @@ def write_vocabulary(recipe: Side, inputs: Mapping[str, Path], out: Path, contex
 
 
 def train_watched(recipe: Watched, inputs: Mapping[str, Path], out: Path, context: Context) -> Mapping[str, Json]:
-    """The stage itself, by a worker that tells how much memory it has taken meanwhile."""
+    """The stage itself, by a worker that reports its memory use."""
     import ray
     import torch.distributed as dist
 
@@ -96,7 +96,7 @@ def train_watched(recipe: Watched, inputs: Mapping[str, Path], out: Path, contex
         "taken": taken(),
         "taken_whole": taken_whole(),
     }
-    (Path(recipe.told) / f"{dist.get_rank()}.json").write_text(json.dumps(settings))
+    (Path(recipe.reports) / f"{dist.get_rank()}.json").write_text(json.dumps(settings))
     return summary
 
 
@@ -144,14 +144,14 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
 
 
 def ports() -> dict[str, Any]:
-    """A node's own: where it is to choose them, it gives up on a busy machine before its agent has told it which."""
+    """Free ports for a node: on a busy machine, Ray gives up before its agent reports those that it chose."""
     return dict(zip(AGENT_PORTS, free_ports(len(AGENT_PORTS)), strict=True))
 
 
 @pytest.mark.slow
 def test_a_corpus_larger_than_a_workers_memory_trains(cluster: Any, tmp_path: Path) -> None:
     """An epoch of it, encoded by these workers, in a third of the memory that its tokens would take, or less."""
-    (tmp_path / "told").mkdir()
+    (tmp_path / "reports").mkdir()
     recipe = Watched(
         objectives=(TranslationSettings(),),
         languages=LANGUAGES,
@@ -166,7 +166,7 @@ def test_a_corpus_larger_than_a_workers_memory_trains(cluster: Any, tmp_path: Pa
             dev_sentences=8,
         ),
         seed=1,
-        told=str(tmp_path / "told"),
+        reports=str(tmp_path / "reports"),
     )
     inputs = {
         "corpus": Step(Stage("corpus", 1, write_corpus), "corpus", Written(pairs=60_000, sentences=36)),
@@ -178,7 +178,7 @@ def test_a_corpus_larger_than_a_workers_memory_trains(cluster: Any, tmp_path: Pa
     step = Step(Stage("pretrain", 1, train_watched, distributed=True), "pretrain", recipe, inputs)
     store = Store(tmp_path / "home")
     records = run(store, [step], Runtime(workers=2, max_failures=0), address=cluster.address)
-    workers = [json.loads((tmp_path / "told" / f"{rank}.json").read_text()) for rank in range(2)]
+    workers = [json.loads((tmp_path / "reports" / f"{rank}.json").read_text()) for rank in range(2)]
     assert len({worker["node"] for worker in workers}) == 2
     for worker in workers:
         assert worker["corpus"] > 3 * ROOM and worker["taken_whole"] > 3 * ROOM

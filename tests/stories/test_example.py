@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 SIZES = {"train": 400, "dev": 20, "test": 20}
-# Runs the page as an editor does, cell by cell in one namespace, and tells what it ends with.
+# Runs the page as an editor does, cell by cell in one namespace, and prints its last output.
 RUN = """
 import json, re, sys
 cells = re.split(r"^# %%.*$", open(sys.argv[1], encoding="utf-8").read(), flags=re.MULTILINE)
@@ -24,7 +24,7 @@ print(json.dumps([space["translations"], space["fitted"].reports["decoder"].unse
 
 
 def _example(repository: Path, folder: Path) -> tuple[str, str]:
-    """Its last line of output, and what else it told."""
+    """Its last line of output, and all of it."""
     environment = {**os.environ, "SUBGRAFT_HOME": str(folder / "home"), "MPLBACKEND": "agg"}
     environment.pop("MLFLOW_TRACKING_URI", None)
     done = subprocess.run(

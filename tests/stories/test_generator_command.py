@@ -68,7 +68,7 @@ def test_a_network_is_trained_for_a_model_and_used_for_a_task(model: Path, tmp_p
     assert (tmp_path / "two" / "network.safetensors").read_bytes() == (out / "network.safetensors").read_bytes()
 
 
-def test_mistakes_are_told_before_anything_is_done(model: Path, tmp_path: Path) -> None:
+def test_mistakes_are_reported_before_any_work(model: Path, tmp_path: Path) -> None:
     asked = ("generator", "train", "--model", model, "--languages", "en-de", "--out", tmp_path / "out")
     code, said = _subgraft(tmp_path / "home", *asked, "--pairs", tmp_path / "text.en", tmp_path / "absent.de")
     assert code == 2 and "absent.de: no such file" in said

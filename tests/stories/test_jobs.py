@@ -1,4 +1,4 @@
-"""Jobs as docs/cluster.md has them, on a real Ray head: what is sent, run, told and scored."""
+"""Jobs as docs/cluster.md has them, on a real Ray head: uploads, runs, output and scores."""
 
 from __future__ import annotations
 

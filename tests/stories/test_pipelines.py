@@ -1,4 +1,4 @@
-"""Whole experiments of other shapes than the demo's: denoising upstream, both sides, a checkpoint of one's own."""
+"""Whole experiments of other shapes than the demo's: denoising upstream, both sides, a local checkpoint."""
 
 from __future__ import annotations
 

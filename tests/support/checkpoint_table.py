@@ -3,7 +3,7 @@
     PYTHONPATH=tests:tests/support .venv/bin/python tests/support/checkpoint_table.py [--out FILE] [MODEL …]
 
 Each cell is what happened: the command ran and its result was right, so many of so many outputs equal transformers',
-or the first sentence of the message that refused. Models that are named are measured anew, the others' rows are kept.
+or the first sentence of the message that refused. Named models are measured again, the others' rows remain.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from beside_transformers import differing, equal_outputs, lines
 from published import CHECKPOINTS, Checkpoint, english, german
 from small_experiments import tiny, written
 from subgraft.base.errors import UserError
@@ -34,6 +33,7 @@ from subgraft.orchestration.execution.worker import Job, perform
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import in_order
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from transformers_outputs import differing, equal_outputs, lines
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "checkpoints.md"
 COLUMNS = ("ids", "vocab learn --like", "compare", "similar", "transfer", "generate", "pipeline")
@@ -42,7 +42,7 @@ TEXTS, LINES = 20, 1000
 
 
 class Bench:
-    """One published checkpoint in a folder, and what was made of it there."""
+    """One published checkpoint in a folder, and the results there."""
 
     def __init__(self, checkpoint: Checkpoint, place: Path) -> None:
         self.checkpoint, self.place = checkpoint, place
@@ -76,7 +76,7 @@ class Bench:
 
     @property
     def transferred(self) -> Path:
-        """The model around that vocabulary; of a model that writes no text, of what is assembled from it."""
+        """The model around that vocabulary; for an encoder, around an encoder-decoder assembled from it."""
         out, model = self.place / "transferred", self.model
         if not out.exists():
             if not self.family.generates:
@@ -182,7 +182,7 @@ MEASURES: Mapping[str, Callable[[Bench], str]] = dict(
 
 
 def measured(name: str, columns: tuple[str, ...] = COLUMNS) -> dict[str, str]:
-    """The row of a model: each cell by its column. What is no refusal of ours is raised."""
+    """The row of a model: each cell by its column. Other errors are raised."""
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(CHECKPOINTS[name], Path(folder))
         return {column: _cell(MEASURES[column], bench) for column in columns}

@@ -52,7 +52,7 @@ class Clients:
 
 
 def answer(connection: socket.socket) -> tuple[int, bytes]:
-    """Status and body of what is answered; status 0 where the server closes the connection."""
+    """Status and body of the response; status 0 where the server closes the connection."""
     received = b""
     with contextlib.suppress(ConnectionError):
         while part := connection.recv(1 << 16):

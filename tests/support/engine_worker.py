@@ -8,7 +8,7 @@ without the decoder's tables, or pretraining-selected, whose weights after SELEC
 pretraining-adamax, by another optimizer, with layers at rates of their own; or
 generator (with both of its losses), generator-recomputed, with activation checkpointing, or generator-rare, whose
 micro-batches of one or two sentences seldom have a simulated token (how many each has goes to OUT/new-RANK.json); or
-network, a generator with capacity, on pseudo-domains; or joint, with copied text beside the pairs in every batch; or
+network, a generator with capacity, on pseudo-domains; or joint, with copied text and pairs in every batch; or
 memory, which trains nothing and writes how many bytes each worker's states take to OUT/bytes-RANK.json; or heads, a
 mixture of two objectives that each have parameters of their own; or sampled, a masked model whose targets compete with
 their nearest tokens alone (the candidates of each step go to OUT/candidates-RANK-STOP.json); or sourced-VARIANT, a
@@ -240,7 +240,7 @@ def _sourced(variant: str) -> tuple[nn.Module, dict[str, float], Data]:
 
 
 class _Joint:
-    """Pairs, and other pairs beside them."""
+    """Pairs, and additional pairs."""
 
     def __init__(self, first: Seq2SeqData, second: Seq2SeqData) -> None:
         self.first, self.second, self.second_share = first, second, 0.4

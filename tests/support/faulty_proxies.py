@@ -1,4 +1,4 @@
-"""A real HTTP server that stands before another one and, while it is told to, gives errors and half answers."""
+"""A real HTTP server that stands before another one and, on request, returns errors and truncated responses."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class FaultyProxy:
         if fault == "none":
             self._send(request, status, body)
         elif fault == "500 after it":
-            self._send(request, 500, b'{"error_code": "INTERNAL_ERROR", "message": "out of luck"}')
+            self._send(request, 500, b'{"error_code": "INTERNAL_ERROR", "message": "simulated failure"}')
         elif fault == "half JSON":
             self._send(request, status, body[: len(body) // 2] or b"{")
         elif fault == "cut body":

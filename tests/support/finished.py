@@ -62,7 +62,7 @@ def separate_bundle() -> Bundle:
 
 
 def as_published_bundle() -> Bundle:
-    """A Marian whose padding comes last, and is no row of zeros."""
+    """A Marian whose padding comes last, and is not a row of zeros."""
     shared = joint_tokenizer()
     bundle = bundle_of(lambda: build_marian(shared, shared, seed=2, **SHAPE), shared, shared)
     with torch.no_grad():

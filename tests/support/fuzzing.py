@@ -1,7 +1,7 @@
-"""Inputs that nobody has thought of: what reads them answers, or refuses them with one message, and soon.
+"""Random inputs: a reader accepts them, or refuses them with one message, within a time limit.
 
-A module of tests/fuzz is about one kind of input. Each test there says how many inputs `make fuzz` gives it, anew each
-time; `make test-all` gives it a hundredth of them, always the same.
+A module of tests/fuzz is about one kind of input. Each test there says how many inputs `make fuzz` tries, different
+ones each time; `make test-all` tries a hundredth of them, always the same.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def answers() -> Iterator[None]:
     began = _now()
     try:
         yield
-    except (SubgraftError, OSError) as error:  # `main` tells both in one message
+    except (SubgraftError, OSError) as error:  # `main` reports both in one message
         assert str(error).strip(), "refused without a word"
     except _TooSlow:
         raise AssertionError(f"takes more than {SECONDS} seconds of processor time") from None

@@ -96,7 +96,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._json({}, 200 if sound else 400)
 
     def _content(self) -> bytes:
-        """The body of a request, of a length that is told or in chunks."""
+        """The body of a request, with a content length or in chunks."""
         if "chunked" not in self.headers.get("Transfer-Encoding", ""):
             return self.rfile.read(int(self.headers.get("Content-Length", 0)))
         chunks = []
@@ -156,7 +156,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(404, b"", body, {"X-Error-Code": "EntryNotFound"})
 
     def _requests(self, named: str) -> Any:
-        """All there are, whoever's are asked for."""
+        """All pull requests, for any repository."""
         repo = {"name": named, "type": "model"}
         about = {"title": "safetensors", "createdAt": _WHEN, "status": "open", "isPullRequest": True, "repo": repo}
         results = [

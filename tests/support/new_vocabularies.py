@@ -1,4 +1,4 @@
-"""Small models with a task's text and a new vocabulary for either side, for tests of what reads text twice."""
+"""Small models with a task's text and a new vocabulary for either side, to test reading text twice."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def too_few(sources, hypotheses, references, language):
 
 
 def constant_rows(request):
-    """Every new token begins as the same small row."""
+    """Every new token starts with the same small row."""
     count = len(request.entries) + request.others
     rows = torch.full((count, request.side.input.weight.shape[1]), 0.01)
     bias = None if request.side.bias is None else torch.zeros(count)

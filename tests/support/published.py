@@ -1,7 +1,7 @@
 """Checkpoints as they are published, small: the files of each by name and form, a vocabulary of its class, few weights.
 
 Vocabularies are trained on the built-in corpus by the libraries that the published ones were trained with. What lies
-in a directory beside weights is what the hub has there: some have tokenizer.json, some a SentencePiece model alone.
+in a directory next to weights is what the hub has there: some have tokenizer.json, some a SentencePiece model alone.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ ENGLISH_GERMAN = Languages(source="en", target="de")
 class Checkpoint:
     """One published checkpoint.
 
-    name: as people call it.  publish: writes its directory.  languages: what --languages says of it, if anything.
-    prompt: what transformers' users put before a text, which is no part of our input.  settings: of its tokenizer.
-    as_file: whether tokenizer.json is read as it stands: transformers 5 makes a T5's anew, with the third piece for
+    name: as people call it.  publish: writes its directory.  languages: its value for --languages, if any.
+    prompt: what transformers' users put before a text, which is not part of our input.  settings: of its tokenizer.
+    as_file: whether tokenizer.json is read as it stands: transformers 5 rebuilds a T5's, with the third piece for
     what is unknown, which in MADLAD-400 is the end.
     """
 
@@ -121,7 +121,7 @@ def _write_tokenizer_json(directory: Path) -> None:
 def _weights(
     directory: Path, kind: type[PreTrainedModel], config: PreTrainedConfig, extra: Mapping[str, Any] | None = None
 ) -> PreTrainedModel:
-    """config.json, weights and generation settings of a model drawn here; `extra` is what config.json says beside."""
+    """config.json, weights and generation settings of a model drawn here; `extra` is added to config.json."""
     torch.manual_seed(3)
     model = kind(config)
     model.train(False)

@@ -1,4 +1,4 @@
-"""Ray heads that tests start for themselves: on free ports, with a token of their own, beside any other Ray."""
+"""Ray heads that tests start for themselves: on free ports, with a token of their own, next to any other Ray."""
 
 from __future__ import annotations
 

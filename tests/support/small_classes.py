@@ -17,7 +17,7 @@ SYSTEMS = """\
 
 
 def classed(place: Path, shape: str = GPT2, **sections: str) -> Path:
-    """The configuration in a file, beside it plain text, and text of two classes that has the class in its words."""
+    """The configuration in a file, next to plain text and text of two classes that has the class in its words."""
     arguments = {
         "task": "class-conditional",
         "languages": "{source: de, target: de}",

@@ -40,7 +40,7 @@ evaluation: {beam: 1, speed_sentences: 2, speed_repeats: 1, test_sentences: 3, b
 
 
 def tiny(**sections: str) -> str:
-    """TINY with these sections, each as YAML, in place of its own or beside them."""
+    """TINY with these sections, each as YAML, in place of its own or in addition."""
     yaml = YAML(typ="safe")
     whole = yaml.load(TINY) | {name: yaml.load(dedent(section)) for name, section in sections.items()}
     text = StringIO()
@@ -49,7 +49,7 @@ def tiny(**sections: str) -> str:
 
 
 def written(place: Path, config: str) -> Path:
-    """The configuration in a file, and beside it its corpora: the folders `upstream` and `downstream`."""
+    """The configuration in a file, next to its corpora: the folders `upstream` and `downstream`."""
     (place / "config.yaml").write_text(config)
     for folder, count, seed in (("upstream", 120, 1), ("downstream", 60, 2)):
         (place / folder).mkdir()

@@ -1,4 +1,4 @@
-"""Small language models with a source, and sources for them, for tests of what conditions a model."""
+"""Small language models with a source, and sources for them, for tests of conditioning."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def language_model(family: str = "gpt2") -> PreTrainedModel:
 
 
 def trained_a_little(model: Model) -> Model:
-    """What begins as nothing, such as biases and a fusion's scores, is something; frozen parts stay as they were."""
+    """Set zero-initialised parameters, such as biases and a fusion's scores; frozen ones stay unchanged."""
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         torch.manual_seed(3)
         for parameter in model.parameters():

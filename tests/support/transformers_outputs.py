@@ -1,5 +1,5 @@
 # mypy: allow-untyped-calls
-"""What a published checkpoint gives here, beside what transformers alone makes of the same directory."""
+"""Outputs of a published checkpoint here and in transformers alone, from the same directory."""
 
 from __future__ import annotations
 
@@ -111,10 +111,10 @@ def equal_outputs(directory: Path, checkpoint: Checkpoint, texts: Sequence[str])
 
 
 def _tied(output: Sequence[int], body: Sequence[int], scores: Sequence[Tensor], dtype: torch.dtype) -> bool:
-    """Whether the first tokens that differ have scores that the precision does not tell apart.
+    """Whether the first tokens that differ have scores whose difference is below the precision.
 
-    Two computations of two scores: rounding the results alone moves each of the four by up to half of what is between
-    two neighbouring numbers of the type, together by two of these distances.
+    Two computations of two scores: rounding the results alone moves each of the four by up to half
+    the spacing of the type, together by two spacings.
     """
     differing = [step for step, (one, other) in enumerate(zip(output, body, strict=False)) if one != other]
     if not differing:
@@ -124,7 +124,7 @@ def _tied(output: Sequence[int], body: Sequence[int], scores: Sequence[Tensor], 
 
 
 def _forced(directory: Path, bundle: Bundle, checkpoint: Checkpoint) -> dict[str, Any]:
-    """What users of transformers say of the target language: where outputs begin with its code, or start with it."""
+    """How users of transformers set the target language: a forced first token, or the start of the output."""
     kind = bundle.model.config.model_type
     if checkpoint.languages is None or kind not in ("mbart", "m2m_100"):
         return {}

@@ -63,7 +63,7 @@ def request(upstream: Side, entries: Sequence[Entry], static: Path | None = None
 
 
 def all_tables(upstream: Side) -> Tensor:
-    """Input, output and bias beside one another [V, 2d + 1]."""
+    """Input, output and bias, concatenated [V, 2d + 1]."""
     assert upstream.output is not None
     assert upstream.bias is not None
     return torch.cat([upstream.input.weight, upstream.output.weight, upstream.bias.reshape(-1, 1)], dim=1).detach()

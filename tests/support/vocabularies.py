@@ -18,7 +18,7 @@ ENDINGS = ["", "", "er", "ers", "ing", "ed", "able", "ingly", "'s"]
 
 
 def with_room(kind: str, size: int) -> int:
-    """A size for so many learnt pieces: a byte-level vocabulary has the 256 bytes beside them."""
+    """A size for so many learnt pieces: a byte-level vocabulary has the 256 bytes in addition."""
     return size + 256 * (kind == "byte-level-bpe")
 
 

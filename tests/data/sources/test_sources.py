@@ -71,7 +71,7 @@ def test_what_is_not_there_names_the_places(tmp_path: Path, monkeypatch: pytest.
     write(tmp_path / "corpus", "train.en", "a\n")
     with pytest.raises(UserError, match=r"train\.fr is missing, the other side is there"):
         resolve(source, EN_FR, tmp_path)
-    with pytest.raises(UserError, match=r"holds no corpus: .*\.de\[\.gz\] and .*\.fr"):
+    with pytest.raises(UserError, match=r"contains no corpus: .*\.de\[\.gz\] and .*\.fr"):
         resolve(source, Languages(source="de", target="fr"), tmp_path)
 
 

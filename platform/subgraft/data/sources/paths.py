@@ -66,7 +66,7 @@ def split_files(folder: Path, codes: Sequence[str]) -> dict[Split, tuple[Path, .
             raise UserError(f"{split}.{missing[0]} is missing, {others} there", where=str(folder))
     if not found:
         names = " and ".join(f"{{train,dev,test}}.{code}[.gz]" for code in codes)
-        raise UserError(f"holds no corpus: {names} expected", where=str(folder))
+        raise UserError(f"contains no corpus: {names} expected", where=str(folder))
     return found
 
 
@@ -86,7 +86,7 @@ def single_files(folder: Path, ending: str) -> dict[Split, Path]:
     sides = {split: split_file(folder, split, ending) for split in SPLITS}
     found = {split: path for split, path in sides.items() if path is not None}
     if not found:
-        raise UserError(f"holds no corpus: {{train,dev,test}}.{ending}[.gz] expected", where=str(folder))
+        raise UserError(f"contains no corpus: {{train,dev,test}}.{ending}[.gz] expected", where=str(folder))
     return found
 
 
