@@ -60,12 +60,12 @@ PROSE = {
 FOLDERS = ("platform", "jobs", "benchmarks", "studies", "docs", "configs", "tests")
 # What a folder has left, names and prose. Lower a number when words go; no number rises.
 LEFT: dict[str, tuple[int, int]] = {
-    "platform/subgraft/data": (111, 35),
-    "platform/subgraft/subwords": (51, 30),
-    "tests/data": (78, 30),
+    "platform/subgraft/data": (107, 9),
+    "platform/subgraft/subwords": (51, 1),
+    "tests/data": (77, 23),
     "tests/experiments": (49, 22),
     "tests/modeling": (106, 36),
-    "tests/subwords": (36, 14),
+    "tests/subwords": (36, 13),
 }
 _PROSE = re.compile("|".join(rf"\b{phrase}\b" for phrase in PROSE).replace(" ", r"\s+"), re.IGNORECASE)
 

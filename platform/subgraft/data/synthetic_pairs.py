@@ -15,7 +15,7 @@ from subgraft.data.text.fields import pair_fields
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.words import text_words
 
-# The split of text beside a task's pairs, and so of the pairs that are made of it.
+# The split of monolingual text for a task, and so of the synthetic pairs.
 SPLIT = "train"
 
 

@@ -92,7 +92,7 @@ def test_columns_of_tab_separated_files(tmp_path: Path) -> None:
     ("line", "message"),
     [
         ({"text": "a"}, r":2: no field 'label'\n.*The line has: text"),
-        ({"text": 3, "label": "x"}, r":2: the field 'text' holds no text"),
+        ({"text": 3, "label": "x"}, r":2: the field 'text' contains no text"),
         ({"text": [{"role": "user", "content": "a"}], "label": "x"}, r":2: the field 'text' holds a conversation"),
         ({"text": "a", "label": "x\ty"}, r":2: the label 'label' is empty.*or holds a tab"),
         ({"text": "a", "label": "x\ny"}, r":2: the label 'label'"),

@@ -79,9 +79,9 @@ BROKEN = np.array([[1.0, np.inf]])
         ({"features": np.ones((2, 1, 1, 1))}, "of the shape"),
         ({"features": np.ones((2, 0, 3))}, "of the shape"),
         ({"features": np.ones((2, 2), dtype=np.int64)}, "of type I64, where floating-point numbers"),
-        ({"features": np.concatenate([np.ones((1, 2)), BROKEN])}, "example 1 .counted from 0. hold what is no number"),
-        ({"features": np.full((2, 2), 1e300)}, "example 0 .counted from 0. hold what is no number"),
-        ({"0": np.ones((1, 2)), "1": BROKEN}, "example 1 .counted from 0. hold what is no number"),
+        ({"features": np.concatenate([np.ones((1, 2)), BROKEN])}, "example 1 .counted from 0. contain NaN or infinity"),
+        ({"features": np.full((2, 2), 1e300)}, "example 0 .counted from 0. contain NaN or infinity"),
+        ({"0": np.ones((1, 2)), "1": BROKEN}, "example 1 .counted from 0. contain NaN or infinity"),
         (
             {"0": np.ones((1, 2)), "1": np.ones((1, 3))},
             "example 1 .counted from 0. have rows of 3 numbers, those of",

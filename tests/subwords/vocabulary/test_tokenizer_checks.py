@@ -42,7 +42,7 @@ def test_a_sound_one_is_read(tmp_path: Path) -> None:
         (bpe(continuing_subword_prefix="####"), "merge 1"),
         (bpe(continuing_subword_prefix="#", merges=["a é"]), "merge 1"),
         (bpe(continuing_subword_prefix="é"), "ASCII"),
-        (bpe(merges=["a x"]), "are no pieces"),
+        (bpe(merges=["a x"]), "missing from the vocabulary"),
         (bpe(merges=["ab"]), "two pieces are expected"),
         (bpe(merges=[["a"]]), "two pieces are expected"),
         (bpe(merges=None), "list of merges"),

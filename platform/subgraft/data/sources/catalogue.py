@@ -231,7 +231,7 @@ def _verified(resolved: ResolvedSource, split: Split, sides: int) -> Iterable[tu
     if not (resolved.on_disk and isinstance(resolved, FilesSource)):
         return [(None, False)] * sides
     digests = [_digest(path) for path in resolved.paths(split)]
-    # All fields may come from one file, tensors beside it; places lie behind the fields.
+    # All fields may come from one file, tensors next to it; places lie behind the fields.
     return digests[:sides] if len(digests) >= sides else digests[:1] * sides
 
 

@@ -24,7 +24,7 @@ _FRAMING = 2
 
 
 class Pace:
-    """What is left to one download. Its clock runs from when it is made.
+    """The time left to one download. Its clock starts when it is created.
 
     seconds: for all of it.  timeout: for its headers, of silence, and of the stretches over which the least speed, in
     bytes a second, is kept.

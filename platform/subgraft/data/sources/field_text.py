@@ -14,4 +14,4 @@ def text_of(value: object, name: int | str, where: str) -> str:
         what = f"the field '{name}' holds a conversation, and models are not finetuned on conversations"
         hint = "Give texts in fields: for a turn and its answer a source and a target, or one text to continue."
         raise UserError(what, where=where, hint=hint)
-    raise UserError(f"the field '{name}' holds no text", where=where)
+    raise UserError(f"the field '{name}' contains no text", where=where)

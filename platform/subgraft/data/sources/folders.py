@@ -92,7 +92,7 @@ def _split_files(folder: Path) -> Folder | None:
     if not codes:
         return None
     source = CorpusSource(folder=str(folder), languages=codes if len(codes) > 2 else None)
-    # They agree line by line: one tells how many segments there are.
+    # They agree line by line: one file has the number of segments.
     return Folder(source, codes, {split: (next(iter(files[split].values())),) for split in SPLITS if split in files})
 
 

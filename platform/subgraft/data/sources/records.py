@@ -23,7 +23,7 @@ from subgraft.data.text.tensors import row_count
 
 # By name in JSON, by number in tab-separated lines.
 Columns = Mapping[Any, Any]
-# Labels and names of documents are kept a line each, and beside others: none of these may be in them.
+# Labels and names of documents are stored one per line, next to others: they must not contain these characters.
 _BREAKS = frozenset("\t\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029")
 
 

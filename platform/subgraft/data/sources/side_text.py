@@ -23,7 +23,7 @@ from subgraft.data.text.held_out import HeldOut
 
 # Of the files in a folder, those that are read.
 _ENDINGS = (".txt", ".gz")
-# Their lines are no text: what is in them is said by settings of corpora.
+# Their lines are not plain text: settings of corpora describe the content.
 _STRUCTURED = (".json", ".jsonl", ".tsv", ".csv")
 
 
@@ -120,7 +120,7 @@ def _unknown(name: str, corpora: Mapping[str, CorpusSource], base: Path, where: 
     return UserError(f"'{name}' is neither one of corpora nor a file or folder", where=where, hint=told)
 
 
-# Text beside a task's pairs: streamed through the cleaning rules, and freed of what the pairs have already.
+# Text in addition to a task's pairs: streamed through the cleaning rules, without lines of the pairs.
 #
 # Called with the segments read so far, those there are, and what they are.
 Progress = Callable[[int, int, str], None]

@@ -69,12 +69,12 @@ class _Index(NamedTuple):
 
     Attributes:
         common: Verses that all translations have.
-        beginnings: The position before each chapter's first verse in its book, for documents that are books.
+        starts: The position before each chapter's first verse in its book, for documents that are books.
         counts: Counts of skipped lines.
     """
 
     common: frozenset[Verse]
-    beginnings: Mapping[tuple[str, int], int]
+    starts: Mapping[tuple[str, int], int]
     counts: Counter[str]
 
 
@@ -129,7 +129,7 @@ class VersesSource(DocumentsSource):
     def _place(self, verse: Verse, index: _Index) -> Place:
         if self.settings.documents == "chapter":
             return Place(f"{verse.book}.{verse.chapter}", verse.number)
-        return Place(verse.book, index.beginnings[verse.book, verse.chapter] + verse.number)
+        return Place(verse.book, index.starts[verse.book, verse.chapter] + verse.number)
 
     @cached_property
     def _index(self) -> _Index:
@@ -142,22 +142,22 @@ class VersesSource(DocumentsSource):
             if book not in books:
                 hint = f"There is: {', '.join(sorted(books)) or 'none'}."
                 raise UserError(f"no verse of the book '{book}' in all translations", where="verses", hint=hint)
-        return _Index(common, _beginnings(every), +counts)
+        return _Index(common, _starts(every), +counts)
 
 
-def _beginnings(every: frozenset[Verse]) -> dict[tuple[str, int], int]:
+def _starts(every: frozenset[Verse]) -> dict[tuple[str, int], int]:
     """The number of verses before each chapter of its book, as far as known from these verses."""
     longest: dict[tuple[str, int], int] = {}
     for verse in every:
         at = (verse.book, verse.chapter)
         longest[at] = max(longest.get(at, 0), verse.number)
-    beginnings: dict[tuple[str, int], int] = {}
+    starts: dict[tuple[str, int], int] = {}
     before, end = ("", 0), 0
     for book, chapter in sorted(longest):
         if book != before[0]:
             end = 0
         elif chapter != before[1] + 1:
-            end += 1  # a whole chapter is missing: what comes next is no neighbour of what was before
-        beginnings[book, chapter] = end
+            end += 1  # a whole chapter is missing: the next verse does not follow the previous one
+        starts[book, chapter] = end
         before, end = (book, chapter), end + longest[book, chapter]
-    return beginnings
+    return starts

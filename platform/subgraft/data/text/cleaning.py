@@ -35,7 +35,7 @@ _LINE_BREAKS = str.maketrans(dict.fromkeys("\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u
 
 
 def dropped_in_words(counts: Mapping[str, int]) -> dict[str, int]:
-    """Of what was counted, segments that were dropped, by why."""
+    """Dropped segments by reason."""
     return {words: counts[rule] for rule, words in RULES.items() if counts.get(rule)}
 
 
@@ -169,7 +169,7 @@ def _digest(sides: Sides) -> bytes:
     return blake2b("\n".join(sides).encode("utf-8"), digest_size=8).digest()
 
 
-# Characters that nobody sees, or that change what is seen: they are kept, and told where text is checked.
+# Invisible characters, and those that change what is displayed: they stay, and `corpora check` reports them.
 
 BYTE_ORDER_MARK = "byte order marks (U+FEFF)"
 # The Unicode standard, annex 9 (bidirectional formatting characters) and section 5.8 (newline guidelines).

@@ -67,7 +67,7 @@ class Corpus:
         try:
             record = json_io.parse_object((directory / RECORD).read_bytes())
         except (OSError, ValueError):
-            raise UserError(f"not a corpus: it holds no readable {RECORD}", where=str(directory)) from None
+            raise UserError(f"not a corpus: it contains no readable {RECORD}", where=str(directory)) from None
         form = record.pop("format", None)
         if form not in (_PAIR, _FIELDS):
             raise UserError("a corpus of another version", where=str(directory / RECORD), hint="Build it again.")

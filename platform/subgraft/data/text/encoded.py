@@ -34,7 +34,7 @@ _FORMAT = 1
 _ARRAYS: Mapping[str, type[np.generic]] = {"ids": np.int32, "bounds": np.int64, "characters": np.int32}
 # Segments are encoded in chunks of so many, or of so many characters where they are long.
 _AT_ONCE, _CHARACTERS_AT_ONCE = 8192, 1 << 20
-# So many chunks are cut beside each other: more would wait for Python, which has one of them at a time.
+# The number of chunks segmented in parallel: more would wait for Python, which has one of them at a time.
 _BESIDE = 2
 # Less than this share of a text is encoded for itself: to encode all of it would take longer than it ever saves.
 _WORTH_THE_WHOLE = 0.1

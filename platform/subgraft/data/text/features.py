@@ -63,7 +63,7 @@ class Features(Sequence[np.ndarray]):
         """Raises UserError for the first example with NaN or infinity. Reads all examples one by one."""
         for place, rows in enumerate(self):
             if not np.isfinite(rows).all():
-                what = f"features of example {place} (counted from 0) hold what is no number, or is infinite"
+                what = f"features of example {place} (counted from 0) contain NaN or infinity"
                 raise UserError(what, where=str(self.path))
 
     def take(self, places: np.ndarray) -> Features:
@@ -84,7 +84,7 @@ class Features(Sequence[np.ndarray]):
             raise IndexError(index)
         place = index % len(self) if self._chosen is None else int(self._chosen[index])
         rows = self._stored[place]
-        with np.errstate(over="ignore"):  # what float32 cannot hold is infinite, and told
+        with np.errstate(over="ignore"):  # values beyond float32 become infinite, and are reported
             return np.atleast_2d(rows).astype(np.float32)
 
     def __iter__(self) -> Iterator[np.ndarray]:

@@ -45,7 +45,7 @@ def likeness(lines: Sequence[str], own: Sample, other: Sample | None) -> Likenes
     """Of lines that should be like one side; the other side is not given where it is in the same language.
 
     A text is like a side whose characters predict it better than they predict the other side's held-out lines, and
-    better than the other side's characters do, by a share of what this advantage is for held-out lines.
+    better than the other side's characters do, by a share of this advantage for held-out lines.
     """
     mine = TrigramModel.of(own.train)
     found = mine.bits_per_character(lines)
@@ -69,7 +69,7 @@ def _telling(lines: Sequence[str]) -> Sequence[str]:
 
 # How likely a text is by the characters of another: trigrams, interpolated with shorter contexts (Jelinek 1980).
 #
-# Of the probabilities given two characters, one, and none; what is left is shared by all characters alike.
+# Of the probabilities given two characters, one, and none; the rest is uniform over all characters.
 _WEIGHTS = (0.6, 0.3, 0.09)
 _CHARACTERS = 2**16
 _BEGINNING = "\n"

@@ -35,7 +35,7 @@ RECORD = "record.json"
 class MappedArrays:
     """Arrays by name, each of a type, that lie or will lie in a directory of their own in a folder.
 
-    made_of: all that they depend on, in JSON.  doing: what others are told who wait until they are made.
+    made_of: all that they depend on, in JSON.  doing: the message for processes that wait for them.
     """
 
     folder: Path

@@ -73,12 +73,12 @@ class Sequences:
 
 
 def offsets(lengths: Iterable[int]) -> np.ndarray:
-    """The beginnings of consecutive items of these lengths, and the end of the last [n + 1]."""
+    """The starts of consecutive items of these lengths, and the end of the last [n + 1]."""
     return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(np.fromiter(lengths, dtype=np.int64))])
 
 
 def blocks(costs: np.ndarray, room: int) -> np.ndarray:
-    """The beginnings of blocks of consecutive items, and the end of the last [b + 1].
+    """The starts of blocks of consecutive items, and the end of the last [b + 1].
 
     Each block takes as many items as fit into `room` by their costs [n], and at least one.
     """

@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 
 from subgraft.base.errors import UserError
 
-# Of a file beside its tensor: how many rows each segment has of that, where not all have as many.
+# A file next to the tensor: the number of rows of each segment, where they differ.
 ROWS = "rows"
 # Of a number, by the type that safetensors names.
 _BYTES: Mapping[str, int] = {

@@ -163,7 +163,7 @@ class _Problem:
     def smallest(self) -> dict[str, int]:
         """The vocabularies with the fewest pieces together, as the place of each among the sizes.
 
-        They need not be the smallest of each language: a larger one may have more of what the others have. Languages
+        They need not be the smallest of each language: a larger one may share more subwords with the others. Languages
         are added one by one, and the MOST_TRIED combinations with the fewest pieces are gone on with; beyond so many,
         the result may have some pieces more than another combination.
         """

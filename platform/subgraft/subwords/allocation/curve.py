@@ -79,7 +79,7 @@ class MeasuredCurve:
             each = map(json_io.parse_object, (directory / PIECES).read_bytes().splitlines())
             return cls(Curve(**{**record, **lists}), {one["size"]: one["pieces"] for one in each})
         except (OSError, ValueError, KeyError, TypeError):
-            raise UserError(f"not a curve: it holds no readable {RECORD}", where=str(directory)) from None
+            raise UserError(f"not a curve: it contains no readable {RECORD}", where=str(directory)) from None
 
 
 def measure(
@@ -194,9 +194,9 @@ def retrained(open_lines: Callable[[], Iterator[str]], sizes: Sequence[int]) -> 
 
 # The piece counts of a text at every size of a BPE vocabulary, from one training.
 #
-# Encoding by a vocabulary that has one merge more goes on from where encoding without it ends: whoever always makes the
-# best-ranked merge there is makes the last one when no other is left. So the counts at the largest size hold all
-# others: taken back in reverse, each piece is replaced by what its own characters are cut into without it.
+# BPE applies merges in rank order, so encoding with k+1 merges extends encoding with k: the last merge is applied when
+# no better-ranked one is left. So the counts at the largest size contain all others: taken back in reverse, each piece
+# is replaced by the pieces of its characters without it.
 
 
 def merges_of(pieces: Mapping[str, float]) -> tuple[list[str], list[str]]:

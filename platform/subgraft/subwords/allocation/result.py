@@ -39,7 +39,7 @@ class Allocated:
             record: dict[str, Any] = json_io.parse_object((directory / RECORD).read_bytes())
             return cls(**record)
         except (OSError, ValueError, TypeError):
-            raise UserError(f"holds no readable {RECORD}", where=str(directory)) from None
+            raise UserError(f"contains no readable {RECORD}", where=str(directory)) from None
 
     def write(self, directory: Path) -> None:
         (directory / RECORD).write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")

@@ -1,7 +1,7 @@
 """Morphologically similar tokens: the subwords and hyperwords of a new token in the upstream vocabulary.
 
 Sm(w) of Liu et al. (ACL 2021, section 3.1): w's own segmentation by the upstream tokenizer, and the longer upstream
-tokens that contain w.  Prefix, infix and suffix are judged on surface forms; the boundary mark is no character.
+tokens that contain w.  Prefix, infix and suffix are judged on surface forms; the boundary mark is not a character.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class SimilarTokenFinder:
 
     def _subwords(self, entries: Sequence[Entry]) -> _Pairs:
         rows, ids = _flat(self.tokenizer.segment_batch(entries), np.arange(len(entries)))
-        # A bare mark is no part of the word; an unknown part is one, though it is similar to nothing.
+        # A bare mark is not part of the word; an unknown part is, although nothing is similar to it.
         spoken = ~self._bare_mark[ids]
         rows, ids = rows[spoken], ids[spoken]
         return _related(rows, np.where(self._ordinary[ids], ids, MISSING))

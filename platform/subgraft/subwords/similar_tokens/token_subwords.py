@@ -27,7 +27,7 @@ class Parts:
 def subwords(source: Tokenizer, entries: Sequence[Entry]) -> list[Parts]:
     """Each entry's ordinary subwords, as the tokenizer cuts it; in want of any its characters, bytes, or nothing.
 
-    Bytes beside ordinary subwords are left out, as bare marks are: a byte says nothing of a character.
+    Bytes next to ordinary subwords are left out, like bare marks: one byte does not determine a character.
     """
     silent = source.special_ids | {i for i, piece in enumerate(source.pieces) if piece == source.mark.value}
     return [

@@ -36,7 +36,7 @@ class Alignment:
 def align(source: Tokenizer, target: Tokenizer) -> Alignment:
     """Seen tokens by entry, special tokens by role, language codes by code, bytes and bare marks by what they mean.
 
-    Spelling decides only for special tokens without a role, and for pieces that are no text under the same mark.
+    Spelling decides only for special tokens without a role, and for pieces without text under the same mark.
     """
     special = _special_origins(source, target)
     wordless = _wordless_origins(source, target)
@@ -55,7 +55,7 @@ def align(source: Tokenizer, target: Tokenizer) -> Alignment:
 
 
 def new_tokens(source: Tokenizer, target: Tokenizer, copy_shared_tokens: bool = True) -> NDArray[np.int64]:
-    """Target ids, ascending, of all that takes over no row: subwords, special tokens, and pieces that are no text."""
+    """Target ids, ascending, of tokens that copy no row: subwords, special tokens, and pieces without text."""
     alignment = align(source, target)
     return np.flatnonzero((alignment if copy_shared_tokens else special_alone(alignment, target)).origins == NEW)
 
@@ -69,7 +69,7 @@ def special_alone(alignment: Alignment, target: Tokenizer) -> Alignment:
 
 
 def _sorted_out(origins: NDArray[np.int64], target: Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Tokens without an origin: subwords, and what is no text."""
+    """Tokens without an origin: subwords, and pieces without text."""
     new = np.flatnonzero(origins == NEW).tolist()
     unseen = tuple(token for token in new if target.entries[token] is not None)
     return unseen, tuple(token for token in new if target.entries[token] is None)

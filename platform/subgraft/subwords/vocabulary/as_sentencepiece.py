@@ -15,7 +15,7 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.tokenizer_description import parts
 from subgraft.subwords.vocabulary.tokenizer_spec import merge_ranks, specification_of
 
-# Scores below this are no log-probabilities: such a piece is cut only where no other fits.
+# Scores below this are not log-probabilities: such a piece is cut only where no other fits.
 _LAST_RESORT = -1e5
 # Texts that both are compared on, tokens in each, and the share that may be cut otherwise: SentencePiece adds scores in
 # 32 bits, which decides between cuts that score almost the same.

@@ -33,7 +33,7 @@ from subgraft.subwords.vocabulary.tokenizer_spec import (
 )
 from subgraft.subwords.vocabulary.words import cut_words, word_counts
 
-MIN_COUNT = 2  # what a text has once is no subword
+MIN_COUNT = 2  # a string that occurs once is not a subword
 
 
 def extend(tokenizer: Tokenizer, lines: Iterable[str], added: int, min_count: int = MIN_COUNT) -> Tokenizer:

@@ -155,7 +155,7 @@ def _size(text: str) -> int:
 
 
 def _require_few(text: str, made: int, most: int, what: str) -> None:
-    """most: of what a character may become, beyond what any text may."""
+    """most: the limit on the length that a character may grow to, on top of the limit for any text."""
     if made > most * len(text) + _FREE_TOKENS:
         found = f"a text of {len(text):,} characters becomes {made:,} {what} by this vocabulary's normalizer"
         raise UserError(found, hint=TOKENS_OF_CHARACTER.hint)

@@ -31,7 +31,7 @@ class _WordSampler(Protocol):
     def __call__(self, word: str, draws: Iterator[float]) -> list[int]: ...
 
 
-# Ids of a character that is no piece.
+# Ids of a character without a piece.
 Spelling = Callable[[str], list[int]]
 
 
@@ -66,7 +66,7 @@ class Sampler:
 
 def _word_sampler(model: Mapping[str, Any], tokenizer: Tokenizer, settings: SamplingSettings) -> _WordSampler:
     if model["type"] == "Unigram":
-        # Pieces of bytes are no text, even where a text spells their names.
+        # Byte pieces are not text, even where a text spells their names.
         silent = tokenizer.special_ids.union(tokenizer.byte_ids.values())
         ordinary = {piece: (i, score) for i, (piece, score) in enumerate(model["vocab"]) if i not in silent}
         return UnigramLattice(ordinary, _spelling(tokenizer), settings.alpha)

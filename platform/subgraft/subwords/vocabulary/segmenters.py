@@ -18,7 +18,7 @@ Step = dict[str, Any]
 
 
 class Segmenters:
-    """Segments surfaces as word beginnings or as continuations, with the model of the original tokenizer.
+    """Segments surfaces as starts of words or as continuations, with the model of the original tokenizer.
 
     Continuations are segmented without the dummy prefix (SentencePiece), greedily over the ## pieces (WordPiece) or
     without a space in front (byte-level).

@@ -1,7 +1,7 @@
 """Long texts cut by SentencePiece itself, about ten times as fast as by tokenizers, where both are known to agree.
 
-That is so of a tokenizer.json that `convert` has made of the model beside it, for text of single characters: marks that
-combine with what is before them, and special tokens that a text spells out, are left to tokenizers. A sample of the
+Both agree on a tokenizer.json that `convert` has made of the model next to it, for text of single characters: combining
+marks, and special tokens that a text spells out, are left to tokenizers. A sample of the
 text is cut by both all the same, and one difference is enough to leave all of it to tokenizers.
 """
 
@@ -52,7 +52,7 @@ class SentencePieceCuts:
     """Cuts texts as a tokenizer does that was made of a SentencePiece model; `of` says whether it was."""
 
     def __init__(self, model: bytes, longest: float, elsewhere: Sequence[str], cut: Cut) -> None:
-        """longest: of what is left to `cut`, the tokenizer, in tokens.  elsewhere: special tokens the model lacks."""
+        """longest: text left to `cut`, the tokenizer, in tokens.  elsewhere: special tokens the model lacks."""
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         self._unknown = int(self._processor.unk_id())
         spelled = [re.escape(opener) for opener in sorted(OPENERS)] + [re.escape(token) for token in elsewhere]
@@ -63,7 +63,7 @@ class SentencePieceCuts:
 
     @classmethod
     def of(cls, model: bytes, specification: Mapping[str, Any], cut: Cut) -> SentencePieceCuts | None:
-        """For a parsed tokenizer.json and the model beside it; None where they are not known to agree."""
+        """For a parsed tokenizer.json and the model next to it; None where they are not known to agree."""
         try:
             with refusing("no model of SentencePiece"):
                 proto = parse(model)

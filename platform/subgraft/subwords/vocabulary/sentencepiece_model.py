@@ -16,7 +16,7 @@ from subgraft.subwords.vocabulary.tokenizer_checks import require_few_pieces
 
 UNIGRAM, BPE = 1, 2  # TrainerSpec.ModelType
 # SentencePiece adds scores as float32, tokenizers as float64. Scores that are multiples of 2**-11 add up exactly in
-# both (up to 2**13), so that two segmentations that score the same ("ww w", "w ww") are told apart the same way.
+# both (up to 2**13), so that two segmentations that score the same ("ww w", "w ww") are ordered the same way.
 SCORE_STEPS = 2048
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, BYTE = 1, 2, 3, 4, 6  # SentencePiece.Type
 
@@ -63,7 +63,7 @@ def convert(model: bytes) -> tokenizers.Tokenizer:
     if kind not in (UNIGRAM, BPE) or proto.trainer_spec.treat_whitespace_as_suffix:
         raise UserError(
             "only unigram and BPE models of SentencePiece that mark a word's beginning can be used",
-            hint="Learn the vocabulary anew with --kind unigram or --kind bpe.",
+            hint="Learn the vocabulary again with --kind unigram or --kind bpe.",
         )
     converted = tokenizers.Tokenizer(_unigram(proto) if kind == UNIGRAM else _bpe(proto))
     converted.normalizer = _normalizer(proto.normalizer_spec)

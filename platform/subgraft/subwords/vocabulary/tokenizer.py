@@ -47,7 +47,7 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-# The end of a token that is no part of the text.
+# The end of a token that is not part of the text.
 NOWHERE = -1
 # So many texts at once, or so many characters in them, are worth looking for a quicker way.
 MANY, _MANY_CHARACTERS = 1000, 1 << 19
@@ -64,7 +64,7 @@ class Tokenizer:
     backend         the tokenizers object underneath; do not change it
     guard           what keeps texts from growing without bound on their way through the backend
     config          what tokenizer_config.json says
-    special_ids     every id that is no ordinary subword: roles, languages, other added tokens
+    special_ids     every id except ordinary subwords: roles, languages, other added tokens
     byte_ids        ids of the 256 bytes, for byte-level vocabularies and those with byte fallback; else empty
     commonness      int64 [V], rank by upstream commonness, 0 the most common: by piece score or merge rank, then id
     """
@@ -268,7 +268,7 @@ class Tokenizer:
         spelled: list[int] = []
         for i in ids:
             if i in self._unspeakable:
-                # Cut after the first character, so that what is left is not the special token again.
+                # Cut after the first character, so that the rest is not the special token again.
                 parts = [self.pieces[i][:1], self.pieces[i][1:]]
                 for ids_of_part in self._segmenters.encode_batch(parts, word_initial=False):
                     spelled += ids_of_part

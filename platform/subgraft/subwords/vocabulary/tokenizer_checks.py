@@ -118,4 +118,4 @@ def _check_merges(model: Mapping[str, Any]) -> None:
             raise UserError(f"merge {number} is {str(merge)!r:.60}, where two pieces are expected")
         left, right = parts
         if not right.startswith(prefix) or not {left, right, left + right[len(prefix) :]} <= vocabulary.keys():
-            raise UserError(f"merge {number} ({left!r:.40} {right!r:.40}) is of what are no pieces of this vocabulary")
+            raise UserError(f"merge {number} ({left!r:.40} {right!r:.40}) refers to pieces missing from the vocabulary")

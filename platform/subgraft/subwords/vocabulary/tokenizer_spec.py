@@ -70,7 +70,7 @@ def keeping(specification: Specification, ids: Sequence[int]) -> Specification:
     """The tokenizer with these tokens alone, in this order, numbered from 0: all special ones must be among them.
 
     Merges go that need or make a piece which is not. Every token gets a place in the model's own vocabulary, also an
-    added one: else tokenizers would number it anew behind whatever is appended.
+    added one: else tokenizers would number it again behind whatever is appended.
     """
     pieces, model = describe(specification).pieces, specification["model"]
     new = {old: at for at, old in enumerate(ids)}
@@ -123,7 +123,7 @@ def _renumbered(part: Any, new: Mapping[int, int]) -> Any:
 def _new_id(token: int, new: Mapping[int, int]) -> int:
     """The new id of a token that the post-processor adds. Raises UserError if the token was removed."""
     if token not in new:
-        raise UserError(f"the vocabulary puts token {token} around texts, which is no special token of it")
+        raise UserError(f"the vocabulary puts token {token} around texts, which is not a special token")
     return new[token]
 
 

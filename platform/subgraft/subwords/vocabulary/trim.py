@@ -75,7 +75,7 @@ class _Kept:
         return self._over([piece for piece in self._tokenizer.pieces if piece not in self._gone])
 
     def only(self, pieces: Iterable[str]) -> Tokenizer:
-        """With these, and what must be there beside them."""
+        """These tokens and those that they need."""
         return self._over(self._needed(pieces))
 
     def _needed(self, pieces: Iterable[str]) -> Set[str]:

@@ -30,7 +30,7 @@ _ADJECTIVE = {
     "mixed": _forms(m="er en en en", f="e e en en", n="es es en en", p="en en en en"),
     "strong": _forms(m="er en em en", f="e e er er", n="es es em en", p="e e en er"),
 }
-# Singular and plural. Sollen is said of advice and duty (should): the subjunctive serves as the present.
+# Singular and plural. Sollen expresses advice and duty (should): the subjunctive serves as the present.
 _FINITE = {"sein": ("ist", "sind"), "haben": ("hat", "haben"), "sollen": ("sollte", "sollten")}
 _INSEPARABLE = ("be", "ver", "ent", "er", "zer", "über", "unter", "hinter")
 
