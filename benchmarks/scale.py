@@ -27,8 +27,7 @@ import numpy as np
 from measurements import Measurements, measurements, options
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.data.sources.corpus_builder import build
-from subgraft.data.text.batch_files import BatchFiles
-from subgraft.data.text.batches import BatchPlan
+from subgraft.data.text.batches import BatchFiles, BatchPlan
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.encoded import Encoded, encode
 from subgraft.subwords.vocabulary.learn import learn

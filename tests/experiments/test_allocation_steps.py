@@ -23,8 +23,8 @@ from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.stages.allocations import read_capacity, table_folder
+from subgraft.subwords.allocation.choice import Allocated
 from subgraft.subwords.allocation.curve import MeasuredCurve
-from subgraft.subwords.allocation.result import Allocated
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from toys import english, publish_mbart

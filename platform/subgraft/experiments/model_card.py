@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from subgraft.config.tasks import TASKS
-from subgraft.data.sources.licenses import licences
+from subgraft.data.sources.catalogue import licences
 from subgraft.evaluation.reporting.numbers import MISSING, count, duration, fixed
 from subgraft.evaluation.reporting.table import Column, table, table_markdown
 from subgraft.experiments.pipeline import Pipeline

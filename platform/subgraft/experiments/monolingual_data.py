@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from subgraft.config.experiment import Experiment
 from subgraft.config.settings_base import TextSide
 from subgraft.data.sources.side_text import SideText, named_sources, side_texts
-from subgraft.data.tasks.pairings import pairing
+from subgraft.data.tasks.question_generation import pairing
 from subgraft.data.text.cleaning import dropped_in_words, near_copies_in_words
 from subgraft.orchestration.store.step import Step
 from subgraft.pipeline import stages

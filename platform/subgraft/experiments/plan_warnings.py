@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from subgraft.config.initialiser_registry import initialiser_info
 from subgraft.config.settings_base import SideName
 from subgraft.data.sources.registry import resolve
-from subgraft.data.tasks.pairings import pairing
+from subgraft.data.tasks.question_generation import pairing
 from subgraft.data.text.corpus import Corpus
 from subgraft.orchestration.estimates.workload import known_tokenizer
 from subgraft.orchestration.store.step import made_by

@@ -15,7 +15,7 @@ from subgraft.config.initialiser_registry import initialiser_info, names_with
 from subgraft.config.objectives import ObjectiveSettings
 from subgraft.config.settings_base import Split
 from subgraft.config.source_files import FieldKind
-from subgraft.data.sources.features import FeaturesSource
+from subgraft.data.sources.file_sources import FeaturesSource
 from subgraft.data.sources.resolved_corpus import ResolvedSource
 from subgraft.data.tasks.question_generation import require_marks
 from subgraft.data.text.features import look_through

@@ -11,8 +11,7 @@ from itertools import zip_longest
 
 import numpy as np
 
-from subgraft.data.text.batch_files import BatchFiles
-from subgraft.data.text.batches import Batches, BatchPlan
+from subgraft.data.text.batches import Batches, BatchFiles, BatchPlan
 
 
 @dataclass(frozen=True)

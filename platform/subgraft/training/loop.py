@@ -17,8 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from subgraft.config.training import TrainingSettings
-from subgraft.data.text.batch_files import BatchFiles
-from subgraft.data.text.batches import cut_by_size, share_of_worker
+from subgraft.data.text.batches import BatchFiles, cut_by_size, share_of_worker
 from subgraft.training.batch_plans import JointPlan
 from subgraft.training.checkpoint import Checkpoint, Checkpoints
 from subgraft.training.checkpoint_writer import CheckpointWriter

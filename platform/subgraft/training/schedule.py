@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 
 from subgraft.config.training import TrainingSettings
-from subgraft.data.text.batch_files import BatchFiles
+from subgraft.data.text.batches import BatchFiles
 from subgraft.training.batch_plans import JointPlan, MixedPlan, RampedPlan
 
 if TYPE_CHECKING:

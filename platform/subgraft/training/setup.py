@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from subgraft.base.errors import UserError
 from subgraft.config.training import ROWS_IN_PARTS, ModelTrainingSettings, TrainingSettings
-from subgraft.data.text.batch_files import BatchFiles
+from subgraft.data.text.batches import BatchFiles
 from subgraft.modeling.families import family_of
 from subgraft.modeling.precision import autocast, fuses_attention, products_by
 from subgraft.modeling.sides import set_hidden_dropout

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from subgraft.data.sources.licenses import licences
+from subgraft.data.sources.catalogue import licences
 
 
 def test_files_are_known_by_their_digest(tmp_path: Path) -> None:

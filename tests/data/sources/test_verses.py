@@ -11,7 +11,7 @@ from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.sources.registry import resolve
 from subgraft.data.text import reading
-from subgraft.data.text.documents import Run
+from subgraft.data.text.fields import Run
 
 LENIENT = Cleaning(deduplicate=False, drop_held_out=False, max_ratio=None)
 ENGLISH = ("MAT.1.1", "MAT.1.2", "MAT.1.3", "MAT.2.1", "MAT.2.2", "MRK.1.1")

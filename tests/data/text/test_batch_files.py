@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from subgraft.config.training import TrainingSettings
-from subgraft.data.text import batch_files
-from subgraft.data.text.batch_files import BatchFiles
-from subgraft.data.text.batches import Batches, BatchPlan, compose
+from subgraft.data.text import batches
+from subgraft.data.text.batches import Batches, BatchFiles, BatchPlan, compose
 from subgraft.training.batch_plans import JointPlan, MixedPlan, RampedPlan
 from subgraft.training.schedule import batch_plan
 
@@ -42,13 +41,13 @@ def test_they_are_composed_once_and_take_four_bytes_an_example(tmp_path: Path, m
         composed.append(epoch)
         return compose(plan, epoch, order)
 
-    monkeypatch.setattr(batch_files, "compose", counted)
+    monkeypatch.setattr(batches, "compose", counted)
     plan = BatchPlan(LENGTHS, 400, seed=3)
     for _ in range(3):
-        batches = BatchFiles(tmp_path, least=1).epoch(plan, 2)
+        made = BatchFiles(tmp_path, least=1).epoch(plan, 2)
     assert composed == [2]
     size = sum(path.stat().st_size for path in tmp_path.rglob("*.bin"))
-    assert size == 4 * len(LENGTHS) + 16 * len(batches)
+    assert size == 4 * len(LENGTHS) + 16 * len(made)
     BatchFiles(tmp_path, least=1).epoch(BatchPlan(LENGTHS[::-1], 400, seed=3), 2)
     assert composed == [2, 2], "of other lengths there are other batches"
 

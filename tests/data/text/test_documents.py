@@ -12,7 +12,7 @@ from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.text.corpus import Corpus
-from subgraft.data.text.documents import Place, Run, count_documents, runs, whole_documents
+from subgraft.data.text.fields import Place, Run, count_documents, runs, whole_documents
 
 EN_FR = Languages(source="en", target="fr")
 

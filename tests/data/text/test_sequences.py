@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from subgraft.data.text.sequences import Sequences, blocks
+from subgraft.data.text.encoded import Sequences, blocks
 
 
 def test_sequences_come_back_cut_to_the_limit() -> None:

@@ -14,8 +14,7 @@ from scripts import SCRIPTS, text_in
 from subgraft.base.errors import UserError
 from subgraft.subwords.allocation.capacity import average_log_probability
 from subgraft.subwords.allocation.curve import MeasuredCurve, cut, measure, replay
-from subgraft.subwords.allocation.piece_training import bpe_pieces
-from subgraft.subwords.allocation.word_types import WordTypes, normalised
+from subgraft.subwords.allocation.piece_training import WordTypes, bpe_pieces, normalised
 from subgraft.subwords.vocabulary.learn import LONGEST_LINE
 from subgraft.subwords.vocabulary.sentencepiece_model import ordinary_pieces
 

@@ -11,7 +11,7 @@ from subgraft.config.corpora import Languages
 from subgraft.config.objectives import DenoisingSettings
 from subgraft.config.settings_base import SideName
 from subgraft.config.vocabularies import SamplingSettings
-from subgraft.data.text.sequences import Sequences
+from subgraft.data.text.encoded import Sequences
 from subgraft.modeling.families import language_code
 from subgraft.training.objectives.denoising import Denoising
 from subgraft.training.objectives.parallel_text import Translation

@@ -17,8 +17,7 @@ from subgraft.data.sources.resolved_corpus import ResolvedSource
 from subgraft.data.sources.squad import Pairing
 from subgraft.data.text.cleaning import clean, strip
 from subgraft.data.text.corpus import Corpus
-from subgraft.data.text.documents import count_documents
-from subgraft.data.text.fields import Field, Sides, text_places
+from subgraft.data.text.fields import Field, Sides, count_documents, text_places
 from subgraft.data.text.held_out import HeldOut
 from subgraft.data.text.tensors import write_rows
 

@@ -1,7 +1,9 @@
-"""Sources of parallel files, downloads, mtdata and features, and the built-in corpus."""
+"""Sources: parallel files, downloads, mtdata, text with features, the built-in corpus, and several sources together."""
 
 from __future__ import annotations
 
+import heapq
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +16,103 @@ from subgraft.config.source_files import UrlFile
 from subgraft.data.sources import download, generated, mtdata
 from subgraft.data.sources.paths import SPLITS
 from subgraft.data.sources.resolved_corpus import DocumentsSource, FilesSource, ResolvedSource
+from subgraft.data.text import reading
+from subgraft.data.text.features import look_through
 from subgraft.data.text.fields import Sides
+
+# When a segment's turn comes, among those of all parts; then the number of its part, and the segment.
+_Turn = tuple[float, int, Sides]
+
+
+@dataclass(frozen=True)
+class TogetherSource(ResolvedSource):
+    """The segments of all parts; a part without a split adds nothing to it. All parts have as many sides.
+
+    Training text is one part after the other, so that neighbours stay neighbours. Dev and test take turns, each part as
+    often as it is large: trainings are watched by the first sentences of dev.
+    """
+
+    parts: tuple[ResolvedSource, ...]
+
+    @property
+    def generated(self) -> bool:  # type: ignore[override]
+        return any(part.generated for part in self.parts)
+
+    @property
+    def on_disk(self) -> bool:  # type: ignore[override]
+        return all(part.on_disk for part in self.parts)
+
+    @property
+    def splits(self) -> tuple[Split, ...]:
+        return tuple(split for split in SPLITS if self._with(split))
+
+    def identity(self) -> dict[str, object]:
+        return {"together": [part.identity() for part in self.parts]}
+
+    def size(self, split: Split) -> int:
+        return sum(part.size(split) for part in self._with(split))
+
+    def read(self, split: Split) -> Iterator[Sides]:
+        parts = self._with(split)
+        if split == "train":
+            for part in parts:
+                yield from part.read(split)
+            return
+        turns = (_turns(number, part.read(split), part.size(split)) for number, part in enumerate(parts))
+        for _, _, sides in heapq.merge(*turns):
+            yield sides
+
+    def remarks(self, split: Split) -> Mapping[str, int]:
+        counts: Counter[str] = Counter()
+        for part in self._with(split):
+            counts.update(part.remarks(split))
+        return counts
+
+    def _with(self, split: Split) -> list[ResolvedSource]:
+        return [part for part in self.parts if split in part.splits]
+
+
+def _turns(number: int, segments: Iterator[Sides], size: int) -> Iterator[_Turn]:
+    """Segments at equal distances between 0 and 1."""
+    for at, sides in enumerate(segments):
+        yield (at + 0.5) / size, number, sides
+
+
+@dataclass(frozen=True)
+class FeaturesSource(FilesSource):
+    """A file of texts and a safetensors file for each split; the fields are the text and the features."""
+
+    texts: Mapping[Split, Path]
+
+    on_disk = True
+
+    @property
+    def splits(self) -> tuple[Split, ...]:
+        return tuple(split for split in SPLITS if split in self.texts)
+
+    def paths(self, split: Split) -> tuple[Path, ...]:
+        return self.texts[split], self.tensor(split, self._name)
+
+    def tensor(self, split: Split, name: str) -> Path:
+        return self.texts[split].parent / f"{split}.safetensors"
+
+    @property
+    def _name(self) -> str:
+        return self.fields[1].name
+
+    def _origin(self) -> dict[str, object]:
+        digests = {split: [file_digest(path) for path in self.paths(split)] for split in self.splits}
+        return {"features": self._name, "files": digests}
+
+    def _segments(self, split: Split) -> Iterator[Sides]:
+        return ((line, str(row)) for row, line in enumerate(reading.lines(self.texts[split])))
+
+    def _counted(self, split: Split) -> int:
+        """Validates all features, as all texts, so that no training fails later."""
+        count, name = self._count_segments(split), self._name
+        look_through({each: self.tensor(each, name) for each in self.splits}, split, name, count)
+        return count
+
 
 Domain = Literal["everyday", "law"]
 GENERATED_DOMAINS: tuple[Domain, ...] = ("everyday", "law")

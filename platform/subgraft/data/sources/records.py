@@ -13,12 +13,10 @@ from subgraft.base.errors import UserError
 from subgraft.base.files import file_digest
 from subgraft.config.settings_base import Split
 from subgraft.config.source_files import ColumnFiles, RecordFiles
-from subgraft.data.sources.field_text import text_of
 from subgraft.data.sources.paths import SPLITS
 from subgraft.data.sources.resolved_corpus import DocumentsSource, PairFilesSource
 from subgraft.data.text import reading
-from subgraft.data.text.documents import Place
-from subgraft.data.text.fields import Field, Sides
+from subgraft.data.text.fields import Field, Place, Sides
 from subgraft.data.text.tensors import row_count
 
 # By name in JSON, by number in tab-separated lines.
@@ -218,3 +216,15 @@ class ColumnsSource(PairFilesSource):
         if count == 0:
             raise UserError("an empty corpus", where=str(self.files[split]))
         return count
+
+
+def text_of(value: object, name: int | str, where: str) -> str:
+    """Raises UserError where the field holds anything else, and says so of a conversation."""
+    if isinstance(value, str):
+        return value
+    turns = value if isinstance(value, list) else [value]
+    if any(isinstance(turn, dict) and "role" in turn for turn in turns):
+        what = f"the field '{name}' holds a conversation, and models are not finetuned on conversations"
+        hint = "Give texts in fields: for a turn and its answer a source and a target, or one text to continue."
+        raise UserError(what, where=where, hint=hint)
+    raise UserError(f"the field '{name}' contains no text", where=where)

@@ -12,9 +12,15 @@ from subgraft.base.errors import UserError
 from subgraft.config.corpora import CorpusSource, Languages, SourceKind
 from subgraft.config.settings_base import Split
 from subgraft.data.sources import download
-from subgraft.data.sources.concatenated import TogetherSource
-from subgraft.data.sources.features import FeaturesSource
-from subgraft.data.sources.file_sources import GENERATED_LANGUAGES, FileSource, GeneratedSource, MtdataSource, UrlSource
+from subgraft.data.sources.file_sources import (
+    GENERATED_LANGUAGES,
+    FeaturesSource,
+    FileSource,
+    GeneratedSource,
+    MtdataSource,
+    TogetherSource,
+    UrlSource,
+)
 from subgraft.data.sources.monolingual import PlainSource, TextsSource
 from subgraft.data.sources.paths import find, find_file, pair_codes, plain_or_zipped, single_files, split_files
 from subgraft.data.sources.records import ColumnsSource, RecordsSource

@@ -13,8 +13,7 @@ from subgraft.base.files import file_digest
 from subgraft.config.settings_base import Split
 from subgraft.data.sources.paths import SPLITS
 from subgraft.data.text import fields, reading
-from subgraft.data.text.documents import Place, whole_documents
-from subgraft.data.text.fields import Field, Sides
+from subgraft.data.text.fields import Field, Place, Sides, whole_documents
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,7 @@ from subgraft.config.source_files import VerseFiles
 from subgraft.data.sources.paths import SPLITS
 from subgraft.data.sources.resolved_corpus import DocumentsSource
 from subgraft.data.text import reading
-from subgraft.data.text.documents import Place
-from subgraft.data.text.fields import Sides
+from subgraft.data.text.fields import Place, Sides
 
 _ID = re.compile(r"\w+\.(\w+)\.(\d{1,9})\.(\d{1,9})")
 # Several verses that were translated as one: b.MAT.1.3-b.MAT.1.4, or b.MAT.1.3-4.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import QuestionGenerationSettings
-from subgraft.data.sources.squad import Question
+from subgraft.data.sources.squad import Pairing, Question
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 
@@ -100,3 +100,8 @@ def _grown(limits: Sequence[int], start: int, end: int, limit: int) -> tuple[int
             first -= 1
         else:
             last += 1
+
+
+def pairing(questions: QuestionGenerationSettings | None) -> Pairing | None:
+    """How a task turns questions on passages into pairs; None for text that is already in pairs."""
+    return None if questions is None else MarkedAnswer(questions)

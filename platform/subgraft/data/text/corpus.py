@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
+from itertools import chain
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -16,8 +17,7 @@ from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import SideName
 from subgraft.data.text import fields as field_names
 from subgraft.data.text import reading
-from subgraft.data.text.documents import Run, runs
-from subgraft.data.text.fields import Field
+from subgraft.data.text.fields import Field, Run, runs
 from subgraft.data.text.segments import Pairs, Text
 from subgraft.data.text.tensors import StoredTensor
 
@@ -258,3 +258,35 @@ def _fields_from(record: dict[str, Any]) -> dict[str, Any]:
 def _bounds(line: str) -> tuple[int, int]:
     start, end = line.split("\t")
     return int(start), int(end)
+
+
+def training_texts(*corpora: Corpus) -> dict[str, list[Text]]:
+    """The training texts of several corpora by field name, in the order of the corpora."""
+    by_field: dict[str, list[Text]] = {}
+    for corpus in corpora:
+        for text in field_names.texts(corpus.fields):
+            if corpus.size("train", text.name):
+                by_field.setdefault(text.name, []).append(corpus.text("train", text.name))
+    return by_field
+
+
+def training_lines(side: str, *corpora: Corpus) -> Iterator[str]:
+    """The training segments of one text of several corpora. Raises UserError if the first has no such text."""
+    first, *others = corpora
+    holding = [corpus for corpus in others if any(each.name == side for each in corpus.fields)]
+    return chain.from_iterable(corpus.lines("train", side) for corpus in (first, *holding))
+
+
+class ClassLabels(NamedTuple):
+    """The label field of a corpus, and the distinct labels of its training segments, sorted."""
+
+    field: str
+    labels: tuple[str, ...]
+
+
+def class_labels(corpus: Corpus) -> ClassLabels:
+    """The classes of a corpus. Raises UserError if its segments have no label, or several."""
+    names = [each.name for each in corpus.fields if each.kind == "label"]
+    if len(names) != 1:
+        raise UserError(f"it has {len(names)} fields of kind label, where one is needed", where=str(corpus.directory))
+    return ClassLabels(names[0], corpus.classes[names[0]])

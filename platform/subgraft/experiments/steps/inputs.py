@@ -14,7 +14,7 @@ from subgraft.config.experiment import Experiment
 from subgraft.config.settings_base import SideName, Split, TextSide
 from subgraft.config.tasks import TASKS
 from subgraft.data.sources.registry import resolve
-from subgraft.data.tasks.pairings import pairing
+from subgraft.data.tasks.question_generation import pairing
 from subgraft.data.text.fields import texts
 from subgraft.data.text.languages import code_token
 from subgraft.experiments.monolingual_data import text_step

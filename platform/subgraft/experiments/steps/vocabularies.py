@@ -21,7 +21,7 @@ from subgraft.pipeline.recipes.vocabularies import (
     ImportedVocabularyRecipe,
     VocabularyRecipe,
 )
-from subgraft.subwords.allocation.result import RECORD, Allocated
+from subgraft.subwords.allocation.choice import RECORD, Allocated
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 _WHERE = "upstream.vocabulary_path"

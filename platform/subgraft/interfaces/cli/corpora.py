@@ -154,7 +154,7 @@ def _folder(named: str, languages: Languages | tuple[str, ...] | None) -> tuple[
 
 
 def _configured(named: str) -> _Asked:
-    from subgraft.data.tasks.pairings import pairing
+    from subgraft.data.tasks.question_generation import pairing
     from subgraft.interfaces.cli.experiments import load_experiment
 
     path, _, name = named.rpartition(":")

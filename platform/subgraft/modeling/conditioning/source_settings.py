@@ -17,8 +17,7 @@ from subgraft.config.conditioning import (
     TrainedTextSourceSettings,
     VariantName,
 )
-from subgraft.data.text.corpus import Corpus
-from subgraft.data.text.corpus_views import class_labels
+from subgraft.data.text.corpus import Corpus, class_labels
 from subgraft.data.text.features import features_of
 from subgraft.modeling.families import Config, Parameters, SequenceFormat, count_parameters, family_of
 

@@ -12,8 +12,7 @@ from torch import Tensor
 
 from subgraft.base.errors import UserError
 from subgraft.config.conditioning import SourceName
-from subgraft.data.text.corpus import Corpus
-from subgraft.data.text.corpus_views import class_labels
+from subgraft.data.text.corpus import Corpus, class_labels
 from subgraft.data.text.encoded import encode
 from subgraft.data.text.features import Features, features_of
 from subgraft.data.text.segments import Text

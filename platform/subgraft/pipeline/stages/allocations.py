@@ -26,11 +26,10 @@ from subgraft.pipeline.recipes.allocations import (
     JointVocabularyRecipe,
 )
 from subgraft.subwords.allocation.capacity import Capacity, capacity, piece_shares
-from subgraft.subwords.allocation.choice import Candidate, NoRoomError, choose
+from subgraft.subwords.allocation.choice import RECORD as ALLOCATION_RECORD
+from subgraft.subwords.allocation.choice import Allocated, Candidate, NoRoomError, choose
 from subgraft.subwords.allocation.curve import RECORD as CURVE_RECORD
 from subgraft.subwords.allocation.curve import Curve, MeasuredCurve, measure
-from subgraft.subwords.allocation.result import RECORD as ALLOCATION_RECORD
-from subgraft.subwords.allocation.result import Allocated
 from subgraft.subwords.allocation.union import fixed_pieces, union
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.learning_errors import TooLargeError

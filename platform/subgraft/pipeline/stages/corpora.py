@@ -11,7 +11,7 @@ from subgraft.config.settings_base import TextSide
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.sources.side_text import build_monolingual_corpus, side_texts
 from subgraft.data.synthetic_pairs import SPLIT, copied, write_pairs
-from subgraft.data.tasks.pairings import pairing
+from subgraft.data.tasks.question_generation import pairing
 from subgraft.data.text.batches import evenly_spaced_places
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.language_id import Likeness, Sample, Verdict, likeness

@@ -16,8 +16,7 @@ from safetensors.numpy import save_file
 
 from subgraft.base.errors import UserError
 from subgraft.config.evaluation import RankingSettings
-from subgraft.data.text.corpus import Corpus
-from subgraft.data.text.corpus_views import class_labels
+from subgraft.data.text.corpus import Corpus, class_labels
 from subgraft.evaluation.metrics import conditional_generation
 from subgraft.evaluation.metrics.bits_per_character import count_characters
 from subgraft.evaluation.metrics.conditional_generation import TextClassifier, distinct

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from subgraft.data.text.corpus import Corpus
-from subgraft.data.text.corpus_views import training_lines
+from subgraft.data.text.corpus import Corpus, training_lines
 from subgraft.embeddings.initialisers.static_embeddings import RECORD, train_static
 from subgraft.pipeline.recipes.vocabularies import StaticEmbeddingsRecipe
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer

@@ -13,8 +13,7 @@ from typing import Literal
 from subgraft.base.errors import UserError
 from subgraft.config.settings_base import SideName, TextSide
 from subgraft.data.tasks.question_generation import require_marks
-from subgraft.data.text.corpus import Corpus
-from subgraft.data.text.corpus_views import training_lines, training_texts
+from subgraft.data.text.corpus import Corpus, training_lines, training_texts
 from subgraft.data.text.languages import balanced
 from subgraft.evaluation.metrics.scores import corpus_scores
 from subgraft.modeling.tokenizers import load_tokenizers

@@ -7,14 +7,18 @@ is the actual growth of the union.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.isotonic import isotonic_regression
 
+from subgraft.base import json_io
 from subgraft.base.errors import UserError
 
 # Combinations of vocabularies that are compared at once, in search of the one with the fewest pieces.
@@ -248,3 +252,38 @@ def concave_hull(costs: Sequence[float], values: Sequence[float]) -> Hull:
         kept = np.concatenate([[True], ~np.isclose(fitted[1:], fitted[:-1], rtol=1e-12, atol=0), [True]])
         front, x, y = [at for at, on in zip(front, kept, strict=True) if on], x[kept], y[kept]
     return Hull(tuple(front), x, y)
+
+
+RECORD = "allocation.json"
+
+
+@dataclass(frozen=True)
+class Allocated:
+    """What was chosen.
+
+    total: that was allowed.  size: of the vocabulary as it is written.  shares: q, how often each language is drawn.
+    sizes: ordinary pieces of each language; the union counts what they share once.  alp: of each language by its own
+    pieces alone.  value: Σ q^β ALP by these.  bound: no choice of sizes has more.
+    """
+
+    total: int
+    size: int
+    language_exponent: float
+    capacity_exponent: float
+    shares: dict[str, float]
+    sizes: dict[str, int]
+    alp: dict[str, float]
+    value: float
+    bound: float
+
+    @classmethod
+    def read(cls, directory: Path) -> Allocated:
+        """Raises UserError where there is none."""
+        try:
+            record: dict[str, Any] = json_io.parse_object((directory / RECORD).read_bytes())
+            return cls(**record)
+        except (OSError, ValueError, TypeError):
+            raise UserError(f"contains no readable {RECORD}", where=str(directory)) from None
+
+    def write(self, directory: Path) -> None:
+        (directory / RECORD).write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")

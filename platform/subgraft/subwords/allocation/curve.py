@@ -15,8 +15,14 @@ from numpy.typing import NDArray
 from subgraft.base import json_io
 from subgraft.base.errors import UserError
 from subgraft.subwords.allocation.capacity import average_log_probability, log_shares
-from subgraft.subwords.allocation.piece_training import UNKNOWN_PIECE, bpe_pieces, seeded_unigram_pieces, unigram_pieces
-from subgraft.subwords.allocation.word_types import WordTypes, normalised
+from subgraft.subwords.allocation.piece_training import (
+    UNKNOWN_PIECE,
+    WordTypes,
+    bpe_pieces,
+    normalised,
+    seeded_unigram_pieces,
+    unigram_pieces,
+)
 from subgraft.subwords.vocabulary.sentencepiece_model import ordinary_pieces
 
 RECORD = "curve.json"

@@ -8,7 +8,7 @@ from typing import Any
 import sentencepiece
 from tokenizers import AddedToken
 
-from subgraft.subwords.allocation.word_types import NORMALIZATION
+from subgraft.subwords.allocation.piece_training import NORMALIZATION
 from subgraft.subwords.vocabulary.directory import Source
 from subgraft.subwords.vocabulary.sentencepiece_model import CONTROL, NORMAL, UNIGRAM, UNKNOWN, convert, parse
 from subgraft.subwords.vocabulary.specials import SpecialTokens

@@ -10,9 +10,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from subgraft.config.objectives import DenoisingSettings
-from subgraft.data.text.encoded import encode
+from subgraft.data.text.encoded import blocks, encode
 from subgraft.data.text.noise import infill, permute
-from subgraft.data.text.sequences import blocks
 from subgraft.modeling.families import language_code
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.words import WordBoundaries

@@ -10,7 +10,7 @@ import numpy as np
 
 from subgraft.config.settings_base import SideName
 from subgraft.config.vocabularies import SamplingSettings
-from subgraft.data.text.sequences import Sequences
+from subgraft.data.text.encoded import Sequences
 from subgraft.subwords.vocabulary.sampling import Sampler
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 

@@ -1,1 +1,0 @@
-"""Pairs that are made of text alone."""
