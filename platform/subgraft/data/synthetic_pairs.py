@@ -65,10 +65,10 @@ def copied(lines: Iterable[str], drop: float, seed: int) -> Iterator[tuple[str, 
 def without_words(line: str, drop: float, generator: np.random.Generator) -> str:
     """The line, each of its words dropped with probability `drop`, but never all of them."""
     words = text_words(line)
-    kept = generator.random(len(words)) >= drop
-    if not kept.any() and words:
-        kept[generator.integers(len(words))] = True
-    return "".join(word for word, keep in zip(words, kept.tolist(), strict=True) if keep).strip()
+    retained = generator.random(len(words)) >= drop
+    if not retained.any() and words:
+        retained[generator.integers(len(words))] = True
+    return "".join(word for word, keep in zip(words, retained.tolist(), strict=True) if keep).strip()
 
 
 # The tag before sources that a machine wrote, so that a model can tell them from a person's (Caswell et al. 2019).

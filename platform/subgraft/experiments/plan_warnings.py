@@ -16,7 +16,7 @@ from subgraft.orchestration.estimates.workload import known_tokenizer
 from subgraft.orchestration.store.step import made_by
 from subgraft.pipeline.recipes.corpora import CorpusRecipe
 from subgraft.pipeline.recipes.vocabularies import VocabularyRecipe
-from subgraft.subwords.vocabulary.spelling import spelling, unspelled_characters
+from subgraft.subwords.vocabulary.spelling import spelling, unknown_characters
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def _line(side: SideName, tokenizer: Tokenizer, lines: Sequence[str]) -> str:
     segmentation, what = spelling(tokenizer, lines), f"the upstream {side}'s vocabulary"
     if not segmentation.unknown:
         return f"{what} spells all of {len(lines):,} training sentences of the task"
-    characters = unspelled_characters(tokenizer, Counter(word for line in lines for word in line.split()))
+    characters = unknown_characters(tokenizer, Counter(word for line in lines for word in line.split()))
     return (
         f"{what} cannot spell {segmentation.unknown_share:.1%} of the task's tokens, "
         f"in {segmentation.with_unknown_share:.1%} of {len(lines):,} training sentences"

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from subgraft.data.sources import generated
-from subgraft.data.text.language_id import Sample, TrigramModel, Verdict, likeness
+from subgraft.data.text.language_id import Sample, TrigramModel, Verdict, similarity
 
 DOMAINS = {domain: list(zip(*generated.pairs(domain, "train", 1000, 1), strict=True)) for domain in ("law", "everyday")}
 FINNISH = [
@@ -25,16 +25,16 @@ def sample(domain: str, side: int) -> Sample:
 @pytest.mark.parametrize(("pairs", "text"), [("law", "law"), ("law", "everyday"), ("everyday", "law")])
 def test_a_language_is_known_in_its_domain_and_in_another(pairs: str, text: str, side: int) -> None:
     own, other = sample(pairs, side), sample(pairs, 1 - side)
-    assert likeness(DOMAINS[text][side][800:900], own, other).verdict is Verdict.OWN
-    found = likeness(DOMAINS[text][1 - side][800:900], own, other)
+    assert similarity(DOMAINS[text][side][800:900], own, other).verdict is Verdict.OWN
+    found = similarity(DOMAINS[text][1 - side][800:900], own, other)
     assert found.verdict is Verdict.OTHER
     assert found.example in DOMAINS[text][1 - side]
-    assert likeness(FINNISH, own, other).verdict is Verdict.NEITHER
+    assert similarity(FINNISH, own, other).verdict is Verdict.NEITHER
 
 
 def test_within_one_language_what_is_far_from_it_is_neither() -> None:
-    assert likeness(DOMAINS["everyday"][0][:100], sample("everyday", 0), None).verdict is Verdict.OWN
-    assert likeness(["Всички хора се раждат свободни."], sample("everyday", 0), None).verdict is Verdict.NEITHER
+    assert similarity(DOMAINS["everyday"][0][:100], sample("everyday", 0), None).verdict is Verdict.OWN
+    assert similarity(["Всички хора се раждат свободни."], sample("everyday", 0), None).verdict is Verdict.NEITHER
 
 
 def test_trigrams_are_probabilities_of_what_comes_next() -> None:

@@ -69,7 +69,7 @@ def test_the_gap_says_what_each_vocabulary_can_spell(finished: tuple[Pipeline, S
     assert tested["scores"]["BLEU"]["value"] < by_corpus["decoder", "test", "downstream"]["scores"]["BLEU"]["value"]
     assert by_corpus["encoder", "test", "upstream"]["unknown"] == 0
     assert "scores" not in by_corpus["decoder", "train", "upstream"]
-    assert set("(7)") == set(gap["text"]["upstream_unspelled"])
+    assert set("(7)") == set(gap["text"]["upstream_unknown_characters"])
 
 
 def test_the_report_separates_spelling_from_gain(finished: tuple[Pipeline, Store]) -> None:

@@ -44,8 +44,8 @@ def test_a_text_under_both() -> None:
     unknown = [sum(tokenizer.encode(line).count(3) for line in TEXT) for tokenizer in (UPSTREAM, DOWNSTREAM)]
     assert [text.upstream.unknown, text.downstream.unknown] == unknown
     assert unknown[0] > 0
-    assert {"x", "!", "(", ")", ",", "-"} <= set(text.upstream_unspelled)
-    assert not {"s", "k", "t"} & set(text.upstream_unspelled)
+    assert {"x", "!", "(", ")", ",", "-"} <= set(text.upstream_unknown_characters)
+    assert not {"s", "k", "t"} & set(text.upstream_unknown_characters)
 
 
 def test_words_are_ranked_by_what_they_cost_and_cut() -> None:
@@ -88,6 +88,6 @@ def test_a_domain_vocabulary_shortens_its_text(mirror: Path) -> None:
     gap = compare(upstream, downstream, documentation, most=10)
     assert gap.text is not None and gap.unseen_share > 0.5
     assert gap.text.upstream.tokens_per_sentence > 1.2 * gap.text.downstream.tokens_per_sentence
-    assert gap.text.upstream.unknown > 0 and "(" in gap.text.upstream_unspelled
+    assert gap.text.upstream.unknown > 0 and "(" in gap.text.upstream_unknown_characters
     assert len(gap.text.oversegmented) == 10
     assert all(len(found.upstream) > len(found.downstream) for found in gap.text.oversegmented)

@@ -14,7 +14,7 @@ from subgraft.subwords.vocabulary.spelling import (
     round_trip,
     spelling,
     spells,
-    unspelled_characters,
+    unknown_characters,
 )
 from toys import german
 from vocabularies import byte_level, unigram, wordpiece
@@ -73,9 +73,9 @@ def test_a_whole_word_is_unknown_to_wordpiece() -> None:
 
 def test_characters_that_are_lost_by_frequency() -> None:
     words = Counter({"a((": 3, "xc": 4, ")": 6, "b": 9})
-    assert unspelled_characters(SMALL, words) == ("(", ")", "x")
-    assert unspelled_characters(SMALL, words, most=1) == ("(",)
-    assert unspelled_characters(WITH_BYTES, words) == ()
+    assert unknown_characters(SMALL, words) == ("(", ")", "x")
+    assert unknown_characters(SMALL, words, most=1) == ("(",)
+    assert unknown_characters(WITH_BYTES, words) == ()
 
 
 def test_no_text_has_no_shares() -> None:

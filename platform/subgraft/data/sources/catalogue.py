@@ -102,8 +102,9 @@ def available(data: Path | None) -> list[Listing]:
         raise UserError("SUBGRAFT_DATA names a folder that is not there", where=str(data))
     declared = _manifest(data / MANIFEST, "lines")
     folders = sorted(Path(folder) for folder, _, _ in os.walk(data))
-    found = ((folder, recognised(folder)) for folder in folders)
-    return built_in + [_listing(folder, told, data, declared) for folder, told in found if told is not None]
+    candidates = ((folder, recognised(folder)) for folder in folders)
+    corpora = [(folder, contents) for folder, contents in candidates if contents is not None]
+    return built_in + [_listing(folder, contents, data, declared) for folder, contents in corpora]
 
 
 def check(
@@ -117,7 +118,7 @@ def check(
     resolved = resolve(source, languages, base, pairing=pairing)
     parts = resolved.parts.values() if isinstance(resolved, TextsSource) else (resolved,)
     return [
-        found for split in resolved.splits for part in parts if split in part.splits for found in _read(part, split)
+        segment for split in resolved.splits for part in parts if split in part.splits for segment in _read(part, split)
     ]
 
 
@@ -185,21 +186,21 @@ def get(
     _verify(resolve(source, languages, base, pairing=pairing))
     nearest = next(parent for parent in out.absolute().parents if parent.exists())
     with unfinished_folder(nearest) as folder:
-        beside = folder / out.name
-        build(source, languages, cleaning, beside, base=base, pairing=pairing, progress=progress)
+        partial = folder / out.name
+        build(source, languages, cleaning, partial, base=base, pairing=pairing, progress=progress)
         out.parent.mkdir(parents=True, exist_ok=True)
-        beside.rename(out)
+        partial.rename(out)
     return Corpus.open(out)
 
 
-def _listing(folder: Path, found: Folder, data: Path, declared: Mapping[str, str]) -> Listing:
+def _listing(folder: Path, contents: Folder, data: Path, declared: Mapping[str, str]) -> Listing:
     def lines(path: Path) -> int:
-        told = declared.get(path.relative_to(data).as_posix(), "")
-        return int(told) if told.isdecimal() else reading.count(path)
+        count = declared.get(path.relative_to(data).as_posix(), "")
+        return int(count) if count.isdecimal() else reading.count(path)
 
-    segments = {split: sum(map(lines, found.files[split])) for split in SPLITS if split in found.files}
+    segments = {split: sum(map(lines, contents.files[split])) for split in SPLITS if split in contents.files}
     name = folder.relative_to(data).as_posix()
-    return Listing(name, found.source.kind, found.languages, segments, found.fields, found.documents)
+    return Listing(name, contents.source.kind, contents.languages, segments, contents.fields, contents.documents)
 
 
 def _manifest(path: Path, column: str) -> dict[str, str]:
@@ -218,13 +219,13 @@ def _verify(resolved: ResolvedSource) -> None:
 
 def _byte_order_marks(part: ResolvedSource, split: Split) -> list[Counter[str]]:
     """Byte order marks at the beginning of each field's file, which reading drops; a shared file is the first."""
-    found = [Counter[str]() for _ in part.fields]
+    counters = [Counter[str]() for _ in part.fields]
     if part.on_disk and isinstance(part, FilesSource):
         texts = [path for path in part.paths(split) if path.suffix != ".safetensors"]
-        for counts, path in zip(found, texts, strict=False):
+        for counts, path in zip(counters, texts, strict=False):
             if reading.has_byte_order_mark(path):
                 counts[BYTE_ORDER_MARK] += 1
-    return found
+    return counters
 
 
 def _verified(resolved: ResolvedSource, split: Split, sides: int) -> Iterable[tuple[str | None, bool]]:
@@ -236,16 +237,16 @@ def _verified(resolved: ResolvedSource, split: Split, sides: int) -> Iterable[tu
 
 
 def _digest(path: Path) -> tuple[str, bool]:
-    found = file_digest(path)
+    digest = file_digest(path)
     above = next((folder for folder in path.resolve().parents if (folder / MANIFEST).is_file()), None)
     if above is None:
-        return found, False
+        return digest, False
     name = path.resolve().relative_to(above).as_posix()
     declared = _manifest(above / MANIFEST, "sha256").get(name)
-    if declared is not None and declared != found:
+    if declared is not None and declared != digest:
         hint = f"{above / MANIFEST} says {declared}. Fetch the file again."
-        raise UserError(f"the file has SHA-256 {found}", where=str(path), hint=hint)
-    return found, declared is not None
+        raise UserError(f"the file has SHA-256 {digest}", where=str(path), hint=hint)
+    return digest, declared is not None
 
 
 UNKNOWN = "unknown"
@@ -263,12 +264,12 @@ def licences(identity: Mapping[str, object], folder: Path | None = None) -> tupl
     """
     parts = identity.get("together")
     if isinstance(parts, list):
-        return tuple(dict.fromkeys(found for part in parts for found in licences(part, folder)))
+        return tuple(dict.fromkeys(licence for part in parts for licence in licences(part, folder)))
     if "generated" in identity:
         return ("generated by Subgraft from its own word lists",)
     declared = _declared(folder or data_folder())
-    found = dict.fromkeys(declared.get(digest, UNKNOWN) for digest in _digests(identity))
-    return tuple(found) or (UNKNOWN,)
+    by_file = dict.fromkeys(declared.get(digest, UNKNOWN) for digest in _digests(identity))
+    return tuple(by_file) or (UNKNOWN,)
 
 
 def _declared(folder: Path | None) -> Mapping[str, str]:

@@ -93,7 +93,7 @@ def _described(resolved: ResolvedSource, parts: Mapping[str, _Part], out: Path) 
         aligned=aligned,
         documented=tuple(field.name for part in whole for field in part.source.fields),
         field_sizes={} if aligned else field_sizes,
-        classes={name: tuple(sorted(found)) for part in parts.values() for name, found in part.classes.items()},
+        classes={name: tuple(sorted(labels)) for part in parts.values() for name, labels in part.classes.items()},
     )
 
 
@@ -102,9 +102,9 @@ def _require_something(counts: Counter[str] | None, out: Path, name: str) -> Non
         return
     for path in out.iterdir():
         path.unlink()
-    told = ", ".join(f"{rule}: {count:,}" for rule, count in counts.items() if count)
+    report = ", ".join(f"{rule}: {count:,}" for rule, count in counts.items() if count)
     of = f" of {name}" if name else ""
-    raise UserError(f"cleaning leaves no training segment{of} ({told})", where="cleaning")
+    raise UserError(f"cleaning leaves no training segment{of} ({report})", where="cleaning")
 
 
 @dataclass
@@ -147,8 +147,8 @@ class _Part:
             writers: list[Callable[[str], object]] = []
             for at, field in enumerate(fields):
                 if field.kind == "tensor":
-                    kept = rows[at] = []
-                    writers.append(lambda cell, kept=kept: kept.append(int(cell)))  # type: ignore[misc]
+                    selected = rows[at] = []
+                    writers.append(lambda cell, selected=selected: selected.append(int(cell)))  # type: ignore[misc]
                 else:
                     writers.append(_line_writer(stack, self.out / f"{split}.{field.name}"))
             if self.source.documented:
@@ -161,8 +161,8 @@ class _Part:
                     seen.add(cells[at])
         if split == "train":
             self.classes = {fields[at].name: seen for at, seen in labels.items()}
-        for at, kept in rows.items():
-            self._write_tensor(split, fields[at], kept)
+        for at, selected in rows.items():
+            self._write_tensor(split, fields[at], selected)
 
     def _write_tensor(self, split: Split, field: Field, rows: Sequence[int]) -> None:
         out = self.out / f"{split}.{field.name}.safetensors"

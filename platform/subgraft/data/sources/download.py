@@ -105,8 +105,8 @@ class _SecureHandler(HTTPSHandler):
 
 
 def _paced(kind: type[HTTPConnection], pace: Pace) -> Callable[..., HTTPConnection]:
-    def connect(*given: Any, **named: Any) -> HTTPConnection:
-        connection = kind(*given, **named)
+    def connect(*args: Any, **named: Any) -> HTTPConnection:
+        connection = kind(*args, **named)
         connection.response_class = partial(_Response, pace)  # type: ignore[assignment]
         return connection
 
@@ -116,8 +116,8 @@ def _paced(kind: type[HTTPConnection], pace: Pace) -> Callable[..., HTTPConnecti
 class _Response(HTTPResponse):
     """A response that is read from the socket within the time limits, including its status line and headers."""
 
-    def __init__(self, pace: Pace, sock: socket.socket, *given: Any, **named: Any) -> None:
-        super().__init__(sock, *given, **named)
+    def __init__(self, pace: Pace, sock: socket.socket, *args: Any, **named: Any) -> None:
+        super().__init__(sock, *args, **named)
         self.fp = io.BufferedReader(_Paced(self.fp.detach(), sock, pace))
 
 
@@ -220,10 +220,10 @@ def _require_web(url: str) -> None:
 class _WebOnly(HTTPRedirectHandler):
     """Follows redirects to HTTP(S) addresses only; Python's own handler also allows ftp."""
 
-    def redirect_request(self, *given: Any) -> Request | None:
-        *_, new_url = given
+    def redirect_request(self, *args: Any) -> Request | None:
+        *_, new_url = args
         _require_web(new_url)
-        return super().redirect_request(*given)
+        return super().redirect_request(*args)
 
 
 @dataclass(frozen=True)
@@ -246,11 +246,11 @@ def _download(file: UrlFile, target: Path, limits: _Limits, progress: Progress) 
         part.unlink()
         with _network(file.url):
             _receive(file.url, part, limits, progress)
-    found = file_digest(part)
-    if found != file.sha256:
+    actual = file_digest(part)
+    if actual != file.sha256:
         part.unlink()
         hint = f"Expected {file.sha256}. If the file has rightly changed, pin the new digest."
-        raise UserError(f"the download has SHA-256 {found}", where=file.url, hint=hint)
+        raise UserError(f"the download has SHA-256 {actual}", where=file.url, hint=hint)
     part.replace(target)
 
 

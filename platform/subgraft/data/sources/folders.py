@@ -42,8 +42,8 @@ class Folder:
 def recognised(folder: Path) -> Folder | None:
     """The corpus of a folder, if its files match a kind of source."""
     for look in (_built, _split_files, _records, _verses, _plain):
-        if (found := look(folder)) is not None:
-            return found
+        if (contents := look(folder)) is not None:
+            return contents
     return None
 
 
@@ -151,8 +151,8 @@ def _plain(folder: Path) -> Folder | None:
 def _by_stem(folder: Path, ending: str) -> dict[str, Path]:
     """Files {stem}.{ending}, plain or zipped."""
     stems = {path.name.partition(f".{ending}")[0] for path in folder.glob(f"*.{ending}*") if path.is_file()}
-    found = {stem: plain_or_zipped(folder / f"{stem}.{ending}") for stem in sorted(stems)}
-    return {stem: path for stem, path in found.items() if path is not None}
+    paths = {stem: plain_or_zipped(folder / f"{stem}.{ending}") for stem in sorted(stems)}
+    return {stem: path for stem, path in paths.items() if path is not None}
 
 
 def _first_lines(path: Path, count: int) -> list[str]:

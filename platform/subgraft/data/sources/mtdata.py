@@ -62,26 +62,26 @@ def fetch(identifier: str, languages: Languages) -> tuple[Path, ...]:
     if not folder.is_dir():
         swapped = _look_up(identifier, sides)
         folder.parent.mkdir(parents=True, exist_ok=True)
-        beside = Path(tempfile.mkdtemp(prefix=".partial-", dir=folder.parent))
+        partial = Path(tempfile.mkdtemp(prefix=".partial-", dir=folder.parent))
         try:
-            beside.chmod(0o755)
-            _write(identifier, [beside / side for side in (sides[::-1] if swapped else sides)])
-            beside.rename(folder)
+            partial.chmod(0o755)
+            _write(identifier, [partial / side for side in (sides[::-1] if swapped else sides)])
+            partial.rename(folder)
         finally:
-            shutil.rmtree(beside, ignore_errors=True)
+            shutil.rmtree(partial, ignore_errors=True)
     return tuple(folder / side for side in sides)
 
 
 def _look_up(identifier: str, sides: list[str]) -> bool:
     """Whether the dataset lists its languages in the opposite order."""
-    found = subprocess.run([*PYTHON, "-c", _LOOK_UP, identifier, *sides], capture_output=True, text=True)
-    if found.returncode == _UNKNOWN:
+    completed = subprocess.run([*PYTHON, "-c", _LOOK_UP, identifier, *sides], capture_output=True, text=True)
+    if completed.returncode == _UNKNOWN:
         raise UserError("no such mtdata id", where=identifier, hint=f"Find one with: mtdata list -l {'-'.join(sides)}")
-    if found.returncode == _OTHER_LANGUAGES:
+    if completed.returncode == _OTHER_LANGUAGES:
         raise UserError(f"this dataset is not in the languages {' and '.join(sides)}", where=identifier)
-    if found.returncode not in (0, _SWAPPED):
-        raise OperationalError(f"mtdata failed: {_last_line(found.stderr)}", where=identifier)
-    return found.returncode == _SWAPPED
+    if completed.returncode not in (0, _SWAPPED):
+        raise OperationalError(f"mtdata failed: {_last_line(completed.stderr)}", where=identifier)
+    return completed.returncode == _SWAPPED
 
 
 def _write(identifier: str, paths: Sequence[Path]) -> None:

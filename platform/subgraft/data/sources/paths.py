@@ -34,20 +34,20 @@ def find(name: str, base: Path) -> Path:
     data = data_folder()
     if data is not None:
         places.append(data / name)
-    found = next((place for place in places if place.exists()), None)
-    if found is None:
+    path = next((place for place in places if place.exists()), None)
+    if path is None:
         looked = ", ".join(str(place) for place in dict.fromkeys(places))
         hint = "" if data else "SUBGRAFT_DATA, the folder of corpora to look in, is not set."
         raise UserError(f"no such file or folder (looked at {looked})", where=name, hint=hint)
-    return found
+    return path
 
 
 def find_file(name: str, base: Path) -> Path:
     """A file, as in `find`. Raises UserError for a folder."""
-    found = find(name, base)
-    if not found.is_file():
-        raise UserError("a file was expected, this is a folder", where=str(found))
-    return found
+    path = find(name, base)
+    if not path.is_file():
+        raise UserError("a file was expected, this is a folder", where=str(path))
+    return path
 
 
 def split_files(folder: Path, codes: Sequence[str]) -> dict[Split, tuple[Path, ...]]:
@@ -55,19 +55,19 @@ def split_files(folder: Path, codes: Sequence[str]) -> dict[Split, tuple[Path, .
 
     Raises UserError if there is no split, or if a split lacks one of the files.
     """
-    found: dict[Split, tuple[Path, ...]] = {}
+    files: dict[Split, tuple[Path, ...]] = {}
     for split in SPLITS:
         sides = {code: split_file(folder, split, code) for code in codes}
         missing = [code for code, path in sides.items() if path is None]
         if not missing:
-            found[split] = tuple(path for path in sides.values() if path is not None)
+            files[split] = tuple(path for path in sides.values() if path is not None)
         elif len(missing) < len(codes):
             others = "the other side is" if len(codes) == 2 else "others are"
             raise UserError(f"{split}.{missing[0]} is missing, {others} there", where=str(folder))
-    if not found:
+    if not files:
         names = " and ".join(f"{{train,dev,test}}.{code}[.gz]" for code in codes)
         raise UserError(f"contains no corpus: {names} expected", where=str(folder))
-    return found
+    return files
 
 
 def pair_codes(folder: Path, languages: Languages) -> tuple[str, ...]:
@@ -84,10 +84,10 @@ def pair_codes(folder: Path, languages: Languages) -> tuple[str, ...]:
 def single_files(folder: Path, ending: str) -> dict[Split, Path]:
     """The files {train,dev,test}.{ending}[.gz] of every split the folder has. Raises UserError if there is none."""
     sides = {split: split_file(folder, split, ending) for split in SPLITS}
-    found = {split: path for split, path in sides.items() if path is not None}
-    if not found:
+    files = {split: path for split, path in sides.items() if path is not None}
+    if not files:
         raise UserError(f"contains no corpus: {{train,dev,test}}.{ending}[.gz] expected", where=str(folder))
-    return found
+    return files
 
 
 def split_file(folder: Path, split: Split, code: str) -> Path | None:

@@ -86,8 +86,8 @@ class RecordsSource(DocumentsSource):
                         hint = "A document's records follow each other."
                         raise UserError(f"the document '{document}' comes again", where=where, hint=hint)
                     known.add(document)
-                found = [str(row) if field.kind == "tensor" else cells[field.name] for field in self.fields]
-                yield (*found, str(Place(document, position))) if document is not None else tuple(found)
+                values = [str(row) if field.kind == "tensor" else cells[field.name] for field in self.fields]
+                yield (*values, str(Place(document, position))) if document is not None else tuple(values)
                 row, position = row + 1, position + 1
 
     def _records(self, split: Split) -> Iterator[_Record]:
@@ -116,8 +116,8 @@ class RecordsSource(DocumentsSource):
             raise UserError("in a document all texts are lists of segments, or none; spans go with none", where=where)
         sizes = {name: len(values[name]) for name in lists}
         if len(set(sizes.values())) > 1:
-            told = ", ".join(f"{name}: {size:,}" for name, size in sizes.items())
-            raise UserError(f"unequal numbers of segments ({told})", where=where, hint="They must agree one by one.")
+            counted = ", ".join(f"{name}: {size:,}" for name, size in sizes.items())
+            raise UserError(f"unequal numbers of segments ({counted})", where=where, hint="They must agree one by one.")
         count = next(iter(sizes.values()))
         return [{name: value[at] if name in lists else value for name, value in values.items()} for at in range(count)]
 

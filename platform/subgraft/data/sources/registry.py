@@ -57,7 +57,7 @@ def resolve(
 
 @dataclass(frozen=True)
 class _Asked:
-    """A corpus that was asked for, with all that `resolve` was given."""
+    """A corpus that was asked for, with the arguments of `resolve`."""
 
     source: CorpusSource
     languages: Languages | None
@@ -66,7 +66,7 @@ class _Asked:
     progress: download.Progress | None
 
     @property
-    def given(self) -> Any:
+    def settings(self) -> Any:
         """The settings of the source's kind."""
         return getattr(self.source, self.source.kind)
 
@@ -93,13 +93,13 @@ class _Asked:
 def _generated(asked: _Asked) -> ResolvedSource:
     languages = asked.pair
     if {languages.source, languages.target} != set(GENERATED_LANGUAGES):
-        told = f"{languages.source} to {languages.target}"
-        raise UserError(f"the generated corpus is English and German (en, de), not {told}", where="languages")
-    return GeneratedSource(pair_fields(languages, two=True), asked.limit, asked.given)
+        direction = f"{languages.source} to {languages.target}"
+        raise UserError(f"the generated corpus is English and German (en, de), not {direction}", where="languages")
+    return GeneratedSource(pair_fields(languages, two=True), asked.limit, asked.settings)
 
 
 def _folder(asked: _Asked) -> ResolvedSource:
-    folder, codes = find(asked.given, asked.base), asked.source.languages
+    folder, codes = find(asked.settings, asked.base), asked.source.languages
     if (folder / RECORD).is_file():
         return _built(asked, Corpus.open(folder))
     if codes is None:
@@ -146,35 +146,35 @@ def _built_text(asked: _Asked, corpus: Corpus, named: Mapping[str, Field]) -> Fi
 
 
 def _files(asked: _Asked) -> ResolvedSource:
-    _check_sides({split: len(files) for split, files in asked.given.items()}, asked.pair, "files")
-    found = {split: tuple(find_file(name, asked.base) for name in names) for split, names in asked.given.items()}
-    return FileSource(asked.fields(found), asked.limit, found)
+    _check_sides({split: len(files) for split, files in asked.settings.items()}, asked.pair, "files")
+    files = {split: tuple(find_file(name, asked.base) for name in names) for split, names in asked.settings.items()}
+    return FileSource(asked.fields(files), asked.limit, files)
 
 
 def _urls(asked: _Asked) -> ResolvedSource:
-    _check_sides({split: len(urls) for split, urls in asked.given.items()}, asked.pair, "urls")
-    return UrlSource(asked.fields(asked.given), asked.limit, asked.given, asked.progress)
+    _check_sides({split: len(urls) for split, urls in asked.settings.items()}, asked.pair, "urls")
+    return UrlSource(asked.fields(asked.settings), asked.limit, asked.settings, asked.progress)
 
 
 def _mtdata(asked: _Asked) -> ResolvedSource:
     fields = pair_fields(asked.pair, two=asked.pair.source != asked.pair.target)
-    return MtdataSource(fields, asked.limit, asked.pair, asked.given)
+    return MtdataSource(fields, asked.limit, asked.pair, asked.settings)
 
 
 def _squad(asked: _Asked) -> ResolvedSource:
     if asked.pairing is None:
         raise UserError("squad holds questions, which `task: question-generation` is about", where="corpora")
-    files = _one_file_a_split(asked.given, "json", asked.base)
+    files = _one_file_a_split(asked.settings, "json", asked.base)
     return SquadSource(pair_fields(asked.pair, two=True), asked.limit, files, asked.pairing)
 
 
 def _columns(asked: _Asked) -> ResolvedSource:
-    files = _one_file_a_split(asked.given.folder or asked.given.files, _ending(asked.given.named), asked.base)
-    return ColumnsSource(pair_fields(asked.pair, two=True), asked.limit, files, asked.given)
+    files = _one_file_a_split(asked.settings.folder or asked.settings.files, _ending(asked.settings.named), asked.base)
+    return ColumnsSource(pair_fields(asked.pair, two=True), asked.limit, files, asked.settings)
 
 
 def _together(asked: _Asked) -> ResolvedSource:
-    parts = tuple(asked.part(part, asked.languages) for part in asked.given)
+    parts = tuple(asked.part(part, asked.languages) for part in asked.settings)
     if len({part.monolingual for part in parts}) > 1:
         raise UserError("some parts have one side, some two: they cannot make one corpus", where="together")
     if any(part.documented or part.fields != parts[0].fields or isinstance(part, TextsSource) for part in parts):
@@ -184,7 +184,7 @@ def _together(asked: _Asked) -> ResolvedSource:
 
 
 def _records(asked: _Asked) -> ResolvedSource:
-    settings = asked.given
+    settings = asked.settings
     declared = [
         Field(name, field.kind, (field.language or name) if field.kind == "text" else None, field.of)
         for name, field in settings.fields.items()
@@ -195,14 +195,14 @@ def _records(asked: _Asked) -> ResolvedSource:
 
 
 def _features(asked: _Asked) -> ResolvedSource:
-    settings, folder = asked.given, find(asked.given.folder, asked.base)
+    settings, folder = asked.settings, find(asked.settings.folder, asked.base)
     texts = {split: paths[0] for split, paths in split_files(folder, (asked.pair.target,)).items()}
     fields = (Field("source", language=asked.pair.target), Field(settings.tensor, kind="tensor"))
     return FeaturesSource(fields, asked.limit, texts)
 
 
 def _verses(asked: _Asked) -> ResolvedSource:
-    settings, folder = asked.given, find(asked.given.folder, asked.base)
+    settings, folder = asked.settings, find(asked.settings.folder, asked.base)
     named = named_for(asked.languages, _texts_in(settings.translations), "verses.translations")
     paths = {code: _existing(folder / f"{settings.translations[code]}.tsv") for code in named}
     if settings.aligned:
@@ -213,7 +213,7 @@ def _verses(asked: _Asked) -> ResolvedSource:
 
 
 def _plain(asked: _Asked) -> ResolvedSource:
-    settings = asked.given
+    settings = asked.settings
     named = named_for(asked.languages, _texts_in(settings.names), "plain.languages")
     if settings.tagged is not None:
         file_of = dict.fromkeys(named, find_file(settings.tagged, asked.base))
@@ -227,10 +227,10 @@ def _plain(asked: _Asked) -> ResolvedSource:
 
 
 def _texts(asked: _Asked) -> ResolvedSource:
-    named = named_for(asked.languages, _texts_in(asked.given), "texts")
+    named = named_for(asked.languages, _texts_in(asked.settings), "texts")
     parts: dict[str, ResolvedSource] = {}
     for code, field in named.items():
-        part = asked.part(asked.given[code], Languages(source=code, target=code))
+        part = asked.part(asked.settings[code], Languages(source=code, target=code))
         if len(part.fields) > 1:
             raise UserError("one text is expected for each language", where=f"texts.{code}")
         parts[field.name] = replace(part, fields=(field,))
@@ -267,22 +267,22 @@ def _texts_in(codes: Mapping[str, Any]) -> list[Field]:
 
 
 def _existing(path: Path) -> Path:
-    found = plain_or_zipped(path)
-    if found is None:
+    existing = plain_or_zipped(path)
+    if existing is None:
         near = sorted(each.name for each in path.parent.glob(f"*{path.suffix}*"))
         hint = f"The folder has: {', '.join(near[:8])}{', …' if len(near) > 8 else ''}." if near else ""
         raise UserError(f"no such file: {path.name}[.gz]", where=str(path.parent), hint=hint)
-    return found
+    return existing
 
 
 def _ending(named: bool) -> str:
     return "jsonl" if named else "tsv"
 
 
-def _one_file_a_split(given: str | Mapping[Split, str], ending: str, base: Path) -> Mapping[Split, Path]:
-    if isinstance(given, str):
-        return single_files(find(given, base), ending)
-    return {split: find_file(name, base) for split, name in given.items()}
+def _one_file_a_split(paths: str | Mapping[Split, str], ending: str, base: Path) -> Mapping[Split, Path]:
+    if isinstance(paths, str):
+        return single_files(find(paths, base), ending)
+    return {split: find_file(name, base) for split, name in paths.items()}
 
 
 def _check_sides(counts: Mapping[Split, int], languages: Languages, kind: str) -> None:

@@ -91,10 +91,10 @@ class FilesSource(ResolvedSource):
         return min(self._whole(split), self.limit.get(split, self._whole(split)))
 
     def read(self, split: Split) -> Iterator[Sides]:
-        whole, kept = self._whole(split), self.size(split)
+        whole, size = self._whole(split), self.size(split)
         for at, sides in enumerate(self._segments(split)):
             # A limit takes segments evenly spaced, as neighbours in a file are often of one document.
-            if (at + 1) * kept // whole > at * kept // whole:
+            if (at + 1) * size // whole > at * size // whole:
                 yield sides
 
     def _segments(self, split: Split) -> Iterator[Sides]:
@@ -111,19 +111,19 @@ class FilesSource(ResolvedSource):
         """Counts segments by reading them. Raises UserError if there are none."""
         count = sum(1 for _ in self._segments(split))
         if count == 0:
-            told = " and ".join(map(str, self.paths(split)))
-            raise UserError(f"an empty corpus (no segment in {told})", where=f"{split} split")
+            files = " and ".join(map(str, self.paths(split)))
+            raise UserError(f"an empty corpus (no segment in {files})", where=f"{split} split")
         return count
 
     def _counted(self, split: Split) -> int:
         paths = self.paths(split)
         counts = [reading.count(path) for path in paths]
-        told = " and ".join(f"{path}: {count:,}" for path, count in zip(paths, counts, strict=True))
+        lengths = " and ".join(f"{path}: {count:,}" for path, count in zip(paths, counts, strict=True))
         if min(counts) == 0:
-            raise UserError(f"an empty corpus (lines of {told})", where=f"{split} split")
+            raise UserError(f"an empty corpus (lines of {lengths})", where=f"{split} split")
         if len(set(counts)) > 1:
             hint = "Parallel files must agree line by line."
-            raise UserError(f"unequal numbers of lines ({told})", where=f"{split} split", hint=hint)
+            raise UserError(f"unequal numbers of lines ({lengths})", where=f"{split} split", hint=hint)
         return counts[0]
 
 

@@ -57,19 +57,19 @@ def named_sources(name: str, corpora: Mapping[str, CorpusSource], base: Path, wh
     if name in corpora:
         return (corpora[name],)
     try:
-        found = find(name, base)
+        place = find(name, base)
     except UserError:
         raise _unknown(name, corpora, base, where) from None
-    if found.is_dir():
-        paths = sorted(path for path in found.iterdir() if path.is_file() and path.suffix in _ENDINGS)
+    if place.is_dir():
+        paths = sorted(path for path in place.iterdir() if path.is_file() and path.suffix in _ENDINGS)
         if not paths:
             hint = "A folder of {train,dev,test}.{language} is named among corpora."
-            raise UserError("a folder without .txt or .gz files", where=f"{where}: {found}", hint=hint)
+            raise UserError("a folder without .txt or .gz files", where=f"{where}: {place}", hint=hint)
     else:
-        if found.suffix in _STRUCTURED:
+        if place.suffix in _STRUCTURED:
             hint = "Name it among corpora, as records or columns."
-            raise UserError("a file of one segment a line was expected", where=f"{where}: {found}", hint=hint)
-        paths = [found]
+            raise UserError("a file of one segment a line was expected", where=f"{where}: {place}", hint=hint)
+        paths = [place]
     return tuple(CorpusSource(files={"train": (str(path),)}) for path in paths)
 
 
@@ -114,10 +114,10 @@ def _is_one_text(source: CorpusSource) -> bool:
 
 def _unknown(name: str, corpora: Mapping[str, CorpusSource], base: Path, where: str) -> UserError:
     folder = (base / name).parent
-    beside = [str(Path(name).with_name(path.name)) for path in folder.iterdir()] if folder.is_dir() else []
-    near = get_close_matches(name, [*corpora, *sorted(beside)], cutoff=0.5)
-    told = f"Nearest: {', '.join(near)}." if near else f"There are the corpora {', '.join(corpora)}."
-    return UserError(f"'{name}' is neither one of corpora nor a file or folder", where=where, hint=told)
+    siblings = [str(Path(name).with_name(path.name)) for path in folder.iterdir()] if folder.is_dir() else []
+    near = get_close_matches(name, [*corpora, *sorted(siblings)], cutoff=0.5)
+    hint = f"Nearest: {', '.join(near)}." if near else f"There are the corpora {', '.join(corpora)}."
+    return UserError(f"'{name}' is neither one of corpora nor a file or folder", where=where, hint=hint)
 
 
 # Text in addition to a task's pairs: streamed through the cleaning rules, without lines of the pairs.
@@ -154,8 +154,8 @@ def build_monolingual_corpus(
                 counts[side]["characters"] += len(line)
                 file.write(f"{line}\n")
         if not counts[side]["kept"]:
-            told = ", ".join(f"{rule}: {count:,}" for rule, count in counts[side].items() if count)
-            raise UserError(f"cleaning leaves nothing of the text ({told})", where=f"downstream.text.{side}")
+            report = ", ".join(f"{rule}: {count:,}" for rule, count in counts[side].items() if count)
+            raise UserError(f"cleaning leaves nothing of the text ({report})", where=f"downstream.text.{side}")
     together = sum(counts.values(), Counter[str]())
     del together["characters"]
     corpus = Corpus(

@@ -58,12 +58,13 @@ def _span(passage: str, asked: object, place: str, counts: Counter[str]) -> tupl
     if not text.strip():
         counts["no_answer"] += 1
         return None
-    told = _field(answer, "answer_start", int, where)
-    start = told if told >= 0 and passage.startswith(text, told) else _nearest(passage, text, told)
+    declared = _field(answer, "answer_start", int, where)
+    exact = declared >= 0 and passage.startswith(text, declared)
+    start = declared if exact else _nearest(passage, text, declared)
     if start is None:
         counts["answer_not_found"] += 1
         return None
-    counts["answer_moved"] += start != told
+    counts["answer_moved"] += start != declared
     return start, start + len(text)
 
 
@@ -76,19 +77,19 @@ def _require_bounded(passage: str, asked: Sequence[object], where: str) -> None:
         raise UserError(what, where=where, hint="Give the passage again, as a paragraph with the others.")
 
 
-def _nearest(passage: str, answer: str, told: int) -> int | None:
+def _nearest(passage: str, answer: str, declared: int) -> int | None:
     """Where the occurrence of the answer begins that is nearest to the given place; of two, the earlier one."""
-    told = min(max(told, 0), len(passage))
-    around = passage.rfind(answer, 0, told + len(answer)), passage.find(answer, told)
-    return min((start for start in around if start >= 0), key=lambda start: abs(start - told), default=None)
+    declared = min(max(declared, 0), len(passage))
+    around = passage.rfind(answer, 0, declared + len(answer)), passage.find(answer, declared)
+    return min((start for start in around if start >= 0), key=lambda start: abs(start - declared), default=None)
 
 
 def _parsed(path: Path) -> object:
     try:
         text = "\n".join(reading.lines(path))
-        found = json_io.parse(text)
-        json_io.require_characters(found, text)
-        return found
+        record = json_io.parse(text)
+        json_io.require_characters(record, text)
+        return record
     except json.JSONDecodeError as error:
         raise UserError(f"not JSON: {error.msg}", where=f"{path}:{error.lineno}") from None
     except ValueError as error:
@@ -96,11 +97,11 @@ def _parsed(path: Path) -> object:
 
 
 def _field(holder: object, name: str, kind: type[T], where: str) -> T:
-    found = holder.get(name) if isinstance(holder, dict) else None
-    if not isinstance(found, kind) or isinstance(found, bool):
+    value = holder.get(name) if isinstance(holder, dict) else None
+    if not isinstance(value, kind) or isinstance(value, bool):
         expected = {str: "text", int: "a whole number", list: "a list"}[kind]
         raise UserError(f"'{name}' is missing or not {expected}", where=where, hint="SQuAD's JSON is expected.")
-    return found
+    return value
 
 
 def _items(holder: object, name: str, where: str) -> Iterator[tuple[Any, str]]:
@@ -126,11 +127,11 @@ class SquadSource(PairFilesSource):
         return (self.pairing(question) for question in self._questions(split)[0])
 
     def _counted(self, split: Split) -> int:
-        found, counts = self._questions(split)
-        if not found:
-            told = ", ".join(f"{name}: {count:,}" for name, count in counts.items() if count) or "none at all"
-            raise UserError(f"no question that has its answer in its passage ({told})", where=str(self.files[split]))
-        return len(found)
+        questions, counts = self._questions(split)
+        if not questions:
+            report = ", ".join(f"{name}: {count:,}" for name, count in counts.items() if count) or "none at all"
+            raise UserError(f"no question that has its answer in its passage ({report})", where=str(self.files[split]))
+        return len(questions)
 
     def _questions(self, split: Split) -> tuple[list[Question], Counter[str]]:
         if split not in self._read:

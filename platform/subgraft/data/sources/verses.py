@@ -44,14 +44,14 @@ def verses(path: Path, counts: Counter[str]) -> Iterator[tuple[Verse, str]]:
     book, chapter = "", 0
     for number, line in enumerate(reading.lines(path), 1):
         identifier, tab, text = line.partition("\t")
-        found = _ID.fullmatch(identifier)
-        if not tab or (found is None and not _RANGE.fullmatch(identifier)):
+        match = _ID.fullmatch(identifier)
+        if not tab or (match is None and not _RANGE.fullmatch(identifier)):
             hint = "Lines are expected as in: b.MAT.1.1<TAB>text."
             raise UserError(f"no verse id and text: '{line[:40]}'", where=f"{path}:{number}", hint=hint)
-        if found is None:
+        if match is None:
             counts["verse_ranges"] += 1
             continue
-        verse = Verse(found[1], int(found[2]), int(found[3]))
+        verse = Verse(match[1], int(match[2]), int(match[3]))
         at = (verse.book, verse.chapter)
         if (at in before and at != (book, chapter)) or before.get(at, -1) >= verse.number:
             raise UserError(f"{identifier} comes twice, or too late", where=f"{path}:{number}")
@@ -112,13 +112,13 @@ class VersesSource(DocumentsSource):
         for both in zip(*(self._of(split, path) for path in self.files), strict=True):
             verse = both[0][0]
             if any(other != verse for other, _ in both):
-                told = " and ".join(f"{path.name}: {other}" for path, (other, _) in zip(self.files, both, strict=True))
-                raise UserError(f"the translations have verses in another order ({told})", where=str(self.files[0]))
+                sizes = " and ".join(f"{path.name}: {other}" for path, (other, _) in zip(self.files, both, strict=True))
+                raise UserError(f"the translations have verses in another order ({sizes})", where=str(self.files[0]))
             yield (*(text for _, text in both), str(self._place(verse, index)))
 
     def _of(self, split: Split, path: Path) -> Iterator[tuple[Verse, str]]:
         common = self._index.common
-        return (found for found in verses(path, Counter()) if found[0] in common and self._split(found[0]) == split)
+        return (verse for verse in verses(path, Counter()) if verse[0] in common and self._split(verse[0]) == split)
 
     def _split(self, verse: Verse) -> Split:
         if verse.book in self.settings.dev:
@@ -133,8 +133,8 @@ class VersesSource(DocumentsSource):
     @cached_property
     def _index(self) -> _Index:
         counts: Counter[str] = Counter()
-        found = [frozenset(verse for verse, _ in verses(path, counts)) for path in self.files]
-        common, every = frozenset.intersection(*found), frozenset[Verse]().union(*found)
+        ids = [frozenset(verse for verse, _ in verses(path, counts)) for path in self.files]
+        common, every = frozenset.intersection(*ids), frozenset[Verse]().union(*ids)
         counts["unaligned"] = len(every) - len(common)
         books = {verse.book for verse in common}
         for book in (*self.settings.dev, *self.settings.test):

@@ -68,18 +68,18 @@ def window(text: str, start: int, end: int, limit: int) -> tuple[int, int]:
     if end - start >= limit:
         return start, end
     for limits in (_sentence_limits(text), _word_limits(text), range(len(text) + 1)):
-        found = _grown(limits, start, end, limit)
-        if found is not None and 2 * (found[1] - found[0]) >= limit:
-            return found
+        span = _grown(limits, start, end, limit)
+        if span is not None and 2 * (span[1] - span[0]) >= limit:
+            return span
     raise AssertionError("characters always fit")
 
 
 def _sentence_limits(text: str) -> list[int]:
-    return _with_ends((found.end() for found in _ENDS.finditer(text) if not text[found.end() :][:1].islower()), text)
+    return _with_ends((match.end() for match in _ENDS.finditer(text) if not text[match.end() :][:1].islower()), text)
 
 
 def _word_limits(text: str) -> list[int]:
-    return _with_ends((found.end() for found in _SPACES.finditer(text)), text)
+    return _with_ends((match.end() for match in _SPACES.finditer(text)), text)
 
 
 def _with_ends(places: Iterator[int], text: str) -> list[int]:

@@ -39,9 +39,9 @@ def dropped_in_words(counts: Mapping[str, int]) -> dict[str, int]:
     return {words: counts[rule] for rule, words in RULES.items() if counts.get(rule)}
 
 
-def near_copies_in_words(found: int) -> str:
+def near_copies_in_words(count: int) -> str:
     """How many dev and test segments have near copies in the training text; nothing where none has."""
-    return f"near copies of {found:,} dev and test segments stay" if found else ""
+    return f"near copies of {count:,} dev and test segments stay" if count else ""
 
 
 def strip(sides: Sides, counts: Counter[str]) -> Sides:
@@ -55,8 +55,8 @@ def strip(sides: Sides, counts: Counter[str]) -> Sides:
 
 def digests(segments: Iterable[Sides]) -> np.ndarray:
     """A 64-bit digest of each segment [n], uint64; any collision among 10 million has a probability below 3e-6."""
-    found: np.ndarray = np.frombuffer(b"".join(map(_digest, segments)), dtype=">u8").astype(np.uint64)
-    return found
+    values: np.ndarray = np.frombuffer(b"".join(map(_digest, segments)), dtype=">u8").astype(np.uint64)
+    return values
 
 
 def clean(
@@ -150,9 +150,9 @@ class _Judge:
         if forms:
             left = _without(left, np.array([self.held_out.has(form) for form in forms]), broken, "held_out")
         if self.cleaning.deduplicate:
-            found = digests(segments)
-            left = _without(left, self.elsewhere.has(found[left]), broken, "elsewhere")
-            left = _without(left, ~self.known.new(found[left]), broken, "duplicate")
+            hashes = digests(segments)
+            left = _without(left, self.elsewhere.has(hashes[left]), broken, "elsewhere")
+            left = _without(left, ~self.known.new(hashes[left]), broken, "duplicate")
         if forms:
             self.held_out.note(forms[place] for place in left)
         return list(broken)
@@ -187,4 +187,4 @@ def unseen(text: str) -> Counter[str]:
     """How many of each kind a text has."""
     if not _ANY.search(text):
         return Counter()
-    return Counter({kind: len(found) for kind, of in _OF_KIND.items() if (found := of.findall(text))})
+    return Counter({kind: len(matches) for kind, of in _OF_KIND.items() if (matches := of.findall(text))})

@@ -111,12 +111,12 @@ class Corpus:
 
     def field(self, name: str) -> Field:
         """The field of that name. Raises UserError if there is none."""
-        found = next((field for field in self.fields if field.name == name), None)
-        if found is None:
+        declared = next((field for field in self.fields if field.name == name), None)
+        if declared is None:
             one_sided = name == "target" and self.is_pair
             what = "a monolingual corpus has no target side" if one_sided else f"no field '{name}'"
             raise UserError(what, where=str(self.directory), hint=f"It has: {', '.join(f.name for f in self.fields)}.")
-        return found
+        return declared
 
     def text_of(self, side: SideName) -> str:
         """The field that a side of a model reads or writes; if there is only one text, that one."""
@@ -183,9 +183,9 @@ class Corpus:
 
     def _opened(self, split: str, name: str, kinds: tuple[str, ...]) -> Path:
         self.size(split)
-        found = self.field(name)
-        if found.kind not in kinds:
-            raise UserError(f"the field '{name}' is a {found.kind}, not a {kinds[0]}", where=str(self.directory))
+        declared = self.field(name)
+        if declared.kind not in kinds:
+            raise UserError(f"the field '{name}' is a {declared.kind}, not a {kinds[0]}", where=str(self.directory))
         return self.file(split, name)
 
     def _pair(self, languages: Languages | None) -> tuple[str, str]:

@@ -40,13 +40,13 @@ class SegmentDigests:
 
     def has(self, digests: np.ndarray) -> np.ndarray:
         """Membership of each digest [n]."""
-        found = np.zeros(len(digests), dtype=bool)
+        repeated = np.zeros(len(digests), dtype=bool)
         order = np.argsort(digests)  # neighbours are looked up in the same place of a run
         ordered = digests[order]
         for run in self._runs:
             places = np.minimum(np.searchsorted(run, ordered), len(run) - 1)
-            found[order] |= run[places] == ordered
-        return found
+            repeated[order] |= run[places] == ordered
+        return repeated
 
     def new(self, digests: np.ndarray) -> np.ndarray:
         """Whether each digest [n] occurs for the first time, in the set and among themselves; adds all of them."""

@@ -117,7 +117,7 @@ _ARRAYS: Mapping[str, type[np.generic]] = {"ids": np.int32, "bounds": np.int64, 
 # Segments are encoded in chunks of so many, or of so many characters where they are long.
 _AT_ONCE, _CHARACTERS_AT_ONCE = 8192, 1 << 20
 # The number of chunks segmented in parallel: more would wait for Python, which has one of them at a time.
-_BESIDE = 2
+_THREADS_AHEAD = 2
 # Less than this share of a text is encoded for itself: to encode all of it would take longer than it ever saves.
 _WORTH_THE_WHOLE = 0.1
 
@@ -180,18 +180,18 @@ class Entry:
 def entries(cache: Path) -> Iterator[Entry]:
     """The entries of a cache; unreadable ones are skipped."""
     for record in sorted(cache.glob(f"*/{RECORD}")):
-        told = json_io.object_in(record)
+        inputs = json_io.object_in(record)
         with suppress(OSError, KeyError):
             size = sum(path.stat().st_size for path in record.parent.iterdir())
-            tokenizer = str(told["tokenizer"]) if "tokenizer" in told else None
-            yield Entry(record.parent, str(told["text"]), tokenizer, size, record.stat().st_mtime)
+            tokenizer = str(inputs["tokenizer"]) if "tokenizer" in inputs else None
+            yield Entry(record.parent, str(inputs["text"]), tokenizer, size, record.stat().st_mtime)
 
 
 def _in_memory(texts: Sequence[str], encoder: Encoder) -> Encoded:
     ids, lengths, characters = [np.zeros(0, dtype=np.int32)], list[int](), list[int]()
-    for chunk, found in _chunks_with_ids(texts, encoder):
-        ids.append(_flat(found))
-        lengths += map(len, found)
+    for chunk, encodings in _chunks_with_ids(texts, encoder):
+        ids.append(_flat(encodings))
+        lengths += map(len, encodings)
         characters += map(len, chunk)
     return Encoded(Sequences.within(np.concatenate(ids), offsets(lengths)), np.array(characters, dtype=np.int32))
 
@@ -202,8 +202,8 @@ def _cached(text: Text, cache: Path, encoder: Encoder) -> Encoded:
     # The library cuts text too, and its next version may do it otherwise.
     made_of = {"format": _FORMAT, "tokenizers": tokenizers.__version__, **source}
     arrays = MappedArrays(cache, made_of, _ARRAYS, digests, "encodes the same text")
-    found = arrays.made_by(lambda files: _write(files, Text(text.path), encoder))
-    return Encoded(Sequences.within(found["ids"], found["bounds"]), found["characters"])
+    encoded = arrays.made_by(lambda files: _write(files, Text(text.path), encoder))
+    return Encoded(Sequences.within(encoded["ids"], encoded["bounds"]), encoded["characters"])
 
 
 def _write(files: Mapping[str, Path], text: Text, encoder: Encoder) -> None:
@@ -215,16 +215,16 @@ def _write(files: Mapping[str, Path], text: Text, encoder: Encoder) -> None:
         files["characters"].open("wb") as characters,
     ):
         bounds.write(np.zeros(1, dtype=np.int64).tobytes())
-        for chunk, found in _chunks_with_ids(text, encoder):
-            ids.write(_flat(found).tobytes())
-            ends = end + np.cumsum([len(tokens) for tokens in found], dtype=np.int64)
+        for chunk, encodings in _chunks_with_ids(text, encoder):
+            ids.write(_flat(encodings).tobytes())
+            ends = end + np.cumsum([len(tokens) for tokens in encodings], dtype=np.int64)
             bounds.write(ends.tobytes())
             characters.write(np.array([len(line) for line in chunk], dtype=np.int32).tobytes())
             end = int(ends[-1])
 
 
-def _flat(found: Sequence[Sequence[int]]) -> np.ndarray:
-    return np.fromiter(chain.from_iterable(found), dtype=np.int32, count=sum(map(len, found)))
+def _flat(encodings: Sequence[Sequence[int]]) -> np.ndarray:
+    return np.fromiter(chain.from_iterable(encodings), dtype=np.int32, count=sum(map(len, encodings)))
 
 
 def _chunks_with_ids(texts: Iterable[str], encoder: Encoder) -> Iterator[tuple[list[str], list[list[int]]]]:
@@ -232,15 +232,15 @@ def _chunks_with_ids(texts: Iterable[str], encoder: Encoder) -> Iterator[tuple[l
     chunks = _chunks(texts)
     for chunk in islice(chunks, None if allowed_threads() == 1 else 1):  # the first one settles by whom they are cut
         yield chunk, encoder.encode_batch(chunk)
-    with ThreadPoolExecutor(_BESIDE) as pool:
+    with ThreadPoolExecutor(_THREADS_AHEAD) as pool:
         begun: deque[tuple[list[str], Future[list[list[int]]]]] = deque()
         for chunk in chunks:
             begun.append((chunk, pool.submit(encoder.encode_batch, chunk)))
-            if len(begun) > _BESIDE:
-                chunk, found = begun.popleft()
-                yield chunk, found.result()
-        for chunk, found in begun:
-            yield chunk, found.result()
+            if len(begun) > _THREADS_AHEAD:
+                chunk, future = begun.popleft()
+                yield chunk, future.result()
+        for chunk, future in begun:
+            yield chunk, future.result()
 
 
 def _chunks(texts: Iterable[str]) -> Iterator[list[str]]:

@@ -53,8 +53,8 @@ def folded(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def _usual(found: re.Match[str]) -> str:
-    return _ONE_FORM.get(found[0], "")
+def _usual(match: re.Match[str]) -> str:
+    return _ONE_FORM.get(match[0], "")
 
 
 def key(line: str) -> str:
@@ -133,19 +133,19 @@ class _Runs:
         self._hashes, self._run = np.unique(hashes, return_inverse=True)
         self._line = np.repeat(np.arange(len(words)), [len(each) + 1 for each in words])[places]
         self._segment = np.array([at for at, _ in lines], dtype=np.int64)
-        self._found = np.zeros(len(self._hashes), dtype=bool)
+        self._matched = np.zeros(len(self._hashes), dtype=bool)
 
     def note(self, lines: Sequence[str]) -> None:
         if not len(self._hashes):
             return
         hashes, _ = self._hashes_of(_WORD.findall(line) for line in lines if len(line) >= RUN)
         places = np.minimum(np.searchsorted(self._hashes, hashes), len(self._hashes) - 1)
-        self._found[places[self._hashes[places] == hashes]] = True
+        self._matched[places[self._hashes[places] == hashes]] = True
 
     def near_copies(self) -> int:
         of_line = np.bincount(self._line, minlength=len(self._segment))
-        found = np.bincount(self._line, weights=self._found[self._run], minlength=len(self._segment))
-        return len(np.unique(self._segment[(of_line > 0) & (found >= SHARE * of_line)]))
+        matched = np.bincount(self._line, weights=self._matched[self._run], minlength=len(self._segment))
+        return len(np.unique(self._segment[(of_line > 0) & (matched >= SHARE * of_line)]))
 
     def _hashes_of(self, lines: Iterable[Sequence[str]]) -> tuple[np.ndarray, np.ndarray]:
         """Hashes [n] (uint64) and start positions [n] of all runs of known words; lines are separated by a 0."""

@@ -34,33 +34,33 @@ class Sample(NamedTuple):
     held_out: Sequence[str]
 
 
-class Likeness(NamedTuple):
+class Similarity(NamedTuple):
     """What a text looks like, and the line that shows it best."""
 
     verdict: Verdict
     example: str
 
 
-def likeness(lines: Sequence[str], own: Sample, other: Sample | None) -> Likeness:
+def similarity(lines: Sequence[str], own: Sample, other: Sample | None) -> Similarity:
     """Of lines that should be like one side; the other side is not given where it is in the same language.
 
     A text is like a side whose characters predict it better than they predict the other side's held-out lines, and
     better than the other side's characters do, by a share of this advantage for held-out lines.
     """
     mine = TrigramModel.of(own.train)
-    found = mine.bits_per_character(lines)
+    own_bits = mine.bits_per_character(lines)
     unlikely = max(_telling(lines), key=lambda line: mine.bits_per_character([line]))
     usual = mine.bits_per_character(own.held_out)
     if other is None:
-        return Likeness(Verdict.NEITHER if found > MOST_BITS * usual else Verdict.OWN, unlikely)
+        return Similarity(Verdict.NEITHER if own_bits > MOST_BITS * usual else Verdict.OWN, unlikely)
     theirs = TrigramModel.of(other.train)
-    found_there, usual_there = theirs.bits_per_character(lines), theirs.bits_per_character(other.held_out)
+    other_bits, usual_there = theirs.bits_per_character(lines), theirs.bits_per_character(other.held_out)
     foreign, foreign_there = mine.bits_per_character(other.held_out), theirs.bits_per_character(own.held_out)
-    if found < foreign and found_there - found >= LEAST_ADVANTAGE * (foreign_there - usual):
-        return Likeness(Verdict.OWN, unlikely)
-    if found_there < foreign_there and found - found_there >= LEAST_ADVANTAGE * (foreign - usual_there):
-        return Likeness(Verdict.OTHER, max(lines, key=lambda line: mine.bits(line) - theirs.bits(line)))
-    return Likeness(Verdict.NEITHER, unlikely)
+    if own_bits < foreign and other_bits - own_bits >= LEAST_ADVANTAGE * (foreign_there - usual):
+        return Similarity(Verdict.OWN, unlikely)
+    if other_bits < foreign_there and own_bits - other_bits >= LEAST_ADVANTAGE * (foreign - usual_there):
+        return Similarity(Verdict.OTHER, max(lines, key=lambda line: mine.bits(line) - theirs.bits(line)))
+    return Similarity(Verdict.NEITHER, unlikely)
 
 
 def _telling(lines: Sequence[str]) -> Sequence[str]:

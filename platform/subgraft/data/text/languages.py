@@ -41,9 +41,9 @@ def shares(counts: Mapping[str, int], alpha: float) -> dict[str, float]:
 
 def repeated(sizes: Mapping[str, int], alpha: float) -> dict[str, int]:
     """Segments of each language in an epoch with these shares that contains all text at least once."""
-    given = shares(sizes, alpha)
-    whole = max(size / given[language] for language, size in sizes.items() if size)
-    return {language: max(size, round(whole * given[language])) for language, size in sizes.items()}
+    drawn = shares(sizes, alpha)
+    whole = max(size / drawn[language] for language, size in sizes.items() if size)
+    return {language: max(size, round(whole * drawn[language])) for language, size in sizes.items()}
 
 
 def repeated_places(size: int, count: int) -> np.ndarray:
@@ -66,11 +66,11 @@ def oversampled(texts: Sequence[tuple[str, Text]], alpha: float) -> Iterator[tup
 def allotted(sizes: Mapping[str, int], alpha: float, total: int) -> dict[str, int]:
     """How many of `total` segments each language gets: its share, rounded so that they add up (largest remainders)."""
     exact = {language: share * total for language, share in shares(sizes, alpha).items()}
-    given = {language: int(value) for language, value in exact.items()}
-    by_remainder = sorted(exact, key=lambda language: given[language] - exact[language])
-    for language in by_remainder[: total - sum(given.values())]:
-        given[language] += 1
-    return given
+    floors = {language: int(value) for language, value in exact.items()}
+    by_remainder = sorted(exact, key=lambda language: floors[language] - exact[language])
+    for language in by_remainder[: total - sum(floors.values())]:
+        floors[language] += 1
+    return floors
 
 
 def balanced(

@@ -50,23 +50,23 @@ class MappedArrays:
 
     def made_by(self, make: Callable[[Mapping[str, Path]], None]) -> dict[str, np.ndarray]:
         """The arrays; where they are not there, `make` writes them to the files that it is given."""
-        found = self._opened()
-        if found is None:
+        opened = self._opened()
+        if opened is None:
             self.folder.mkdir(parents=True, exist_ok=True)
             with Lock.wait(self.directory.with_suffix(".lock"), self.doing):
-                found = self._opened()
-                if found is None:
+                opened = self._opened()
+                if opened is None:
                     self._make(make)
-                    found = self._opened()
-        assert found is not None, f"{self.directory} was made and does not verify"
-        return found
+                    opened = self._opened()
+        assert opened is not None, f"{self.directory} was made and does not verify"
+        return opened
 
     def _opened(self) -> dict[str, np.ndarray] | None:
         """The stored arrays if their digests are right; otherwise None."""
         try:
-            told = json_io.object_in(self.directory / RECORD)
+            record = json_io.object_in(self.directory / RECORD)
             for name, file in _files(self.directory, self.types).items():
-                expected = told["files"][name]
+                expected = record["files"][name]
                 if self.digests.of(file) != expected and file_digest(file) != expected:
                     return None
             os.utime(self.directory / RECORD)
@@ -78,21 +78,21 @@ class MappedArrays:
         directory = self.directory
         for left in directory.parent.glob(f"{directory.name}.partial-*"):  # by one that was killed
             shutil.rmtree(left, ignore_errors=True)
-        beside = directory.with_name(f"{directory.name}.partial-{secrets.token_hex(4)}")
-        beside.mkdir()
+        partial = directory.with_name(f"{directory.name}.partial-{secrets.token_hex(4)}")
+        partial.mkdir()
         try:
-            files = _files(beside, self.types)
+            files = _files(partial, self.types)
             make(files)
             digests = {name: file_digest(file) for name, file in files.items()}
-            (beside / RECORD).write_text(
+            (partial / RECORD).write_text(
                 json.dumps({**self.made_of, "files": digests}, indent=1) + "\n", encoding="utf-8"
             )
-            sync_tree(beside)
+            sync_tree(partial)
             shutil.rmtree(directory, ignore_errors=True)  # what is there does not verify
             with suppress(OSError, KeyError):  # another machine was quicker, where locks do not reach
-                beside.rename(directory)
+                partial.rename(directory)
         finally:
-            shutil.rmtree(beside, ignore_errors=True)
+            shutil.rmtree(partial, ignore_errors=True)
 
 
 def mapped(path: Path, dtype: type[np.generic]) -> np.ndarray:

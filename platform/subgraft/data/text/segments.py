@@ -132,7 +132,7 @@ _NEW_LINE = 10
 def line_offsets(path: Path, cache: Path | None) -> np.ndarray:
     """The beginning of each line, and the end of the last [n + 1]; from the cache for large files, if there is one."""
     if cache is None or path.stat().st_size < LEAST_BYTES:
-        return np.concatenate(list(_found(path)))
+        return np.concatenate(list(_line_ends(path)))
     digests = DigestCache(cache.parent)
     made_of = {"format": _FORMAT, "what": "where lines begin", "text": digests.of(path)}
     doing = "finds where the lines of the same text begin"
@@ -142,17 +142,17 @@ def line_offsets(path: Path, cache: Path | None) -> np.ndarray:
 
 def _write(begins: Path, path: Path) -> None:
     with begins.open("wb") as file:
-        for found in _found(path):
-            found.tofile(file)
+        for ends in _line_ends(path):
+            ends.tofile(file)
 
 
-def _found(path: Path) -> Iterator[np.ndarray]:
+def _line_ends(path: Path) -> Iterator[np.ndarray]:
     """The same in parts: nothing grows with the file."""
     data, last = mapped(path, np.uint8), 0
     yield np.zeros(1, dtype=np.int64)
     for start in range(0, len(data), _SCANNED_AT_ONCE):
-        found = np.flatnonzero(data[start : start + _SCANNED_AT_ONCE] == _NEW_LINE) + start + 1
-        yield found
-        last = int(found[-1]) if len(found) else last
+        ends = np.flatnonzero(data[start : start + _SCANNED_AT_ONCE] == _NEW_LINE) + start + 1
+        yield ends
+        last = int(ends[-1]) if len(ends) else last
     if last != len(data):
         yield np.array([len(data)], dtype=np.int64)

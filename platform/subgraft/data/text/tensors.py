@@ -37,8 +37,8 @@ class StoredTensor:
         held = frozenset(self._stored.keys())
         self.apart = name not in held and held == frozenset(map(str, range(len(held)))) and bool(held)
         if not self.apart and (name not in held or not self._stored.get_slice(name).get_shape()):
-            told = f"It has: {', '.join(sorted(held)[:8]) or 'none'}."
-            raise UserError(f"no tensor '{name}' with rows", where=str(path), hint=told)
+            hint = f"It has: {', '.join(sorted(held)[:8]) or 'none'}."
+            raise UserError(f"no tensor '{name}' with rows", where=str(path), hint=hint)
         self._bounds = self._read_bounds() if ROWS in held and name != ROWS and not self.apart else None
         self._count = len(held) if self.apart else self.shape(0)[0]
         if self._bounds is not None:
@@ -72,10 +72,10 @@ class StoredTensor:
         if not 0 <= place < len(self):
             raise IndexError(place)
         if self._bounds is not None:
-            found: np.ndarray = self._slice(0)[int(self._bounds[place]) : int(self._bounds[place + 1])]
+            row: np.ndarray = self._slice(0)[int(self._bounds[place]) : int(self._bounds[place + 1])]
         else:
-            found = self._stored.get_tensor(str(place)) if self.apart else self._slice(0)[place]
-        return found
+            row = self._stored.get_tensor(str(place)) if self.apart else self._slice(0)[place]
+        return row
 
     def __iter__(self) -> Iterator[np.ndarray]:
         return (self[place] for place in range(len(self)))

@@ -220,8 +220,8 @@ class SubwordGap:
 
     seen, unseen: subwords of the downstream vocabulary that the upstream one has and lacks.
     text: what the tokens per sentence were measured on, in words ("dev, French side").
-    spelling: what each vocabulary can spell.  unspelled: the characters of that text, the most frequent first, that the
-        upstream vocabulary cannot.
+    spelling: what each vocabulary can spell.  unknown_tokens: the most frequent characters of that text that the
+        upstream vocabulary lacks.
     """
 
     seen: int

@@ -19,7 +19,7 @@ from subgraft.subwords.vocabulary.entry import Entry, Mark
 from subgraft.subwords.vocabulary.extend import extend
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.learning_errors import TooLargeError
-from subgraft.subwords.vocabulary.spelling import Spelling, spelling, unspelled_characters
+from subgraft.subwords.vocabulary.spelling import Spelling, spelling, unknown_characters
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.trim import trim
 
@@ -102,7 +102,7 @@ def look_ahead(old: Tokenizer, lines: Sequence[str]) -> VocabularyPreview:
         worth=_worth(old, extended[-1], text) if extended else (),
         unused=len(old) - len(trimmed),
         common_unused=tuple(_readable(old, i) for i in unused[:SHOWN]),
-        unknown_tokens=unspelled_characters(old, words, SHOWN),
+        unknown_tokens=unknown_characters(old, words, SHOWN),
     )
 
 

@@ -14,7 +14,7 @@ from subgraft.data.synthetic_pairs import SPLIT, copied, write_pairs
 from subgraft.data.tasks.question_generation import pairing
 from subgraft.data.text.batches import evenly_spaced_places
 from subgraft.data.text.corpus import Corpus
-from subgraft.data.text.language_id import Likeness, Sample, Verdict, likeness
+from subgraft.data.text.language_id import Sample, Similarity, Verdict, similarity
 from subgraft.pipeline.recipes.corpora import CopiedRecipe, CorpusRecipe, ReversedRecipe, TextRecipe
 from subgraft.training.context import Context, Json
 
@@ -70,7 +70,7 @@ def _check_language(side: TextSide, corpus: Corpus, pairs: Corpus, context: Cont
     own = pairs.field(side).language
     others = [field for field in pairs.fields if field.name == _OTHER[side] and field.language != own]
     other = _sample(pairs, _OTHER[side]) if others else None
-    judgement: Likeness = likeness(_lines(corpus, "train", side, JUDGED), _sample(pairs, side), other)
+    judgement: Similarity = similarity(_lines(corpus, "train", side, JUDGED), _sample(pairs, side), other)
     example = judgement.example if len(judgement.example) <= _SHOWN else f"{judgement.example[:_SHOWN]}…"
     where = f"downstream.text.{side}"
     if judgement.verdict is Verdict.OTHER:

@@ -146,7 +146,7 @@ def _gap(path: Path, language: str) -> SubwordGap:
         Spelling(**gap["text"]["downstream"]).tokens_per_sentence,
         tuple(examples),
         tuple(map(_spelled, gap["spelling"])),
-        tuple(gap["text"]["upstream_unspelled"]),
+        tuple(gap["text"]["upstream_unknown_characters"]),
     )
 
 

@@ -154,8 +154,8 @@ class _Problem:
             held[self.ids[name][step]] += 1
         union = int(np.count_nonzero(held))
         if union > total:
-            told = f"the smallest vocabularies of {len(steps)} languages have {union:,} pieces together"
-            raise NoRoomError(f"{told}, more than the {total:,} that there is room for", union)
+            problem = f"the smallest vocabularies of {len(steps)} languages have {union:,} pieces together"
+            raise NoRoomError(f"{problem}, more than the {total:,} that there is room for", union)
         while move := self._best_move(steps, held, total - union):
             name, step = move
             union += self._growth(held, name, steps[name], step)
@@ -249,8 +249,8 @@ def concave_hull(costs: Sequence[float], values: Sequence[float]) -> Hull:
         widths = np.diff(x)
         fitted = isotonic_regression(np.diff(y) / widths, sample_weight=widths, increasing=False)
         # A point where the slope stays the same is inside a pooled block, under the hull.
-        kept = np.concatenate([[True], ~np.isclose(fitted[1:], fitted[:-1], rtol=1e-12, atol=0), [True]])
-        front, x, y = [at for at, on in zip(front, kept, strict=True) if on], x[kept], y[kept]
+        corners = np.concatenate([[True], ~np.isclose(fitted[1:], fitted[:-1], rtol=1e-12, atol=0), [True]])
+        front, x, y = [at for at, on in zip(front, corners, strict=True) if on], x[corners], y[corners]
     return Hull(tuple(front), x, y)
 
 

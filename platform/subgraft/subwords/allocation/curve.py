@@ -133,12 +133,12 @@ def _bpe(types: WordTypes, sizes: Sequence[int]) -> MeasuredCurve:
     merges, single = merges_of(pieces)
     whole = characters + len(merges)
     used = dict(zip((UNKNOWN_PIECE, *pieces), types.counts(largest).tolist(), strict=True))
-    found = replay(merges, used, [size - characters for size in (*smaller, whole)])
-    counts = {kept + characters: np.array(list(each.values()), dtype=np.int64) for kept, each in found.items()}
+    tokenised = replay(merges, used, [size - characters for size in (*smaller, whole)])
+    counts = {size + characters: np.array(list(each.values()), dtype=np.int64) for size, each in tokenised.items()}
     vocabularies = {
-        kept + characters: log_shares(named, np.array([each.get(piece, 0) for piece in named]))
-        for kept, each in found.items()
-        for named in [[*merges[:kept], *single]]
+        size + characters: log_shares(named, np.array([each.get(piece, 0) for piece in named]))
+        for size, each in tokenised.items()
+        for named in [[*merges[:size], *single]]
     }
     return MeasuredCurve(_curve("bpe", "replay", types, characters, limit, counts), vocabularies)
 
@@ -221,14 +221,14 @@ def replay(merges: Sequence[str], counts: Mapping[str, int], keep: Sequence[int]
     """
     ranks = {piece: rank for rank, piece in enumerate(merges)}
     left = {piece: int(count) for piece, count in counts.items() if count}
-    wanted, found = set(keep), dict[int, dict[str, int]]()
-    for kept in range(len(merges), -1, -1):
-        if kept in wanted:
-            found[kept] = dict(left)
-        if kept and (count := left.pop(merges[kept - 1], 0)):
-            for part in _parts(merges[kept - 1], ranks, kept - 1):
+    wanted, at_size = set(keep), dict[int, dict[str, int]]()
+    for size in range(len(merges), -1, -1):
+        if size in wanted:
+            at_size[size] = dict(left)
+        if size and (count := left.pop(merges[size - 1], 0)):
+            for part in _parts(merges[size - 1], ranks, size - 1):
                 left[part] = left.get(part, 0) + count
-    return found
+    return at_size
 
 
 def _parts(piece: str, ranks: Mapping[str, int], rank: int) -> Sequence[str]:

@@ -105,14 +105,14 @@ class SimilarTokenFinder:
         hyperwords = self._hyperwords(entries, subwords)
         fallback = np.full(len(entries), Fallback.NONE, dtype=np.int8)
         missing = np.setdiff1d(np.arange(len(entries)), np.concatenate([subwords.rows, hyperwords.rows]))
-        found = [subwords, hyperwords]
+        pairs = [subwords, hyperwords]
         for kind, spell in ((Fallback.CHARACTERS, self._characters), (Fallback.BYTES, self._bytes)):
             fallback[missing] = kind
             pieces = _flat([spell(entries[row]) for row in missing.tolist()], missing)
-            found.append(_related(*pieces))
-            missing = np.setdiff1d(missing, found[-1].rows)
+            pairs.append(_related(*pieces))
+            missing = np.setdiff1d(missing, pairs[-1].rows)
         fallback[missing] = Fallback.MEAN
-        return _assembled(found, fallback)
+        return _assembled(pairs, fallback)
 
     def _subwords(self, entries: Sequence[Entry]) -> _Pairs:
         rows, ids = _flat(self.tokenizer.segment_batch(entries), np.arange(len(entries)))
@@ -123,16 +123,16 @@ class SimilarTokenFinder:
 
     def _hyperwords(self, entries: Sequence[Entry], subwords: _Pairs) -> _Pairs:
         """Hyperwords by frequency, without those that are already subwords, as many as there is room for."""
-        found = self._index.find(entries, self.max_similar)
-        ids = self._ids_by_commonness[found.entries]
+        matches = self._index.find(entries, self.max_similar)
+        ids = self._ids_by_commonness[matches.entries]
         relations = np.select(
-            [found.prefix, found.suffix],
+            [matches.prefix, matches.suffix],
             [Relation.PREFIX_HYPERWORD, Relation.SUFFIX_HYPERWORD],
             Relation.INFIX_HYPERWORD,
         )
         size = len(self.tokenizer)
-        fresh = ~np.isin(found.queries * size + ids, subwords.rows * size + subwords.ids)
-        rows, ids, relations = found.queries[fresh], ids[fresh], relations[fresh]
+        fresh = ~np.isin(matches.queries * size + ids, subwords.rows * size + subwords.ids)
+        rows, ids, relations = matches.queries[fresh], ids[fresh], relations[fresh]
         room = self.max_similar - np.bincount(subwords.rows, minlength=len(entries))
         fitting = positions_in_rows(rows) < room[rows]
         return _Pairs(rows[fitting], ids[fitting], relations[fitting].astype(np.int8))
@@ -185,20 +185,20 @@ def _related(rows: Int64s, ids: Int64s) -> _Pairs:
     _, earliest, group = np.unique(keys, return_index=True, return_inverse=True)
     best = np.full(len(earliest), 2)
     np.minimum.at(best, group, precedence)
-    kept = np.sort(earliest)
+    selected = np.sort(earliest)
     by_precedence = np.array([Relation.PREFIX_SUBWORD, Relation.SUFFIX_SUBWORD, Relation.INFIX_SUBWORD], dtype=np.int8)
-    return _Pairs(rows[kept], ids[kept], by_precedence[best[group[kept]]])
+    return _Pairs(rows[selected], ids[selected], by_precedence[best[group[selected]]])
 
 
-def _assembled(found: Sequence[_Pairs], fallback: Int8s) -> SimilarTokens:
-    rows = np.concatenate([pairs.rows for pairs in found])
+def _assembled(groups: Sequence[_Pairs], fallback: Int8s) -> SimilarTokens:
+    rows = np.concatenate([pairs.rows for pairs in groups])
     order = np.argsort(rows, kind="stable")
     offsets = np.zeros(len(fallback) + 1, dtype=np.int64)
     np.cumsum(np.bincount(rows, minlength=len(fallback)), out=offsets[1:])
     return SimilarTokens(
         offsets,
-        np.concatenate([pairs.ids for pairs in found])[order],
-        np.concatenate([pairs.relations for pairs in found])[order],
+        np.concatenate([pairs.ids for pairs in groups])[order],
+        np.concatenate([pairs.relations for pairs in groups])[order],
         fallback,
     )
 

@@ -53,19 +53,19 @@ class HyperwordIndex:
         self._room = np.repeat(starts + lengths, lengths) - np.arange(len(self._text.codes))
         self._room[starts] -= 1
         # Nothing begins where the word begins but what carries its beginning along.
-        beginnings = starts[self._text.codes[starts] == ord(BEGINNING)]
-        self._room[beginnings + 1] = 0
+        word_starts = starts[self._text.codes[starts] == ord(BEGINNING)]
+        self._room[word_starts + 1] = 0
         self._sorted_windows: dict[int, NDArray[np.uint64]] = {}
 
     def find(self, tokens: Sequence[Entry], most: int) -> Hyperwords:
         """At most `most` hyperwords of each token."""
         queries = _HashedText(tokens)
         none = np.empty(0, dtype=np.int64)
-        found = [(none, none)]
+        matches = [(none, none)]
         for length in np.unique(queries.lengths).tolist():
             rows = np.flatnonzero(queries.lengths == length)
-            found += self._find_of_length(queries, rows, length, most)
-        rows, windows = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+            matches += self._find_of_length(queries, rows, length, most)
+        rows, windows = (np.concatenate(arrays) for arrays in zip(*matches, strict=True))
         order = np.argsort(rows, kind="stable")
         return self._judged(queries, rows[order], windows[order])
 
@@ -79,15 +79,15 @@ class HyperwordIndex:
         counts = np.searchsorted(windows, hashes | POSITION_BITS, side="right") - first
         head = np.minimum(counts, 4 * most)
         looked_at = windows[ragged_ranges(first, head)]
-        found = self._verified(queries, np.repeat(rows, head), looked_at, length, most)
-        filled = np.isin(rows, found[0][positions_in_rows(found[0]) == most - 1])
+        matches = self._verified(queries, np.repeat(rows, head), looked_at, length, most)
+        filled = np.isin(rows, matches[0][positions_in_rows(matches[0]) == most - 1])
         again = ~filled & (head < counts)
         if not again.any():
-            return [found]
-        kept = ~np.isin(found[0], rows[again])
+            return [matches]
+        kept = ~np.isin(matches[0], rows[again])
         looked_at = windows[ragged_ranges(first[again], counts[again])]
         rest = self._verified(queries, np.repeat(rows[again], counts[again]), looked_at, length, most)
-        return [(found[0][kept], found[1][kept]), rest]
+        return [(matches[0][kept], matches[1][kept]), rest]
 
     def _verified(
         self, queries: _HashedText, rows: Int64s, windows: NDArray[np.uint64], length: int, most: int
@@ -101,8 +101,8 @@ class HyperwordIndex:
         fresh = np.ones(len(entries), dtype=np.bool_)
         fresh[1:] = (entries[1:] != entries[:-1]) | (rows[1:] != rows[:-1])
         rows, positions = rows[fresh], positions[fresh]
-        kept = positions_in_rows(rows) < most
-        return rows[kept], positions[kept]
+        within = positions_in_rows(rows) < most
+        return rows[within], positions[within]
 
     def _windows(self, length: int) -> NDArray[np.uint64]:
         """All windows of a length, 32 bits of hash above 32 bits of position, sorted."""

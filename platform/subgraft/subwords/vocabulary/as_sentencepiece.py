@@ -55,25 +55,26 @@ def as_sentencepiece(tokenizer: Tokenizer) -> bytes | None:
 
 def _normaliser(specification: Mapping[str, Any]) -> dict[str, Any] | None:
     """The same steps as fields of NormalizerSpec; None if SentencePiece lacks one of them."""
-    found: dict[str, Any] = {"add_dummy_prefix": False, "remove_extra_whitespaces": False, "escape_whitespaces": True}
+    flags = ("add_dummy_prefix", "remove_extra_whitespaces")
+    settings: dict[str, Any] = {**dict.fromkeys(flags, False), "escape_whitespaces": True}
     for step in parts(specification.get("normalizer")):
         kind = step["type"]
         if kind == "Precompiled":
-            found["precompiled_charsmap"] = base64.b64decode(step["precompiled_charsmap"])
+            settings["precompiled_charsmap"] = base64.b64decode(step["precompiled_charsmap"])
         elif kind == "Prepend" and step["prepend"] == SPACE_MARK:
-            found["add_dummy_prefix"] = True
+            settings["add_dummy_prefix"] = True
         elif kind == "Strip" or (kind == "Replace" and step["content"] in ("", " ")):
-            found["remove_extra_whitespaces"] = True
+            settings["remove_extra_whitespaces"] = True
         elif kind != "NFC" and not (kind == "Replace" and step["content"] == SPACE_MARK):
             return None
     for step in parts(specification.get("pre_tokenizer")):
         if step["type"] == "Metaspace":
-            found["add_dummy_prefix"] = step.get("prepend_scheme", "always") != "never"
+            settings["add_dummy_prefix"] = step.get("prepend_scheme", "always") != "never"
         elif step["type"] == "WhitespaceSplit":
-            found["remove_extra_whitespaces"] = True
+            settings["remove_extra_whitespaces"] = True
         else:
             return None
-    return found
+    return settings
 
 
 def _scores(tokenizer: Tokenizer, model: Mapping[str, Any]) -> dict[int, float] | None:

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from subgraft.subwords.vocabulary.entry import Entry, Mark
-from subgraft.subwords.vocabulary.spelling import Spelling, chunks, spelling, unspelled_characters
+from subgraft.subwords.vocabulary.spelling import Spelling, chunks, spelling, unknown_characters
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -32,14 +32,14 @@ class TextGap:
 
     Attributes:
         upstream, downstream: Counts of tokens and unknown tokens.
-        upstream_unspelled, downstream_unspelled: The most frequent unknown characters.
+        upstream_unknown_characters, downstream_unknown_characters: The most frequent unknown characters.
         oversegmented: Words with more pieces under the upstream vocabulary, by occurrences times extra pieces.
     """
 
     upstream: Spelling
     downstream: Spelling
-    upstream_unspelled: tuple[str, ...]
-    downstream_unspelled: tuple[str, ...]
+    upstream_unknown_characters: tuple[str, ...]
+    downstream_unknown_characters: tuple[str, ...]
     oversegmented: tuple[Oversegmented, ...]
 
 
@@ -88,8 +88,8 @@ def _text_gap(upstream: Tokenizer, downstream: Tokenizer, lines: Iterable[str], 
     return TextGap(
         spelled[0],
         spelled[1],
-        unspelled_characters(upstream, words),
-        unspelled_characters(downstream, words),
+        unknown_characters(upstream, words),
+        unknown_characters(downstream, words),
         _oversegmented(upstream, downstream, words, most),
     )
 
@@ -161,10 +161,10 @@ def render(gap: Gap) -> RenderableType:
     figures.add_row("entries", f"{gap.upstream_size:,}", f"{gap.downstream_size:,}")
     for name, figure in _FIGURES.items():
         figures.add_row(name, figure(text.upstream), figure(text.downstream))
-    lost = (text.upstream_unspelled, text.downstream_unspelled)
+    lost = (text.upstream_unknown_characters, text.downstream_unknown_characters)
     figures.add_row("characters it cannot spell", *(" ".join(characters) or "none" for characters in lost))
     words = Sheet("word", "count", "upstream", "downstream", title="Most over-segmented words")
-    for found in text.oversegmented:
-        cells = (found.word, f"{found.count:,}", " ".join(found.upstream), " ".join(found.downstream))
+    for each in text.oversegmented:
+        cells = (each.word, f"{each.count:,}", " ".join(each.upstream), " ".join(each.downstream))
         words.add_row(*cells)
     return Group(heading, figures, words)

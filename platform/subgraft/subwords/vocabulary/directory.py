@@ -121,12 +121,12 @@ def _checked_files(directory: Path) -> dict[str, Path | str]:
     files: dict[str, Path | str] = {}
     for path in sorted(directory.iterdir()):
         if path.name in _OBJECTS and path.is_file():
-            found = read_object(path)
+            parsed = read_object(path)
             if path.name in _NUMBERINGS:
-                require_few_pieces(max([len(found), *(1 + i for i in found.values() if isinstance(i, int))]))
-            added = found.get("added_tokens_decoder") or {}
+                require_few_pieces(max([len(parsed), *(1 + i for i in parsed.values() if isinstance(i, int))]))
+            added = parsed.get("added_tokens_decoder") or {}
             require_few_pieces(max([len(added), *(1 + int(i) for i in added if i.isdecimal())]))
-            files[path.name] = json.dumps({key: found[key] for key in found.keys() - _LEADING_ELSEWHERE})
+            files[path.name] = json.dumps({key: parsed[key] for key in parsed.keys() - _LEADING_ELSEWHERE})
         elif (path.name in _LINES or path.suffix in (".model", ".spm")) and path.is_file():
             content = read_bytes(path)
             if path.name == "vocab.txt":

@@ -49,13 +49,13 @@ def extend(tokenizer: Tokenizer, lines: Iterable[str], added: int, min_count: in
     words = word_counts(backend, tokenizer.guard.checked(lines))
     cuts = cut_words(backend, words)
     known = frozenset(tokenizer.pieces)
-    found = join_pieces(words, cuts, _join(tokenizer), known, added, min_count, on_the_way=kind == "BPE")
-    if len(found.pieces) < added:
-        raise _too_many(added, len(found.pieces), min_count)
+    joined = join_pieces(words, cuts, _join(tokenizer), known, added, min_count, on_the_way=kind == "BPE")
+    if len(joined.pieces) < added:
+        raise _too_many(added, len(joined.pieces), min_count)
     whole = keeping(specification, range(len(tokenizer)))
     if kind == "Unigram":
-        return as_tokenizer(with_scores(whole, _scored(tokenizer, whole, found.pieces)), tokenizer)
-    return as_tokenizer(with_pieces(whole, found.pieces), tokenizer)
+        return as_tokenizer(with_scores(whole, _scored(tokenizer, whole, joined.pieces)), tokenizer)
+    return as_tokenizer(with_pieces(whole, joined.pieces), tokenizer)
 
 
 def _scored(tokenizer: Tokenizer, specification: Specification, pieces: Sequence[str]) -> list[tuple[str, float]]:

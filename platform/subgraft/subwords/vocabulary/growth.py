@@ -83,7 +83,7 @@ def require_quick_patterns(specification: Mapping[str, Any], backend: tokenizers
 
     The regex library fails after ten million steps at one position; the probe texts reach that limit quickly.
     """
-    patterns = [found for name in COMPONENTS[:2] for found in _patterns(specification.get(name))]
+    patterns = [pattern for name in COMPONENTS[:2] for pattern in _patterns(specification.get(name))]
     if not patterns:
         return
     spelled = dict.fromkeys([*_PROBES, *(run for pattern in patterns for run in re.findall(r"\w+|\W", pattern))])
@@ -157,8 +157,8 @@ def _size(text: str) -> int:
 def _require_few(text: str, made: int, most: int, what: str) -> None:
     """most: the limit on the length that a character may grow to, on top of the limit for any text."""
     if made > most * len(text) + _FREE_TOKENS:
-        found = f"a text of {len(text):,} characters becomes {made:,} {what} by this vocabulary's normalizer"
-        raise UserError(found, hint=TOKENS_OF_CHARACTER.hint)
+        problem = f"a text of {len(text):,} characters becomes {made:,} {what} by this vocabulary's normalizer"
+        raise UserError(problem, hint=TOKENS_OF_CHARACTER.hint)
 
 
 def _require(growth: Growth, limit: Limit, what: str) -> None:
@@ -207,8 +207,8 @@ def _replace(step: Step) -> Growth:
     if kind == "String":
         least = _size(pattern)
     else:
-        found = _ONE_CHARACTER.fullmatch(pattern)
-        least = 0 if found is None else int(found[1] or 1)
+        match = _ONE_CHARACTER.fullmatch(pattern)
+        least = 0 if match is None else int(match[1] or 1)
     return Growth(max(1.0, content / least)) if least else Growth(1.0 + content, content)
 
 

@@ -46,8 +46,8 @@ def join_pieces(
         pieces.append(piece)
         if len(pieces) >= wanted and (on_the_way or len(text.used(pieces, min_count)) >= wanted):
             break
-    kept = (pieces if on_the_way else text.used(pieces, min_count))[:wanted]
-    return Joined(tuple(kept), {piece: text.uses[piece] for piece in kept})
+    selected = (pieces if on_the_way else text.used(pieces, min_count))[:wanted]
+    return Joined(tuple(selected), {piece: text.uses[piece] for piece in selected})
 
 
 class _Text:
@@ -103,14 +103,14 @@ class _Text:
         pieces, times = self._words[at]
         for piece in pieces:
             self.uses[piece] += sign * times
-        found = {made for left, right in pairwise(pieces) if (made := self._made(left, right)) is not None}
+        merged = {made for left, right in pairwise(pieces) if (made := self._made(left, right)) is not None}
         for left, right in pairwise(pieces):
             made = self._made(left, right)
             if made is not None:
                 self._counts[made] += sign * times
-        for made in found:
+        for made in merged:
             (self._places[made].add if sign > 0 else self._places[made].discard)(at)
-        return found
+        return merged
 
     def _made(self, left: str, right: str) -> str | None:
         made = self._join(left, right)

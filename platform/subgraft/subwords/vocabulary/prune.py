@@ -119,11 +119,11 @@ class _Used:
     @cached_property
     def uses(self) -> Mapping[str, int]:
         """How often each piece occurs."""
-        found: Counter[str] = Counter()
+        counts: Counter[str] = Counter()
         for word, cut in self.cuts.items():
             for piece in cut:
-                found[piece] += self.words[word]
-        return found
+                counts[piece] += self.words[word]
+        return counts
 
     def rarest(self, below: int | None = None) -> list[str]:
         """Pieces with fewer than `below` occurrences that no other piece is merged from, rarest and highest id first.

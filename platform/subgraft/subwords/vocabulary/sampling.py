@@ -22,7 +22,7 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 # SentencePiece's penalty on an unknown character, below the least probable piece.
 UNKNOWN_PENALTY = 10.0
-WORDS_KEPT = 1 << 16
+CACHED_WORDS = 1 << 16
 _DRAWN_AT_ONCE = 64
 _NO_PIECE = -1
 
@@ -80,9 +80,9 @@ def _spelling(tokenizer: Tokenizer) -> Spelling:
     """Spells a character in bytes if the vocabulary has all of them, else as one unknown token."""
 
     def spell(character: str) -> list[int]:
-        found = [tokenizer.byte_ids.get(byte) for byte in character.encode("utf-8")]
-        ids = [i for i in found if i is not None]
-        return ids if len(ids) == len(found) else [tokenizer.special["unk"]]
+        encoded = character.encode("utf-8")
+        ids = [tokenizer.byte_ids[byte] for byte in encoded if byte in tokenizer.byte_ids]
+        return ids if len(ids) == len(encoded) else [tokenizer.special["unk"]]
 
     return spell
 
@@ -106,7 +106,7 @@ class UnigramLattice:
         self._spell = spell
         self._unknown = (_NO_PIECE, min((score for _, score in pieces.values()), default=0.0) - UNKNOWN_PENALTY)
         self._alpha = alpha
-        self._filtered = lru_cache(maxsize=WORDS_KEPT)(self._filter)
+        self._filtered = lru_cache(maxsize=CACHED_WORDS)(self._filter)
 
     def __call__(self, word: str, draws: Iterator[float]) -> list[int]:
         lattice = self._filtered(word)
@@ -123,21 +123,21 @@ class UnigramLattice:
         """For each end position: the pieces that end there as (start, id), and their cumulative probabilities."""
         log_sums, lattice = [0.0], []
         for end in range(1, len(word) + 1):
-            found = list(self._edges(word, end))
-            weights = [log_sums[start] + self._alpha * score for start, _, score in found]
+            edges = list(self._edges(word, end))
+            weights = [log_sums[start] + self._alpha * score for start, _, score in edges]
             greatest = max(weights)
             log_sums.append(greatest + math.log(sum(math.exp(weight - greatest) for weight in weights)))
             cumulative = np.cumsum([math.exp(weight - log_sums[-1]) for weight in weights]).tolist()
-            lattice.append(([(start, token) for start, token, _ in found], cumulative))
+            lattice.append(([(start, token) for start, token, _ in edges], cumulative))
         return lattice
 
     def _edges(self, word: str, end: int) -> Iterator[tuple[int, int, float]]:
         for start in range(max(0, end - self._longest), end):
-            found = self._pieces.get(word[start:end])
-            if found is None and start == end - 1:
-                found = self._unknown
-            if found is not None:
-                yield (start, *found)
+            piece = self._pieces.get(word[start:end])
+            if piece is None and start == end - 1:
+                piece = self._unknown
+            if piece is not None:
+                yield (start, *piece)
 
 
 class BpeDropout:
@@ -169,11 +169,11 @@ class BpeDropout:
                 for place in range(len(ids) - 1)
                 if (merge := self._merges.get((ids[place], ids[place + 1]))) is not None
             )
-            kept = [merge for merge in possible if next(draws) >= self._dropout]
-            if not kept:
+            drawn = [merge for merge in possible if next(draws) >= self._dropout]
+            if not drawn:
                 return ids
             # Of one rank the leftmost comes first: a rank has one result, so the place decides.
-            _, merged, place = min(kept)
+            _, merged, place = min(drawn)
             ids[place : place + 2] = [merged]
 
     def _spelled(self, character: str) -> list[int]:

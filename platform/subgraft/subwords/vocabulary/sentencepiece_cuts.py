@@ -84,13 +84,13 @@ class SentencePieceCuts:
         if self._agree is None and plain:
             sample = [texts[i] for i in plain[:: max(1, len(plain) // SAMPLE)]]
             self._agree = self._processor.encode(sample) == self._cut(sample)
-        found: dict[int, list[int]] = {}
+        exact: dict[int, list[int]] = {}
         if self._agree:
             cuts = self._processor.encode([texts[i] for i in plain], num_threads=allowed_threads())
-            found = {i: ids for i, ids in zip(plain, cuts, strict=True) if self._is_exact(ids)}
-        left = [i for i in range(len(texts)) if i not in found]
-        found.update(zip(left, self._cut([texts[i] for i in left]), strict=True))
-        return [found[i] for i in range(len(texts))]
+            exact = {i: ids for i, ids in zip(plain, cuts, strict=True) if self._is_exact(ids)}
+        left = [i for i in range(len(texts)) if i not in exact]
+        exact.update(zip(left, self._cut([texts[i] for i in left]), strict=True))
+        return [exact[i] for i in range(len(texts))]
 
     def _is_plain(self, text: str) -> bool:
         return PLAIN.fullmatch(text) is not None and self._special.search(text) is None

@@ -47,10 +47,10 @@ def with_rounded_scores(model: bytes) -> bytes:
 def without(model: bytes, pieces: Collection[str]) -> bytes:
     """The model without some of its ordinary pieces; ids are renumbered without gaps."""
     proto, gone = parse(model), frozenset(pieces)
-    kept = [piece for piece in proto.pieces if piece.type != NORMAL or piece.piece not in gone]
+    remaining = [piece for piece in proto.pieces if piece.type != NORMAL or piece.piece not in gone]
     del proto.pieces[:]
-    proto.pieces.extend(kept)
-    proto.trainer_spec.vocab_size = len(kept)
+    proto.pieces.extend(remaining)
+    proto.trainer_spec.vocab_size = len(remaining)
     serialised: bytes = proto.SerializeToString(deterministic=True)
     return serialised
 
@@ -109,10 +109,10 @@ def _bpe(proto: Any) -> models.BPE:
 
 
 def _unknown(proto: Any) -> int:
-    found = next((i for i, piece in enumerate(proto.pieces) if piece.type == UNKNOWN), None)
-    if found is None:
+    unknown = next((i for i, piece in enumerate(proto.pieces) if piece.type == UNKNOWN), None)
+    if unknown is None:
         raise UserError("a SentencePiece model without a piece for what is unknown")
-    return found
+    return unknown
 
 
 def _normalizer(specification: Any) -> normalizers.Normalizer:

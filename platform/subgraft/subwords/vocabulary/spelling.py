@@ -91,7 +91,7 @@ def round_trip(tokenizer: Tokenizer, lines: Sequence[str]) -> list[str]:
     return [tokenizer.decode(ids) for ids in tokenizer.encode_batch(lines)]
 
 
-def unspelled_characters(tokenizer: Tokenizer, words: Mapping[str, int], most: int = 20) -> tuple[str, ...]:
+def unknown_characters(tokenizer: Tokenizer, words: Mapping[str, int], most: int = 20) -> tuple[str, ...]:
     """The characters that are unknown when they stand alone, of words by how often they occur; frequent ones first."""
     counts: Counter[str] = Counter()
     for word, times in words.items():

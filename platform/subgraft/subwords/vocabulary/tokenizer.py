@@ -135,11 +135,11 @@ class Tokenizer:
     @uncollected()
     def ids(self) -> Mapping[Entry, int]:
         """Id of each entry; the lowest one if several pieces have the same entry."""
-        found: dict[Entry, int] = {}
+        by_entry: dict[Entry, int] = {}
         for i, entry in enumerate(self.entries):
             if entry is not None:
-                found.setdefault(entry, i)
-        return found
+                by_entry.setdefault(entry, i)
+        return by_entry
 
     @cached_property
     def ordinary_ids(self) -> NDArray[np.int64]:
@@ -190,8 +190,8 @@ class Tokenizer:
     def encode(self, text: str) -> list[int]:
         """Ids of a text, without special tokens around it."""
         # One text alone leaves the threads of tokenizers unused, which a process that forks later must not have begun.
-        (found,) = self._cut([text], lambda batch, **how: [self.backend.encode(each, **how) for each in batch])
-        return self._ordinary(found.ids)
+        (encoding,) = self._cut([text], lambda batch, **how: [self.backend.encode(each, **how) for each in batch])
+        return self._ordinary(encoding.ids)
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Ids of each text, without special tokens."""
@@ -204,13 +204,13 @@ class Tokenizer:
         return [self._ordinary(encoding.ids) for encoding in self._cut(texts, self.backend.encode_batch_fast)]
 
     def _cut(self, texts: Sequence[str], encode: Callable[..., list[tokenizers.Encoding]]) -> list[tokenizers.Encoding]:
-        found: list[tokenizers.Encoding] = []
+        encodings: list[tokenizers.Encoding] = []
         with refusing(_CUT):
             for batch in self.guard.batches(texts):
                 cut = encode(batch, add_special_tokens=False)
                 self.guard.require_few_tokens(batch, cut)
-                found += cut
-        return found
+                encodings += cut
+        return encodings
 
     @cached_property
     def _by_sentencepiece(self) -> SentencePieceCuts | None:
@@ -249,8 +249,8 @@ class Tokenizer:
         for word_initial in (True, False):
             chosen = [i for i, entry in enumerate(entries) if entry.word_initial is word_initial]
             surfaces = [entries[i].surface for i in chosen]
-            found = self._segmenters.encode_batch(surfaces, word_initial=word_initial)
-            for i, ids in zip(chosen, found, strict=True):
+            encodings = self._segmenters.encode_batch(surfaces, word_initial=word_initial)
+            for i, ids in zip(chosen, encodings, strict=True):
                 segmented[i] = self._ordinary(ids)
         return segmented
 

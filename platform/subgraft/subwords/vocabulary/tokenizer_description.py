@@ -126,9 +126,9 @@ def special_roles(description: Description, config: Mapping[str, Any]) -> dict[s
         named = config.get(f"{role}_token", CONVENTIONAL[role])
         spelled = named["content"] if isinstance(named, Mapping) else named
         choices = (spelled,) if isinstance(spelled, str) else (spelled or ())
-        found = [ids[choice] for choice in choices if choice in ids]
-        if found:
-            roles[role] = found[0]
+        ids_of_role = [ids[choice] for choice in choices if choice in ids]
+        if ids_of_role:
+            roles[role] = ids_of_role[0]
     if "unk" not in roles and description.unknown is not None:
         roles["unk"] = description.unknown
     for role, stand_in in (("bos", "cls"), ("eos", "sep")):
@@ -142,5 +142,5 @@ def language_codes(description: Description) -> dict[str, int]:
 
     Formats: en_XX (mBART), zho_Hans (NLLB), __en__ (M2M-100), >>fra<< (multilingual Marian), <2fr> (MADLAD-400).
     """
-    found = ((description.pieces[i], i) for i in sorted(description.added))
-    return {piece: i for piece, i in found if LANGUAGE_CODE.fullmatch(piece)}
+    added = ((description.pieces[i], i) for i in sorted(description.added))
+    return {piece: i for piece, i in added if LANGUAGE_CODE.fullmatch(piece)}

@@ -25,8 +25,8 @@ Merge = tuple[str, str]
 
 def specification_of(tokenizer: Tokenizer) -> Specification:
     """The parsed tokenizer.json of a vocabulary; a copy that may be modified."""
-    found: Specification = json.loads(tokenizer.backend.to_str())
-    return found
+    parsed: Specification = json.loads(tokenizer.backend.to_str())
+    return parsed
 
 
 def merges_of(model: Mapping[str, Any]) -> Iterator[Merge]:

@@ -36,13 +36,13 @@ def trim(tokenizer: Tokenizer, lines: Iterable[str], min_count: int = 1) -> Toke
     words = word_counts(tokenizer.backend, tokenizer.guard.checked(lines))
     if not words:
         raise empty_corpus()
-    kept = _Kept(tokenizer, specification)
+    retained = _Retained(tokenizer, specification)
     cuts = cut_words(tokenizer.backend, words)
-    while gone := kept.rare(_uses(words, cuts), min_count):
+    while gone := retained.rare(_uses(words, cuts), min_count):
         # Pieces that the text does not use yet are still there, to spell what is taken out.
-        fewer = kept.without(gone)
+        fewer = retained.without(gone)
         cuts |= cut_words(fewer.backend, [word for word, cut in cuts.items() if not gone.isdisjoint(cut)])
-    return kept.only(_uses(words, cuts).keys())
+    return retained.only(_uses(words, cuts).keys())
 
 
 def _uses(words: Mapping[str, int], cuts: Mapping[str, tuple[str, ...]]) -> Counter[str]:
@@ -53,12 +53,12 @@ def _uses(words: Mapping[str, int], cuts: Mapping[str, tuple[str, ...]]) -> Coun
     return uses
 
 
-class _Kept:
+class _Retained:
     """A vocabulary from which pieces are being taken."""
 
     def __init__(self, tokenizer: Tokenizer, specification: Specification) -> None:
         self._tokenizer, self._specification = tokenizer, specification
-        self._always = _always_kept(tokenizer)
+        self._always = _always_retained(tokenizer)
         self._gone: Set[str] = frozenset()
         model = specification["model"]
         self._ranks = merge_ranks(model) if model["type"] == "BPE" else None
@@ -95,7 +95,7 @@ class _Kept:
         return as_tokenizer(keeping(self._specification, ids), self._tokenizer)
 
 
-def _always_kept(tokenizer: Tokenizer) -> frozenset[str]:
+def _always_retained(tokenizer: Tokenizer) -> frozenset[str]:
     """Special tokens, bytes, the bare mark and, where there are no bytes, what single characters cannot spell."""
     spelled = {tokenizer.pieces[i] for i in (*tokenizer.special_ids, *tokenizer.byte_ids.values())}
     alone = set() if len(tokenizer.byte_ids) == 256 else set(_not_of_shorter(tokenizer))

@@ -82,8 +82,8 @@ def grammar(domain: Domain, held_out: bool = True) -> Grammar:
 
 def written(text: str) -> str:
     """The words as a sentence: single spaces and commas, a or an, *im* for *in dem*, a capital first."""
-    text = _STOPS.sub(lambda found: ", " if found[1] else "", " ".join(text.split()))
-    text = _CONTRACTED.sub(lambda found: _CONTRACTIONS[found[0]], _AN.sub("an", text))
+    text = _STOPS.sub(lambda match: ", " if match[1] else "", " ".join(text.split()))
+    text = _CONTRACTED.sub(lambda match: _CONTRACTIONS[match[0]], _AN.sub("an", text))
     return text[0].upper() + text[1:]
 
 

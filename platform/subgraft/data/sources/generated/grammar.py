@@ -58,12 +58,12 @@ class Place:
 def _places(text: str) -> tuple[str, tuple[Place, ...]]:
     """One side of a rule: the text before the first place, and the places."""
     before, *parts = _PLACE.split(text)
-    found = []
+    named_places = []
     for category, number, tags, after in zip(*[iter(parts)] * 4, strict=True):
         named = tags[1:].split(":") if tags else []
         features = {key: value for tag in named for key, value in _FEATURES[tag].items()}
-        found.append(Place(category + number, category, frozenset(named), features, after))
-    return before, tuple(found)
+        named_places.append(Place(category + number, category, frozenset(named), features, after))
+    return before, tuple(named_places)
 
 
 class Rule:
@@ -91,9 +91,9 @@ class Phrase:
         places = [place for place in self.rule.german[1] if place.name in self.items]
         nominative = [place for place in places if "n" in place.tags]
         for place in nominative or [place for place in places if "case" not in place.features]:
-            found = self.items[place.name].agreement
-            if found:
-                return "p" if "p" in place.tags else found
+            agreement = self.items[place.name].agreement
+            if agreement:
+                return "p" if "p" in place.tags else agreement
         return None
 
     @property
@@ -101,33 +101,33 @@ class Phrase:
         """The agreement of other phrases with this one; None for clauses, which are not subjects."""
         return None if self.rule.clause else self.inner
 
-    def _told(self, features: Features) -> Features:
+    def _inherited(self, features: Features) -> Features:
         """The features of the parts: a clause has a tense, a negation and an order of its own."""
-        told = features._replace(agreement=self.inner or features.agreement)
-        return told._replace(form="present", negated=False, order="second") if self.rule.clause else told
+        inherited = features._replace(agreement=self.inner or features.agreement)
+        return inherited._replace(form="present", negated=False, order="second") if self.rule.clause else inherited
 
     def english(self, features: Features) -> str:
-        told, (text, places) = self._told(features), self.rule.english
+        inherited, (text, places) = self._inherited(features), self.rule.english
         return text + "".join(
-            self.items[place.name].english(told._replace(**place.features)) + place.after for place in places
+            self.items[place.name].english(inherited._replace(**place.features)) + place.after for place in places
         )
 
     def german(self, features: Features) -> str:
-        told, (text, places) = self._told(features), self.rule.german
+        inherited, (text, places) = self._inherited(features), self.rule.german
         subject_end = 0
         for place in places:
-            here, item = told._replace(**place.features), self.items.get(place.name)
+            here, item = inherited._replace(**place.features), self.items.get(place.name)
             if item:
                 said = item.german(here)
             elif place.category == "rel":
                 said = RELATIVE[features.agreement][here.case]
             else:
-                said = "nicht" if told.negated else ""
+                said = "nicht" if inherited.negated else ""
             if isinstance(item, Determiner):
-                told = told._replace(declension=item.declension)
+                inherited = inherited._replace(declension=item.declension)
             # One negation is enough.
             if said == "nicht" or re.search(r"\bkein", said):
-                told = told._replace(negated=False)
+                inherited = inherited._replace(negated=False)
             text += said
             if "n" in place.tags and not subject_end:
                 subject_end = len(text)
@@ -137,11 +137,11 @@ class Phrase:
 
 def _verb_placed(text: str, order: str, subject_end: int) -> str:
     """A clause with its finite verb moved: Anna das Buch gelesen ^hat → Anna hat das Buch gelesen."""
-    found = _FINITE.search(text)
-    if not found or order == "last":
+    match = _FINITE.search(text)
+    if not match or order == "last":
         return text.replace(FINITE, "")
-    rest, at = text[: found.start()] + text[found.end() :], subject_end if order == "second" else 0
-    return f"{rest[:at]} {found[1]} {rest[at:]}"
+    rest, at = text[: match.start()] + text[match.end() :], subject_end if order == "second" else 0
+    return f"{rest[:at]} {match[1]} {rest[at:]}"
 
 
 class Grammar:
@@ -170,9 +170,9 @@ class Grammar:
         """The rules of a category, or those of NP.X with X replaced, and their accumulated weights."""
         stem, dot, argument = category.partition(".")
         texts = self._rules.get(category) or self._rules[f"{stem}{dot}{dot and 'X'}"]
-        found = [re.fullmatch(r"(?:(\d+) )?(.*)", re.sub(r"\bX(?=[\d:}])", argument, text)) for text in texts]
-        weights = accumulate(int(match[1] or 1) for match in found if match)
-        return [Rule(match[2]) for match in found if match], list(weights)
+        matches = [re.fullmatch(r"(?:(\d+) )?(.*)", re.sub(r"\bX(?=[\d:}])", argument, text)) for text in texts]
+        weights = accumulate(int(match[1] or 1) for match in matches if match)
+        return [Rule(match[2]) for match in matches if match], list(weights)
 
     def _read(self, header: str, entries: list[str]) -> None:
         kind, *names = header.split()
@@ -193,7 +193,7 @@ class Grammar:
         english, german, modifiers = (*entry.split(" | "), "", "")[:3]
         if not modifiers:
             yield english, german
-        listed = re.sub(r"@\w+", lambda found: self._modifiers[found[0]], modifiers)
+        listed = re.sub(r"@\w+", lambda match: self._modifiers[match[0]], modifiers)
         for index, stated in enumerate(filter(None, listed.split(", "))):
             first, _, own = stated.partition("=")
             if self._held_out or index % 8 != _HELD_OUT:

@@ -197,7 +197,7 @@ def _plural(singular: str, code: str) -> str:
     if code.startswith("¨"):
         umlaut = str.maketrans("aouAOU", "äöüÄÖÜ")
         vowel = r"a(?=u[^aou]*$)|[aouAOU](?=[^aou]*$)"
-        return re.sub(vowel, lambda found: found[0].translate(umlaut), singular, count=1) + code[1:]
+        return re.sub(vowel, lambda match: match[0].translate(umlaut), singular, count=1) + code[1:]
     return singular + code[1:] if code.startswith("-") else code.removeprefix("0")
 
 
@@ -238,8 +238,8 @@ def _noun(said: str, gesagt: str) -> Noun:
 
 
 def _verb(said: str, gesagt: str) -> Verb:
-    base, *given = said.split(", ")
-    said_past, said_participle = given or [_english(base, "ed")] * 2
+    base, *flags = said.split(", ")
+    said_past, said_participle = flags or [_english(base, "ed")] * 2
     english = (base, "is" if base == "be" else _english(base, "s"), said_past, said_participle)
     stated, *parts = gesagt.rstrip("*").split(" ")
     prefix, _, infinitive = stated.rpartition("-")
