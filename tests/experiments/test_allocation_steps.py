@@ -116,8 +116,8 @@ def test_the_report_has_a_table_for_each_total_and_plots(finished: tuple[Allocat
 
 def test_a_curve_is_made_once_for_all_totals_and_kept(finished: tuple[AllocationPipeline, Store]) -> None:
     steps, store = finished
-    kept = MeasuredCurve.open(store.path(steps.curves["en"]))
-    assert kept.curve.sizes == (60, 90, 120, 180) and list(kept.vocabularies) == [60, 90, 120, 180]
+    selected = MeasuredCurve.open(store.path(steps.curves["en"]))
+    assert selected.curve.sizes == (60, 90, 120, 180) and list(selected.vocabularies) == [60, 90, 120, 180]
     assert {id(step.inputs["en"]) for step in steps.allocations.values()} == {id(steps.curves["en"])}
 
 
@@ -147,8 +147,8 @@ def test_mistakes_come_before_any_step(change: str, complaint: str, tmp_path: Pa
 
 def test_the_command_shows_what_a_vocabulary_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     written(tmp_path)
-    given = [f"{code}={tmp_path / code}.txt" for code in ("en", "chr")]
-    assert main(["vocab", "capacity", str(tmp_path / "given"), "--text", *given]) == 0
+    inputs = [f"{code}={tmp_path / code}.txt" for code in ("en", "chr")]
+    assert main(["vocab", "capacity", str(tmp_path / "given"), "--text", *inputs]) == 0
     en, cherokee = (line.split() for line in capsys.readouterr().out.splitlines()[1:3])
     assert en[0] == "en" and en[6] == "0" and cherokee[0] == "chr" and int(cherokee[6].replace(",", "")) > 100
 

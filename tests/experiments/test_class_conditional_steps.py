@@ -51,32 +51,32 @@ def _curve(store: Store, steps: object) -> list[Any]:
 
 def test_old_and_own_vocabulary_are_compared_with_a_class_and_without(tmp_path: Path) -> None:
     finetune = "{epochs: 40, max_steps: 150, batch_size: 800, learning_rate: 0.01, precision: fp32, dev_sentences: 6}"
-    evaluation = (
+    measured = (
         "{speed_sentences: 4, speed_repeats: 1, bootstrap_samples: 20, draw: {temperature: 0.7, top_k: 20, seed: 3}}"
     )
-    pipeline, store = finish(classed(tmp_path, finetune=finetune, evaluation=evaluation))
+    pipeline, store = finish(classed(tmp_path, finetune=finetune, evaluation=measured))
     lines = [json.loads(line) for line in (tmp_path / "downstream" / "test.jsonl").read_text().splitlines()]
     for steps in pipeline.systems:
-        evaluation_found, bundle = _evaluation(store, steps), Bundle.load(store.path(steps.finetune))
+        evaluation, bundle = _evaluation(store, steps), Bundle.load(store.path(steps.finetune))
         characters = sum(len(line["text"]) for line in lines)
         bits = _by_hand(bundle, lines, steps.system.conditioning is not None) / log(2) / characters
-        assert evaluation_found["bits_per_character"] == pytest.approx(bits, abs=1e-4)
-        assert evaluation_found["classifier_accuracy"] == 1.0  # the class is the first word
-        assert 0 <= evaluation_found["adherence"] <= 1 and 0 < evaluation_found["distinct_2"] <= 1
-        scores = evaluation_found["scores"]
-        assert scores["adherence"]["value"] == pytest.approx(100 * evaluation_found["adherence"])
+        assert evaluation["bits_per_character"] == pytest.approx(bits, abs=1e-4)
+        assert evaluation["classifier_accuracy"] == 1.0  # the class is the first word
+        assert 0 <= evaluation["adherence"] <= 1 and 0 < evaluation["distinct_2"] <= 1
+        scores = evaluation["scores"]
+        assert scores["adherence"]["value"] == pytest.approx(100 * evaluation["adherence"])
         assert scores["prompt ranking"]["signature"].startswith("candidates:2|chance:50.0|texts:6|seed:1")
-        saved = evaluation_found["bits_per_character_of_another_class"] - evaluation_found["bits_per_character"]
-        assert evaluation_found["bits_saved"] == pytest.approx(saved)
-        other = evaluation_found["bits_per_character_of_another_class"]
+        saved = evaluation["bits_per_character_of_another_class"] - evaluation["bits_per_character"]
+        assert evaluation["bits_saved"] == pytest.approx(saved)
+        other = evaluation["bits_per_character_of_another_class"]
         drift = [point["values"]["drift_feed_forward"] for point in _curve(store, steps)]
         assert drift[0] == 0 and drift[-1] > 0
         if steps.system.conditioning is None:
-            assert other == evaluation_found["bits_per_character"]
-            assert evaluation_found["prompt_ranking"] == 0.5, "a model that knows no class finds either"
+            assert other == evaluation["bits_per_character"]
+            assert evaluation["prompt_ranking"] == 0.5, "a model that knows no class finds either"
         else:
-            assert other > evaluation_found["bits_per_character"] + 0.005
-            assert evaluation_found["prompt_ranking"] > 0.5
+            assert other > evaluation["bits_per_character"] + 0.005
+            assert evaluation["prompt_ranking"] > 0.5
         assert (store.path(steps.evaluate) / "prompts.txt").read_text().split() == ["bad", "good", "bad", "good"]
     report = store.path(pipeline.report)
     assert [row[0] for row in MainTable.read(report).rows] == ["unconditional", "pseudo-self", "pseudo-self-own"]
@@ -115,7 +115,7 @@ def test_learning_rates_are_searched_on_dev_by_bits_per_character(tmp_path: Path
     for search_of_one in experiment.search.each_system():
         each = Pipeline(experiment.model_copy(update={"search": search_of_one}), tmp_path)
         values = grid(searched(each).space, template(each))
-        trials = [TrialResult(number, given, "finished") for number, given in enumerate(values, 1)]
+        trials = [TrialResult(number, inputs, "finished") for number, inputs in enumerate(values, 1)]
         done = []
         for trial in trials:
             steps = trial_steps(each, trial)
@@ -134,10 +134,10 @@ def _by_hand(bundle: Bundle, lines: list[dict[str, str]], conditioned: bool) -> 
     for line in lines:
         ids = torch.tensor([[end, *bundle.decoder.encode(line["text"]), end]])
         label = torch.tensor([[("bad", "good").index(line["label"])]])
-        given = {"input_ids": label, "decoder_input_ids": ids} if conditioned else {"input_ids": ids}
+        inputs = {"input_ids": label, "decoder_input_ids": ids} if conditioned else {"input_ids": ids}
         with torch.no_grad():
-            told = bundle.model(**given).logits.double().log_softmax(-1)
-        total -= float(told[0, :-1].gather(1, ids[0, 1:, None]).sum())
+            message = bundle.model(**inputs).logits.double().log_softmax(-1)
+        total -= float(message[0, :-1].gather(1, ids[0, 1:, None]).sum())
     return total
 
 
@@ -186,9 +186,9 @@ def test_what_is_drawn_follows_the_seed(tmp_path: Path) -> None:
 
 def test_a_checkpoint_without_a_place_for_the_source_is_refused_before_anything_runs(tmp_path: Path) -> None:
     Bundle(llama(), german_tokenizer(), german_tokenizer()).save(tmp_path / "llama")
-    given = {"upstream": "{checkpoint: llama, objectives: [{kind: causal}]}", "finetune": FINETUNE}
+    inputs = {"upstream": "{checkpoint: llama, objectives: [{kind: causal}]}", "finetune": FINETUNE}
     systems = "[{name: ours, vocabulary: upstream, conditioning: %s}]"
-    config = classed(tmp_path, GPT2, systems=systems % "cross-attention", **given)
+    config = classed(tmp_path, GPT2, systems=systems % "cross-attention", **inputs)
     with pytest.raises(UserError, match="no place for attention to a source"):
         _ = Pipeline(load(config, Experiment), tmp_path).report
     pipeline = Pipeline(load(config, Experiment, ["systems.0.conditioning=pseudo-self"]), tmp_path)
@@ -196,7 +196,7 @@ def test_a_checkpoint_without_a_place_for_the_source_is_refused_before_anything_
 
 
 @pytest.mark.parametrize(
-    ("sections", "told"),
+    ("sections", "message"),
     [
         ({"task": "continuation"}, "conditioning is on a source, which `task: class-conditional` or"),
         (
@@ -227,11 +227,11 @@ def test_a_checkpoint_without_a_place_for_the_source_is_refused_before_anything_
         ),
     ],
 )
-def test_what_does_not_go_together_is_refused(sections: dict[str, str], told: str, tmp_path: Path) -> None:
+def test_what_does_not_go_together_is_refused(sections: dict[str, str], message: str, tmp_path: Path) -> None:
     config = classed(tmp_path, sections.pop("model", GPT2), **sections)
     with pytest.raises(UserError) as raised:
         _ = Pipeline(load(config, Experiment), tmp_path).report
-    assert told in str(raised.value)
+    assert message in str(raised.value)
 
 
 def test_a_published_gpt2_is_given_a_class_and_a_vocabulary(tmp_path: Path) -> None:

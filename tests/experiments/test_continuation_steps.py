@@ -36,7 +36,7 @@ SYSTEMS = """\
 
 
 def continued(shape: str, **sections: str) -> str:
-    given = {
+    inputs = {
         "task": "continuation",
         "languages": "{source: de, target: de}",
         "upstream": "{corpus: upstream, objectives: [{kind: causal}], vocabulary: {size: 60, byte_fallback: false}}",
@@ -45,7 +45,7 @@ def continued(shape: str, **sections: str) -> str:
         "generator_training": "{max_steps: 2, batch_size: 500, precision: fp32}",
         "systems": SYSTEMS,
     }
-    return tiny(**given | sections)
+    return tiny(**inputs | sections)
 
 
 @pytest.mark.parametrize("model", [GPT2, LLAMA])
@@ -65,10 +65,10 @@ def test_a_decoder_alone_is_fitted_finetuned_and_judged_by_bits_per_character(mo
         assert "scores" not in evaluation and "calibration" not in evaluation
         curve = json.loads((store.path(steps.finetune) / "curve.json").read_text())
         assert all(set(point["values"]) >= {"bits_per_character"} and "bleu" not in point["values"] for point in curve)
-    told(pipeline, store)
+    message(pipeline, store)
 
 
-def told(pipeline: Pipeline, store: Store) -> None:
+def message(pipeline: Pipeline, store: Store) -> None:
     """The table, the report and the model card speak of bits per character, and of no BLEU of outputs."""
     report = store.path(pipeline.report)
     shown = MainTable.read(report)
@@ -96,8 +96,8 @@ def by_hand(bundle: Bundle, lines: list[str]) -> tuple[float, int]:
     for line in lines:
         ids = torch.tensor([[end, *bundle.decoder.encode(line), end]])
         with torch.no_grad():
-            told = bundle.model(input_ids=ids).logits.double().log_softmax(-1)
-        total -= float(told[0, :-1].gather(1, ids[0, 1:, None]).sum())
+            message = bundle.model(input_ids=ids).logits.double().log_softmax(-1)
+        total -= float(message[0, :-1].gather(1, ids[0, 1:, None]).sum())
         tokens += ids.shape[1] - 1
     return total, tokens
 
@@ -117,7 +117,7 @@ def test_weights_with_the_fewest_dev_bits_are_kept(tmp_path: Path) -> None:
     assert warning is not None and "dev bits per character below" in warning
 
 
-def test_a_plan_tells_updates_and_parameters_before_and_after_the_text_is_there(tmp_path: Path) -> None:
+def test_a_plan_shows_updates_and_parameters_before_and_after_the_text_is_there(tmp_path: Path) -> None:
     config = written(tmp_path, continued(GPT2, finetune="{epochs: 2, batch_size: 500, precision: fp32}"))
     pipeline = Pipeline(load(config, Experiment), tmp_path)
     store = Store(tmp_path / "home")

@@ -44,8 +44,8 @@ def test_both_engines_have_the_same_results(tmp_path: Path) -> None:
         made[name] = finish(written(folder, TINY), *SHORT, *changes)
     (slow, slow_store), (fast, fast_store) = made["transformers"], made["ctranslate2"]
     for one, other in zip(slow.systems, fast.systems, strict=True):
-        told, untold = fast_store.find(other.finetune), slow_store.find(one.finetune)
-        assert told is not None and told.summary["dev_engine"] == "ctranslate2"
+        message, untold = fast_store.find(other.finetune), slow_store.find(one.finetune)
+        assert message is not None and message.summary["dev_engine"] == "ctranslate2"
         assert untold is not None and "dev_engine" not in untold.summary
         for stage in ("pretrained", "finetune"):
             curves = [
@@ -112,7 +112,7 @@ def test_dev_scores_that_are_of_no_translations_or_of_adapters_are_left_to_trans
 
 
 def test_all_of_a_comparison_with_a_source_is_left_to_transformers(tmp_path: Path) -> None:
-    """Also a model without a source, which CTranslate2 has: its text is drawn beside that of the others."""
+    """Also a model without a source, which CTranslate2 has: its text is drawn next to that of the others."""
     config = classed(tmp_path)
     pipeline = Pipeline(load(config, Experiment), tmp_path)
     assert {step.recipe.evaluation.engine for step in made_by(EvaluateRecipe, in_order([pipeline.report]))} == {

@@ -15,13 +15,13 @@ SYSTEMS = (
 )
 
 
-def told(repository: Path, *changes: str) -> list[str]:
+def message(repository: Path, *changes: str) -> list[str]:
     lines = frozen_random_rows(load(repository / "configs" / "quickstart.yaml", Experiment, [SYSTEMS, *changes]))
     assert all("stay so" in line for line in lines)
     return [line.split()[1].rstrip(":") for line in lines]
 
 
 def test_only_systems_whose_random_rows_stay_are_named(repository: Path) -> None:
-    assert told(repository) == ["frozen"]
-    assert told(repository, "finetune.train=body") == ["random", "none", "frozen"]
-    assert told(repository, "finetune.embedding_learning_rate=0") == ["random", "matched", "none", "frozen"]
+    assert message(repository) == ["frozen"]
+    assert message(repository, "finetune.train=body") == ["random", "none", "frozen"]
+    assert message(repository, "finetune.embedding_learning_rate=0") == ["random", "matched", "none", "frozen"]

@@ -51,7 +51,7 @@ def publish(store: Store, step: Step, size: int = 1000) -> Step:
 
     def write(out: Path) -> dict[str, Json]:
         (out / "weights").write_bytes(bytes(size))
-        return {"fingerprint": "of what it holds, as of a vocabulary"}
+        return {"fingerprint": "a digest of the contents, as a vocabulary has"}
 
     store.publish(step, write)
     (store.work(step)).mkdir(parents=True, exist_ok=True)
@@ -88,14 +88,14 @@ def living(store: Store, *uses: Step) -> Iterator[None]:
 
 def test_what_is_not_kept_goes_with_its_work_directory(store: Store) -> None:
     first = step(store, "first")
-    kept = step(store, "kept", corpus=first)
+    selected = step(store, "kept", corpus=first)
     other = step(store, "other")
     (store.work(other) / "checkpoint").write_bytes(bytes(5000))
     unfinished = store.home / "work" / "ab12"
     unfinished.mkdir()
     (unfinished / "checkpoint").write_bytes(bytes(7))
 
-    result = surplus(store.home, needed_by(kept))
+    result = surplus(store.home, needed_by(selected))
     assert [one.name for one in result.artifacts] == ["other"]
     size = sum(path.stat().st_size for folder in (store.path(other), store.work(other)) for path in folder.iterdir())
     assert result.size == size > 6000
@@ -103,7 +103,7 @@ def test_what_is_not_kept_goes_with_its_work_directory(store: Store) -> None:
 
     assert remove(store.home, result) == size
     assert left(store) == {"first", "kept"} and store.find(other) is None
-    assert not store.work(other).exists() and store.work(kept).exists() and unfinished.exists()
+    assert not store.work(other).exists() and store.work(selected).exists() and unfinished.exists()
     assert not list((store.home / "store" / ".partial").iterdir())
     assert [one.finished for one in work_directories(store.home)].count(False) == 1
     assert remove(store.home, result) == 0, "what has gone frees nothing"
@@ -211,7 +211,7 @@ def _make_older(store: Store, made: Step) -> None:
     path.write_text(replace(record, finished=earlier.isoformat()).to_json())
 
 
-def test_a_dead_runs_claim_is_no_claim(store: Store) -> None:
+def test_a_dead_runs_claim_is_not_a_claim(store: Store) -> None:
     step(store, "any")
     outbox = Outbox.create(store.home / "tracking")
     outbox.append(StartRun(PARENT, None, "demo", "run", {}, {}, 1))
@@ -237,7 +237,7 @@ FOREIGN = [
 
 
 @pytest.mark.parametrize("content", FOREIGN, ids=["list", "nested", "operations", "encoded", "record"])
-def test_foreign_content_of_any_file_holds_no_collection_up(store: Store, content: bytes) -> None:
+def test_foreign_content_of_any_file_does_not_stop_a_collection(store: Store, content: bytes) -> None:
     made = step(store, "made")
     files = ("tracking/a.jsonl", "tracking/a.sent", "encoded/a/record.json", "store/toy/0123/record.json")
     for file in (*files, f"work/{made.fingerprint}/events.jsonl"):
@@ -258,7 +258,7 @@ def test_a_removal_that_was_killed_is_swept(store: Store) -> None:
     assert not away.exists()
 
 
-def test_the_commands_tell_first_and_remove_when_told(
+def test_the_commands_list_first_and_remove_when_asked(
     store: Store, repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     config = repository / "configs" / "quickstart.yaml"
@@ -278,8 +278,8 @@ def test_the_commands_tell_first_and_remove_when_told(
     before = left(store)
     keep = ["store", "gc", "--keep", str(config), "seeds=[1]"]
     assert main(keep) == 0
-    told = capsys.readouterr().out
-    assert "1 artifacts and 1 finished work directories would be removed" in told and "--apply" in told
+    message = capsys.readouterr().out
+    assert "1 artifacts and 1 finished work directories would be removed" in message and "--apply" in message
     assert left(store) == before
     assert main([*keep, "--older-than", "1", "--apply"]) == 0
     assert left(store) == before, "it is of today"

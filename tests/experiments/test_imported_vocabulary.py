@@ -28,7 +28,7 @@ MANY = (
     "upstream.objectives=[{kind: denoising}]",
     "pretrain.epochs=1",
 )
-GIVEN = (*MANY, "upstream.vocabulary_path=given")
+IMPORTED = (*MANY, "upstream.vocabulary_path=given")
 
 
 def place(folder: Path, codes: tuple[str, ...] = ("de_XX", "en_XX"), mask: bool = True) -> Path:
@@ -45,9 +45,9 @@ def place(folder: Path, codes: tuple[str, ...] = ("de_XX", "en_XX"), mask: bool 
 
 
 def test_a_model_is_pretrained_with_it_and_languages_are_drawn_as_it_was_allocated(tmp_path: Path) -> None:
-    pipeline, store = finish(place(tmp_path), *GIVEN)
-    given = Tokenizer.load(tmp_path / "given")
-    assert Tokenizer.load(store.path(pipeline.models.pretrained)).fingerprint == given.fingerprint
+    pipeline, store = finish(place(tmp_path), *IMPORTED)
+    inputs = Tokenizer.load(tmp_path / "given")
+    assert Tokenizer.load(store.path(pipeline.models.pretrained)).fingerprint == inputs.fingerprint
     recipe = pipeline.models.pretrained.recipe.model_dump()
     assert recipe["language_exponent"] == 0.5
     corpus = Corpus.open(store.path(pipeline.inputs.upstream_corpus))
@@ -60,8 +60,8 @@ def test_a_model_is_pretrained_with_it_and_languages_are_drawn_as_it_was_allocat
 
 def test_what_the_configuration_says_goes_before_the_allocation(tmp_path: Path) -> None:
     config = place(tmp_path)
-    given = Pipeline(load(config, Experiment, [*GIVEN, "upstream.language_exponent=1.0"]), tmp_path)
-    assert given.models.pretrained.recipe.model_dump()["language_exponent"] == 1.0
+    inputs = Pipeline(load(config, Experiment, [*IMPORTED, "upstream.language_exponent=1.0"]), tmp_path)
+    assert inputs.models.pretrained.recipe.model_dump()["language_exponent"] == 1.0
     without = Pipeline(load(config, Experiment, MANY), tmp_path)
     assert without.models.pretrained.recipe.model_dump()["language_exponent"] is None
 
@@ -69,7 +69,7 @@ def test_what_the_configuration_says_goes_before_the_allocation(tmp_path: Path) 
 def test_a_vocabulary_that_the_model_cannot_have_is_refused(tmp_path: Path) -> None:
     config = place(tmp_path, codes=("en_XX",))
     with pytest.raises(UserError, match="it has no token de_XX"):
-        _ = Pipeline(load(config, Experiment, GIVEN), tmp_path).models.pretrained
+        _ = Pipeline(load(config, Experiment, IMPORTED), tmp_path).models.pretrained
     with pytest.raises(UserError, match="no such directory"):
         _ = Pipeline(load(config, Experiment, [*MANY, "upstream.vocabulary_path=nowhere"]), tmp_path).models.pretrained
 
@@ -77,7 +77,7 @@ def test_a_vocabulary_that_the_model_cannot_have_is_refused(tmp_path: Path) -> N
 def test_a_vocabulary_without_a_mask_cannot_be_denoised_with(tmp_path: Path) -> None:
     config = place(tmp_path, mask=False)
     with pytest.raises(UserError, match="no mask token"):
-        _ = Pipeline(load(config, Experiment, GIVEN), tmp_path).models.pretrained
+        _ = Pipeline(load(config, Experiment, IMPORTED), tmp_path).models.pretrained
 
 
 def test_pairs_are_not_drawn_by_language_and_a_checkpoint_has_its_own(tmp_path: Path) -> None:

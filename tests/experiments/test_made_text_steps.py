@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from small_experiments import finish, tiny
-from small_experiments import written as written_beside
+from small_experiments import written as written_experiment
 from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
@@ -32,7 +32,7 @@ SYSTEMS = """
 
 def written(place: Path, text: str = "{target: [more.txt]}", systems: str = SYSTEMS, **sections: str) -> Path:
     downstream = f"{{corpus: downstream, text: {text}, vocabulary: {{size: 75, byte_fallback: false}}}}"
-    config = written_beside(place, tiny(downstream=downstream, systems=systems, **sections))
+    config = written_experiment(place, tiny(downstream=downstream, systems=systems, **sections))
     for name, lines in (("more.txt", german(40, 9)), ("read.txt", english(40, 9))):
         (place / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return config
@@ -181,7 +181,7 @@ def test_a_model_that_continues_text_reads_more_lines(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("system", "told"),
+    ("system", "message"),
     [
         ("{text: lines, vocabulary: upstream}", "text: lines does not go with translation, which has pairs"),
         ("{text: denoised, vocabulary: upstream}", "upstream.objectives has no denoising"),
@@ -192,18 +192,18 @@ def test_a_model_that_continues_text_reads_more_lines(tmp_path: Path) -> None:
         ("{embedding_warmup: copied, initialiser: mean, tie_to_sources: true}", "does not work with tie_to_sources"),
     ],
 )
-def test_text_that_a_model_cannot_read_so_is_refused(tmp_path: Path, system: str, told: str) -> None:
-    with pytest.raises(UserError, match=told):
+def test_text_that_a_model_cannot_read_so_is_refused(tmp_path: Path, system: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
         pipeline(written(tmp_path, systems=f"[{{name: one, {system[1:]}]"))
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("null", "system old\\+text: text: copied reads the domain's text, and there is none: give downstream.text"),
         ("{source: [read.txt]}", "downstream.text has a source alone"),
     ],
 )
-def test_text_that_is_not_there_or_of_the_wrong_side_is_reported(tmp_path: Path, text: str, told: str) -> None:
-    with pytest.raises(UserError, match=told):
+def test_text_that_is_not_there_or_of_the_wrong_side_is_reported(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
         pipeline(written(tmp_path, text))

@@ -45,23 +45,23 @@ def test_every_key_leads_to_the_systems_own_step(
 ) -> None:
     inputs = pipeline.report.inputs
     for steps in pipeline.systems:
-        told = systems[steps.system.name, steps.seed].inputs
+        message = systems[steps.system.name, steps.seed].inputs
         pairs: dict[str | None, Step | None] = {
-            told.finetune: steps.finetune,
-            told.evaluate: steps.evaluate,
-            told.pretrained: steps.pretrained,
-            told.transfer: steps.transfer,
-            told.generator: steps.generator,
-            told.intrinsic: steps.intrinsic,
-            told.likelihood: steps.likelihood,
-            told.upstream_after: steps.forgetting.get("upstream_after"),
-            told.upstream_before: steps.forgetting.get("upstream_before"),
-            **{key: steps.static[side] for side, key in told.static.items()},
+            message.finetune: steps.finetune,
+            message.evaluate: steps.evaluate,
+            message.pretrained: steps.pretrained,
+            message.transfer: steps.transfer,
+            message.generator: steps.generator,
+            message.intrinsic: steps.intrinsic,
+            message.likelihood: steps.likelihood,
+            message.upstream_after: steps.forgetting.get("upstream_after"),
+            message.upstream_before: steps.forgetting.get("upstream_before"),
+            **{key: steps.static[side] for side, key in message.static.items()},
         }
         for key, step in pairs.items():
             assert (key is None) == (step is None)
             assert key is None or step is None or inputs[key].fingerprint == step.fingerprint
-        assert set(told.static) == set(steps.static)
+        assert set(message.static) == set(steps.static)
 
 
 def test_no_step_is_given_twice_and_what_is_shared_is_nobodys_own(

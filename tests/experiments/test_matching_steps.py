@@ -83,7 +83,7 @@ def test_presets_fill_in_what_is_not_given(repository: Path) -> None:
 
 
 def test_a_plan_estimates_it(repository: Path, tmp_path: Path) -> None:
-    """Input rows and a bias are trained, of at most all tokens of the vocabulary, beside the student's whole tables."""
+    """Input rows and a bias are trained, of at most all tokens, in addition to the student's whole tables."""
     made = pipeline(repository, "likelihood_matching_training.max_steps=7")
     store = Store(tmp_path)
     result = {each.step.name: each for each in estimates(store, make_plan(store, [made.report]), Runtime())}

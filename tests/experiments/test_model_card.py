@@ -136,7 +136,7 @@ def test_a_champion_stays_and_an_absent_model_is_reported(home: Path, capsys: py
     assert "models:/tiny-en-de@champion" in capsys.readouterr().err
 
 
-def test_a_model_that_finetuning_did_not_improve_is_no_champion(
+def test_a_model_that_finetuning_did_not_improve_is_not_a_champion(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run(repository / "configs" / "quickstart.yaml", tmp_path, *TINY, *IDLE)

@@ -181,7 +181,7 @@ OLD_AND_NEW = "systems=[{name: plain, vocabulary: upstream}, {name: mean, initia
 def test_what_a_system_trains_is_its_finetunings_alone(repository: Path) -> None:
     rate = "finetune={learning_rate: 0.001, embedding_learning_rate: 0.004}"
     result = {name: steps.finetune for name, steps in systems(pipeline(repository, WHAT, rate)).items()}
-    given = {name: {role: made.fingerprint for role, made in step.inputs.items()} for name, step in result.items()}
+    inputs = {name: {role: made.fingerprint for role, made in step.inputs.items()} for name, step in result.items()}
     mean, rows, body = (result[name].recipe.model_dump() for name in ("mean", "rows", "body"))
     assert mean["training"]["train"] == "all" and mean["new_rows"] is None
     assert rows["training"] == {**mean["training"], "train": "new-rows"}
@@ -193,9 +193,9 @@ def test_what_a_system_trains_is_its_finetunings_alone(repository: Path) -> None
             "copy_shared_tokens": True,
         }
     )
-    assert given["rows"] == {**given["mean"], "upstream": result["plain"].inputs["model"].fingerprint}
+    assert inputs["rows"] == {**inputs["mean"], "upstream": result["plain"].inputs["model"].fingerprint}
     assert body["training"]["train"] == "body" and body["training"]["embedding_learning_rate"] is None
-    assert body["embedding_learning_rate_sides"] == ("decoder",) and given["body"] == given["mean"]
+    assert body["embedding_learning_rate_sides"] == ("decoder",) and inputs["body"] == inputs["mean"]
     everywhere = systems(pipeline(repository, OLD_AND_NEW, "finetune={train: body, rare_tokens: {l2_to_init: 1}}"))
     recipe = everywhere["plain"].finetune.recipe
     assert (recipe.training.train, recipe.embedding_learning_rate_sides, recipe.new_rows) == (
@@ -219,7 +219,7 @@ def test_a_generator_knows_the_tasks_vocabulary_only_where_it_simulates_tokens_l
     assert matched.generator.inputs["vocabulary/decoder"] is matched.transfer.inputs["vocabulary/decoder"]
 
 
-def test_what_is_measured_beside_the_task_changes_no_other_step(repository: Path) -> None:
+def test_a_measurement_next_to_the_task_changes_no_other_step(repository: Path) -> None:
     plain, measured = systems(pipeline(repository)), systems(pipeline(repository, *MEASURED))
     for name, steps in plain.items():
         assert measured[name].evaluate.fingerprint == steps.evaluate.fingerprint

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from small_experiments import finish, tiny
-from small_experiments import written as written_beside
+from small_experiments import written as written_experiment
 from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
@@ -32,7 +32,7 @@ DENOISING = "{corpus: upstream, objectives: [{kind: denoising}], vocabulary: {si
 
 def written(place: Path, systems: str = OLD, **sections: str) -> Path:
     downstream = "{corpus: downstream, text: {target: [more.txt]}, vocabulary: {size: 75, byte_fallback: false}}"
-    config = written_beside(place, tiny(downstream=downstream, systems=systems, **sections))
+    config = written_experiment(place, tiny(downstream=downstream, systems=systems, **sections))
     (place / "more.txt").write_text("".join(f"{line}\n" for line in german(LINES, 9)), encoding="utf-8")
     return config
 
@@ -41,7 +41,7 @@ def pipeline(config: Path, *changes: str) -> Pipeline:
     return Pipeline(load(config, Experiment, changes), config.parent)
 
 
-def given(place: Path) -> None:
+def inputs(place: Path) -> None:
     """A model from German to English in the folder `reverse`."""
     model = build_marian(german_tokenizer(), english_tokenizer(), seed=1, **SHAPE)
     (place / "reverse").mkdir()
@@ -89,7 +89,7 @@ def test_text_is_translated_back_by_a_model_that_is_trained_here(tmp_path: Path)
 def test_a_model_that_is_given_writes_sources_with_a_tag_which_the_encoder_must_be_able_to_spell(
     tmp_path: Path,
 ) -> None:
-    given(tmp_path)
+    inputs(tmp_path)
     config = written(tmp_path, back_translation="{model: reverse, tag: true, max_length_ratio: 1.0}")
     with pytest.raises(UserError, match="the encoder's vocabulary cannot spell the tag <BT>"):
         finish(config, "pretrain.max_steps=2")
@@ -103,7 +103,7 @@ def test_a_model_that_is_given_writes_sources_with_a_tag_which_the_encoder_must_
 
 
 def test_a_checkpoint_that_cannot_spell_the_tag_is_reported_before_anything_runs(tmp_path: Path) -> None:
-    given(tmp_path)
+    inputs(tmp_path)
     (tmp_path / "forward").mkdir()
     model = build_marian(english_tokenizer(), german_tokenizer(), seed=1, **SHAPE)
     Bundle(model, english_tokenizer(), german_tokenizer()).save(tmp_path / "forward")
@@ -126,10 +126,10 @@ def test_a_model_that_learnt_no_direction_is_finetuned_in_both(tmp_path: Path) -
 
 
 def test_a_reverse_model_of_other_languages_is_refused(tmp_path: Path) -> None:
-    given(tmp_path)
+    inputs(tmp_path)
     config = written(tmp_path, back_translation="{model: reverse}")
-    told = {"recipe": {"languages": {"source": "en", "target": "de_DE"}}}
-    (tmp_path / "reverse" / "record.json").write_text(json.dumps(told))
+    message = {"recipe": {"languages": {"source": "en", "target": "de_DE"}}}
+    (tmp_path / "reverse" / "record.json").write_text(json.dumps(message))
     with pytest.raises(UserError, match="a model from en to de_DE, but one from de to en is needed"):
         _ = pipeline(config).report
     (tmp_path / "reverse" / "record.json").unlink()

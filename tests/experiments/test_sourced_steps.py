@@ -54,13 +54,13 @@ READ = ("dark night:", "the sun:")
 
 
 def written_for(place: Path, source: SourceName, **sections: str) -> Path:
-    """The configuration in a file, beside it plain text, and text whose first word its source tells."""
+    """The configuration in a file, next to it plain text, and text whose first word its source determines."""
     corpora = {
-        "text": "{columns: {folder: downstream, source: story, target: told}}",
+        "text": "{columns: {folder: downstream, source: story, target: reply}}",
         "features": "{features: {folder: downstream}}",
     }
     tasks = {"text": "text-conditional", "features": "feature-conditional"}
-    given = {
+    inputs = {
         "task": tasks[source],
         "languages": "{source: de, target: de}",
         "corpora": f"{{upstream: {{folder: upstream}}, downstream: {corpora[source]}}}",
@@ -75,47 +75,47 @@ def written_for(place: Path, source: SourceName, **sections: str) -> Path:
     for split, size in (("train", 120), ("dev", 6), ("test", 6)):
         (place / "upstream" / f"{split}.de").write_text("".join(f"{line}\n" for line in german(size, 1)))
         kinds = [number % 2 for number in range(size)]
-        told = [f"{('nicht', 'gut')[kind]} {line}" for kind, line in zip(kinds, german(size, 2), strict=True)]
-        (WRITERS[source])(place / "downstream", split, kinds, told)
-    (place / "config.yaml").write_text(tiny(**given | sections))
+        message = [f"{('nicht', 'gut')[kind]} {line}" for kind, line in zip(kinds, german(size, 2), strict=True)]
+        (WRITERS[source])(place / "downstream", split, kinds, message)
+    (place / "config.yaml").write_text(tiny(**inputs | sections))
     return place / "config.yaml"
 
 
-def _texts(folder: Path, split: str, kinds: Sequence[int], told: Sequence[str]) -> None:
+def _texts(folder: Path, split: str, kinds: Sequence[int], message: Sequence[str]) -> None:
     stories = (f"{READ[kind]} {line}" for kind, line in zip(kinds, english(len(kinds), 3), strict=True))
-    records = [{"story": story, "told": text} for story, text in zip(stories, told, strict=True)]
+    records = [{"story": story, "told": text} for story, text in zip(stories, message, strict=True)]
     (folder / f"{split}.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
 
 
-def _features(folder: Path, split: str, kinds: Sequence[int], told: Sequence[str]) -> None:
+def _features(folder: Path, split: str, kinds: Sequence[int], message: Sequence[str]) -> None:
     """One row of a kind or the other, or two."""
     chooser = np.random.default_rng(len(kinds))
     rows = np.array([1 + place % 3 % 2 for place in range(len(kinds))])
     means = np.repeat(np.array(kinds) * 2.0 - 1, rows)[:, None]
     features = (means + chooser.normal(0, 0.1, (rows.sum(), 3))).astype(np.float32)
     save_file({"features": features, "rows": rows}, folder / f"{split}.safetensors")
-    (folder / f"{split}.de").write_text("".join(f"{line}\n" for line in told))
+    (folder / f"{split}.de").write_text("".join(f"{line}\n" for line in message))
 
 
 WRITERS = {"text": _texts, "features": _features}
 
 
 @pytest.mark.parametrize("source", ["text", "features"])
-def test_what_is_written_depends_on_what_is_read(source: SourceName, tmp_path: Path) -> None:
+def test_the_output_depends_on_what_is_read(source: SourceName, tmp_path: Path) -> None:
     pipeline, store = finish(written_for(tmp_path, source, finetune=LONGER))
     corpus = Corpus.open(store.path(pipeline.inputs.downstream_corpus))
-    given = Sourced.of(corpus, "test", source).first(3)
+    inputs = Sourced.of(corpus, "test", source).first(3)
     for steps in pipeline.systems:
         result = json.loads((store.path(steps.evaluate) / "evaluation.json").read_text())
-        bundle, characters = Bundle.load(store.path(steps.finetune)), sum(map(len, given.texts))
-        assert result["bits_per_character"] == pytest.approx(_by_hand(bundle, given) / log(2) / characters, abs=1e-4)
+        bundle, characters = Bundle.load(store.path(steps.finetune)), sum(map(len, inputs.texts))
+        assert result["bits_per_character"] == pytest.approx(_by_hand(bundle, inputs) / log(2) / characters, abs=1e-4)
         others = result[f"bits_per_character_of_another_{source}"]
         if steps.system.conditioning is None:
             assert others == result["bits_per_character"]
         else:
             assert others > result["bits_per_character"] + 0.005
         written = (store.path(steps.evaluate) / "continuations.txt").read_text().splitlines()
-        assert len(written) == 3 and result["exact_match"] == np.mean(np.array(written) == np.array(list(given.texts)))
+        assert len(written) == 3 and result["exact_match"] == np.mean(np.array(written) == np.array(list(inputs.texts)))
         assert set(result["scores"]) >= {
             "BLEU",
             "ROUGE-1",
@@ -132,16 +132,16 @@ def test_what_is_written_depends_on_what_is_read(source: SourceName, tmp_path: P
     assert ("dark night" if source == "text" else "features of example 0: 1 rows of 3") in shown
 
 
-def _by_hand(bundle: Bundle, given: Sourced) -> float:
+def _by_hand(bundle: Bundle, arguments: Sourced) -> float:
     """Nats of lines between ends, from logits of one line at a time."""
-    end, total, sources = bundle.decoder.special["eos"], 0.0, source_read(bundle).encode(given.sources)
-    for line, source in zip(given.texts, sources, strict=True):
+    end, total, sources = bundle.decoder.special["eos"], 0.0, source_read(bundle).encode(arguments.sources)
+    for line, source in zip(arguments.texts, sources, strict=True):
         ids = torch.tensor([[end, *bundle.decoder.encode(line), end]])
         read = torch.from_numpy(source)[None]
         inputs = {"input_ids": read, "decoder_input_ids": ids} if len(source) else {"input_ids": ids}
         with torch.no_grad():
-            told = bundle.model(**inputs).logits.double().log_softmax(-1)
-        total -= float(told[0, :-1].gather(1, ids[0, 1:, None]).sum())
+            message = bundle.model(**inputs).logits.double().log_softmax(-1)
+        total -= float(message[0, :-1].gather(1, ids[0, 1:, None]).sum())
     return total
 
 
@@ -170,7 +170,7 @@ def test_every_variant_goes_all_the_way(
 
 
 @pytest.mark.parametrize(
-    ("changes", "told"),
+    ("changes", "message"),
     [
         ({"corpora": "{upstream: {folder: upstream}, downstream: {folder: upstream}}"}, "0 fields of kind tensor"),
         ({"task": "continuation", "systems": "[{name: a, vocabulary: upstream}]"}, None),
@@ -178,18 +178,18 @@ def test_every_variant_goes_all_the_way(
         ({"evaluation": "{engine: ctranslate2}"}, "does not write for a source"),
     ],
 )
-def test_what_does_not_go_together_is_refused(changes: dict[str, str], told: str | None, tmp_path: Path) -> None:
+def test_what_does_not_go_together_is_refused(changes: dict[str, str], message: str | None, tmp_path: Path) -> None:
     config = written_for(tmp_path, "features", **changes)
-    if told is None:  # features that nobody reads are no mistake
+    if message is None:  # features that nobody reads are not mistake
         assert Pipeline(load(config, Experiment), tmp_path).report
         return
     with pytest.raises(UserError) as raised:
         _ = Pipeline(load(config, Experiment), tmp_path).report
-    assert told in str(raised.value)
+    assert message in str(raised.value)
 
 
 @pytest.mark.parametrize(
-    ("features", "told"),
+    ("features", "message"),
     [
         (np.ones((5, 3)), "features of 5 examples, where there are 6 texts"),
         (np.ones((6, 4)), "rows of 4 numbers, where those of the train split have 3"),
@@ -198,13 +198,13 @@ def test_what_does_not_go_together_is_refused(changes: dict[str, str], told: str
     ],
 )
 def test_features_that_cannot_be_read_are_reported_before_anything_runs(
-    features: np.ndarray, told: str, tmp_path: Path
+    features: np.ndarray, message: str, tmp_path: Path
 ) -> None:
     config = written_for(tmp_path, "features")
     save_file({"features": features}, path := tmp_path / "downstream" / "test.safetensors")
     with pytest.raises(UserError) as raised:
         _ = Pipeline(load(config, Experiment), tmp_path).report
-    assert told in str(raised.value) and raised.value.where == str(path)
+    assert message in str(raised.value) and raised.value.where == str(path)
 
 
 def test_other_features_are_another_corpus(tmp_path: Path) -> None:
@@ -229,15 +229,15 @@ COPYING = "[{name: ours, initialiser: mean, conditioning: pseudo-self, copying: 
 def test_what_is_copied_is_of_the_vocabulary_that_is_written_in(tmp_path: Path) -> None:
     ours = COPYING[:-1].replace("pointer-generator", "bottom-up")
     systems = f"{ours}, {{name: plain, initialiser: mean, conditioning: pseudo-self}}]"
-    reading = f"{SHARED}copy_threshold: 0.0\n"  # all is selected: what is written is by the likelihood that is measured
+    reading = f"{SHARED}copy_threshold: 0.0\n"  # all is selected: the output has the likelihood that is measured
     config = written_for(tmp_path, "text", systems=systems, conditioning=reading, finetune=SHORT)
     pipeline, store = finish(config)
     corpus = Corpus.open(store.path(pipeline.inputs.downstream_corpus))
-    given = Sourced.of(corpus, "test", "text").first(3)
+    inputs = Sourced.of(corpus, "test", "text").first(3)
     for steps in pipeline.systems:
         bundle = Bundle.load(store.path(steps.finetune))
         result = json.loads((store.path(steps.evaluate) / "evaluation.json").read_text())
-        expected = _by_hand(bundle, given) / log(2) / sum(map(len, given.texts))
+        expected = _by_hand(bundle, inputs) / log(2) / sum(map(len, inputs.texts))
         assert result["bits_per_character"] == pytest.approx(expected, abs=1e-4)
         assert result["parameters"] == bundle.model.num_parameters()
         assert (bundle.model.copying is not None) == (steps.system.name == "ours")
@@ -254,7 +254,7 @@ def test_what_is_copied_is_of_the_vocabulary_that_is_written_in(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("source", "changes", "told"),
+    ("source", "changes", "message"),
     [
         ("text", {"conditioning": READING}, "needs a source that is cut by the decoder's vocabulary"),
         ("text", {"systems": COPYING.replace("pseudo-self", "prepend")}, "prepend has no encoder"),
@@ -266,12 +266,12 @@ def test_what_is_copied_is_of_the_vocabulary_that_is_written_in(tmp_path: Path) 
     ],
 )
 def test_what_cannot_be_copied_is_reported_before_anything_runs(
-    source: SourceName, changes: dict[str, str], told: str, tmp_path: Path
+    source: SourceName, changes: dict[str, str], message: str, tmp_path: Path
 ) -> None:
     config = written_for(tmp_path, source, **{"systems": COPYING, "conditioning": SHARED} | changes)
     with pytest.raises(UserError) as raised:
         load(config, Experiment)
-    assert told in str(raised.value)
+    assert message in str(raised.value)
 
 
 def test_a_pretrained_encoder_reads_in_its_own_vocabulary(tmp_path: Path) -> None:
@@ -301,7 +301,7 @@ def test_a_pretrained_encoder_reads_in_its_own_vocabulary(tmp_path: Path) -> Non
     assert again.systems[0].finetune.fingerprint == finetune.fingerprint
 
 
-def test_a_pretrained_encoder_is_told_the_language_that_it_reads(tmp_path: Path) -> None:
+def test_a_pretrained_encoder_gets_the_language_that_it_reads(tmp_path: Path) -> None:
     systems = "[{name: ours, vocabulary: upstream, conditioning: pseudo-self}]"
     reading = f"{READING}pretrained_encoder: reader\n"
     config = written_for(tmp_path, "text", systems=systems, conditioning=reading)

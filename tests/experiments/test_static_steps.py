@@ -17,9 +17,9 @@ METHODS = ("mean", "word2vec", "word2vec-mapped", "focus", "wechsel", "omp")
 
 
 def experiment(tmp_path: Path, **changes: object) -> Experiment:
-    given = load(CONFIGS / "quickstart.yaml", Experiment).model_dump()
-    given["systems"] = [{"name": method, "initialiser": method} for method in METHODS]
-    return Experiment.model_validate({**given, **changes})
+    inputs = load(CONFIGS / "quickstart.yaml", Experiment).model_dump()
+    inputs["systems"] = [{"name": method, "initialiser": method} for method in METHODS]
+    return Experiment.model_validate({**inputs, **changes})
 
 
 def by_method(pipeline: Pipeline) -> dict[str, SystemSteps]:
@@ -41,7 +41,7 @@ def test_static_embeddings_are_shared_by_the_systems_and_seeds_that_need_the_sam
     assert len(seeds) == 1
 
 
-def test_they_are_as_wide_as_the_model_unless_told_otherwise(tmp_path: Path) -> None:
+def test_they_are_as_wide_as_the_model_unless_configured_otherwise(tmp_path: Path) -> None:
     def dimensions(made: Experiment) -> int:
         recipe = by_method(Pipeline(made, tmp_path))["focus"].static["decoder"].recipe
         return int(recipe.settings.dimensions)  # type: ignore[attr-defined]

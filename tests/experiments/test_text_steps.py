@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from small_experiments import TINY, finish, tiny
-from small_experiments import written as written_beside
+from small_experiments import written as written_experiment
 from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
@@ -24,7 +24,7 @@ LINES = [f"Ω {line}" for line in german(40, 9)]
 
 def written(place: Path, text: str, **sections: str) -> Path:
     downstream = f"{{corpus: downstream, text: {text}, vocabulary: {{size: 75, byte_fallback: false}}}}"
-    config = written_beside(place, tiny(**{"downstream": downstream, "systems": SYSTEMS, **sections}))
+    config = written_experiment(place, tiny(**{"downstream": downstream, "systems": SYSTEMS, **sections}))
     (place / "more.txt").write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
     return config
 
@@ -147,7 +147,7 @@ def test_a_plan_counts_lines_before_anything_ran(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "message"),
     [
         ("{target: [mor.txt]}", r"downstream\.text\.target: 'mor\.txt' is neither .*\n  Nearest: more\.txt"),
         ("{target: []}", "target names no text"),
@@ -156,8 +156,8 @@ def test_a_plan_counts_lines_before_anything_ran(tmp_path: Path) -> None:
         ("{target: [downstream]}", "the task's own corpus"),
     ],
 )
-def test_bad_names_are_reported_before_anything_runs(text: str, told: str, tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=told):
+def test_bad_names_are_reported_before_anything_runs(text: str, message: str, tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=message):
         _ = pipeline(written(tmp_path, text)).report
     assert not (tmp_path / "home").exists()
 

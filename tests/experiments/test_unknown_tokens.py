@@ -30,7 +30,7 @@ def config(tmp_path: Path) -> Path:
     return config
 
 
-def told(config: Path, *changes: str, home: str = "home") -> list[str]:
+def message(config: Path, *changes: str, home: str = "home") -> list[str]:
     pipeline = Pipeline(load(config, Experiment, changes), config.parent)
     return unknown_tokens(Store(config.parent / home), pipeline.models.pretrained, pipeline.inputs.downstream_corpus)
 
@@ -45,7 +45,7 @@ def test_of_a_checkpoint_it_is_known_before_anything_is_made(config: Path) -> No
     ids = [model.decoder.encode(line) for line in lines]
     share = sum(each.count(model.decoder.special["unk"]) for each in ids) / sum(map(len, ids))
     limits = [f"{where}.max_length=40" for where in ("pretrain", "generator_training", "finetune")]
-    encoder, decoder = told(config, "upstream={corpus: upstream, checkpoint: model}", *limits)
+    encoder, decoder = message(config, "upstream={corpus: upstream, checkpoint: model}", *limits)
     assert encoder == SPELLS_ALL
     assert decoder == (
         f"the upstream decoder's vocabulary cannot spell {share:.1%} of the task's tokens, in 50.0% of 60 training "
@@ -54,11 +54,11 @@ def test_of_a_checkpoint_it_is_known_before_anything_is_made(config: Path) -> No
 
 
 def test_of_a_pretraining_once_its_vocabularies_are_in_the_store(config: Path) -> None:
-    assert told(config) == []
+    assert message(config) == []
     pipeline = Pipeline(load(config, Experiment, ()), config.parent)
     wanted = [*pipeline.vocabularies.upstream.values(), pipeline.inputs.downstream_corpus]
     for step in in_order(wanted):
         perform(Job(step, config.parent / "home", Runtime(), 1, 0, False, Provenance.here()))
-    encoder, decoder = told(config)
+    encoder, decoder = message(config)
     assert encoder == SPELLS_ALL
     assert "cannot spell" in decoder and decoder.endswith("; it lacks ( ) 7")

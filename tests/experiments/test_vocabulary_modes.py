@@ -112,7 +112,7 @@ def test_a_checkpoints_own_vocabulary_is_extended(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sections", "told"),
+    ("sections", "message"),
     [
         ({"systems": "[{name: t, initialiser: mean, vocabulary_mode: trim}]"}, "leave out the initialiser"),
         ({"systems": "[{name: t, vocabulary_mode: extend}]"}, "an initialiser belongs to"),
@@ -131,6 +131,6 @@ def test_a_checkpoints_own_vocabulary_is_extended(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_goes_with_no_mode_is_refused(tmp_path: Path, sections: dict[str, str], told: str) -> None:
-    with pytest.raises(UserError, match=told):
+def test_what_goes_with_no_mode_is_refused(tmp_path: Path, sections: dict[str, str], message: str) -> None:
+    with pytest.raises(UserError, match=message):
         pipeline(tmp_path, **sections)

@@ -69,9 +69,9 @@ def test_a_plan_estimates_a_weight_for_every_new_and_old_token(repository: Path,
     old, new = settings.upstream.vocabulary.size, settings.downstream.vocabulary.size
     parameters = result["vocadt"].parameters
     assert settings.sides == ("decoder",) and parameters.trained == old * new
-    beside = old * new + (old + new) * settings.model.d_model
+    neighbour = old * new + (old + new) * settings.model.d_model
     whole = result["finetune mean seed 1"].parameters.total
-    assert parameters.total == whole + beside - (new - old) * settings.model.d_model
+    assert parameters.total == whole + neighbour - (new - old) * settings.model.d_model
 
 
 def test_seen_tokens_keep_their_rows(repository: Path) -> None:

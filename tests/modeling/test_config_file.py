@@ -1,4 +1,4 @@
-"""A config.json that says what cannot be meant is refused at once, with the name of what is wrong in it."""
+"""A config.json that says what cannot be meant is refused at once, with the name of the wrong setting."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_what_cannot_be_meant_is_refused(saved: Path, change: dict[str, Any], co
         ("", "not JSON"),
     ],
 )
-def test_what_is_no_json_of_text_is_refused(saved: Path, text: str, complaint: str) -> None:
+def test_json_that_is_not_text_is_refused(saved: Path, text: str, complaint: str) -> None:
     (saved / "config.json").write_text(text)
     with pytest.raises(UserError, match=complaint):
         read_config(saved)

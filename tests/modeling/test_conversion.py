@@ -29,8 +29,8 @@ def test_what_is_converted_is_the_same_model(
     directory, out = published(tmp_path / "published", shards=shards, family=family), tmp_path / "out"
     assert main(["convert", str(directory), "--out", str(out)]) == 0
     assert "parameters written" in capsys.readouterr().out
-    found, expected = Bundle.load(out), marian() if family == "marian" else mbart()
-    state = found.model.state_dict()
+    result, expected = Bundle.load(out), marian() if family == "marian" else mbart()
+    state = result.model.state_dict()
     assert expected.state_dict().keys() == state.keys()
     assert all(torch.equal(state[name], tensor) for name, tensor in expected.state_dict().items())
     names = {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()}
@@ -53,7 +53,7 @@ def test_tensors_that_share_memory_and_tensors_without_a_place(
 
 
 class Commands:
-    """What a pickle does that is no file of weights."""
+    """What a pickle does that is not a file of weights."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -101,7 +101,7 @@ def _unknown_family(directory: Path, marker: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("spoil", "told"),
+    ("spoil", "message"),
     [
         (_not_weights, "cannot be read as tensors alone"),
         (_training_state, "'step' is not a tensor"),
@@ -113,21 +113,21 @@ def _unknown_family(directory: Path, marker: Path) -> None:
         (_unknown_family, "'mamba' are not supported"),
     ],
 )
-def test_what_is_no_model_is_refused_and_leaves_nothing(
-    spoil: Callable[[Path, Path], None], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_what_is_not_a_model_is_refused_and_leaves_nothing(
+    spoil: Callable[[Path, Path], None], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     directory, marker = published(tmp_path / "published"), tmp_path / "obeyed"
     spoil(directory, marker)
     before = sorted(tmp_path.iterdir())
     assert main(["convert", str(directory), "--out", str(tmp_path / "out")]) == 2
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
     assert sorted(tmp_path.iterdir()) == before
     assert not marker.exists()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("variable", "most", "content", "told"),
+    ("variable", "most", "content", "message"),
     [
         ("SUBGRAFT_CONVERT_MAX_SECONDS", 1, lambda: nested_tuples(as_name=True), "take too long to read"),
         ("SUBGRAFT_CONVERT_MAX_MEMORY", 64 << 20, lambda: compressed({"a": torch.zeros(10**8)}), "needs more memory"),
@@ -137,7 +137,7 @@ def test_a_small_file_takes_neither_all_time_nor_all_memory(
     variable: str,
     most: int,
     content: Callable[[], bytes],
-    told: str,
+    message: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -147,7 +147,7 @@ def test_a_small_file_takes_neither_all_time_nor_all_memory(
     monkeypatch.setenv(variable, str(most))
     assert main(["convert", str(directory), "--out", str(tmp_path / "out")]) == 2
     said = capsys.readouterr().err
-    assert told in said and variable in said
+    assert message in said and variable in said
     assert list(tmp_path.iterdir()) == [directory]
 
 
@@ -177,7 +177,7 @@ def _child_that_works(process: psutil.Process) -> psutil.Process:
     return children[0]
 
 
-def test_a_model_without_safetensors_is_told_how_to_get_them(
+def test_a_model_without_safetensors_is_refused_with_how_to_get_them(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     directory = published(tmp_path / "published")

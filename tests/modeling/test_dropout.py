@@ -24,12 +24,12 @@ def test_training_mode_computes_what_evaluation_mode_does(build: Callable[[], Pr
 
 def rates(model: nn.Module) -> list[tuple[str, float]]:
     """Every rate in a model, by its place."""
-    found = []
+    result = []
     for place, module in model.named_modules():
         numbers = {name: getattr(module, name) for name in RATES if isinstance(getattr(module, name, None), float)}
-        found += [(f"{place}.{name}", number) for name, number in numbers.items()]
-        found += [(place, module.p)] if isinstance(module, nn.Dropout) else []
-    return found
+        result += [(f"{place}.{name}", number) for name, number in numbers.items()]
+        result += [(place, module.p)] if isinstance(module, nn.Dropout) else []
+    return result
 
 
 @pytest.mark.parametrize("kind", [MarianMTModel, MBartForConditionalGeneration, BertForMaskedLM, GPT2Model])

@@ -22,15 +22,15 @@ FOR_BEAMS = "used for beam search only, and num_beams is not above 1"
 def _published(name: str, directory: Path, **settings: Any) -> Path:
     CHECKPOINTS[name].publish(directory)
     path = directory / "generation_config.json"
-    given = json.loads(path.read_text(encoding="utf-8")) | settings
-    path.write_text(json.dumps({k: v for k, v in given.items() if v is not None}), encoding="utf-8")
+    inputs = json.loads(path.read_text(encoding="utf-8")) | settings
+    path.write_text(json.dumps({k: v for k, v in inputs.items() if v is not None}), encoding="utf-8")
     return directory
 
 
 def _settings(directory: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((directory / "generation_config.json").read_text(encoding="utf-8"))
-    GenerationConfig(**found).validate(strict=True)
-    return found
+    result: dict[str, Any] = json.loads((directory / "generation_config.json").read_text(encoding="utf-8"))
+    GenerationConfig(**result).validate(strict=True)
+    return result
 
 
 def test_a_llama_2_is_transferred_and_exported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -42,10 +42,10 @@ def test_a_llama_2_is_transferred_and_exported(tmp_path: Path, capsys: pytest.Ca
     capsys.readouterr()
     transfer = ["transfer", "--model", str(model), "--vocab", str(tmp_path / "vocabulary")]
     assert main([*transfer, "--out", str(tmp_path / "transferred")]) == 0
-    told = f"generation_config.json: generation settings left out: temperature 0.9, top_p 0.6 ({FOR_SAMPLING})\n"
-    assert told in capsys.readouterr().err
+    message = f"generation_config.json: generation settings left out: temperature 0.9, top_p 0.6 ({FOR_SAMPLING})\n"
+    assert message in capsys.readouterr().err
     assert main(["export", str(model), "--to", "transformers", "--out", str(tmp_path / "exported")]) == 0
-    assert told in capsys.readouterr().err
+    assert message in capsys.readouterr().err
     for name in ("transferred", "exported"):
         settings = _settings(tmp_path / name)
         assert settings["repetition_penalty"] == 1.2 and not {"temperature", "top_p"} & settings.keys()
@@ -81,11 +81,11 @@ def test_settings_of_beam_search_without_beams(tmp_path: Path, capsys: pytest.Ca
 def test_what_cannot_be_loaded_is_left_out(
     invalid: str, settings: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    kept = {name: value for name, value in settings.items() if name != invalid}
-    assert loadable({**settings, "no_repeat_ngram_size": 3}, "where") == {**kept, "no_repeat_ngram_size": 3}
-    told = capsys.readouterr().err
-    assert told.startswith(f"where: generation settings left out: {invalid} ") and told.count("\n") == 1
-    GenerationConfig(**kept)
+    selected = {name: value for name, value in settings.items() if name != invalid}
+    assert loadable({**settings, "no_repeat_ngram_size": 3}, "where") == {**selected, "no_repeat_ngram_size": 3}
+    message = capsys.readouterr().err
+    assert message.startswith(f"where: generation settings left out: {invalid} ") and message.count("\n") == 1
+    GenerationConfig(**selected)
 
 
 def test_older_models_say_it_in_their_configuration(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

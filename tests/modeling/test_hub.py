@@ -116,7 +116,7 @@ def requested(served: Hub, model: Path) -> Path:
     return folder
 
 
-def test_the_hub_s_own_conversion_is_taken_and_told(served: Hub, requested: Path, tmp_path: Path) -> None:
+def test_the_hub_s_own_conversion_is_taken_and_reported(served: Hub, requested: Path, tmp_path: Path) -> None:
     served.requests["toys/old"] = PullRequest(requested, ("SFconvertbot", "SFconvertbot"))
     ended = subgraft(served, tmp_path, "generate", "--model", "toys/old", "--languages", "en-de", text="the court\n")
     assert ended.returncode == 0, ended.stderr
@@ -162,21 +162,21 @@ def test_a_checkpoint_of_the_hub_is_recorded_with_its_commit(served: Hub, tmp_pa
     config = written(tmp_path, tiny(**changes))
     ended = subgraft(served, tmp_path, "plan", str(config))
     assert ended.returncode == 0, ended.stderr
-    found = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", RECIPE, str(config)],
         env={**os.environ, **served_at(served, tmp_path)},
         capture_output=True,
         text=True,
         check=True,
     )
-    assert json.loads(found.stdout) == {"digest": f"toys/en-de@{COMMIT}", "model": f"toys/en-de@{COMMIT}"}
+    assert json.loads(result.stdout) == {"digest": f"toys/en-de@{COMMIT}", "model": f"toys/en-de@{COMMIT}"}
 
 
 @pytest.mark.parametrize(
-    ("asked", "told"),
+    ("asked", "message"),
     [("toys/en-de", "no revision v7"), ("toys/nothing", "neither a directory nor a model on the hub")],
 )
-def test_what_the_hub_does_not_have(asked: str, told: str, served: Hub, tmp_path: Path) -> None:
+def test_what_the_hub_does_not_have(asked: str, message: str, served: Hub, tmp_path: Path) -> None:
     ended = subgraft(served, tmp_path, "convert", asked, "--revision", "v7", "--out", str(tmp_path / "new"))
-    assert ended.returncode == 2 and told in ended.stderr
+    assert ended.returncode == 2 and message in ended.stderr
     assert not (tmp_path / "new").exists()

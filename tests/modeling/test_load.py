@@ -58,9 +58,9 @@ def test_what_is_saved_is_loaded_bit_for_bit(family: str, tmp_path: Path) -> Non
     save_model(model, tokenizers, tmp_path)
     again = load_model(tmp_path)
     assert not again.training
-    expected, found = model.state_dict(), again.state_dict()
-    assert expected.keys() == found.keys()
-    assert all(torch.equal(found[name], tensor) for name, tensor in expected.items())
+    expected, result = model.state_dict(), again.state_dict()
+    assert expected.keys() == result.keys()
+    assert all(torch.equal(result[name], tensor) for name, tensor in expected.items())
     if again.can_generate():
         assert again.generation_config.max_length == model.generation_config.max_length
     for side, tokenizer in load_tokenizers(tmp_path).items():
@@ -147,11 +147,11 @@ def test_a_published_bert_is_loaded_and_made_into_an_encoder_decoder(pretraining
     made = Bundle(family_named("bert").assemble(loaded.model, loaded.encoder, 1), loaded.encoder, loaded.decoder)
     made.save(tmp_path / "made")
     again = Bundle.load(tmp_path / "made")
-    given = {"input_ids": tokens, "decoder_input_ids": tokens}
-    assert torch.equal(again.model(**given).logits, made.model(**given).logits)
+    inputs = {"input_ids": tokens, "decoder_input_ids": tokens}
+    assert torch.equal(again.model(**inputs).logits, made.model(**inputs).logits)
     assert again.encoder.fingerprint == again.decoder.fingerprint == loaded.encoder.fingerprint
     standard = AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "made").eval()
-    assert torch.equal(standard(**given).logits, made.model(**given).logits), "transformers alone reads it"
+    assert torch.equal(standard(**inputs).logits, made.model(**inputs).logits), "transformers alone reads it"
 
 
 def test_a_published_mbart_is_loaded_and_translates_with_another_vocabulary(tmp_path: Path) -> None:

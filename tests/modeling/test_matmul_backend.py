@@ -37,12 +37,12 @@ def _pass(tokens: int) -> tuple[Tensor, list[Tensor]]:
 @pytest.mark.skipif(not precision._keeps_fp32(), reason="here oneDNN rounds to bf16, so it is never asked")
 @pytest.mark.usefixtures("suited")
 @pytest.mark.parametrize("tokens", [30, LONGEST_PLAIN + 1])
-def test_a_pass_comes_to_the_same(tokens: int) -> None:
+def test_a_pass_gives_the_same(tokens: int) -> None:
     heard, gradients = _pass(tokens)
     with faster_products(CPU, "fp32", tokens):
-        found, found_gradients = _pass(tokens)
-    assert torch.allclose(heard, found, atol=1e-6)
-    for expected, gradient in zip(gradients, found_gradients, strict=True):
+        result, result_gradients = _pass(tokens)
+    assert torch.allclose(heard, result, atol=1e-6)
+    for expected, gradient in zip(gradients, result_gradients, strict=True):
         assert torch.allclose(expected, gradient, atol=1e-5 * float(expected.abs().max()))
 
 

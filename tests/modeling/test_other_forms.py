@@ -1,4 +1,4 @@
-"""Models that are not supported, and what is no whole model: named as what they are, with what can be done."""
+"""Models that are not supported, and parts of models: named as such, with a remedy."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("make", "told"),
+    ("make", "message"),
     [
         (
             lambda at: _json(at, "adapter_config.json", ADAPTER),
@@ -57,7 +57,7 @@ def _refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     ids=["lora", "prefix", "gguf", "onnx", "deberta", "umt5", "electra"],
 )
 def test_what_cannot_be_used_as_a_model_is_named(
-    make: Make, told: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    make: Make, message: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "model").mkdir()
     make(tmp_path / "model")
@@ -65,7 +65,7 @@ def test_what_cannot_be_used_as_a_model_is_named(
     for command in (["generate", "--model", model], ["assemble", "--model", model, "--out", out], ["advise", model]):
         more = ["--text", __file__] if command[0] == "advise" else ["--input", __file__][: 2 * (len(command) == 3)]
         said = _refused(capsys, *command, *more)
-        assert said.startswith(f"subgraft: {model}: ") and all(each in said for each in told), said
+        assert said.startswith(f"subgraft: {model}: ") and all(each in said for each in message), said
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 

@@ -1,4 +1,4 @@
-"""What the formulas say of a model's parameters is what the model has, constructed without memory."""
+"""The formulas give the number of parameters that the model has, constructed without memory."""
 
 from __future__ import annotations
 

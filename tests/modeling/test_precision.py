@@ -1,4 +1,4 @@
-"""Which precision a device is faster in: a layer's passes in both, told and chosen by."""
+"""Which precision a device is faster in: a layer's passes in both decide, and are reported."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def briefly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 # A width that heads of 64 do not divide, and one below a head's.
 @pytest.mark.parametrize("shape", [LayerShape(64, 128, 2), LayerShape(200, 300, 12), LayerShape(16, 32, 1)])
-def test_it_chooses_by_what_it_tells(shape: LayerShape) -> None:
+def test_it_chooses_by_what_it_reports(shape: LayerShape) -> None:
     torch.manual_seed(5)
     before = torch.get_rng_state()
-    found = faster_precision(shape, CPU)
+    result = faster_precision(shape, CPU)
     assert torch.equal(torch.get_rng_state(), before), "a training's random numbers are what they were"
-    assert all(0 < seconds < 60 for seconds in found.seconds.values())
-    assert (found.precision == "bf16") == (found.seconds["bf16"] <= 0.9 * found.seconds["fp32"])
-    assert found.device == device_name(CPU) and f"threads: {torch.get_num_threads()}" in found.device
+    assert all(0 < seconds < 60 for seconds in result.seconds.values())
+    assert (result.precision == "bf16") == (result.seconds["bf16"] <= 0.9 * result.seconds["fp32"])
+    assert result.device == device_name(CPU) and f"threads: {torch.get_num_threads()}" in result.device
 
 
 @pytest.fixture
@@ -55,9 +55,9 @@ def test_a_batch_is_not_tried_in_bf16_where_one_sentence_takes_long(
 ) -> None:
     monkeypatch.setattr(precision, "HOPELESS", 0.0)
     monkeypatch.setattr(precision, "SECONDS", 1e-9)
-    found = faster_precision(LayerShape(16, 32, 64), CPU)
+    result = faster_precision(LayerShape(16, 32, 64), CPU)
     assert len(passes) == 8 and all(sentences == 1 for sentences, _, _ in passes)
-    assert all(0 < seconds < 60 for seconds in found.seconds.values())
+    assert all(0 < seconds < 60 for seconds in result.seconds.values())
 
 
 def test_every_pass_has_another_shape_as_every_batch_of_a_training_has(

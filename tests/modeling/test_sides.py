@@ -37,18 +37,18 @@ def untied(build: Callable[[], PreTrainedModel]) -> PreTrainedModel:
 
 def tables(model: PreTrainedModel, name: SideName) -> Tables:
     """A side's own tables, as new ones."""
-    found = side(model, name)
-    output = None if found.output is None or found.tied else found.output.weight.detach().clone()
-    bias = None if found.bias is None else found.bias.detach().clone().flatten()
-    return Tables(found.input.weight.detach().clone(), output, bias, found.padding_id)
+    result = side(model, name)
+    output = None if result.output is None or result.tied else result.output.weight.detach().clone()
+    bias = None if result.bias is None else result.bias.detach().clone().flatten()
+    return Tables(result.input.weight.detach().clone(), output, bias, result.padding_id)
 
 
 def logits(model: PreTrainedModel) -> torch.Tensor:
     if "encoder" not in side_names(model):
-        found: torch.Tensor = model(TARGETS).logits
+        result: torch.Tensor = model(TARGETS).logits
     else:
-        found = model(SOURCES, decoder_input_ids=TARGETS).logits
-    return found
+        result = model(SOURCES, decoder_input_ids=TARGETS).logits
+    return result
 
 
 def test_sides_are_the_models_own_tensors() -> None:
@@ -67,7 +67,7 @@ def test_sides_are_the_models_own_tensors() -> None:
     assert side(gpt2(), "decoder").bias is None
 
 
-def test_a_bert_is_read_as_both_sides_of_what_is_made_of_it() -> None:
+def test_a_bert_is_read_as_both_sides_of_the_model_made_from_it() -> None:
     model = bert()
     decoder = side(model, "decoder")
     assert shares_table(model) and decoder.tied
@@ -78,12 +78,12 @@ def test_a_bert_is_read_as_both_sides_of_what_is_made_of_it() -> None:
     assert not shares_table(made)
     for name in ("encoder", "decoder"):
         assert torch.equal(side(made, name).input.weight, decoder.input.weight)
-    found = side(made, "decoder")
-    assert found.tied and found.bias is made.get_parameter("decoder.cls.predictions.bias")
-    assert found.output is not None and found.transform is not None
+    result = side(made, "decoder")
+    assert result.tied and result.bias is made.get_parameter("decoder.cls.predictions.bias")
+    assert result.output is not None and result.transform is not None
     memory = made.get_submodule("encoder")(SOURCES).last_hidden_state
     states = made.get_submodule("decoder.bert")(TARGETS, encoder_hidden_states=memory).last_hidden_state
-    assert torch.equal(found.output(found.transform(states)), logits(made))
+    assert torch.equal(result.output(result.transform(states)), logits(made))
 
 
 def test_unknown_families_and_sides_are_refused_with_the_known_ones() -> None:
@@ -116,15 +116,15 @@ def test_a_decoder_alone_gets_its_own_tables_back(build: Callable[[], PreTrained
     assert side(rebuilt, "decoder").tied == was_tied
 
 
-def grown(given: Tables, rows: int) -> Tables:
+def grown(inputs: Tables, rows: int) -> Tables:
     """With rows appended."""
 
     def pad(tensor: torch.Tensor | None) -> torch.Tensor | None:
         return None if tensor is None else torch.cat([tensor, torch.full((rows, *tensor.shape[1:]), 0.1)])
 
-    bigger = pad(given.input)
+    bigger = pad(inputs.input)
     assert bigger is not None
-    return Tables(bigger, pad(given.output), pad(given.bias), given.padding_id)
+    return Tables(bigger, pad(inputs.output), pad(inputs.bias), inputs.padding_id)
 
 
 @pytest.mark.parametrize("build", [marian, mbart, gpt2, lambda: untied(marian), lambda: untied(mbart), *BERT2BERTS])
@@ -132,9 +132,9 @@ def test_a_larger_decoder_table_is_trained_and_generated_with(build: Callable[[]
     model = build()
     expected = logits(model)
     rebuilt = replace_tables(model, {"decoder": grown(tables(model, "decoder"), 3)})
-    found = logits(rebuilt)
-    assert found.shape[-1] == expected.shape[-1] + 3
-    assert torch.allclose(found[..., :-3], expected, atol=1e-6)
+    result = logits(rebuilt)
+    assert result.shape[-1] == expected.shape[-1] + 3
+    assert torch.allclose(result[..., :-3], expected, atol=1e-6)
     rebuilt.train()
     logits(rebuilt).square().sum().backward()
     assert side(rebuilt, "decoder").input.weight.grad is not None

@@ -19,7 +19,7 @@ from torch_form import compressed, nested_tuples
 
 
 class Commands:
-    """What a pickle does that is no file of weights."""
+    """What a pickle does that is not a file of weights."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return os.mkdir, ("obeyed",)
@@ -57,10 +57,10 @@ HOSTILE: dict[str, tuple[Callable[[], bytes], str]] = {
 @pytest.mark.filterwarnings("ignore:Detected pickle protocol")
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_refusals(kind: str, tmp_path: Path) -> None:
-    content, told = HOSTILE[kind]
+    content, message = HOSTILE[kind]
     path = tmp_path / "pytorch_model.bin"
     path.write_bytes(content())
-    with pytest.raises(UserError, match=told) as refused:
+    with pytest.raises(UserError, match=message) as refused:
         read_tensors(path)
     assert "weights_only" not in str(refused.value) and "trusted" not in str(refused.value)
     assert refused.value.hint and list(tmp_path.iterdir()) == [path]
@@ -77,8 +77,8 @@ def test_tied_and_sliced_tensors_are_read(tmp_path: Path) -> None:
         "part": table[3:5],
     }
     torch.save(tensors, tmp_path / "pytorch_model.bin")
-    found = read_tensors(tmp_path / "pytorch_model.bin")
-    assert all(torch.equal(found[name], tensor) for name, tensor in tensors.items())
+    result = read_tensors(tmp_path / "pytorch_model.bin")
+    assert all(torch.equal(result[name], tensor) for name, tensor in tensors.items())
     assert zipfile.is_zipfile(tmp_path / "pytorch_model.bin")
     torch.save(tensors, tmp_path / "old.bin", _use_new_zipfile_serialization=False)
     assert read_tensors(tmp_path / "old.bin").keys() == tensors.keys()

@@ -38,15 +38,15 @@ def write_index(directory: Path, weight_map: object) -> None:
 
 
 class Intruder:
-    """Whoever unpickles this makes a folder."""
+    """Unpickling this makes a folder."""
 
     def __reduce__(self) -> tuple[object, ...]:
         return (os.mkdir, ("unpickled",))
 
 
 def test_an_index_of_plain_files_is_followed(sharded: Path) -> None:
-    expected, found = marian().state_dict(), load_model(sharded).state_dict()
-    assert all(torch.equal(found[name], tensor) for name, tensor in expected.items())
+    expected, result = marian().state_dict(), load_model(sharded).state_dict()
+    assert all(torch.equal(result[name], tensor) for name, tensor in expected.items())
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def fill(folder: Path, target: str = "un chat\nune souris\n") -> CorpusSource:
 
 
 def test_built_in_domains_are_always_there() -> None:
-    assert [(found.name, found.kind, found.languages) for found in available(None)] == [
+    assert [(result.name, result.kind, result.languages) for result in available(None)] == [
         ("everyday", "generated", ("en", "de")),
         ("law", "generated", ("en", "de")),
     ]
@@ -36,8 +36,8 @@ def test_folders_of_split_files_are_listed_and_others_not(tmp_path: Path) -> Non
     (tmp_path / "mono").mkdir()
     (tmp_path / "mono" / "en.txt").touch()
     (tmp_path / "train.json").touch()
-    (found,) = available(tmp_path)[2:]
-    assert (found.name, found.kind, found.languages, found.segments) == (
+    (result,) = available(tmp_path)[2:]
+    assert (result.name, result.kind, result.languages, result.segments) == (
         "pairs/cats",
         "folder",
         ("en", "fr"),
@@ -118,8 +118,10 @@ def test_folders_of_other_kinds_are_listed_as_what_they_hold(tmp_path: Path) -> 
     ):
         (tmp_path / folder).mkdir()
         (tmp_path / folder / name).write_text(text, encoding="utf-8")
-    listed = {found.name: found for found in available(tmp_path)[2:]}
-    assert {name: (found.kind, found.languages, found.fields, found.documents) for name, found in listed.items()} == {
+    listed = {result.name: result for result in available(tmp_path)[2:]}
+    assert {
+        name: (result.kind, result.languages, result.fields, result.documents) for name, result in listed.items()
+    } == {
         "docs": ("records", ("en", "fr"), (), True),
         "labels": ("records", ("und",), ("label",), False),
         "mono": ("plain", ("sw",), (), False),
@@ -129,7 +131,7 @@ def test_folders_of_other_kinds_are_listed_as_what_they_hold(tmp_path: Path) -> 
     assert listed["labels"].segments == {"train": 2}
 
 
-def test_check_tells_labels_and_documents(tmp_path: Path) -> None:
+def test_check_shows_labels_and_documents(tmp_path: Path) -> None:
     lines = [{"document": name, "en": ["a", "b"], "topic": topic} for name, topic in (("x", "law"), ("y", "art"))]
     (tmp_path / "train.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     fields = {"en": {}, "topic": {"kind": "label"}}
@@ -141,7 +143,7 @@ def test_check_tells_labels_and_documents(tmp_path: Path) -> None:
 
 @pytest.mark.data
 def test_the_real_corpora_are_listed_and_sound(mirror: Path) -> None:
-    listed = {found.name: found for found in available(mirror)}
+    listed = {result.name: result for result in available(mirror)}
     assert listed["en-fr/itdocs"].segments == {"train": 15_576, "dev": 1_000, "test": 1_000}
     assert listed["en-zh/tatoeba"].languages == ("en", "zh")
     checked = check(CorpusSource(folder=str(mirror / "en-fr/itdocs")), EN_FR, mirror)

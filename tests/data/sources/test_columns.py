@@ -20,8 +20,8 @@ from subgraft.data.sources.registry import resolve
 ENGLISH = Languages(source="en", target="en")
 
 
-def columns(**given: Any) -> ColumnFiles:
-    return ColumnFiles(folder=".", **given)
+def columns(**settings: Any) -> ColumnFiles:
+    return ColumnFiles(folder=".", **settings)
 
 
 def test_tabs_part_columns_and_quotes_mean_nothing(tmp_path: Path) -> None:
@@ -49,14 +49,16 @@ def test_fields_are_joined_and_of_a_list_the_first_is_taken(tmp_path: Path) -> N
         ("[1]\n", {"source": "x", "target": "y"}, r"a:1: not a JSON object"),
     ],
 )
-def test_a_line_that_lacks_a_column_is_told(tmp_path: Path, text: str, form: dict[str, Any], complaint: str) -> None:
+def test_a_line_that_lacks_a_column_is_reported(
+    tmp_path: Path, text: str, form: dict[str, Any], complaint: str
+) -> None:
     (tmp_path / "a").write_text(text)
     with pytest.raises(UserError, match=complaint):
         list(pairs(tmp_path / "a", columns(**form)))
 
 
 @pytest.mark.parametrize(
-    ("given", "complaint"),
+    ("settings", "complaint"),
     [
         ({"folder": "a", "files": {"train": "b"}}, "exactly one of folder, files"),
         ({}, "exactly one of folder, files"),
@@ -65,9 +67,9 @@ def test_a_line_that_lacks_a_column_is_told(tmp_path: Path, text: str, form: dic
         ({"folder": "a", "source": ()}, "need a column each"),
     ],
 )
-def test_columns_that_make_no_sense_are_refused(given: dict[str, Any], complaint: str) -> None:
+def test_columns_that_make_no_sense_are_refused(settings: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ValidationError, match=complaint):
-        ColumnFiles(**given)
+        ColumnFiles(**settings)
 
 
 def test_a_folder_of_pairs_in_one_language_becomes_a_corpus_of_two_sides(tmp_path: Path) -> None:
@@ -78,10 +80,10 @@ def test_a_folder_of_pairs_in_one_language_becomes_a_corpus_of_two_sides(tmp_pat
         ]
         (tmp_path / f"{split}.jsonl").write_text("\n".join(lines) + "\n")
     source = CorpusSource(columns=columns(source="text", target="summary"), limit={"train": 3})
-    found = resolve(source, ENGLISH, tmp_path)
-    assert (found.splits, found.monolingual, found.size("train")) == (("train", "dev"), False, 3)
+    result = resolve(source, ENGLISH, tmp_path)
+    assert (result.splits, result.monolingual, result.size("train")) == (("train", "dev"), False, 3)
     other = source.model_copy(update={"columns": columns(source="summary", target="text")})
-    assert found.identity() != resolve(other, ENGLISH, tmp_path).identity()
+    assert result.identity() != resolve(other, ENGLISH, tmp_path).identity()
     corpus = build(source, ENGLISH, Cleaning(), tmp_path / "out", base=tmp_path)
     assert list(corpus.pairs("train")) == [(f"a long train text {n}", f"train {n}") for n in (1, 3, 5)]
     # What `corpora get` made is itself a folder of pairs in one language.
@@ -98,5 +100,5 @@ def test_a_file_without_a_line_is_refused(tmp_path: Path) -> None:
 
 def test_the_mirrors_tales_are_pairs_of_fields(mirror: Path) -> None:
     form = ColumnFiles(folder="qg-en/fairytaleqa", source=("answers", "context"), target="question", separator=" | ")
-    found = resolve(CorpusSource(columns=form), ENGLISH, mirror)
-    assert [found.size(split) for split in found.splits] == [8548, 1025, 1007]
+    result = resolve(CorpusSource(columns=form), ENGLISH, mirror)
+    assert [result.size(split) for split in result.splits] == [8548, 1025, 1007]

@@ -88,14 +88,14 @@ def left(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_a_file_is_downloaded_once_and_progress_is_told(server: Server, tmp_path: Path) -> None:
-    told: list[tuple[int, int | None]] = []
+def test_a_file_is_downloaded_once_and_progress_is_reported(server: Server, tmp_path: Path) -> None:
+    message: list[tuple[int, int | None]] = []
     file = server.file("body")
-    path = fetch(file, tmp_path, progress=lambda done, total: told.append((done, total)))
+    path = fetch(file, tmp_path, progress=lambda done, total: message.append((done, total)))
     assert path.read_bytes() == BODY
     assert path == fetch(file, tmp_path) == tmp_path / file.sha256
     assert len(server.requests) == 1
-    assert told[-1] == (len(BODY), len(BODY))
+    assert message[-1] == (len(BODY), len(BODY))
     assert left(tmp_path) == [file.sha256]
 
 
@@ -121,8 +121,8 @@ def test_remains_of_any_kind_end_well(server: Server, tmp_path: Path, remains: b
 
 
 def test_another_digest_leaves_no_file(server: Server, tmp_path: Path) -> None:
-    found = hashlib.sha256(BODY).hexdigest()
-    with pytest.raises(UserError, match=f"the download has SHA-256 {found}"):
+    result = hashlib.sha256(BODY).hexdigest()
+    with pytest.raises(UserError, match=f"the download has SHA-256 {result}"):
         fetch(server.file("body", b"what was expected"), tmp_path)
     assert left(tmp_path) == []
 

@@ -21,7 +21,7 @@ DIGEST = "0" * 64
 
 
 class Forever:
-    """Some pieces, then others again and again, for every request anew."""
+    """Some pieces, then others again and again, the same for every request."""
 
     def __init__(self, first: bytes, then: Iterable[tuple[float, bytes]]) -> None:
         self.first, self.then = first, tuple(then)
@@ -67,9 +67,12 @@ def test_an_answer_that_drips_or_never_ends_is_given_up(tmp_path: Path, pieces: 
 def test_a_download_has_a_deadline_however_fast_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUBGRAFT_DOWNLOAD_MAX_SECONDS", "1")
     steady = Forever(OK + b"\r\n", [(0.05, b"x" * 10_000)])
-    with raw_server(steady) as address, pytest.raises(OperationalError, match="SUBGRAFT_DOWNLOAD_MAX_SECONDS") as told:
+    with (
+        raw_server(steady) as address,
+        pytest.raises(OperationalError, match="SUBGRAFT_DOWNLOAD_MAX_SECONDS") as message,
+    ):
         fetch(UrlFile(url=address, sha256=DIGEST), tmp_path)
-    assert "carries on" in told.value.hint
+    assert "carries on" in message.value.hint
     assert (tmp_path / f"{DIGEST}.part").stat().st_size > 0
 
 

@@ -30,7 +30,7 @@ def unseen() -> dict[Domain, list[Pair]]:
 
 def nouns(domain: Domain, held_out: bool = True) -> set[str]:
     """The German nouns, in the nominative of either number."""
-    words = [word for found in grammar(domain, held_out).words.values() for word in found if isinstance(word, Noun)]
+    words = [word for result in grammar(domain, held_out).words.values() for word in result if isinstance(word, Noun)]
     return {word.german(Features(number)) for word in words for number in (word.agreement, "p")} - {""}
 
 
@@ -93,8 +93,8 @@ def test_sentences_are_well_formed(
 
 def test_sentences_of_the_law_are_longer_and_so_are_their_words(train: dict[Domain, list[Pair]]) -> None:
     words = {domain: [WORD.findall(german) for _, german in train[domain]] for domain in DOMAINS}
-    lengths = {domain: sum(map(len, found)) / len(found) for domain, found in words.items()}
-    long_words = {domain: sum(len(word) > 12 for found in words[domain] for word in found) for domain in DOMAINS}
+    lengths = {domain: sum(map(len, result)) / len(result) for domain, result in words.items()}
+    long_words = {domain: sum(len(word) > 12 for result in words[domain] for word in result) for domain in DOMAINS}
     assert lengths["law"] > 1.15 * lengths["everyday"]
     assert long_words["law"] > 10 * long_words["everyday"]
 
@@ -115,6 +115,6 @@ def test_it_is_quick() -> None:
 
 @pytest.mark.parametrize(("domain", "digest"), [("everyday", "56b6ad0ae43ce529"), ("law", "90e427ecb6f354d6")])
 def test_the_corpus_is_fixed(domain: Domain, digest: str, unseen: dict[Domain, list[Pair]]) -> None:
-    """Results are compared over it: whoever changes it changes them all, and raises corpus.VERSION."""
+    """Results are compared over it: a change of it changes them all, and must raise corpus.VERSION."""
     text = "\n".join("\t".join(pair) for pair in unseen[domain])
     assert sha256(text.encode()).hexdigest()[:16] == digest

@@ -136,9 +136,9 @@ noun contract
     Werk=contract for work; breach of ~ | ~verletzung f -en | Pflicht
 """
     nouns: dict[bool, dict[str, str]] = {False: {}, True: {}}
-    for held_out, found in nouns.items():
+    for held_out, result in nouns.items():
         for item in Grammar(text, held_out).words["contract"]:
-            found[item.german(Features())] = item.english(Features("p"))
+            result[item.german(Features())] = item.english(Features("p"))
     assert nouns[True]["Mietvertrag"] == "rental contracts"
     assert nouns[True]["Werkvertrag"] == "contracts for work"
     assert nouns[True]["Pflichtverletzung"] == "breaches of duty"

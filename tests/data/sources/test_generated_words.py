@@ -8,15 +8,15 @@ from subgraft.data.sources.generated.words import CASES, ENTRY, Features, Noun, 
 
 
 def noun(entry: str) -> Noun:
-    found = ENTRY["noun"](*entry.split(" | "))
-    assert isinstance(found, Noun)
-    return found
+    result = ENTRY["noun"](*entry.split(" | "))
+    assert isinstance(result, Noun)
+    return result
 
 
 def verb(german: str) -> Verb:
-    found = ENTRY["verb"]("do, did, done", german)
-    assert isinstance(found, Verb)
-    return found
+    result = ENTRY["verb"]("do, did, done", german)
+    assert isinstance(result, Verb)
+    return result
 
 
 @pytest.mark.parametrize(
@@ -132,8 +132,8 @@ def test_english_words_have_their_forms() -> None:
         "go, went, gone": "goes went gone",
     }.items():
         word = ENTRY["verb"](base, "tun")
-        found = [word.english(Features("n", form=form)) for form in ("present", "past", "participle")]
-        assert found == forms.split("|" if "|" in forms else " ")
+        result = [word.english(Features("n", form=form)) for form in ("present", "past", "participle")]
+        assert result == forms.split("|" if "|" in forms else " ")
         assert word.english(Features("p")) == base.partition(",")[0]
     be = ENTRY["verb"]("be, was, been", "sein ist war gewesen*")
     assert [be.english(Features(n, form=form)) for form in ("present", "past") for n in "np"] == [

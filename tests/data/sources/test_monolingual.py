@@ -16,8 +16,8 @@ from subgraft.data.text.corpus import Corpus
 def written(folder: Path, **settings: object) -> CorpusSource:
     for language, size in (("sw", 20), ("zu", 11)):
         (folder / f"{language}.txt").write_text("".join(f"{language} {at}\n" for at in range(size)), encoding="utf-8")
-    given = {"folder": str(folder), "languages": ["sw", "zu"], "held_out": {"dev": 2, "test": 4}, **settings}
-    return CorpusSource.model_validate({"plain": given})
+    columns = {"folder": str(folder), "languages": ["sw", "zu"], "held_out": {"dev": 2, "test": 4}, **settings}
+    return CorpusSource.model_validate({"plain": columns})
 
 
 @pytest.mark.parametrize("seed", [None, 5])
@@ -51,8 +51,8 @@ def test_a_corpus_of_languages_is_read_again_as_it_was_written(tmp_path: Path) -
 
 
 def test_two_texts_for_a_task_are_source_and_target_but_no_pairs(tmp_path: Path) -> None:
-    found = resolve(written(tmp_path), Languages(source="zu", target="sw"), tmp_path)
-    assert not found.parallel
+    result = resolve(written(tmp_path), Languages(source="zu", target="sw"), tmp_path)
+    assert not result.parallel
     corpus = build(written(tmp_path), Languages(source="zu", target="sw"), Cleaning(), tmp_path / "out")
     assert [(field.name, field.language) for field in corpus.fields] == [("source", "zu"), ("target", "sw")]
     with pytest.raises(UserError, match="not parallel"):
@@ -64,8 +64,8 @@ def test_two_texts_for_a_task_are_source_and_target_but_no_pairs(tmp_path: Path)
 
 def test_tagged_lines_are_of_their_language(tmp_path: Path) -> None:
     (tmp_path / "all.txt").write_text("sw\thabari\tya\nzu\tsawubona\nsw\tasante\n", encoding="utf-8")
-    given = {"tagged": "all.txt", "languages": {"swa": "sw", "zul": "zu"}}
-    source = CorpusSource.model_validate({"plain": given})
+    settings = {"tagged": "all.txt", "languages": {"swa": "sw", "zul": "zu"}}
+    source = CorpusSource.model_validate({"plain": settings})
     corpus = build(source, None, Cleaning(), tmp_path / "out", base=tmp_path)
     assert list(corpus.lines("train", "swa")) == ["habari\tya", "asante"]
     assert list(corpus.lines("train", "zul")) == ["sawubona"]
@@ -129,8 +129,8 @@ def test_a_folder_of_more_than_two_languages_is_one_parallel_corpus(tmp_path: Pa
 def test_forty_five_real_languages_are_one_corpus(mirror: Path, tmp_path: Path) -> None:
     names = sorted(path.name.removesuffix(".txt.gz") for path in (mirror / "mono" / "bible-nt").glob("*.txt.gz"))
     assert len(names) == 45
-    given = {"folder": str(mirror / "mono" / "bible-nt"), "languages": names, "held_out": {"dev": 100}}
-    source = CorpusSource.model_validate({"plain": given})
+    settings = {"folder": str(mirror / "mono" / "bible-nt"), "languages": names, "held_out": {"dev": 100}}
+    source = CorpusSource.model_validate({"plain": settings})
     corpus = build(source, None, Cleaning(drop_held_out=False, deduplicate=False), tmp_path / "out")
     assert len(corpus.languages) == 45
     assert all(corpus.size("dev", name) == 100 for name in names)
@@ -140,7 +140,7 @@ def test_forty_five_real_languages_are_one_corpus(mirror: Path, tmp_path: Path) 
 
 @pytest.mark.data
 def test_real_tagged_text(mirror: Path, tmp_path: Path) -> None:
-    given = {"tagged": str(mirror / "mono" / "udhr" / "lang-tab-line.txt.gz"), "languages": ["eng", "fra", "zul"]}
-    corpus = build(CorpusSource.model_validate({"plain": given}), None, Cleaning(), tmp_path / "out")
+    settings = {"tagged": str(mirror / "mono" / "udhr" / "lang-tab-line.txt.gz"), "languages": ["eng", "fra", "zul"]}
+    corpus = build(CorpusSource.model_validate({"plain": settings}), None, Cleaning(), tmp_path / "out")
     assert any("All human beings are born free" in line for line in corpus.lines("train", "eng"))
     assert all(50 < corpus.size("train", name) < 200 for name in ("eng", "fra", "zul"))

@@ -36,7 +36,7 @@ def test_labels_stay_with_their_texts(tmp_path: Path) -> None:
     assert list(corpus.lines("dev", "label")) == ["pos"]
     assert corpus.classes == {"label": ("neg", "pos")}
     counts = corpus.counts["train"]
-    assert (counts["too_short"], counts["duplicate"], counts["held_out"]) == (1, 1, 1), "labels are no part of a text"
+    assert (counts["too_short"], counts["duplicate"], counts["held_out"]) == (1, 1, 1), "labels are not part of a text"
     assert corpus.languages == ("en",)
     with pytest.raises(UserError, match="is a label, not a text"):
         corpus.text("train", "label")
@@ -69,8 +69,8 @@ def test_rows_of_tensors_stay_with_their_segments(tmp_path: Path) -> None:
     rows = np.arange(10, dtype=np.float32).reshape(5, 2)
     save_file({"image": rows}, tmp_path / "in" / "train.image.safetensors")
     corpus = build(source, None, Cleaning(), tmp_path / "out")
-    kept = [(text, np.asarray(row).tolist()) for text, row in corpus.records("train")]
-    assert kept == [("a", rows[0].tolist()), ("b", rows[2].tolist()), ("c", rows[4].tolist())]
+    selected = [(text, np.asarray(row).tolist()) for text, row in corpus.records("train")]
+    assert selected == [("a", rows[0].tolist()), ("b", rows[2].tolist()), ("c", rows[4].tolist())]
     save_file({"image": rows[:4]}, tmp_path / "in" / "train.image.safetensors")
     with pytest.raises(UserError, match=r"train\.image\.safetensors: the tensor 'image' has 4 rows\n.*5 segments"):
         build(source, None, Cleaning(), tmp_path / "none")

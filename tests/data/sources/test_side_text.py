@@ -38,7 +38,7 @@ def place(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(("side", "expected"), [("source", ENGLISH), ("target", GERMAN)])
 @pytest.mark.parametrize(
-    "given",
+    "settings",
     [
         {"folder": "parallel"},
         {"folder": "built"},
@@ -46,14 +46,14 @@ def place(tmp_path: Path) -> Path:
         {"plain": {"folder": "mono", "languages": ["en", "de"]}},
         {"texts": {"en": {"files": {"train": ["mono/en.txt"]}}, "de": {"folder": "only"}}},
     ],
-    ids=lambda given: next(iter(given)) + " " + str(next(iter(given.values())))[:8],
+    ids=lambda settings: next(iter(settings)) + " " + str(next(iter(settings.values())))[:8],
 )
 def test_each_kind_gives_the_side_that_is_asked_for(
-    given: dict[str, Any], side: TextSide, expected: list[str], place: Path
+    settings: dict[str, Any], side: TextSide, expected: list[str], place: Path
 ) -> None:
-    found = side_text(CorpusSource.model_validate(given), side, LANGUAGES, place)
-    assert list(found.read()) == expected
-    assert found.size() == len(expected)
+    result = side_text(CorpusSource.model_validate(settings), side, LANGUAGES, place)
+    assert list(result.read()) == expected
+    assert result.size() == len(expected)
 
 
 def test_a_generated_corpus_and_several_together(place: Path) -> None:
@@ -69,8 +69,8 @@ def test_a_generated_corpus_and_several_together(place: Path) -> None:
 def test_a_pair_in_one_language_has_two_sides(place: Path) -> None:
     for side, lines in (("source", ENGLISH), ("target", ENGLISH[::-1])):
         write(place / "within" / f"train.{side}", lines)
-    found = side_text(CorpusSource(folder="within"), "target", Languages(source="en", target="en"), place)
-    assert list(found.read()) == ENGLISH[::-1]
+    result = side_text(CorpusSource(folder="within"), "target", Languages(source="en", target="en"), place)
+    assert list(result.read()) == ENGLISH[::-1]
 
 
 def test_names_are_corpora_then_files_then_folders_of_files(place: Path) -> None:
@@ -80,14 +80,14 @@ def test_names_are_corpora_then_files_then_folders_of_files(place: Path) -> None
     (place / "many" / "b.gz").write_bytes(gzip.compress(b"zwei\n"))
     write(place / "many" / "a.txt", ["eins"])
     write(place / "many" / "notes.md", ["nothing"])
-    found = [side_text(one, "target", LANGUAGES, place) for one in named_sources("many", corpora, place, "here")]
-    assert [list(text.read()) for text in found] == [["eins"], ["zwei"]]
+    result = [side_text(one, "target", LANGUAGES, place) for one in named_sources("many", corpora, place, "here")]
+    assert [list(text.read()) for text in result] == [["eins"], ["zwei"]]
     (one,) = named_sources("parallel/train.de", corpora, place, "here")
     assert list(side_text(one, "target", LANGUAGES, place).read()) == GERMAN
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "message"),
     [
         ("mno", "'mno' is neither one of corpora nor a file or folder\n  Nearest: mono"),
         ("mono/dee.txt", "Nearest: mono/de.txt"),
@@ -95,9 +95,9 @@ def test_names_are_corpora_then_files_then_folders_of_files(place: Path) -> None
         ("table.tsv", "a file of one segment a line was expected"),
     ],
 )
-def test_what_cannot_be_read_is_told_with_what_is_near(name: str, told: str, place: Path) -> None:
+def test_what_cannot_be_read_is_reported_with_what_is_near(name: str, message: str, place: Path) -> None:
     write(place / "table.tsv", ["a\tb"])
-    with pytest.raises(UserError, match=told) as raised:
+    with pytest.raises(UserError, match=message) as raised:
         named_sources(name, {"upstream": CorpusSource(folder="only")}, place, "downstream.text.target")
     assert str(raised.value).startswith("downstream.text.target")
 

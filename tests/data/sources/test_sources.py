@@ -45,15 +45,15 @@ def fill(folder: Path) -> None:
     write(folder, "dev.fr", "d\n")
 
 
-def test_a_folder_is_found_beside_the_configuration_before_the_data_folder(
+def test_a_folder_is_found_next_to_the_configuration_before_the_data_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(tmp_path / "data" / "corpus")
     monkeypatch.setenv("SUBGRAFT_DATA", str(tmp_path / "data"))
     source = CorpusSource(folder="corpus")
-    found = resolve(source, EN_FR, tmp_path / "configs")
-    assert found.splits == ("train", "dev")
-    assert list(found.read("dev")) == [("c", "d")]
+    result = resolve(source, EN_FR, tmp_path / "configs")
+    assert result.splits == ("train", "dev")
+    assert list(result.read("dev")) == [("c", "d")]
     fill(tmp_path / "configs" / "corpus")
     write(tmp_path / "configs" / "corpus", "dev.fr", "beside\n")
     assert list(resolve(source, EN_FR, tmp_path / "configs").read("dev")) == [("c", "beside")]
@@ -94,19 +94,19 @@ def test_identity_is_of_bytes_not_of_places(tmp_path: Path) -> None:
 def test_a_limit_spaces_segments_evenly_and_is_part_of_the_identity(tmp_path: Path) -> None:
     fill(tmp_path)
     source = CorpusSource(folder=".", limit={"train": 4, "dev": 9})
-    found = resolve(source, EN_FR, tmp_path)
-    taken = list(found.read("train"))
-    assert found.size("train") == len(taken) == 4
+    result = resolve(source, EN_FR, tmp_path)
+    taken = list(result.read("train"))
+    assert result.size("train") == len(taken) == 4
     assert taken == [("a2", "b2"), ("a4", "b4"), ("a7", "b7"), ("a9", "b9")]
-    assert found.size("dev") == 1
-    assert found.identity()["limit"] == {"train": 4, "dev": 9}
+    assert result.size("dev") == 1
+    assert result.identity()["limit"] == {"train": 4, "dev": 9}
 
 
 def test_files_of_a_monolingual_corpus(tmp_path: Path) -> None:
     name = write(tmp_path, "text.txt", "one\ntwo\n")
-    found = resolve(CorpusSource(files={"train": (name,)}), ENGLISH, tmp_path)
-    assert found.monolingual
-    assert list(found.read("train")) == [("one",), ("two",)]
+    result = resolve(CorpusSource(files={"train": (name,)}), ENGLISH, tmp_path)
+    assert result.monolingual
+    assert list(result.read("train")) == [("one",), ("two",)]
 
 
 @pytest.mark.parametrize(("languages", "files"), [(EN_FR, ("a",)), (ENGLISH, ("a",) * 3), (EN_FR, ("a",) * 3)])
@@ -126,9 +126,9 @@ def test_a_folder_given_for_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("target", "message"), [("b\nb\n", "unequal numbers of lines"), ("", "an empty corpus")])
 def test_reading_checks_before_the_first_segment(tmp_path: Path, target: str, message: str) -> None:
     files = (write(tmp_path, "a", "x\n"), write(tmp_path, "b", target))
-    found = resolve(CorpusSource(files={"test": files}), EN_FR, tmp_path)
+    result = resolve(CorpusSource(files={"test": files}), EN_FR, tmp_path)
     with pytest.raises(UserError, match=message):
-        next(found.read("test"))
+        next(result.read("test"))
 
 
 @pytest.fixture
@@ -161,10 +161,10 @@ def test_a_download_reads_and_is_identified_like_the_file_itself(
 
 @pytest.mark.skipif(importlib.util.find_spec("mtdata") is not None, reason="mtdata is installed")
 def test_mtdata_that_is_not_installed_says_how_to_get_it(tmp_path: Path) -> None:
-    found = resolve(CorpusSource(mtdata={"test": "Statmt-newstest_fren-2014-fra-eng"}), EN_FR, tmp_path)
-    assert found.identity()["mtdata"] == {"test": "Statmt-newstest_fren-2014-fra-eng"}
+    result = resolve(CorpusSource(mtdata={"test": "Statmt-newstest_fren-2014-fra-eng"}), EN_FR, tmp_path)
+    assert result.identity()["mtdata"] == {"test": "Statmt-newstest_fren-2014-fra-eng"}
     with pytest.raises(UserError, match=r"pip install 'subgraft\[mtdata\]'"):
-        found.size("test")
+        result.size("test")
 
 
 def test_the_generated_corpus_is_what_its_generator_yields_in_either_direction(tmp_path: Path) -> None:
@@ -193,14 +193,14 @@ def test_several_corpora_together_are_one(tmp_path: Path) -> None:
         for split, count in (("train", 4), ("dev", 3), ("test", 2)):
             write(tmp_path / "large", f"{split}.{language}", "".join(f"{language}{n}\n" for n in range(count)))
     parts = [{"folder": "small", "limit": {"train": 2}}, {"folder": "large"}]
-    found = resolve(CorpusSource.model_validate({"together": parts}), EN_FR, tmp_path)
-    assert found.splits == ("train", "dev", "test") and found.on_disk and not found.generated
-    train = [source for source, _ in found.read("train")]
-    assert train == ["a4", "a9", "en0", "en1", "en2", "en3"] and found.size("train") == 6
-    assert [source for source, _ in found.read("dev")] == ["en0", "c", "en1", "en2"]
-    assert list(found.read("test")) == [("en0", "fr0"), ("en1", "fr1")], "the other part has none"
+    result = resolve(CorpusSource.model_validate({"together": parts}), EN_FR, tmp_path)
+    assert result.splits == ("train", "dev", "test") and result.on_disk and not result.generated
+    train = [source for source, _ in result.read("train")]
+    assert train == ["a4", "a9", "en0", "en1", "en2", "en3"] and result.size("train") == 6
+    assert [source for source, _ in result.read("dev")] == ["en0", "c", "en1", "en2"]
+    assert list(result.read("test")) == [("en0", "fr0"), ("en1", "fr1")], "the other part has none"
     alone = [resolve(CorpusSource.model_validate(part), EN_FR, tmp_path).identity() for part in parts]
-    assert found.identity() == {"together": alone}
+    assert result.identity() == {"together": alone}
 
 
 def test_parts_of_a_corpus_are_cleaned_together(tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_parts_of_a_corpus_are_cleaned_together(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "complaint"),
+    ("settings", "complaint"),
     [
         ({"together": [{"folder": "a"}], "limit": {"train": 3}}, "limit applies to one corpus"),
         ({"together": [{"squad": "a"}]}, "parts of kind together, squad"),
@@ -225,9 +225,9 @@ def test_parts_of_a_corpus_are_cleaned_together(tmp_path: Path) -> None:
         ({"together": []}, "exactly one of"),
     ],
 )
-def test_what_is_no_one_corpus_is_refused(given: dict[str, object], complaint: str) -> None:
+def test_what_is_not_one_corpus_is_refused(settings: dict[str, object], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
-        CorpusSource.model_validate(given)
+        CorpusSource.model_validate(settings)
 
 
 def test_parts_of_one_side_and_of_two_are_refused(tmp_path: Path) -> None:
@@ -245,6 +245,6 @@ def test_laws_are_parallel_and_limited_over_their_whole_length(
 ) -> None:
     monkeypatch.setenv("SUBGRAFT_DATA", str(mirror))
     source = CorpusSource(folder="en-fr/laws", limit={"train": 500})
-    found = resolve(source, EN_FR, tmp_path)
-    assert len(list(found.read("train"))) == found.size("train") == 500
-    assert found.size("test") == 2000
+    result = resolve(source, EN_FR, tmp_path)
+    assert len(list(result.read("train"))) == result.size("train") == 500
+    assert result.size("test") == 2000

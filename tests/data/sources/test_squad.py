@@ -35,19 +35,19 @@ def read(path: Path) -> tuple[list[Question], dict[str, int]]:
 
 @pytest.mark.parametrize("name", ["train.json", "train.json.gz"])
 def test_the_first_of_several_annotators_answers_is_taken(tmp_path: Path, name: str) -> None:
-    found, counts = read(write(tmp_path / name, asked("Whom did Ada meet?", ("Bo", 8), ("Cy", 25))))
-    assert found == [Question(PASSAGE, 8, 10, "Whom did Ada meet?")]
+    result, counts = read(write(tmp_path / name, asked("Whom did Ada meet?", ("Bo", 8), ("Cy", 25))))
+    assert result == [Question(PASSAGE, 8, 10, "Whom did Ada meet?")]
     assert counts == {}
 
 
-@pytest.mark.parametrize(("told", "start"), [(18, 18), (17, 18), (11, 8), (-5, 8), (99, 18)])
+@pytest.mark.parametrize(("declared", "start"), [(18, 18), (17, 18), (11, 8), (-5, 8), (99, 18)])
 def test_a_wrong_start_gives_way_to_the_nearest_occurrence_and_is_counted(
-    tmp_path: Path, told: int, start: int
+    tmp_path: Path, declared: int, start: int
 ) -> None:
     assert [at for at in range(len(PASSAGE)) if PASSAGE.startswith("Bo", at)] == [8, 18]
-    found, counts = read(write(tmp_path / "a.json", asked("Who?", ("Bo", told))))
-    assert [(question.start, question.end) for question in found] == [(start, start + 2)]
-    assert counts == ({} if told == start else {"answer_moved": 1})
+    result, counts = read(write(tmp_path / "a.json", asked("Who?", ("Bo", declared))))
+    assert [(question.start, question.end) for question in result] == [(start, start + 2)]
+    assert counts == ({} if declared == start else {"answer_moved": 1})
 
 
 def test_questions_without_an_answer_in_the_passage_are_dropped_and_counted(tmp_path: Path) -> None:
@@ -59,8 +59,8 @@ def test_questions_without_an_answer_in_the_passage_are_dropped_and_counted(tmp_
         asked("Blank?", (" ", 3)),
         asked("?", ("Cy", 25)),
     )
-    found, counts = read(file)
-    assert [question.text for question in found] == ["?"]
+    result, counts = read(file)
+    assert [question.text for question in result] == ["?"]
     assert counts == {"answer_not_found": 1, "no_answer": 3}
 
 
@@ -76,7 +76,7 @@ def test_questions_without_an_answer_in_the_passage_are_dropped_and_counted(tmp_
         ),
     ],
 )
-def test_what_is_no_such_json_is_told_with_its_place(tmp_path: Path, change: Any, complaint: str) -> None:
+def test_what_is_not_such_json_is_reported_with_its_place(tmp_path: Path, change: Any, complaint: str) -> None:
     whole = json.loads(write(tmp_path / "a.json", asked("Who?", ("Bo", 8))).read_text())
     change(whole)
     (tmp_path / "a.json").write_text(json.dumps(whole))
@@ -84,24 +84,26 @@ def test_what_is_no_such_json_is_told_with_its_place(tmp_path: Path, change: Any
         read(tmp_path / "a.json")
 
 
-def test_broken_json_is_told_with_its_line(tmp_path: Path) -> None:
+def test_broken_json_is_reported_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text('{\n"data": [\n')
     with pytest.raises(UserError, match=r"a\.json:2: not JSON"):
         read(tmp_path / "a.json")
 
 
 def test_the_mirrors_questions_all_have_their_answers_where_they_say(mirror: Path) -> None:
-    found, counts = read(mirror / "qg-en" / "squad-v1.1-dev48" / "dev.json.gz")
-    assert (len(found), counts) == (617, {})
+    result, counts = read(mirror / "qg-en" / "squad-v1.1-dev48" / "dev.json.gz")
+    assert (len(result), counts) == (617, {})
 
 
-@pytest.mark.parametrize("told", [150_000, -(10**18), 10**18])
-def test_an_answer_that_occurs_everywhere_is_soon_found(tmp_path: Path, told: int) -> None:
+@pytest.mark.parametrize("declared", [150_000, -(10**18), 10**18])
+def test_an_answer_that_occurs_everywhere_is_soon_found(tmp_path: Path, declared: int) -> None:
     passage = "ab" + "a" * 199_000
-    file = write(tmp_path / "a.json", *[asked(f"{number}?", ("aa", told)) for number in range(1000)], passage=passage)
+    file = write(
+        tmp_path / "a.json", *[asked(f"{number}?", ("aa", declared)) for number in range(1000)], passage=passage
+    )
     began = time.process_time()
-    found, _ = read(file)
-    assert {question.start for question in found} == {min(max(told, 2), len(passage) - 2)}
+    result, _ = read(file)
+    assert {question.start for question in result} == {min(max(declared, 2), len(passage) - 2)}
     assert time.process_time() - began < 2
 
 

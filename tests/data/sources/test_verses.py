@@ -19,12 +19,12 @@ FRENCH = ("MAT.1.1", "MAT.1.3", "MAT.2.1", "MAT.2.2", "MRK.1.1", "MRK.1.2")
 
 
 def written(folder: Path, **settings: object) -> CorpusSource:
-    for name, found in (("English", ENGLISH), ("French", FRENCH)):
-        text = "".join(f"b.{verse}\t{name} {verse}\n" for verse in found)
+    for name, result in (("English", ENGLISH), ("French", FRENCH)):
+        text = "".join(f"b.{verse}\t{name} {verse}\n" for verse in result)
         (folder / f"{name}.tsv").write_text(text, encoding="utf-8")
     translations = {"en": "English", "fr": "French"}
-    given = {"folder": str(folder), "translations": translations, "test": ["MRK"], **settings}
-    return CorpusSource.model_validate({"verses": given})
+    columns = {"folder": str(folder), "translations": translations, "test": ["MRK"], **settings}
+    return CorpusSource.model_validate({"verses": columns})
 
 
 def test_verses_are_aligned_by_id_and_what_is_missing_leaves_gaps(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_a_broken_line_is_named(tmp_path: Path, line: str, message: str) -> None
     assert not (tmp_path / "out").exists()
 
 
-def test_what_is_not_there_is_told(tmp_path: Path) -> None:
+def test_what_is_not_there_is_reported(tmp_path: Path) -> None:
     source = written(tmp_path, translations={"en": "English", "de": "German"})
     with pytest.raises(UserError, match=r"no such file: German\.tsv\[\.gz\]\n.*English\.tsv, French\.tsv"):
         resolve(source, None, tmp_path)
@@ -108,8 +108,8 @@ def test_the_real_new_testament(mirror: Path, tmp_path: Path) -> None:
     """Translations of very different languages agree on most verses, and every chapter is a document."""
     translations = {"sw": "Swahili-NT", "zu": "Zulu-NT", "eu": "Basque-NT"}
     folder = str(mirror / "documents" / "new-testament")
-    given = {"folder": folder, "translations": translations, "dev": ["MAR"], "test": ["LUK"]}
-    source = CorpusSource.model_validate({"verses": given})
+    settings = {"folder": folder, "translations": translations, "dev": ["MAR"], "test": ["LUK"]}
+    source = CorpusSource.model_validate({"verses": settings})
     every = build(source, None, LENIENT, tmp_path / "all")
     assert every.languages == ("eu", "sw", "zu")
     # Of Mark's 16 chapters and Luke's 24.

@@ -17,8 +17,8 @@ def test_the_target_is_the_line_and_the_source_some_of_its_words_in_their_order(
 
 
 def test_the_share_of_words_that_is_left_out() -> None:
-    kept, words = (sum(len(pair[side].split()) for pair in copied(LINES, 0.3, 1)) for side in (0, 1))
-    assert kept / words == pytest.approx(0.7, abs=0.03)
+    selected, words = (sum(len(pair[side].split()) for pair in copied(LINES, 0.3, 1)) for side in (0, 1))
+    assert selected / words == pytest.approx(0.7, abs=0.03)
     assert [source for source, _ in copied(LINES, 0.0, 1)] == LINES
 
 

@@ -8,7 +8,7 @@ from subgraft.subwords.vocabulary.learn import learn
 from toys import english, english_tokenizer
 
 
-def test_a_vocabulary_with_bytes_spells_the_tag_and_one_without_is_told() -> None:
+def test_a_vocabulary_with_bytes_spells_the_tag_and_one_without_is_reported() -> None:
     spelling = learn(english(), kind="unigram", size=350, byte_fallback=True)
     require_tag(spelling, "encoder")
     assert spelling.decode(spelling.encode(tagged("thank."))) == "<BT> thank."

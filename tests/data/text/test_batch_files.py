@@ -20,9 +20,9 @@ def test_they_are_the_same_batches(tmp_path: Path) -> None:
     files = BatchFiles(tmp_path / "batches", least=1)
     for plan in (BatchPlan(LENGTHS, 400, seed=3), BatchPlan(LENGTHS[:9], 400, seed=3), BatchPlan(LENGTHS, 40, seed=4)):
         for epoch in range(3):
-            expected, found = plan.epoch(epoch), files.epoch(plan, epoch)
-            assert [batch.tolist() for batch in found] == [batch.tolist() for batch in expected]
-            assert {batch.dtype for batch in found} == {batch.dtype for batch in expected}
+            expected, result = plan.epoch(epoch), files.epoch(plan, epoch)
+            assert [batch.tolist() for batch in result] == [batch.tolist() for batch in expected]
+            assert {batch.dtype for batch in result} == {batch.dtype for batch in expected}
     assert len(list(tmp_path.glob("batches/*/order.bin"))) == 9
 
 
@@ -83,8 +83,8 @@ def test_every_kind_of_plan_is_as_without_files(tmp_path: Path) -> None:
         ramped = RampedPlan(LENGTHS, [(0, 300), (40, 900)], 50, 2, files)
         return [plain, ramped, MixedPlan([plain, ramped], [1.0, 2.0], 3), JointPlan(plain, ramped)]
 
-    for without, found in zip(plans(None), plans(BatchFiles(tmp_path, least=1)), strict=True):
+    for without, result in zip(plans(None), plans(BatchFiles(tmp_path, least=1)), strict=True):
         for epoch, step in ((0, 0), (1, 900)):
             expected = [batch.tolist() for batch in without.epoch(epoch, step)]
-            assert [batch.tolist() for batch in found.epoch(epoch, step)] == expected
-        assert [batch.tolist() for batch in found.largest()] == [batch.tolist() for batch in without.largest()]
+            assert [batch.tolist() for batch in result.epoch(epoch, step)] == expected
+        assert [batch.tolist() for batch in result.largest()] == [batch.tolist() for batch in without.largest()]

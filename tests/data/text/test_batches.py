@@ -15,8 +15,8 @@ def test_an_epoch_holds_each_example_once_within_the_size() -> None:
 
 def test_order_is_a_function_of_seed_and_epoch() -> None:
     def order(seed: int, epoch: int) -> list[int]:
-        found: list[int] = np.concatenate(BatchPlan(LENGTHS, 400, seed).epoch(epoch)).tolist()
-        return found
+        result: list[int] = np.concatenate(BatchPlan(LENGTHS, 400, seed).epoch(epoch)).tolist()
+        return result
 
     assert order(1, 0) == order(1, 0)
     assert order(1, 0) != order(1, 1)
@@ -51,10 +51,10 @@ def test_batches_are_those_of_the_definition() -> None:
                     batch = []
                 batch.append(index)
             expected.append(batch)
-        found = BatchPlan(LENGTHS, 70, seed).epoch(2)
-        assert [batch.tolist() for batch in found] == [expected[at] for at in generator.permutation(len(expected))]
-        assert [batch.tolist() for batch in found[3:9]] == [batch.tolist() for batch in list(found)[3:9]]
-        assert found[-1].tolist() == list(found)[-1].tolist()
+        result = BatchPlan(LENGTHS, 70, seed).epoch(2)
+        assert [batch.tolist() for batch in result] == [expected[at] for at in generator.permutation(len(expected))]
+        assert [batch.tolist() for batch in result[3:9]] == [batch.tolist() for batch in list(result)[3:9]]
+        assert result[-1].tolist() == list(result)[-1].tolist()
 
 
 def test_nothing_gives_no_batches() -> None:

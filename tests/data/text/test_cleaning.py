@@ -25,8 +25,8 @@ def run(
 ) -> tuple[list[Sides], dict[str, int]]:
     counts: Counter[str] = Counter()
     cleaning, texts = Cleaning.model_validate({**LENIENT, **rules}), range(len(segments[0]))
-    kept = list(clean(segments, cleaning, HeldOut(held_out or []), counts, texts))
-    return kept, dict(counts)
+    selected = list(clean(segments, cleaning, HeldOut(held_out or []), counts, texts))
+    return selected, dict(counts)
 
 
 @pytest.mark.parametrize(
@@ -42,21 +42,21 @@ def run(
 )
 def test_each_rule(segment: Sides, rules: dict[str, object], rule: str) -> None:
     fine = ("abc", "abd")
-    kept, counts = run([fine, segment], [("x", "y")], **rules)
-    assert kept == [fine]
+    selected, counts = run([fine, segment], [("x", "y")], **rules)
+    assert selected == [fine]
     assert counts == {"read": 2, "kept": 1, rule: 1}
 
 
 def test_bounds_are_inclusive() -> None:
     segments: list[Sides] = [("ab", "abcd"), ("same", "same"), ("x", "y")]
-    kept, counts = run(segments, [("x", "y")], max_characters=4, max_ratio=2)
-    assert kept == segments
+    selected, counts = run(segments, [("x", "y")], max_characters=4, max_ratio=2)
+    assert selected == segments
     assert counts == {"read": 3, "kept": 3}
 
 
 def test_duplicates_are_judged_by_both_sides_after_stripping() -> None:
-    kept, counts = run([("a", "b"), (" a", "b\t"), ("a", "c"), ("ab", ""), ("a", "b")], deduplicate=True)
-    assert kept == [("a", "b"), ("a", "c")]
+    selected, counts = run([("a", "b"), (" a", "b\t"), ("a", "c"), ("ab", ""), ("a", "b")], deduplicate=True)
+    assert selected == [("a", "b"), ("a", "c")]
     assert counts == {"read": 5, "kept": 2, "duplicate": 2, "too_short": 1}
 
 
@@ -66,8 +66,8 @@ def test_sides_are_not_confused_by_where_they_are_cut() -> None:
 
 
 def test_monolingual_segments_have_no_ratio_to_break() -> None:
-    kept, _ = run([("a",), ("bb",), ("a",)], deduplicate=True, drop_identical=True)
-    assert kept == [("a",), ("bb",)]
+    selected, _ = run([("a",), ("bb",), ("a",)], deduplicate=True, drop_identical=True)
+    assert selected == [("a",), ("bb",)]
 
 
 @given(st.text())
@@ -88,7 +88,7 @@ def test_first_of_equal_segments_stays_however_many_are_judged_at_once(
     segments: list[Sides] = [(f"{rng.randrange(60)}", f"{rng.randrange(2)}+ ") for _ in range(400)]
     held_out, known = {("7", "x"), ("8", "y")}, {("9", "0+"), ("7", "0+")}
     counts, expected, seen = Counter[str](), list[Sides](), set[Sides]()
-    kept = clean(
+    selected = clean(
         segments,
         Cleaning(),
         HeldOut(sorted(held_out)),
@@ -97,7 +97,7 @@ def test_first_of_equal_segments_stays_however_many_are_judged_at_once(
         SegmentDigests.of([digests(known)]),
         tmp_path,
     )
-    found, reasons = list(kept), Counter[str](read=400)
+    result, reasons = list(selected), Counter[str](read=400)
     for number, word in segments:
         sides = (number, word.strip())
         rule = "held_out" if number in ("7", "8") else "elsewhere" if sides in known else None
@@ -106,6 +106,6 @@ def test_first_of_equal_segments_stays_however_many_are_judged_at_once(
         if rule == "kept":
             seen.add(sides)
             expected.append(sides)
-    assert found == expected
+    assert result == expected
     assert counts == reasons
     assert reasons["duplicate"] > 200 > reasons["kept"] > 100

@@ -78,7 +78,7 @@ def test_monolingual_corpus_has_one_side(tmp_path: Path) -> None:
 def test_progress_reaches_the_end_of_every_split(tmp_path: Path) -> None:
     source = write_folder(tmp_path / "in", train=[("a", "b")] * 3, dev=[("c", "d")])
     seen: list[tuple[int, int, str]] = []
-    build(source, EN_FR, Cleaning(), tmp_path / "out", progress=lambda *told: seen.append(told))
+    build(source, EN_FR, Cleaning(), tmp_path / "out", progress=lambda *message: seen.append(message))
     assert seen == [(1, 1, "dev"), (3, 3, "train")]
 
 
@@ -119,7 +119,7 @@ def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["mine"]
 
 
-def test_what_is_no_corpus_is_refused(tmp_path: Path) -> None:
+def test_what_is_not_a_corpus_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="not a corpus"):
         Corpus.open(tmp_path)
     (tmp_path / "corpus.json").write_text('{"format": 99}', encoding="utf-8")
@@ -140,7 +140,7 @@ def test_a_real_corpus_keeps_its_held_out_splits_and_loses_no_line(
     assert corpus.size("dev") == corpus.size("test") == 1000
     counts = dict(corpus.counts["train"])
     counts.pop("line_breaks_replaced", None)
-    assert counts.pop("near_copies") == 26, "of dev and test segments, which are no lines of the training text"
+    assert counts.pop("near_copies") == 26, "of dev and test segments, which are not lines of the training text"
     assert counts.pop("read") == 15_576 == sum(counts.values())
     assert counts["too_long"] > 0
     held_out = set(corpus.pairs("dev")) | set(corpus.pairs("test"))

@@ -101,9 +101,9 @@ def test_real_documentation_keeps_its_files(mirror: Path, tmp_path: Path) -> Non
     assert [corpus.counts[split]["documents"] for split in corpus.splits] == [273, 25, 25]
     assert (corpus.size("dev"), corpus.size("test")) == (2_417, 1_875)
     assert len(list(corpus.documents("test"))) == 25
-    found = list(corpus.documents("train"))
-    assert sum(run.stop - run.start for run in found) == corpus.size("train")
+    result = list(corpus.documents("train"))
+    assert sum(run.stop - run.start for run in result) == corpus.size("train")
     assert corpus.counts["train"]["read"] == 17_501
-    names = [run.document for run in found]
+    names = [run.document for run in result]
     assert len(set(names)) == 273
     assert len(names) - len(set(names)) >= corpus.counts["train"].get("broken", 0) > 0

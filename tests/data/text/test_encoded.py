@@ -39,10 +39,10 @@ def test_what_is_mapped_is_what_the_vocabulary_gives(tmp_path: Path, monkeypatch
     lines = ["", *english(100), "</s> 家"]
     text, tokenizer = written(tmp_path, lines), english_tokenizer()
     expected = tokenizer.encode_batch(lines)
-    for found in (encode(text, tokenizer), encode(lines, tokenizer), encode(text, tokenizer)):
-        assert [found.sequences[at] for at in range(len(lines))] == expected
-        assert found.characters.tolist() == [len(line) for line in lines]
-        assert found.sequences.lengths.tolist() == [len(tokens) for tokens in expected]
+    for result in (encode(text, tokenizer), encode(lines, tokenizer), encode(text, tokenizer)):
+        assert [result.sequences[at] for at in range(len(lines))] == expected
+        assert result.characters.tolist() == [len(line) for line in lines]
+        assert result.sequences.lengths.tolist() == [len(tokens) for tokens in expected]
     places = np.array([5, 3, 90, *range(30, 60)])
     chosen = encode(text.take(places), tokenizer)
     assert [chosen.sequences[at] for at in range(len(places))] == [expected[place] for place in places]
@@ -121,8 +121,8 @@ def test_remains_of_a_killed_process_are_swept(tmp_path: Path) -> None:
 
 def _encode_in_a_process(path: Path, cache: Path, results: multiprocessing.Queue[tuple[int, int]]) -> None:
     counting = Counting(english_tokenizer())
-    found = encode(Text(path, cache), counting)
-    results.put((counting.texts, int(found.sequences.flat.sum())))
+    result = encode(Text(path, cache), counting)
+    results.put((counting.texts, int(result.sequences.flat.sum())))
 
 
 def test_of_several_processes_one_encodes_and_the_others_wait(tmp_path: Path) -> None:
@@ -133,8 +133,8 @@ def test_of_several_processes_one_encodes_and_the_others_wait(tmp_path: Path) ->
     workers = [context.Process(target=_encode_in_a_process, args=(text.path, text.cache, results)) for _ in range(3)]
     for worker in workers:
         worker.start()
-    told = [results.get(timeout=120) for _ in workers]
+    message = [results.get(timeout=120) for _ in workers]
     for worker in workers:
         worker.join()
-    assert sorted(texts for texts, _ in told) == [0, 0, 400]
-    assert len({total for _, total in told}) == 1
+    assert sorted(texts for texts, _ in message) == [0, 0, 400]
+    assert len({total for _, total in message}) == 1

@@ -41,13 +41,13 @@ def test_features_of_any_number_of_rows_are_read_as_they_are_asked_for(
 def test_a_corpus_keeps_some_of_them(tensors: dict[str, np.ndarray], counts: list[int], tmp_path: Path) -> None:
     save_file(tensors, path := tmp_path / "given.safetensors")
     write_rows(path, "features", [1, 0], out := tmp_path / "kept.safetensors")
-    given, kept = Features.open(path), Features.open(out)
-    assert [rows.tolist() for rows in kept] == [given[1].tolist(), given[0].tolist()]
+    settings, selected = Features.open(path), Features.open(out)
+    assert [rows.tolist() for rows in selected] == [settings[1].tolist(), settings[0].tolist()]
     load_file(out)  # as safetensors has it
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16", "int64", "uint8", "bool"])
-def test_what_is_written_is_as_safetensors_writes_it(dtype: str, tmp_path: Path) -> None:
+def test_the_output_is_as_safetensors_writes_it(dtype: str, tmp_path: Path) -> None:
     tensor = np.arange(30).reshape(5, 2, 3).astype(dtype)
     save_file({"image": tensor}, path := tmp_path / "given.safetensors")
     write_rows(path, "image", [4, 0, 2], out := tmp_path / "kept.safetensors")
@@ -72,7 +72,7 @@ BROKEN = np.array([[1.0, np.inf]])
 
 
 @pytest.mark.parametrize(
-    ("tensors", "told"),
+    ("tensors", "message"),
     [
         ({"other": np.ones((3, 2))}, "no tensor 'features'"),
         ({"features": np.ones((3, 2))}, "features of 3 examples, where there are 2 texts"),
@@ -93,14 +93,16 @@ BROKEN = np.array([[1.0, np.inf]])
         ({"features": np.ones((3, 2)), "rows": np.array([1.5, 1.5])}, "do not fit"),
     ],
 )
-def test_a_file_that_holds_something_else_is_refused(tensors: dict[str, np.ndarray], told: str, tmp_path: Path) -> None:
+def test_a_file_that_holds_something_else_is_refused(
+    tensors: dict[str, np.ndarray], message: str, tmp_path: Path
+) -> None:
     save_file(tensors, path := tmp_path / "dev.safetensors")
-    with pytest.raises(UserError, match=told) as raised:
+    with pytest.raises(UserError, match=message) as raised:
         look_through({"dev": path}, "dev", "features", 2)
     assert raised.value.where == str(path)
 
 
-def test_a_split_of_another_width_and_a_model_of_another_are_told(tmp_path: Path) -> None:
+def test_a_split_of_another_width_and_a_model_of_another_are_reported(tmp_path: Path) -> None:
     paths = {"train": tmp_path / "train.safetensors", "dev": tmp_path / "dev.safetensors"}
     for path, width in zip(paths.values(), (2, 3), strict=True):
         save_file({"features": np.ones((4, width))}, path)

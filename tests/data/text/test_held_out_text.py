@@ -93,8 +93,8 @@ def test_near_copies_are_counted_and_stay() -> None:
         (long, "lang"),
     ]
     counts: Counter[str] = Counter()
-    kept = list(clean(training, Cleaning(max_ratio=None), HeldOut(test), counts, (0, 1)))
-    assert kept == training[:4]
+    selected = list(clean(training, Cleaning(max_ratio=None), HeldOut(test), counts, (0, 1)))
+    assert selected == training[:4]
     assert counts == {"read": 5, "kept": 4, "held_out": 1, "near_copies": 2}
     unjudged: Counter[str] = Counter()
     list(clean(training, Cleaning(max_ratio=None, drop_held_out=False), HeldOut(test), unjudged, (0, 1)))

@@ -1,4 +1,4 @@
-"""A text is told from one in the other language of the pairs, and from one in neither."""
+"""A text is distinguished from one in the other language of the pairs, and from one in neither."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def sample(domain: str, side: int) -> Sample:
 def test_a_language_is_known_in_its_domain_and_in_another(pairs: str, text: str, side: int) -> None:
     own, other = sample(pairs, side), sample(pairs, 1 - side)
     assert similarity(DOMAINS[text][side][800:900], own, other).verdict is Verdict.OWN
-    found = similarity(DOMAINS[text][1 - side][800:900], own, other)
-    assert found.verdict is Verdict.OTHER
-    assert found.example in DOMAINS[text][1 - side]
+    result = similarity(DOMAINS[text][1 - side][800:900], own, other)
+    assert result.verdict is Verdict.OTHER
+    assert result.example in DOMAINS[text][1 - side]
     assert similarity(FINNISH, own, other).verdict is Verdict.NEITHER
 
 
@@ -37,7 +37,7 @@ def test_within_one_language_what_is_far_from_it_is_neither() -> None:
     assert similarity(["Всички хора се раждат свободни."], sample("everyday", 0), None).verdict is Verdict.NEITHER
 
 
-def test_trigrams_are_probabilities_of_what_comes_next() -> None:
+def test_trigrams_are_probabilities_of_the_next_character() -> None:
     model = TrigramModel.of(["abab", "abc"])
     # Behind "ab", a comes once of two times; behind "b", a once of two; and of 7 characters 3 are a.
     expected = 0.6 / 2 + 0.3 / 2 + 0.09 * 3 / 7 + 0.01 / 2**16

@@ -25,11 +25,11 @@ def every_file_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("content", TEXTS)
 def test_files_have_what_memory_has(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "text").write_bytes(content)
-    cache, found = tmp_path / "cache", list[list[int]]()
+    cache, result = tmp_path / "cache", list[list[int]]()
     for place in (None, cache, cache):
-        found.append(line_offsets(tmp_path / "text", place).tolist())
-    begins = found[0]
-    assert found == [begins] * 3
+        result.append(line_offsets(tmp_path / "text", place).tolist())
+    begins = result[0]
+    assert result == [begins] * 3
     assert [content[a:b].removesuffix(b"\n") for a, b in pairwise(begins)] == (
         content.removesuffix(b"\n").split(b"\n") if content else []
     )
@@ -47,7 +47,7 @@ def test_they_are_made_once_and_mapped(tmp_path: Path, monkeypatch: pytest.Monke
         raise AssertionError(f"{path} is looked through again")
 
     with monkeypatch.context() as changed:
-        changed.setattr(module, "_found", never)
+        changed.setattr(module, "_line_ends", never)
         again = Text(tmp_path / "text", tmp_path / "cache")
         assert [again[at] for at in range(len(again))] == expected
         assert not np.asarray(again._begins).flags.owndata

@@ -38,9 +38,9 @@ def test_words_stay_or_go_as_a_whole_and_in_order() -> None:
     generator = np.random.default_rng(0)
     for _ in range(200):
         words = _words(30, generator)
-        kept = [token for token in infill(words, MASK, DenoisingSettings(), generator) if token != MASK]
-        left = [word for word in words if word[0] in kept]
-        assert kept == [token for word in left for token in word]
+        selected = [token for token in infill(words, MASK, DenoisingSettings(), generator) if token != MASK]
+        left = [word for word in words if word[0] in selected]
+        assert selected == [token for word in left for token in word]
         assert len(words) - len(left) in (10, 11)
 
 

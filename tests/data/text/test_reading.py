@@ -21,7 +21,7 @@ def test_only_newlines_end_a_line(tmp_path: Path) -> None:
     assert reading.count(path) == 4
 
 
-def test_gzip_is_told_by_its_bytes(tmp_path: Path) -> None:
+def test_gzip_is_recognised_by_its_bytes(tmp_path: Path) -> None:
     (tmp_path / "zipped.txt").write_bytes(gzip.compress("ä\nb\n".encode()))
     (tmp_path / "plain.gz").write_text("c\n", encoding="utf-8")
     assert list(reading.lines(tmp_path / "zipped.txt")) == ["ä", "b"]
@@ -52,7 +52,7 @@ def test_missing_folder_and_damaged_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("line", [b"\0" * 1023 + b"\n", b"\0" * (1 << 20), b"\n" * (1 << 20), b"a\n" * (1 << 19)])
-def test_a_bomb_is_no_text(tmp_path: Path, line: bytes) -> None:
+def test_a_bomb_is_not_text(tmp_path: Path, line: bytes) -> None:
     path = tmp_path / "bomb.gz"
     with gzip.open(path, "wb") as file:
         for _ in range((80 << 20) // len(line)):
@@ -62,7 +62,7 @@ def test_a_bomb_is_no_text(tmp_path: Path, line: bytes) -> None:
         reading.count(path)
 
 
-def test_a_text_of_short_lines_is_no_bomb(tmp_path: Path) -> None:
+def test_a_text_of_short_lines_is_not_a_bomb(tmp_path: Path) -> None:
     """A label for each of a million segments, and the same text unzipped, whatever it is."""
     drawn = random.Random(1)
     labels = "".join(f"{drawn.randrange(2)}\n" for _ in range(1_000_000)).encode()

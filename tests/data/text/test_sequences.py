@@ -20,13 +20,13 @@ def test_sequences_come_back_cut_to_the_limit() -> None:
 
 
 def test_cutting_and_choosing_copy_no_bounds() -> None:
-    given = Sequences.of([[1, 2, 3], [], [4], [5, 6]])
-    cut = given.cut(2)
+    settings = Sequences.of([[1, 2, 3], [], [4], [5, 6]])
+    cut = settings.cut(2)
     assert [cut[i] for i in range(4)] == [[1, 2], [], [4], [5, 6]]
     assert cut.lengths.tolist() == [2, 0, 1, 2] and cut.whole.tolist() == [False, True, True, True]
-    assert cut.starts is given.starts and cut.ends is given.ends
+    assert cut.starts is settings.starts and cut.ends is settings.ends
     assert cut.cut(1).lengths.tolist() == cut.cut(1).cut(9).lengths.tolist() == [1, 0, 1, 1]
-    assert given.whole.all() and given.lengths.tolist() == [3, 0, 1, 2]
+    assert settings.whole.all() and settings.lengths.tolist() == [3, 0, 1, 2]
     taken = cut.take(np.array([3, 0]))
     assert [taken[0], taken[1]] == [[5, 6], [1, 2]] and taken.whole.tolist() == [True, False]
 
@@ -41,5 +41,5 @@ def test_blocks_hold_every_item_in_order_and_as_many_as_fit(room: int) -> None:
         assert last == 400 or costs[first : last + 1].sum() > room
 
 
-def test_no_items_are_no_blocks() -> None:
+def test_no_items_give_no_blocks() -> None:
     assert blocks(np.zeros(0, dtype=np.int64), 5).tolist() == [0]

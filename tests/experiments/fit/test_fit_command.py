@@ -79,12 +79,12 @@ def here(files: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_plan_measures_and_trains_nothing(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*FIT, "--plan"]) == 0
     said = capsys.readouterr().out
-    for told in (
+    for message in (
         "400 pairs, en to de: 300 to train on, 50 dev, 50 test",
         "tokens of the model's vocabulary",
         "10 steps, 0 of them done",
     ):
-        assert told in said, said
+        assert message in said, said
     experiment = load(here / "fitted" / "fit.yaml", Experiment)
     assert [system.name for system in experiment.systems] == ["old", "own"]
     assert (experiment.finetune.max_length, experiment.upstream.corpus) == (40, None)
@@ -135,8 +135,8 @@ def test_a_mistake_gets_one_message_and_nothing_is_written(
 
 def test_a_model_that_names_no_languages_needs_them(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert here and main([word for word in FIT if word not in ("--languages", "en-de")]) == 2
-    told = capsys.readouterr().err
-    assert "the model does not say what languages it is for" in told and "--languages" in told
+    message = capsys.readouterr().err
+    assert "the model does not say what languages it is for" in message and "--languages" in message
 
 
 @pytest.mark.ray
@@ -144,8 +144,8 @@ def test_a_fit_ends_with_the_advised_model_and_finds_itself_done_when_asked_agai
     code, said = ended(files)
     assert code == 0, said
     require_finished(files, said)
-    for told in ("[done]     finetune own seed 1", "On one seed, intervals and p-values are of these outputs"):
-        assert told in said
+    for message in ("[done]     finetune own seed 1", "On one seed, intervals and p-values are of these outputs"):
+        assert message in said
     code, again = ended(files)
     assert code == 0 and "all of it is done" in again and "[started]" not in again
     assert said[said.index("\nResult") :] == again[again.index("\nResult") :]

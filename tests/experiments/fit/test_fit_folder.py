@@ -36,14 +36,14 @@ def test_a_folder_of_something_else_is_refused(folder: Folder) -> None:
         Folder(file).require(IDENTITY)
 
 
-def test_what_a_killed_run_left_is_no_obstacle_and_goes(folder: Folder) -> None:
+def test_remains_of_a_killed_run_do_not_hinder_and_are_removed(folder: Folder) -> None:
     (folder.out / ".subgraft-abc").mkdir(parents=True)
     folder.require(IDENTITY)
     folder.claim(IDENTITY)
     assert [path.name for path in folder.out.iterdir()] == ["fit.json"]
 
 
-def test_what_is_written_again_takes_the_place_of_what_was_there(folder: Folder, tmp_path: Path) -> None:
+def test_a_folder_written_again_replaces_the_earlier_one(folder: Folder, tmp_path: Path) -> None:
     folder.claim(IDENTITY)
     for text in ("old", "new"):
         (tmp_path / text).mkdir()

@@ -43,7 +43,7 @@ def test_whole_documents_are_held_out_where_there_are_enough() -> None:
 
 def test_few_or_unequal_documents_are_not_what_is_held_out() -> None:
     assert split(text(500, 500), Cleaning()).unit == "block"
-    assert split(text(1000, *[1] * 30), Cleaning()).unit == "block", "thirty pairs are no test set"
+    assert split(text(1000, *[1] * 30), Cleaning()).unit == "block", "thirty pairs do not make a test set"
 
 
 def test_what_is_held_out_is_not_trained_on() -> None:

@@ -96,9 +96,9 @@ def test_the_picture_is_a_png() -> None:
 def test_the_command_prints_all_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Bundle(toys.marian(), toys.english_tokenizer(), toys.german_tokenizer()).save(tmp_path / "marian")
     (tmp_path / "de.txt").write_text("".join(f"{line}\n" for line in toys.german(900, 7)))
-    given = ["advise", str(tmp_path / "marian"), "--text", str(tmp_path / "de.txt")]
-    assert main([*given, "--picture", str(tmp_path / "advice.png")]) == 0
-    told = capsys.readouterr().out
-    assert re.search(r"as it is\W+90\W", told) and "extended" in told and "Most worth adding" in told
-    assert "seconds/" in told and "Worth dropping" in told and "BLEU" in told
+    inputs = ["advise", str(tmp_path / "marian"), "--text", str(tmp_path / "de.txt")]
+    assert main([*inputs, "--picture", str(tmp_path / "advice.png")]) == 0
+    message = capsys.readouterr().out
+    assert re.search(r"as it is\W+90\W", message) and "extended" in message and "Most worth adding" in message
+    assert "seconds/" in message and "Worth dropping" in message and "BLEU" in message
     assert (tmp_path / "advice.png").read_bytes().startswith(b"\x89PNG")

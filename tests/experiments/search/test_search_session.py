@@ -73,7 +73,7 @@ def starts(place: Path, stage: str) -> int:
     return sum(log.count('"kind": "started"') for log in logs)
 
 
-def test_a_search_ends_on_one_core_and_is_told_everywhere(one_core: None, place: Path) -> None:
+def test_a_search_ends_on_one_core_and_is_reported_everywhere(one_core: None, place: Path) -> None:
     result = searched(place)
     assert [trial.state for trial in result.trials] == ["finished"] * 3 and result.failed == ()
     assert starts(place, "pretrain") == starts(place, "corpus") / 2 == 1

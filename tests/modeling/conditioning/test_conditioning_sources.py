@@ -51,7 +51,7 @@ def test_an_unknown_class_is_named_with_those_that_are_known() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "told"),
+    ("rows", "message"),
     [
         (np.ones((2, 3)), r"example 1 \(counted from 0\) are of the shape \[2, 3\]"),
         (np.ones((0, 2)), r"example 1 \(counted from 0\) are of the shape"),
@@ -59,8 +59,8 @@ def test_an_unknown_class_is_named_with_those_that_are_known() -> None:
         (np.array([[1.0, np.nan]]), "example 1 contain NaN or infinity"),
     ],
 )
-def test_features_of_another_width_and_no_numbers_are_refused(rows: np.ndarray, told: str) -> None:
-    with pytest.raises(UserError, match=told):
+def test_features_of_another_width_and_no_numbers_are_refused(rows: np.ndarray, message: str) -> None:
+    with pytest.raises(UserError, match=message):
         FeatureSource(2).encode([np.ones((1, 2)), rows])
 
 

@@ -36,9 +36,9 @@ FAMILIES = [("gpt2", name) for name in NAMES] + [("llama", "pseudo-self")]
 
 
 def _settings(variant: str = "pseudo-self", kind: str | None = "pointer-generator") -> ConditioningSettings:
-    found = settings(variant, kind="own-text", encoder=ENCODER).model_dump()
+    result = settings(variant, kind="own-text", encoder=ENCODER).model_dump()
     copying = {"kind": kind, **({"threshold": 0.5} if kind == "bottom-up" else {})}
-    return ConditioningSettings.model_validate(found | ({"copying": copying} if kind else {}))
+    return ConditioningSettings.model_validate(result | ({"copying": copying} if kind else {}))
 
 
 def _model(family: str = "gpt2", variant: str = "pseudo-self", kind: str | None = "pointer-generator") -> Any:
@@ -55,13 +55,13 @@ def _batch() -> SourcedBatch:
     return SourcedBatch(ids, torch.ones_like(ids), labels, source, mask)
 
 
-def _told(model: Any, batch: SourcedBatch) -> Tensor:
+def _log_probabilities(model: Any, batch: SourcedBatch) -> Tensor:
     """What the model says in generation [B, T, V]."""
     with torch.no_grad():
-        told: Tensor = model(
+        log_probabilities: Tensor = model(
             input_ids=batch.source, attention_mask=batch.source_mask, decoder_input_ids=batch.input_ids
         ).logits
-    return told
+    return log_probabilities
 
 
 def _gate(model: Any, bias: float) -> Any:
@@ -73,10 +73,12 @@ def _gate(model: Any, bias: float) -> Any:
 @pytest.mark.parametrize(("family", "variant"), FAMILIES)
 def test_the_mixture_is_a_distribution_and_the_loss_its_likelihood(family: str, variant: str) -> None:
     model, batch = _model(family, variant), _batch()
-    told = _told(model, batch)
-    assert (told.exp().sum(-1) - 1).abs().max() < 1e-12 and torch.allclose(told, told.log_softmax(-1), atol=1e-12)
+    log_probabilities = _log_probabilities(model, batch)
+    assert (log_probabilities.exp().sum(-1) - 1).abs().max() < 1e-12 and torch.allclose(
+        log_probabilities, log_probabilities.log_softmax(-1), atol=1e-12
+    )
     counted = batch.labels != IGNORED
-    expected = -told[counted].gather(1, batch.labels[counted][:, None])[:, 0]
+    expected = -log_probabilities[counted].gather(1, batch.labels[counted][:, None])[:, 0]
     assert torch.allclose(SourcedStates(model, batch, ModelEmbeddings(model)).nats(), expected, atol=1e-10)
     assert SourcedLoss(model)(batch)["loss"].item() == pytest.approx(expected.sum().item(), abs=1e-9)
 
@@ -87,7 +89,7 @@ def test_it_is_the_equation() -> None:
         memory = model.read(batch.source, batch.source_mask)
         states = model.states(memory, input_ids=batch.input_ids)
         logits = model.language_model.get_output_embeddings()(states)
-    query, gate, told = model.copying.query, model.copying.gate, _told(model, batch).exp()
+    query, gate, log_probabilities = model.copying.query, model.copying.gate, _log_probabilities(model, batch).exp()
     for place, row in enumerate(batch.source):
         length = int(batch.source_mask[place].sum())
         for step, state in enumerate(states[place]):
@@ -98,27 +100,29 @@ def test_it_is_the_equation() -> None:
             expected = share * logits[place, step].exp() / logits[place, step].exp().sum()
             for i in range(length):
                 expected[row[i]] += (1 - share) * attention[i]
-            assert 0.001 < share < 0.999 and torch.allclose(told[place, step], expected, atol=1e-12)
+            assert 0.001 < share < 0.999 and torch.allclose(log_probabilities[place, step], expected, atol=1e-12)
 
 
 @pytest.mark.parametrize(("family", "variant"), FAMILIES)
 def test_an_open_gate_and_an_empty_source_are_the_model_without_copying(family: str, variant: str) -> None:
     batch, plain = _batch(), _model(family, variant, kind=None)
-    expected = _told(plain, batch).log_softmax(-1)
-    assert torch.allclose(_told(_gate(_model(family, variant), 1e9), batch), expected, atol=1e-10)
-    assert not torch.allclose(_told(_model(family, variant), batch), expected, atol=1e-3)
+    expected = _log_probabilities(plain, batch).log_softmax(-1)
+    assert torch.allclose(_log_probabilities(_gate(_model(family, variant), 1e9), batch), expected, atol=1e-10)
+    assert not torch.allclose(_log_probabilities(_model(family, variant), batch), expected, atol=1e-3)
     empty = SourcedBatch(**vars(batch) | {"source_mask": torch.zeros_like(batch.source_mask)})
     copying = _model(family, variant)
-    assert torch.allclose(_told(copying, empty), _told(plain, empty).log_softmax(-1), atol=1e-10)
+    assert torch.allclose(
+        _log_probabilities(copying, empty), _log_probabilities(plain, empty).log_softmax(-1), atol=1e-10
+    )
 
 
 def test_tokens_that_the_source_lacks_are_not_copied() -> None:
     batch = _batch()
-    told = _told(_gate(_model(), -1e9), batch).exp()
+    log_probabilities = _log_probabilities(_gate(_model(), -1e9), batch).exp()
     for place, row in enumerate(batch.source):
         there = torch.zeros(VOCABULARY, dtype=torch.bool)
         there[row[batch.source_mask[place] == 1]] = True
-        assert (told[place][:, ~there] == 0).all() and (told[place][:, there] > 0).all()
+        assert (log_probabilities[place][:, ~there] == 0).all() and (log_probabilities[place][:, there] > 0).all()
 
 
 @pytest.mark.parametrize(("family", "variant"), FAMILIES)
@@ -126,7 +130,10 @@ def test_no_token_is_seen_before_its_place(family: str, variant: str) -> None:
     model, batch = _model(family, variant), _batch()
     changed = batch.input_ids.clone()
     changed[:, 3] = (changed[:, 3] + 5) % VOCABULARY
-    before, after = _told(model, batch), _told(model, SourcedBatch(**vars(batch) | {"input_ids": changed}))
+    before, after = (
+        _log_probabilities(model, batch),
+        _log_probabilities(model, SourcedBatch(**vars(batch) | {"input_ids": changed})),
+    )
     assert (before[:, :3] - after[:, :3]).abs().max() < 1e-12
     assert ((before[:, 3:] - after[:, 3:]).abs().amax(2) > 1e-6).all()
 
@@ -135,18 +142,20 @@ def test_no_token_is_seen_before_its_place(family: str, variant: str) -> None:
 @pytest.mark.parametrize("beams", [1, 3])
 def test_a_cache_and_beams_are_a_manual_loop(variant: str, beams: int) -> None:
     model, batch = _model("gpt2", variant).float(), _batch()
-    given = {"input_ids": batch.source, "attention_mask": batch.source_mask, "max_length": 10, "num_beams": beams}
-    given |= {"do_sample": False, "return_dict_in_generate": True, "output_scores": True}
-    kept, anew = model.generate(**given), model.generate(**given, use_cache=False)
-    assert torch.equal(kept.sequences, anew.sequences)
-    ids = kept.sequences
-    told = _told(model, SourcedBatch(ids, torch.ones_like(ids), ids, batch.source, batch.source_mask))
+    inputs = {"input_ids": batch.source, "attention_mask": batch.source_mask, "max_length": 10, "num_beams": beams}
+    inputs |= {"do_sample": False, "return_dict_in_generate": True, "output_scores": True}
+    selected, fresh = model.generate(**inputs), model.generate(**inputs, use_cache=False)
+    assert torch.equal(selected.sequences, fresh.sequences)
+    ids = selected.sequences
+    log_probabilities = _log_probabilities(
+        model, SourcedBatch(ids, torch.ones_like(ids), ids, batch.source, batch.source_mask)
+    )
     written = (ids[:, 1:] != 2).cumprod(1)
-    nats = (told[:, :-1].gather(2, ids[:, 1:, None])[..., 0] * written).sum(1)
+    nats = (log_probabilities[:, :-1].gather(2, ids[:, 1:, None])[..., 0] * written).sum(1)
     if beams > 1:
-        assert torch.allclose(kept.sequences_scores, nats / written.sum(1), atol=1e-4)
+        assert torch.allclose(selected.sequences_scores, nats / written.sum(1), atol=1e-4)
     else:
-        best = told[:, :-1].argmax(-1)
+        best = log_probabilities[:, :-1].argmax(-1)
         assert ((best == ids[:, 1:]) | (written == 0)).all()
 
 
@@ -164,9 +173,11 @@ def test_gradients_of_the_loss_are_those_of_the_mixture() -> None:
         if by_loss:
             SourcedLoss(model)(batch)["loss"].backward()
         else:
-            told = model(input_ids=batch.source, attention_mask=batch.source_mask, decoder_input_ids=batch.input_ids)
+            log_probabilities = model(
+                input_ids=batch.source, attention_mask=batch.source_mask, decoder_input_ids=batch.input_ids
+            )
             torch.nn.functional.nll_loss(
-                told.logits.flatten(0, 1), batch.labels.flatten(), ignore_index=IGNORED, reduction="sum"
+                log_probabilities.logits.flatten(0, 1), batch.labels.flatten(), ignore_index=IGNORED, reduction="sum"
             ).backward()
         gradients.append({name: parameter.grad for name, parameter in model.named_parameters()})
     for name, gradient in gradients[0].items():
@@ -177,7 +188,7 @@ def test_saved_and_loaded_it_says_the_same_and_is_as_large_as_foreseen(tmp_path:
     model, batch = _model().float(), _batch()
     model.save_pretrained(tmp_path)
     loaded = ConditionalModel.from_pretrained(tmp_path).eval()
-    assert torch.equal(_told(loaded, batch), _told(model, batch))
+    assert torch.equal(_log_probabilities(loaded, batch), _log_probabilities(model, batch))
     assert count_parameters(model.config.to_dict()).total == model.num_parameters()
     new = model.num_parameters() - _model(kind=None).num_parameters()
     assert new == 16 * 16 + 16 + 16 + 1
@@ -202,17 +213,17 @@ def test_what_a_selector_leaves_out_is_not_copied_and_the_rest_shares_the_attent
         whole = model.target_states(memory, input_ids=batch.input_ids).copied
         cut = model.target_states(memory, selected=True, input_ids=batch.input_ids).copied
     assert torch.equal(cut.selection.sigmoid(), selection)
-    kept = (selection > 0.5) & (batch.source_mask == 1)
-    assert kept[0].sum() == 2
-    expected = whole.attention.exp() * kept[:, None]
+    retained = (selection > 0.5) & (batch.source_mask == 1)
+    assert retained[0].sum() == 2
+    expected = whole.attention.exp() * retained[:, None]
     expected = expected / expected.sum(-1, keepdim=True).clamp_min(1e-300)
-    some = kept.any(1)
+    some = retained.any(1)
     assert torch.allclose(cut.attention.exp()[some], expected[some], atol=1e-12)
     assert torch.equal(cut.generates[some], whole.generates[some]) and (cut.generates[~some] == 0).all()
-    told = _told(_gate(model, -1e9), batch)[0].exp()
+    log_probabilities = _log_probabilities(_gate(model, -1e9), batch)[0].exp()
     there = torch.zeros(VOCABULARY, dtype=torch.bool)
-    there[batch.source[0][kept[0]]] = True
-    assert (told[:, ~there] == 0).all() and (told.sum(-1) - 1).abs().max() < 1e-12
+    there[batch.source[0][retained[0]]] = True
+    assert (log_probabilities[:, ~there] == 0).all() and (log_probabilities.sum(-1) - 1).abs().max() < 1e-12
 
 
 def test_a_selector_changes_neither_the_likelihood_nor_what_else_is_learnt() -> None:
@@ -253,8 +264,8 @@ def test_a_selector_learns_by_the_tokens_that_are_there() -> None:
         target = [token for token in batch.labels[place].tolist() if token != IGNORED]
         for log_odds, copied in zip(odds[place].tolist(), spans_in_target(row[:length], target), strict=False):
             expected += np.log1p(np.exp(-log_odds if copied else log_odds))
-    found = selection_loss(odds, batch.source, batch.source_mask, batch.labels)
-    assert found.item() == pytest.approx(expected, abs=1e-9)
+    result = selection_loss(odds, batch.source, batch.source_mask, batch.labels)
+    assert result.item() == pytest.approx(expected, abs=1e-9)
 
 
 def _named(count: int, words: range, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
@@ -281,8 +292,8 @@ def test_rare_words_that_were_never_written_are_copied(kind: str | None) -> None
         optimizer.step()
     model.eval()
     source, ids = _named(100, range(40, 50), rng)
-    given = {"input_ids": source, "attention_mask": torch.ones_like(source)}
-    written = model.generate(**given, max_length=3, num_beams=2, do_sample=False)
+    inputs = {"input_ids": source, "attention_mask": torch.ones_like(source)}
+    written = model.generate(**inputs, max_length=3, num_beams=2, do_sample=False)
     right = (written[:, 1] == ids[:, 1]).float().mean().item()
     assert right > 0.8 if kind else right < 0.1
 
@@ -293,8 +304,8 @@ def test_another_vocabulary_leaves_what_copies_as_it_is() -> None:
     before = Bundle(copy.deepcopy(made), old, old)
     after = transferred(Bundle(made, old, old), {"decoder": own}, Method("mean")).bundle
     for part in ("copying", "source", "variant"):
-        kept, there = (dict(getattr(each.model, part).named_parameters()) for each in (before, after))
-        assert there and all(torch.equal(there[name], kept[name]) for name in kept)
+        selected, there = (dict(getattr(each.model, part).named_parameters()) for each in (before, after))
+        assert there and all(torch.equal(there[name], selected[name]) for name in selected)
     seen = [entry for entry in own.ids if entry in old.ids][:6]
     copied = []
     for bundle in (before, after):

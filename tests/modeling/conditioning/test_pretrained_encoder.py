@@ -40,13 +40,13 @@ def test_its_states_are_the_models_own_and_are_loaded_again(name: str, tmp_path:
         wanted = encoder_of(reader)(input_ids=ids, attention_mask=mask).last_hidden_state
         read = model.source.encoder(input_ids=ids, attention_mask=mask).last_hidden_state  # type: ignore[operator, union-attr]
         assert torch.equal(read[mask == 1], wanted[mask == 1])
-        given = {"input_ids": ids, "attention_mask": mask, "decoder_input_ids": torch.tensor([[1, 8], [1, 9]])}
-        logits = model(**given).logits
+        inputs = {"input_ids": ids, "attention_mask": mask, "decoder_input_ids": torch.tensor([[1, 8], [1, 9]])}
+        logits = model(**inputs).logits
         Bundle(model, german_tokenizer(), joint_tokenizer()).save(tmp_path / "model")
         loaded = Bundle.load(tmp_path / "model")
-        assert torch.equal(loaded.model(**given).logits, logits)
-    found = count_parameters(model.config.to_dict())
-    assert found.total == model.num_parameters() and found.trained == model.num_parameters(only_trainable=True)
+        assert torch.equal(loaded.model(**inputs).logits, logits)
+    result = count_parameters(model.config.to_dict())
+    assert result.total == model.num_parameters() and result.trained == model.num_parameters(only_trainable=True)
     assert loaded.encoder.fingerprint == german_tokenizer().fingerprint != loaded.decoder.fingerprint
 
 

@@ -96,22 +96,22 @@ def test_no_token_is_seen_before_its_place_and_the_source_everywhere(family: str
 
 @pytest.mark.parametrize(("family", "name"), FAMILIES)
 @pytest.mark.parametrize("beams", [1, 3])
-def test_a_cache_changes_nothing_of_what_is_generated(family: str, name: str, beams: int) -> None:
+def test_a_cache_does_not_change_the_generated_text(family: str, name: str, beams: int) -> None:
     model, (features, mask) = _trained_a_little(family, name), some_features()
     generate: Any = model.generate  # type: ignore[misc]
-    given = {"input_ids": features, "attention_mask": mask, "max_length": 12, "num_beams": beams, "do_sample": False}
-    kept = generate(**given, return_dict_in_generate=True, output_scores=True)
-    anew = generate(**given, return_dict_in_generate=True, output_scores=True, use_cache=False)
-    assert torch.equal(kept.sequences, anew.sequences)
+    inputs = {"input_ids": features, "attention_mask": mask, "max_length": 12, "num_beams": beams, "do_sample": False}
+    selected = generate(**inputs, return_dict_in_generate=True, output_scores=True)
+    fresh = generate(**inputs, return_dict_in_generate=True, output_scores=True, use_cache=False)
+    assert torch.equal(selected.sequences, fresh.sequences)
     if beams > 1:
-        assert torch.allclose(kept.sequences_scores, anew.sequences_scores, atol=1e-5)
+        assert torch.allclose(selected.sequences_scores, fresh.sequences_scores, atol=1e-5)
         return
     ids = torch.zeros(len(features), 1, dtype=torch.long)
     ended = torch.zeros(len(features), dtype=torch.bool)
-    while ids.shape[1] < kept.sequences.shape[1]:
+    while ids.shape[1] < selected.sequences.shape[1]:
         best = _logits(model, ids, features, mask)[:, -1].argmax(-1).where(~ended, torch.tensor(2))
         ids, ended = torch.cat([ids, best[:, None]], 1), ended | (best == 1)
-    assert torch.equal(kept.sequences, ids)
+    assert torch.equal(selected.sequences, ids)
 
 
 @pytest.mark.parametrize(("family", "name"), FAMILIES)
@@ -148,8 +148,8 @@ def test_what_is_new_follows_the_seed(name: str) -> None:
     first, again, other = (conditioned(language_model(), settings(name), seed).state_dict() for seed in (1, 1, 2))
     assert all(torch.equal(first[key], again[key]) for key in first)
     old = language_model().state_dict()
-    kept = [torch.equal(first[f"language_model.{key}"], old[key]) for key in old]
-    assert all(kept) if name != "none" else not all(kept)
+    selected = [torch.equal(first[f"language_model.{key}"], old[key]) for key in old]
+    assert all(selected) if name != "none" else not all(selected)
     assert not torch.equal(first["source.read.weight"], other["source.read.weight"])
 
 

@@ -54,8 +54,8 @@ def test_three_images_of_digits_are_written_in_words(tmp_path: Path) -> None:
     _train(SourcedLoss(bundle.model), SourcedLines(train, features, bundle, separator, 32), steps=400)
     bundle.save(tmp_path / "model")
     loaded = Bundle.load(tmp_path / "model")
-    given = FeatureSource(64 + PLACES).encode(Features.open(tmp_path / "test.safetensors", examples=len(test)))
-    written = Writer(loaded, MeasurementSettings(beam=2), max_tokens=30)(given)
+    inputs = FeatureSource(64 + PLACES).encode(Features.open(tmp_path / "test.safetensors", examples=len(test)))
+    written = Writer(loaded, MeasurementSettings(beam=2), max_tokens=30)(inputs)
     right = np.mean([one == other for one, other in zip(written, test, strict=True)])
     others = np.mean([one == other for one, other in zip(written, test[1:] + test[:1], strict=True)])
     assert right > 0.5 and others < 0.1

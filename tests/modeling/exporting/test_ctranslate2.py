@@ -71,9 +71,11 @@ def test_greedy_translations_are_those_of_transformers(build: Build, tmp_path: P
     translate = ExportedTranslator(_exported(build(), tmp_path), LANGUAGES, beam=1, max_length_ratio=2.5)
     begins = bundle.sequence_format(LANGUAGES).target_begins
     ends = {bundle.decoder.special["eos"], bundle.decoder.special["pad"]}
-    found = [tuple(takewhile(lambda token: token not in ends, tokens[begins:])) for tokens in translate.tokens(sources)]
-    assert len(set(found)) > 5, "the outputs differ from sentence to sentence"
-    equal = sum(tokens == output.tokens for tokens, output in zip(found, expected, strict=True))
+    result = [
+        tuple(takewhile(lambda token: token not in ends, tokens[begins:])) for tokens in translate.tokens(sources)
+    ]
+    assert len(set(result)) > 5, "the outputs differ from sentence to sentence"
+    equal = sum(tokens == output.tokens for tokens, output in zip(result, expected, strict=True))
     assert equal >= 0.99 * SENTENCES
     scores = [
         corpus_scores(texts, german(SENTENCES, 5), "de")["BLEU"].value
@@ -87,9 +89,9 @@ def test_greedy_continuations_are_those_of_transformers(build: Build, tmp_path: 
     prompts = [" ".join(line.split()[:1]) for line in german(SENTENCES, 5)]
     expected = continuer(build(), LANGUAGES, MeasurementSettings(beam=1))(prompts)
     go_on = ExportedContinuer(_exported(build(), tmp_path), None, beam=1, max_length_ratio=2.5)
-    found = go_on(prompts)
-    assert len(set(found)) > 5, "the outputs differ from prompt to prompt"
-    assert sum(a == b for a, b in zip(found, expected, strict=True)) >= 0.99 * SENTENCES
+    result = go_on(prompts)
+    assert len(set(result)) > 5, "the outputs differ from prompt to prompt"
+    assert sum(a == b for a, b in zip(result, expected, strict=True)) >= 0.99 * SENTENCES
 
 
 @pytest.mark.parametrize("quantization", ["int8", "float16"])
@@ -127,9 +129,9 @@ def test_what_must_not_be_written_is_not(tmp_path: Path) -> None:
 
 def test_every_row_has_a_name_of_its_own() -> None:
     tokenizer = german_tokenizer()
-    found = names(tokenizer, len(tokenizer) + 3)
-    assert found[: len(tokenizer)] == tokenizer.pieces
-    assert len(set(found)) == len(tokenizer) + 3
+    result = names(tokenizer, len(tokenizer) + 3)
+    assert result[: len(tokenizer)] == tokenizer.pieces
+    assert len(set(result)) == len(tokenizer) + 3
     with pytest.raises(UserError, match="rows"):
         names(tokenizer, len(tokenizer) - 1)
 
@@ -224,7 +226,7 @@ def test_the_command_and_generate_on_what_it_wrote(tmp_path: Path, capsys: pytes
     assert main(["generate", "--model", str(out), "--input", str(text), "--max-tokens", "3"]) == 2
 
 
-def test_damaged_settings_are_told(tmp_path: Path) -> None:
+def test_damaged_settings_are_reported(tmp_path: Path) -> None:
     exported = _exported(separate_bundle(), tmp_path).directory
     for damage in ("{", json.dumps({"engine": "another", "model": {}}), "[]"):
         (exported / SETTINGS).write_text(damage, encoding="utf-8")

@@ -42,8 +42,8 @@ def _with_bias(directory: Path) -> None:
     bias[0, -1] = 0
     save_file({**weights, "final_logits_bias": bias}, path, metadata={"format": "pt"})
     settings = directory / "generation_config.json"
-    told = json.loads(settings.read_text()) | {"bad_words_ids": [[bias.shape[1] - 1]], "num_beams": 4}
-    settings.write_text(json.dumps(told))
+    message = json.loads(settings.read_text()) | {"bad_words_ids": [[bias.shape[1] - 1]], "num_beams": 4}
+    settings.write_text(json.dumps(message))
 
 
 def binary(directory: Path) -> None:
@@ -93,14 +93,14 @@ def _with_new_vocabulary(directory: Path, sides: Sequence[SideName]) -> Bundle:
 
 def _outputs(bundle: Bundle, texts: Sequence[str]) -> list[tuple[list[str], str]]:
     """Pieces and texts, by our search."""
-    found = translator(bundle, ENGLISH_GERMAN, MeasurementSettings(beam=1)).with_probabilities(texts)
-    assert len({output.tokens for output in found}) > 3, "the outputs differ from text to text"
-    return [([bundle.decoder.pieces[token] for token in output.tokens], output.text) for output in found]
+    result = translator(bundle, ENGLISH_GERMAN, MeasurementSettings(beam=1)).with_probabilities(texts)
+    assert len({output.tokens for output in result}) > 3, "the outputs differ from text to text"
+    return [([bundle.decoder.pieces[token] for token in output.tokens], output.text) for output in result]
 
 
-def _same(found: Sequence[str], expected: Sequence[str]) -> bool:
+def _same(result: Sequence[str], expected: Sequence[str]) -> bool:
     """Ours ends some outputs sooner, by a limit in bytes."""
-    return list(found[: len(expected)]) == list(expected) and (bool(expected) or not found)
+    return list(result[: len(expected)]) == list(expected) and (bool(expected) or not result)
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def _same(found: Sequence[str], expected: Sequence[str]) -> bool:
         (trainers_checkpoint, ("decoder",)),
     ],
 )
-def test_transformers_alone_writes_what_is_written_here(
+def test_transformers_alone_gives_the_same_output(
     publish: Callable[[Path], None], sides: Sequence[SideName], tmp_path: Path
 ) -> None:
     source, out = tmp_path / "published", tmp_path / "exported"
@@ -136,12 +136,12 @@ def test_transformers_alone_writes_what_is_written_here(
     model = AutoModelForSeq2SeqLM.from_pretrained(out, dtype=torch.float32).eval()
     form, sources, targets = bundle.sequence_format(ENGLISH_GERMAN), *_numberings(out)
     for text, ids, (pieces, written) in zip(texts, bundle.encoder.encode_batch(TEXTS), expected, strict=True):
-        given = tokenizer(text, return_tensors="pt")
+        inputs = tokenizer(text, return_tensors="pt")
         around = [*form.source_beginning, *ids, *form.source_ending]
-        assert [sources[i] for i in given["input_ids"][0].tolist()] == [bundle.encoder.pieces[i] for i in around]
-        found = model.generate(**given, num_beams=1, do_sample=False, max_length=POSITIONS)[0]
-        assert tokenizer.decode(found, skip_special_tokens=True).startswith(written)
-        assert _same([targets[i] for i in found.tolist()[1:]], pieces)
+        assert [sources[i] for i in inputs["input_ids"][0].tolist()] == [bundle.encoder.pieces[i] for i in around]
+        result = model.generate(**inputs, num_beams=1, do_sample=False, max_length=POSITIONS)[0]
+        assert tokenizer.decode(result, skip_special_tokens=True).startswith(written)
+        assert _same([targets[i] for i in result.tolist()[1:]], pieces)
     labels, ids = tokenizer(text_target=german()[0])["input_ids"], bundle.decoder.encode(german()[0])
     assert [targets[i] for i in labels] == [*(bundle.decoder.pieces[i] for i in ids), "</s>"]
     read = load_tokenizers(out)["encoder"]
@@ -196,8 +196,8 @@ def test_two_vocabularies_without_native_files_are_refused(
     learnt = learn(german(300), kind=kind, size=400, like=load_tokenizers(tmp_path / "like")["decoder"])
     model = _transferred(learnt, ("decoder",), tmp_path)
     assert main(["export", str(model), "--to", "transformers", "--out", str(tmp_path / "out")]) == 2
-    told = capsys.readouterr().err
-    assert "SentencePiece" in told and "target vocabulary" in told and "--to ctranslate2" in told
+    message = capsys.readouterr().err
+    assert "SentencePiece" in message and "target vocabulary" in message and "--to ctranslate2" in message
     assert not (tmp_path / "out").exists()
     # One vocabulary of any kind is a tokenizer.json, which AutoTokenizer reads for a Marian too.
     shared = _transferred(learnt, ("encoder", "decoder"), tmp_path / "shared")
@@ -208,7 +208,7 @@ def test_two_vocabularies_without_native_files_are_refused(
     assert tokenizer.convert_ids_to_tokens(tokenizer(text)["input_ids"]) == pieces
 
 
-def test_the_code_of_the_target_language_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_code_of_the_target_language_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tc_big(tmp_path / "model")
     command = ["export", str(tmp_path / "model"), "--to", "transformers", "--languages", "en-de"]
     assert main([*command, "--out", str(tmp_path / "out")]) == 0
@@ -237,11 +237,11 @@ def test_an_mbart_50_of_one_new_vocabulary_needs_no_code_of_ours(tmp_path: Path)
     code = learnt.languages["de_DE"]
     expected = translator(made, spoken, MeasurementSettings(beam=1)).with_probabilities(TEXTS)
     for text, output in zip(TEXTS, expected, strict=True):
-        given = tokenizer(text, return_tensors="pt", return_token_type_ids=False)
-        found = model.generate(**given, num_beams=1, do_sample=False, max_length=POSITIONS)[0].tolist()
+        inputs = tokenizer(text, return_tensors="pt", return_token_type_ids=False)
+        result = model.generate(**inputs, num_beams=1, do_sample=False, max_length=POSITIONS)[0].tolist()
         pieces = [learnt.pieces[token] for token in output.tokens[: POSITIONS - 2]]
-        assert found[1] == code and _same([learnt.pieces[token] for token in found[2:]], pieces)
-        source = tokenizer.convert_ids_to_tokens(given["input_ids"][0])
+        assert result[1] == code and _same([learnt.pieces[token] for token in result[2:]], pieces)
+        source = tokenizer.convert_ids_to_tokens(inputs["input_ids"][0])
         written = running.translate_batch(
             [source], target_prefix=[[learnt.pieces[code]]], beam_size=1, max_decoding_length=POSITIONS
         )

@@ -63,8 +63,8 @@ def push(server: Hub, model: Path, *options: str, token: str = TOKEN) -> subproc
 
 
 def metadata(card: str) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = yaml.safe_load(card.split("---")[1])
-    return found
+    result: Mapping[str, Any] = yaml.safe_load(card.split("---")[1])
+    return result
 
 
 def test_a_hub_gets_what_transformers_loads(server: Hub, model: Path, tmp_path: Path) -> None:
@@ -80,9 +80,9 @@ def test_a_hub_gets_what_transformers_loads(server: Hub, model: Path, tmp_path: 
     assert not any(TOKEN.encode() in content for content in files.values())
     tokenizer, loaded = AutoTokenizer.from_pretrained(sent), AutoModelForSeq2SeqLM.from_pretrained(sent)
     assert loaded.generate(**tokenizer("thank you", return_tensors="pt"), max_length=5).shape[0] == 1
-    told = metadata((sent / CARD).read_text(encoding="utf-8"))
+    message = metadata((sent / CARD).read_text(encoding="utf-8"))
     expected = {"base_model": "toys/en-de", "license": "mit", "language": ["en", "de"], "pipeline_tag": "translation"}
-    assert expected.items() <= told.items() and "model-index" not in told
+    assert expected.items() <= message.items() and "model-index" not in message
 
 
 def test_what_was_sent_before_is_replaced(server: Hub, model: Path) -> None:
@@ -102,7 +102,7 @@ def test_a_public_repository_gets_nothing_that_was_to_be_private(server: Hub, mo
     assert not server.commits and not server.objects and not list((server.folder / NAME).iterdir())
 
 
-def test_a_token_that_the_hub_refuses_is_told_and_not_shown(server: Hub, model: Path) -> None:
+def test_a_token_that_the_hub_refuses_is_reported_and_not_shown(server: Hub, model: Path) -> None:
     other = "hf_" + "another" * 5
     ended = push(server, model, token=other)
     assert ended.returncode == 2 and "refuses this token (401)" in ended.stderr
@@ -122,9 +122,9 @@ def test_a_hub_that_is_away_is_a_failure_outside(model: Path, tmp_path: Path) ->
 def test_scores_are_in_the_model_index_with_their_signatures() -> None:
     card = f"---\nlicense: unknown\n---\n\n# laws-en-de\n\nTold.\n{RECORD_NOTE}\n"
     made = model_card(Publication(NAME, None, None, Languages(source="en", target="de"), TAGS, card), TRANSLATOR)
-    told = metadata(made)
-    assert told["base_model"] == "Helsinki-NLP/opus-mt-en-de" and told["license"] == "unknown"
-    ((index,),) = [entry["results"] for entry in told["model-index"]]
+    message = metadata(made)
+    assert message["base_model"] == "Helsinki-NLP/opus-mt-en-de" and message["license"] == "unknown"
+    ((index,),) = [entry["results"] for entry in message["model-index"]]
     (metric,) = index["metrics"]
     assert (metric["type"], metric["value"]) == ("bleu", 15.45)
     assert metric["args"] == {"signature": TAGS["signature.BLEU"]}, "a score without a signature is left out"
@@ -137,7 +137,7 @@ def test_every_metric_has_a_name_on_the_hub() -> None:
     assert set(METRICS) == set(KNOWN)
 
 
-def test_languages_are_told_by_files_and_remote_code_by_the_card(tmp_path: Path) -> None:
+def test_languages_are_described_by_files_and_remote_code_by_the_card(tmp_path: Path) -> None:
     split_mbart_bundle().save(tmp_path / "model")
     out = tmp_path / "out"
     command = ["push", str(tmp_path / "model"), NAME, "--dry-run", "--out", str(out)]
@@ -156,7 +156,7 @@ def test_languages_are_told_by_files_and_remote_code_by_the_card(tmp_path: Path)
         ["--dry-run", "--out", "model"],
     ],
 )
-def test_mistakes_are_told_before_anything_is_written(
+def test_mistakes_are_reported_before_anything_is_written(
     wrong: list[str], model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(model.parent)

@@ -132,7 +132,7 @@ def test_a_marian_of_two_vocabularies_has_its_native_files(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("build", [split_mbart_bundle, split_bert2bert_bundle])
-def test_classes_of_our_own_are_told_where_remote_code_is_not_allowed(build: Build, tmp_path: Path) -> None:
+def test_classes_of_our_own_are_reported_where_remote_code_is_not_allowed(build: Build, tmp_path: Path) -> None:
     _, _, loading = _loaded(build(), tmp_path)
     with pytest.raises(ValueError, match="trust_remote_code=True"):
         AutoTokenizer.from_pretrained(tmp_path / "exported")
@@ -158,6 +158,6 @@ def test_the_command_says_what_loads_it(tmp_path: Path, capsys: pytest.CaptureFi
     split_mbart_bundle().save(tmp_path / "model")
     command = ["export", str(tmp_path / "model"), "--to", "transformers", "--languages", "en-de"]
     assert main([*command, "--out", str(tmp_path / "out")]) == 0
-    told = capsys.readouterr().out
-    assert "AutoModelForSeq2SeqLM" in told and "trust_remote_code=True" in told
+    message = capsys.readouterr().out
+    assert "AutoModelForSeq2SeqLM" in message and "trust_remote_code=True" in message
     assert main([*command, "--out", str(tmp_path / "other"), "--quantization", "int8"]) == 2

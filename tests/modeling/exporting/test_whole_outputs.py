@@ -56,10 +56,10 @@ def test_whole_outputs_are_those_of_transformers(checkpoint: Checkpoint, tmp_pat
     alone = "encoder" not in bundle.tokenizers
     limit = {"max_new_tokens": 20} if alone else {"max_length": LENGTH}
     for line, output in zip(lines, _writer(bundle, checkpoint)(lines, 1), strict=True):
-        given = tokenizer(line, return_tensors="pt", return_token_type_ids=False)
-        written = theirs.generate(**given, do_sample=False, num_beams=1, **limit)[0]
+        inputs = tokenizer(line, return_tensors="pt", return_token_type_ids=False)
+        written = theirs.generate(**inputs, do_sample=False, num_beams=1, **limit)[0]
         whole = tokenizer.decode(written, skip_special_tokens=True)
-        before = tokenizer.decode(given["input_ids"][0], skip_special_tokens=True) if alone else ""
+        before = tokenizer.decode(inputs["input_ids"][0], skip_special_tokens=True) if alone else ""
         assert whole[len(before) :].split() == output.split(), line
         different.add(output)
     assert len(different) > 1

@@ -35,7 +35,7 @@ def _examples() -> Translation:
     return Translation(list(zip(english(30), german(30), strict=True)), tokenizer, tokenizer, form, max_length=40)
 
 
-def test_both_sides_begin_as_the_bert_and_only_the_attention_between_them_is_new() -> None:
+def test_both_sides_start_as_the_bert_and_only_the_attention_between_them_is_new() -> None:
     source = bert()
     made = family_named("bert").assemble(source, cased_tokenizer(), seed=3)
     known = source.state_dict()
@@ -48,8 +48,8 @@ def test_both_sides_begin_as_the_bert_and_only_the_attention_between_them_is_new
     assert encoder_words.weight is not decoder_words.weight, "copies that go their own ways"
 
 
-def test_where_the_bert_lay_is_not_in_what_is_made_of_it(tmp_path: Path) -> None:
-    """Equal recipes give equal bytes, in whatever folder they are at work; and so does what is made of that."""
+def test_where_the_bert_lay_is_not_in_the_model_made_from_it(tmp_path: Path) -> None:
+    """Equal recipes give equal bytes, in whatever folder they are at work; and so do models made from that."""
     for name in ("here", "elsewhere"):
         publish_bert(tmp_path / name / "bert", pretraining=False)
         assembled(tmp_path / name / "bert", 1).save(tmp_path / name / "made")
@@ -123,8 +123,8 @@ def test_training_reaches_every_weight(implementation: str) -> None:
 
 def test_a_frozen_one_has_no_dropout() -> None:
     made = without_dropout(bert2bert().train())
-    given = {"input_ids": torch.tensor([[2, 30, 3]]), "decoder_input_ids": torch.tensor([[2, 40]])}
-    assert torch.equal(made(**given).logits, made(**given).logits)
+    inputs = {"input_ids": torch.tensor([[2, 30, 3]]), "decoder_input_ids": torch.tensor([[2, 40]])}
+    assert torch.equal(made(**inputs).logits, made(**inputs).logits)
 
 
 @pytest.mark.parametrize("beam", [1, 3])
@@ -158,8 +158,8 @@ def test_it_translates_by_beam_search_and_knows_how_sure_it_was(beam: int) -> No
 def test_sharing_the_source_between_beams_changes_no_output() -> None:
     made = bert2bert()
     sources = torch.tensor([[2, 30, 31, 32, 3], [2, 40, 41, 3, 0]])
-    given = {"input_ids": sources, "attention_mask": (sources != 0).long(), "num_beams": 3, "max_length": 15}
-    assert torch.equal(generated(made, **given), generated(made, **given, past_key_values=BeamCache()))
+    inputs = {"input_ids": sources, "attention_mask": (sources != 0).long(), "num_beams": 3, "max_length": 15}
+    assert torch.equal(generated(made, **inputs), generated(made, **inputs, past_key_values=BeamCache()))
 
 
 @pytest.mark.parametrize("name", SIDES)

@@ -50,15 +50,15 @@ def _logits(model: PreTrainedModel, ids: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize("variant", NAMES)
-def test_config_json_tells_how_many_parameters_there_are(variant: str, source: str) -> None:
+def test_config_json_shows_how_many_parameters_there_are(variant: str, source: str) -> None:
     for language_model in (gpt2(), llama()):
         if language_model.config.model_type == "llama" and variant in ("context-attention", "cross-attention", "none"):
             continue
         model = _model(variant, source, language_model)
-        family, found = family_of(model), count_parameters(model.config.to_dict())
-        assert found.total == model.num_parameters() and found.trained == model.num_parameters(only_trainable=True)
+        family, result = family_of(model), count_parameters(model.config.to_dict())
+        assert result.total == model.num_parameters() and result.trained == model.num_parameters(only_trainable=True)
         before = with_source(language_model.config.to_dict(), _settings(variant, source))
-        assert count_parameters(before) == found
+        assert count_parameters(before) == result
         assert family.source(before) == _settings(variant, source).source
 
 
@@ -87,13 +87,15 @@ def test_another_vocabulary_leaves_the_source_and_what_is_new_as_they_are(varian
     assert all(torch.equal(before[name], after[name]) for name in before.keys() - tables)
     origins = torch.from_numpy(align(old, new).origins)
     seen = (origins >= 0).nonzero()[:, 0]
-    told = _logits(fitted.model, seen[-6:].repeat(2, 1))[..., seen]
-    assert torch.allclose(told, _logits(bundle.model, origins[seen[-6:]].repeat(2, 1))[..., origins[seen]], atol=1e-5)
+    message = _logits(fitted.model, seen[-6:].repeat(2, 1))[..., seen]
+    assert torch.allclose(
+        message, _logits(bundle.model, origins[seen[-6:]].repeat(2, 1))[..., origins[seen]], atol=1e-5
+    )
     assert side(fitted.model, "decoder").tied
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "message"),
     [
         ({"conditioning": None}, "invalid source in config.json"),
         (
@@ -103,9 +105,9 @@ def test_another_vocabulary_leaves_the_source_and_what_is_new_as_they_are(varian
         ({"language_model": {"model_type": "marian"}}, "must be one of: gpt2"),
     ],
 )
-def test_a_configuration_that_is_none_is_refused(change: dict[str, object], told: str, tmp_path: Path) -> None:
+def test_a_configuration_that_is_none_is_refused(change: dict[str, object], message: str, tmp_path: Path) -> None:
     Bundle(_model("pseudo-self"), german_tokenizer(), german_tokenizer()).save(tmp_path / "model")
     config = json.loads((tmp_path / "model" / "config.json").read_text()) | change
     (tmp_path / "model" / "config.json").write_text(json.dumps(config))
-    with pytest.raises(UserError, match=told):
+    with pytest.raises(UserError, match=message):
         Bundle.load(tmp_path / "model")

@@ -1,4 +1,4 @@
-"""A BERT with narrow embeddings, which is an ELECTRA's generator: its numbers, its loss, and what is made of it."""
+"""A BERT with narrow embeddings, which is an ELECTRA's generator: its numbers, its loss, and models made from it."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ def test_the_loss_here_is_the_models_own_after_saving_and_loading(tmp_path: Path
     model, batch = electra(), _batch()
     model.save_pretrained(tmp_path)
     again = load_model(tmp_path)
-    found = StackLoss(again)(batch)["loss"]
+    result = StackLoss(again)(batch)["loss"]
     own = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask, labels=batch.labels).loss
-    torch.testing.assert_close(found, own * batch.counts["loss"], rtol=1e-5, atol=1e-4)
-    torch.autograd.backward(found)
+    torch.testing.assert_close(result, own * batch.counts["loss"], rtol=1e-5, atol=1e-4)
+    torch.autograd.backward(result)
     assert all(each.grad is not None for _, each in again.named_parameters())
     assert side(again, "decoder").tied
 
 
-def test_both_sides_begin_as_it_and_rows_may_be_given_in_place_of_ids() -> None:
+def test_both_sides_start_from_it_and_rows_may_be_given_in_place_of_ids() -> None:
     source, batch = electra(), _batch()
     made: Any = FAMILIES["electra"].assemble(source, cased_tokenizer(), 3)
     known = source.state_dict()

@@ -56,8 +56,8 @@ MODELS = {"shared": factorised, "apart": apart}
 
 
 def logits(model: PreTrainedModel) -> Tensor:
-    found: Tensor = model(SOURCES, attention_mask=MASK, decoder_input_ids=TARGETS).logits
-    return found
+    result: Tensor = model(SOURCES, attention_mask=MASK, decoder_input_ids=TARGETS).logits
+    return result
 
 
 @pytest.mark.parametrize("kind", MODELS)
@@ -123,19 +123,19 @@ def test_the_loss_here_is_the_models_own(kind: str) -> None:
     blocks = Denoising(german(20), tokenizer, tokenizer.languages["de_DE"], DenoisingSettings(block_tokens=24), 40, 1)
     padding = tokenizer.special["pad"]
     batch = Seq2SeqData(blocks, padding, padding).batch(np.arange(3), 0)
-    found = Seq2SeqLoss(model)(batch)["loss"]
+    result = Seq2SeqLoss(model)(batch)["loss"]
     own = model(
         input_ids=batch.input_ids,
         attention_mask=batch.attention_mask,
         decoder_input_ids=batch.decoder_input_ids,
         labels=batch.labels,
     ).loss
-    torch.testing.assert_close(found, own * batch.counts["loss"], rtol=1e-5, atol=1e-4)
-    torch.autograd.backward(found)
+    torch.testing.assert_close(result, own * batch.counts["loss"], rtol=1e-5, atol=1e-4)
+    torch.autograd.backward(result)
     assert all(each.grad is not None and each.grad.any() for _, each in model.named_parameters())
 
 
-def test_hidden_states_begin_as_large_as_those_of_an_mbart_without_projection() -> None:
+def test_hidden_states_are_initially_as_large_as_those_of_an_mbart_without_projection() -> None:
     shape = {**SHAPE, "d_model": 64, "attention_heads": 4}
     tokenizer = multilingual_tokenizer()
     ids = torch.from_numpy(tokenizer.ordinary_ids)

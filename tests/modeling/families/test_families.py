@@ -83,7 +83,7 @@ def test_those_that_are_made_of_others_are_not_built() -> None:
 
 
 @pytest.mark.parametrize("build", MODELS)
-def test_config_json_tells_what_the_model_is(build: Any) -> None:
+def test_config_json_shows_what_the_model_is(build: Any) -> None:
     model: PreTrainedModel = build()
     config, family = model.config.to_dict(), family_of(model)
     assert family is family_of(config)
@@ -109,8 +109,8 @@ def test_a_bert_and_nothing_else_is_made_into_what_generates() -> None:
 
 
 def test_models_in_words() -> None:
-    told = [family_of(config).in_words(config) for config in (build().config.to_dict() for build in MODELS)]
-    assert told == [
+    message = [family_of(config).in_words(config) for config in (build().config.to_dict() for build in MODELS)]
+    assert message == [
         "marian, 1 + 2 layers of width 16",
         "mbart, 1 + 2 layers of width 16",
         "bert, 1 layers of width 16 for each side",

@@ -42,7 +42,7 @@ def test_a_million_positions_are_computed_at_once_and_sixteen_refused(tmp_path: 
         load_model(_with_positions(tmp_path, 1 << 24))
 
 
-def test_computed_positions_count_where_they_are_no_parameters(tmp_path: Path) -> None:
+def test_computed_positions_count_where_they_are_not_parameters(tmp_path: Path) -> None:
     save_without_tokenizers(m2m100(), tmp_path)
     with pytest.raises(UserError, match="parameters and positions, the weights hold"):
         load_model(_with_positions(tmp_path, 1 << 24))

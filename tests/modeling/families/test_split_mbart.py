@@ -45,8 +45,8 @@ TARGETS = torch.tensor([[8, 29, 28], [8, 3, 2]])
 
 
 def logits(model: torch.nn.Module) -> Tensor:
-    found: Tensor = model(SOURCES, attention_mask=MASK, decoder_input_ids=TARGETS).logits
-    return found
+    result: Tensor = model(SOURCES, attention_mask=MASK, decoder_input_ids=TARGETS).logits
+    return result
 
 
 @pytest.mark.parametrize("tied", [True, False])

@@ -85,9 +85,9 @@ def test_a_saved_one_is_what_transformers_alone_reads(tied: bool, tmp_path: Path
     Bundle(model, joint_tokenizer(), joint_tokenizer()).save(tmp_path)
     again = Bundle.load(tmp_path).model
     standard = AutoModelForSeq2SeqLM.from_pretrained(tmp_path).eval()
-    given = (batch.input_ids, batch.attention_mask, batch.decoder_input_ids)
-    assert torch.equal(again(*given).logits, model(*given).logits)
-    assert torch.equal(standard(*given).logits, model(*given).logits)
+    inputs = (batch.input_ids, batch.attention_mask, batch.decoder_input_ids)
+    assert torch.equal(again(*inputs).logits, model(*inputs).logits)
+    assert torch.equal(standard(*inputs).logits, model(*inputs).logits)
     assert side(again, "decoder").tied == tied and shares_table(again)
     assert count_parameters(again.config.to_dict()).total == sum(p.numel() for p in again.parameters())
 
@@ -104,7 +104,7 @@ def test_a_published_1_1_has_a_projection_of_its_own_even_where_it_equals_the_ta
     assert count_parameters(loaded.config.to_dict()).total == sum(p.numel() for p in loaded.parameters())
 
 
-def test_new_ones_follow_the_seed_and_begin_as_the_same_function() -> None:
+def test_new_ones_follow_the_seed_and_start_as_the_same_function() -> None:
     first, again, other = t5(1), t5(1), t5(2)
     assert all(torch.equal(a, b) for a, b in zip(first.parameters(), again.parameters(), strict=True))
     table = side(first, "decoder").input.weight

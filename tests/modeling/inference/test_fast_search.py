@@ -38,8 +38,8 @@ SOURCES = [" ".join(line.split()[: 1 + place % 4]) for place, line in enumerate(
 
 
 def _settings(engine: str, beam: int, ratio: float = 2.5) -> MeasurementSettings:
-    given = {"engine": engine, "beam": beam, "max_length_ratio": ratio}
-    return MeasurementSettings.model_validate(given)
+    inputs = {"engine": engine, "beam": beam, "max_length_ratio": ratio}
+    return MeasurementSettings.model_validate(inputs)
 
 
 @pytest.mark.parametrize(("build", "beam"), SEARCHES)
@@ -48,15 +48,15 @@ def test_translations_and_their_probabilities_are_those_of_transformers(build: B
     writers = [
         evaluate.searcher(bundle, LANGUAGES, _settings(engine, beam)) for engine in ("transformers", "ctranslate2")
     ]
-    expected, found = (write.with_probabilities(SOURCES) for write in writers)
-    same = [one for one, other in zip(expected, found, strict=True) if one.tokens == other.tokens]
+    expected, result = (write.with_probabilities(SOURCES) for write in writers)
+    same = [one for one, other in zip(expected, result, strict=True) if one.tokens == other.tokens]
     assert len(same) >= 0.99 * SENTENCES and len({output.text for output in same}) > 5
-    for one, other in zip(expected, found, strict=True):
+    for one, other in zip(expected, result, strict=True):
         if one.tokens == other.tokens:
             assert one.text == other.text and one.probabilities == pytest.approx(other.probabilities, abs=1e-4)
     scores = [
         corpus_scores([output.text for output in outputs], german(SENTENCES, 5), "de")["BLEU"].value
-        for outputs in (expected, found)
+        for outputs in (expected, result)
     ]
     assert scores[0] == pytest.approx(scores[1], abs=0.1)
     assert abs(writers[0].cut - writers[1].cut) <= 1
@@ -69,8 +69,8 @@ def test_outputs_that_the_limit_ends_are_those_of_transformers(beam: int) -> Non
         evaluate.searcher(bundle, LANGUAGES, _settings(engine, beam, ratio=0.01))
         for engine in ("transformers", "ctranslate2")
     ]
-    expected, found = (write(SOURCES) for write in writers)
-    assert sum(a == b for a, b in zip(expected, found, strict=True)) >= 0.99 * SENTENCES
+    expected, result = (write(SOURCES) for write in writers)
+    assert sum(a == b for a, b in zip(expected, result, strict=True)) >= 0.99 * SENTENCES
     assert writers[0].cut == pytest.approx(writers[1].cut, abs=1) and writers[0].cut > 5
     assert (writers[1].again > 0) == (beam > 1), "only a beam's limit needs transformers"
 
@@ -82,9 +82,9 @@ def test_continuations_are_those_of_transformers(build: Build, beam: int) -> Non
     writers = [
         continuation.searcher(bundle, LANGUAGES, _settings(engine, beam)) for engine in ("transformers", "ctranslate2")
     ]
-    expected, found = (write(prompts) for write in writers)
-    assert sum(a == b for a, b in zip(expected, found, strict=True)) >= 0.99 * SENTENCES
-    assert len(set(found)) > 3
+    expected, result = (write(prompts) for write in writers)
+    assert sum(a == b for a, b in zip(expected, result, strict=True)) >= 0.99 * SENTENCES
+    assert len(set(result)) > 3
     assert abs(writers[0].cut - writers[1].cut) <= 1
 
 
@@ -110,9 +110,9 @@ def test_a_models_own_search_settings_are_followed() -> None:
     bundle.model.generation_config.no_repeat_ngram_size = 2
     bundle.model.generation_config.length_penalty = 0.5
     plain = evaluate.searcher(separate_bundle(), LANGUAGES, _settings("transformers", 4))(SOURCES)
-    expected, found = (
+    expected, result = (
         evaluate.searcher(bundle, LANGUAGES, _settings(engine, 4))(SOURCES)
         for engine in ("transformers", "ctranslate2")
     )
-    assert sum(a == b for a, b in zip(expected, found, strict=True)) >= 0.99 * SENTENCES
-    assert found != plain
+    assert sum(a == b for a, b in zip(expected, result, strict=True)) >= 0.99 * SENTENCES
+    assert result != plain

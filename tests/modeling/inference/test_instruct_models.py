@@ -33,11 +33,11 @@ PROMPTS = list(english(8))
 TOKENS = 24
 
 
-def _written(directory: Path, given: list[list[int]]) -> list[list[int]]:
+def _written(directory: Path, inputs: list[list[int]]) -> list[list[int]]:
     """What transformers writes greedily behind these ids, by the directory's own settings."""
     model = AutoModelForCausalLM.from_pretrained(directory).eval()
     asked: dict[str, Any] = {"do_sample": False, "max_new_tokens": TOKENS}
-    return [model.generate(torch.tensor([ids]), **asked)[0, len(ids) :].tolist() for ids in given]
+    return [model.generate(torch.tensor([ids]), **asked)[0, len(ids) :].tolist() for ids in inputs]
 
 
 def _write_end(directory: Path, end: int) -> None:
@@ -73,11 +73,11 @@ def test_plain_prompts_begin_and_end_as_the_files_say(qwen: Path) -> None:
     text_end, turn_end = (tokenizer.convert_tokens_to_ids(piece) for piece in ("<|endoftext|>", "<|im_end|>"))
     assert bundle.sequence_format(None).start == text_end and bundle.sequence_format(None).target_ending == (turn_end,)
     assert end_tokens(bundle.model, bundle.decoder) == (turn_end, text_end)
-    given = [tokenizer(text).input_ids for text in PROMPTS]
-    expected = _written(qwen, [[text_end, *ids] for ids in given])
+    inputs = [tokenizer(text).input_ids for text in PROMPTS]
+    expected = _written(qwen, [[text_end, *ids] for ids in inputs])
     assert {row[-1] for row in expected} >= {text_end} and any(len(row) == TOKENS for row in expected)
     write = continuer(bundle, None, MeasurementSettings(beam=1, max_length_ratio=100), max_tokens=TOKENS)
-    whole = [tokenizer.decode(ids + row, skip_special_tokens=True) for ids, row in zip(given, expected, strict=True)]
+    whole = [tokenizer.decode(ids + row, skip_special_tokens=True) for ids, row in zip(inputs, expected, strict=True)]
     assert [f"{text}{added}" for text, added in zip(PROMPTS, write(PROMPTS), strict=True)] == list(
         map(_one_line, whole)
     )
@@ -89,8 +89,8 @@ def test_a_turn_is_answered_by_the_chat_template(
 ) -> None:
     tokenizer: Any = AutoTokenizer.from_pretrained(qwen)
     turns = [[{"role": "user", "content": text}] for text in PROMPTS]
-    given = [tokenizer.apply_chat_template(turn, add_generation_prompt=True)["input_ids"] for turn in turns]
-    expected = [_one_line(tokenizer.decode(row, skip_special_tokens=True)) for row in _written(qwen, given)]
+    inputs = [tokenizer.apply_chat_template(turn, add_generation_prompt=True)["input_ids"] for turn in turns]
+    expected = [_one_line(tokenizer.decode(row, skip_special_tokens=True)) for row in _written(qwen, inputs)]
     assert generate(qwen, PROMPTS, beam=1, chat=True, max_tokens=TOKENS) == expected and len(set(expected)) > 4
     (tmp_path / "turns").write_text("".join(f"{text}\n" for text in PROMPTS), encoding="utf-8")
     asked = ["--input", str(tmp_path / "turns"), "--beam", "1", "--chat", "--max-tokens", str(TOKENS)]
@@ -115,7 +115,7 @@ def test_the_template_may_be_a_file_of_its_own(qwen: Path, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("template", "turn", "told"),
+    ("template", "turn", "message"),
     [
         (QWEN_CHAT, "stop <|im_end|>", "line 2: the text has <|im_end|>"),
         (QWEN_CHAT, "word " * 300, "line 2: .* the model takes 255"),
@@ -124,12 +124,12 @@ def test_the_template_may_be_a_file_of_its_own(qwen: Path, tmp_path: Path) -> No
         ("{{ messages.__class__.__mro__ }}", "word", "the chat template cannot be used"),
     ],
 )
-def test_what_no_template_takes_is_refused(qwen: Path, tmp_path: Path, template: str, turn: str, told: str) -> None:
+def test_what_no_template_takes_is_refused(qwen: Path, tmp_path: Path, template: str, turn: str, message: str) -> None:
     Bundle.load(qwen).save(tmp_path)
     (tmp_path / "chat_template.jinja").write_text(template, encoding="utf-8")
     with pytest.raises(UserError) as caught:
         generate(tmp_path, ["word", turn], chat=True)
-    assert re.search(told, str(caught.value))
+    assert re.search(message, str(caught.value))
 
 
 def test_a_transferred_or_exported_model_has_them_too(qwen: Path, tmp_path: Path) -> None:
@@ -153,8 +153,8 @@ def test_a_transferred_or_exported_model_has_them_too(qwen: Path, tmp_path: Path
     ends = json.loads((out / "generation_config.json").read_text(encoding="utf-8"))["eos_token_id"]
     assert theirs.convert_ids_to_tokens(ends) == ["<|im_end|>", "<|endoftext|>"]
     turn = [{"role": "user", "content": PROMPTS[0]}]
-    given = theirs.apply_chat_template(turn, add_generation_prompt=True)["input_ids"]
-    answer = theirs.decode(_written(out, [given])[0], skip_special_tokens=True)
+    inputs = theirs.apply_chat_template(turn, add_generation_prompt=True)["input_ids"]
+    answer = theirs.decode(_written(out, [inputs])[0], skip_special_tokens=True)
     assert generate(load(tmp_path / "longer"), PROMPTS[:1], beam=1, chat=True, max_tokens=TOKENS) == [_one_line(answer)]
 
 
@@ -169,9 +169,9 @@ def test_ctranslate2_stops_at_every_end(tmp_path: Path) -> None:
     prompts = [text[:9] for text in PROMPTS]
     assert generate(tmp_path / "fast", prompts, beam=1) == generate(tmp_path / "model", prompts, beam=1)
     bundle = Bundle.load(tmp_path / "model")
-    expected, found = (
+    expected, result = (
         searcher(bundle, None, MeasurementSettings(beam=2, engine=engine)) for engine in ("transformers", "ctranslate2")
     )
-    assert found(prompts) == expected(prompts) and found.cut == expected.cut
-    given = [[tokenizer.special["bos"], *ids] for ids in tokenizer.encode_batch(prompts)]
-    assert any(turn_end in row for row in _written(tmp_path / "model", given))
+    assert result(prompts) == expected(prompts) and result.cut == expected.cut
+    inputs = [[tokenizer.special["bos"], *ids] for ids in tokenizer.encode_batch(prompts)]
+    assert any(turn_end in row for row in _written(tmp_path / "model", inputs))

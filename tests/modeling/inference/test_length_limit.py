@@ -27,7 +27,7 @@ def test_every_beam_is_held_to_the_limit_of_its_own_source() -> None:
     assert limit(outputs, None).tolist() == [True, False, False, False]
 
 
-def test_a_row_that_is_no_piece_counts_as_one() -> None:
+def test_a_row_that_is_not_a_piece_counts_as_one() -> None:
     """Published tables have more rows than there are pieces, and a model may choose one."""
     limit = LengthLimit(torch.tensor([5, 1]), ["x"], ratio=1.0)
     assert limit(torch.tensor([[0, 7, 9]]), None).tolist() == [False]

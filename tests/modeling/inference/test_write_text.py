@@ -43,11 +43,11 @@ def test_searches_are_those_of_transformers(beam: int, ngrams: int | None) -> No
     write = Writer(bundle, MeasurementSettings(beam=beam, no_repeat_ngrams=ngrams), max_tokens=20)
     source, mask = padded(sources)
     model: Any = bundle.model
-    given = {} if ngrams is None else {"no_repeat_ngram_size": ngrams}
+    inputs = {} if ngrams is None else {"no_repeat_ngram_size": ngrams}
     early = {"early_stopping": True} if beam > 1 else {}
     ends = {"eos_token_id": bundle.decoder.special["eos"], "pad_token_id": bundle.decoder.special["pad"]}
     tokens = model.generate(
-        input_ids=source, attention_mask=mask, num_beams=beam, do_sample=False, max_length=21, **given, **early, **ends
+        input_ids=source, attention_mask=mask, num_beams=beam, do_sample=False, max_length=21, **inputs, **early, **ends
     ).tolist()
     assert write(sources) == [
         added_text(bundle.decoder, [], row[1:], [bundle.decoder.special["eos"]]) for row in tokens
@@ -65,7 +65,7 @@ def test_what_is_drawn_has_the_probabilities_of_the_model(draw: dict[str, float]
     start = torch.tensor([[bundle.sequence_format(None).start]])
     with torch.no_grad():
         logits = bundle.model(input_ids=torch.tensor([[0]]), decoder_input_ids=start).logits[0, -1].double()
-    expected = _by_text(bundle, _kept((logits / draw.get("temperature", 1.0)).softmax(-1), draw))
+    expected = _by_text(bundle, _nucleus((logits / draw.get("temperature", 1.0)).softmax(-1), draw))
     assert drawn.keys() <= expected.keys()
     if "top_k" in draw:
         assert len(expected) <= 12
@@ -78,24 +78,24 @@ def test_what_is_drawn_has_the_probabilities_of_the_model(draw: dict[str, float]
     assert torch.special.gammaincc(freedom, torch.tensor(statistic / 2)) > 0.001  # chi squared's p-value
 
 
-def _kept(probabilities: torch.Tensor, draw: dict[str, float]) -> torch.Tensor:
+def _nucleus(probabilities: torch.Tensor, draw: dict[str, float]) -> torch.Tensor:
     """The likeliest tokens alone, so many or until their probabilities sum up to the given share."""
     order = probabilities.argsort(descending=True)
     size = int(draw.get("top_k", 0)) or len(order)
     if "top_p" in draw:
         size = int((probabilities[order].cumsum(0) < draw["top_p"]).sum()) + 1
-    kept = torch.zeros_like(probabilities)
-    kept[order[:size]] = probabilities[order[:size]]
-    return kept / kept.sum()
+    selected = torch.zeros_like(probabilities)
+    selected[order[:size]] = probabilities[order[:size]]
+    return selected / selected.sum()
 
 
 def _by_text(bundle: Bundle, probabilities: torch.Tensor) -> dict[str, float]:
     """Several tokens have no text."""
-    found: Counter[str] = Counter()
+    result: Counter[str] = Counter()
     for token, share in enumerate(probabilities.tolist()):
         if share:
-            found[added_text(bundle.decoder, [], [token], [bundle.decoder.special["eos"]])] += share
-    return dict(found)
+            result[added_text(bundle.decoder, [], [token], [bundle.decoder.special["eos"]])] += share
+    return dict(result)
 
 
 def test_a_language_model_without_a_source_writes_too() -> None:

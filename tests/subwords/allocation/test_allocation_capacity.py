@@ -33,17 +33,17 @@ def test_a_text_of_one_piece_is_certain_and_none_is_nothing() -> None:
 
 def test_what_cannot_be_spelled_is_counted_and_blank_lines_are_not() -> None:
     tokenizer = learn(english(200, 1), kind="unigram", size=80)
-    found = capacity(tokenizer, [*english(20, 2), " ", "чай", ""])
-    assert found.sentences == 21 and found.unknown == 1 and found.byte_tokens == 0
-    assert found.words == sum(len(line.split()) for line in english(20, 2)) + 1
-    assert found.tokens_per_word == found.tokens / found.words
-    assert Capacity.from_json(found.to_json()) == found
+    result = capacity(tokenizer, [*english(20, 2), " ", "чай", ""])
+    assert result.sentences == 21 and result.unknown == 1 and result.byte_tokens == 0
+    assert result.words == sum(len(line.split()) for line in english(20, 2)) + 1
+    assert result.tokens_per_word == result.tokens / result.words
+    assert Capacity.from_json(result.to_json()) == result
 
 
 def test_bytes_that_spell_what_no_piece_has_are_counted_apart() -> None:
     tokenizer = learn(english(200, 1), kind="bpe", size=400, byte_fallback=True)
-    found = capacity(tokenizer, ["чай"])
-    assert found.unknown == 0 and found.byte_tokens == len("чай".encode())
+    result = capacity(tokenizer, ["чай"])
+    assert result.unknown == 0 and result.byte_tokens == len("чай".encode())
 
 
 def test_no_text_is_refused() -> None:

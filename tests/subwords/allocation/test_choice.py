@@ -25,12 +25,12 @@ def language(rng: np.random.Generator, *, nested: bool, rising: bool) -> Candida
 
 def best(candidates: dict[str, Candidate], total: int) -> float | None:
     """Of all choices that are allowed."""
-    found = None
+    result = None
     for steps in product(range(len(SIZES)), repeat=len(candidates)):
         chosen = list(zip(candidates.values(), steps, strict=True))
         if len({piece for each, step in chosen for piece in each.pieces[step]}) <= total:
-            found = max(found or -np.inf, sum(each.values[step] for each, step in chosen))
-    return found
+            result = max(result or -np.inf, sum(each.values[step] for each, step in chosen))
+    return result
 
 
 @pytest.mark.parametrize("nested", [True, False])
@@ -41,20 +41,20 @@ def test_the_bound_is_never_below_what_can_be_reached(seed: int, nested: bool) -
     for total in (20, 28, 36, 48):
         reachable = best(candidates, total)
         try:
-            found = choose(candidates, total)
+            result = choose(candidates, total)
         except UserError:
             assert reachable is None
             continue
-        assert reachable is not None and found.value <= reachable + 1e-9 <= found.bound + 2e-9
-        chosen = {piece for name, size in found.sizes.items() for piece in candidates[name].pieces[SIZES.index(size)]}
-        assert len(chosen) == found.union <= total
+        assert reachable is not None and result.value <= reachable + 1e-9 <= result.bound + 2e-9
+        chosen = {piece for name, size in result.sizes.items() for piece in candidates[name].pieces[SIZES.index(size)]}
+        assert len(chosen) == result.union <= total
 
 
 def test_with_room_for_everything_every_language_has_its_largest() -> None:
     rng = np.random.default_rng(3)
     candidates = {name: language(rng, nested=True, rising=False) for name in "ab"}
-    found = choose(candidates, 60)
-    assert set(found.sizes.values()) == {24} and found.value == pytest.approx(found.bound)
+    result = choose(candidates, 60)
+    assert set(result.sizes.values()) == {24} and result.value == pytest.approx(result.bound)
 
 
 def test_what_languages_share_is_paid_once() -> None:
@@ -74,8 +74,8 @@ def test_a_total_below_the_smallest_vocabularies_is_refused_with_what_they_need(
 def test_a_total_that_some_vocabularies_fit_is_never_refused() -> None:
     """Of vocabularies that are not nested, those that share most are not the cheapest of each language by itself."""
     a, b = Candidate((2, 3), (1.0, 2.0), ("vx", "uwx")), Candidate((2, 3), (1.0, 2.0), ("vy", "uwx"))
-    found = choose({"a": a, "b": b}, 3)
-    assert found.union == 3 and found.value <= 4.0 <= found.bound
+    result = choose({"a": a, "b": b}, 3)
+    assert result.union == 3 and result.value <= 4.0 <= result.bound
     with pytest.raises(NoRoomError, match="have 3 pieces together, more than the 2 that") as refused:
         choose({"a": a, "b": b}, 2)
     assert refused.value.needed == 3

@@ -42,13 +42,13 @@ def test_both_forms_cut_alike_and_no_language_is_worse_off_than_alone(
     model = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "sentencepiece.model"))
     for script, lines in texts.items():
         assert model.encode(lines) == loaded.encode_batch(lines)
-        found = capacity(loaded, lines)
-        assert found.unknown == found.byte_tokens == 0
-        assert found.alp >= curves[script].curve.alp[-1] * 1.005, script
+        result = capacity(loaded, lines)
+        assert result.unknown == result.byte_tokens == 0
+        assert result.alp >= curves[script].curve.alp[-1] * 1.005, script
 
 
 def test_a_piece_that_is_spelled_like_a_special_token_is_that_token() -> None:
     special = special_tokens(wordpiece=False, mask=True, languages=(), like=None)
-    found = union({"a": {"▁": -1.0, "a": -2.0, "<s>": -3.0, "<mask>": -3.0}}, special)
-    assert len(found) == fixed_pieces(special, byte_fallback=False) + 2
-    assert found.special["bos"] == 0 and found.pieces.count("<mask>") == 1
+    result = union({"a": {"▁": -1.0, "a": -2.0, "<s>": -3.0, "<mask>": -3.0}}, special)
+    assert len(result) == fixed_pieces(special, byte_fallback=False) + 2
+    assert result.special["bos"] == 0 and result.pieces.count("<mask>") == 1

@@ -10,19 +10,19 @@ from subgraft.subwords.similar_tokens.hyperwords import HyperwordIndex
 from subgraft.subwords.vocabulary.entry import Entry
 
 ENTRIES = st.builds(Entry, st.text("ab", min_size=1, max_size=7), st.booleans())
-Found = list[tuple[int, int, bool, bool]]
+Matches = list[tuple[int, int, bool, bool]]
 
 
-def _naive(vocabulary: list[Entry], tokens: list[Entry], most: int) -> Found:
+def _naive(vocabulary: list[Entry], tokens: list[Entry], most: int) -> Matches:
     """Query, entry, whether it begins it, whether it ends it."""
-    found: Found = []
+    result: Matches = []
     for i, token in enumerate(tokens):
         places = [_places(token, entry) for entry in vocabulary]
         holding = [(k, at) for k, at in enumerate(places) if at][:most]
         for k, at in holding:
             ends = vocabulary[k].surface.endswith(token.surface)
-            found.append((i, k, at[0] == 0, ends and (not token.word_initial or len(at) > 1)))
-    return found
+            result.append((i, k, at[0] == 0, ends and (not token.word_initial or len(at) > 1)))
+    return result
 
 
 def _places(token: Entry, entry: Entry) -> list[int]:
@@ -35,9 +35,9 @@ def _places(token: Entry, entry: Entry) -> list[int]:
     return [at for at in places if at > 0 or not entry.word_initial]
 
 
-def _pairs(index: HyperwordIndex, tokens: list[Entry], most: int) -> Found:
-    found = index.find(tokens, most)
-    columns = (found.queries, found.entries, found.prefix, found.suffix)
+def _pairs(index: HyperwordIndex, tokens: list[Entry], most: int) -> Matches:
+    result = index.find(tokens, most)
+    columns = (result.queries, result.entries, result.prefix, result.suffix)
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
@@ -64,5 +64,5 @@ def test_tokens_longer_than_the_whole_vocabulary() -> None:
 def test_every_script_is_characters() -> None:
     vocabulary = [Entry("漢字辞典", False), Entry("𝒜𝒷𝒸", True), Entry("naïve", True)]
     tokens = [Entry("字辞", False), Entry("𝒷", False), Entry("na", True), Entry("ïv", False), Entry("na", False)]
-    found = [(query, entry) for query, entry, *_ in _pairs(HyperwordIndex(vocabulary), tokens, 5)]
-    assert found == [(0, 0), (1, 1), (2, 2), (3, 2)]
+    result = [(query, entry) for query, entry, *_ in _pairs(HyperwordIndex(vocabulary), tokens, 5)]
+    assert result == [(0, 0), (1, 1), (2, 2), (3, 2)]

@@ -43,7 +43,7 @@ def _is_bare_mark(tokenizer: Tokenizer, i: int) -> bool:
 
 
 def _hyperwords(tokenizer: Tokenizer, entry: Entry) -> list[tuple[int, Relation]]:
-    found = []
+    result = []
     inside = entry.surface
     for longer, i in tokenizer.ids.items():
         outside = longer.surface
@@ -51,14 +51,14 @@ def _hyperwords(tokenizer: Tokenizer, entry: Entry) -> list[tuple[int, Relation]
             continue
         if entry.word_initial:
             if longer.word_initial and outside.startswith(inside):
-                found.append((i, Relation.PREFIX_HYPERWORD))
+                result.append((i, Relation.PREFIX_HYPERWORD))
         elif outside.startswith(inside) and not longer.word_initial:
-            found.append((i, Relation.PREFIX_HYPERWORD))
+            result.append((i, Relation.PREFIX_HYPERWORD))
         elif outside.endswith(inside):
-            found.append((i, Relation.SUFFIX_HYPERWORD))
+            result.append((i, Relation.SUFFIX_HYPERWORD))
         elif inside in outside[1:]:
-            found.append((i, Relation.INFIX_HYPERWORD))
-    return found
+            result.append((i, Relation.INFIX_HYPERWORD))
+    return result
 
 
 def _row(similar: SimilarTokens, row: int) -> list[tuple[int, Relation]]:
@@ -149,7 +149,7 @@ def test_a_repeated_subword_counts_once_under_the_first_relation_that_applies() 
     ]
 
 
-def test_a_bare_mark_is_no_part_but_an_unknown_character_is() -> None:
+def test_a_bare_mark_is_not_a_part_but_an_unknown_character_is() -> None:
     ours = unigram(["▁", "old", "s"])
     assert _named(ours, Entry("old", True)) == [("old", Relation.PREFIX_SUBWORD)]
     assert _named(ours, Entry("Ωolds", False)) == [("old", Relation.INFIX_SUBWORD), ("s", Relation.SUFFIX_SUBWORD)]
@@ -164,32 +164,32 @@ def test_subwords_stay_and_hyperwords_are_cut_by_commonness() -> None:
 
 def test_special_tokens_and_language_codes_are_never_similar() -> None:
     ours = unigram(["▁", "m", "a", "s", "k", "e", "n", "_", "X"], last=["<mask>", "en_XX", "askers"])
-    found = {piece for word in ("mask", "en", "ask", "a", "XX") for piece, _ in _named(ours, Entry(word, False))}
-    assert found and found.isdisjoint({"<mask>", "en_XX", "askers", "<unk>"})
+    result = {piece for word in ("mask", "en", "ask", "a", "XX") for piece, _ in _named(ours, Entry(word, False))}
+    assert result and result.isdisjoint({"<mask>", "en_XX", "askers", "<unk>"})
 
 
 def test_fallbacks_in_their_order() -> None:
     # WordPiece gives up a whole word for one character that it does not know.
     ours = wordpiece(["n", "##a", "##v", "##e", "##na"])
-    found = SimilarTokenFinder(ours).find([Entry("naïvean", True), Entry("ïï", True), Entry("n", True)])
-    assert found.fallback.tolist() == [Fallback.CHARACTERS, Fallback.MEAN, Fallback.NONE]
-    assert [(ours.pieces[i], relation) for i, relation in _row(found, 0)] == [
+    result = SimilarTokenFinder(ours).find([Entry("naïvean", True), Entry("ïï", True), Entry("n", True)])
+    assert result.fallback.tolist() == [Fallback.CHARACTERS, Fallback.MEAN, Fallback.NONE]
+    assert [(ours.pieces[i], relation) for i, relation in _row(result, 0)] == [
         ("n", Relation.PREFIX_SUBWORD),
         ("##a", Relation.INFIX_SUBWORD),
         ("##v", Relation.INFIX_SUBWORD),
         ("##e", Relation.INFIX_SUBWORD),
     ]
-    assert _row(found, 1) == []
-    assert found.fallback_counts() == {"characters": 1, "bytes": 0, "mean": 1}
+    assert _row(result, 1) == []
+    assert result.fallback_counts() == {"characters": 1, "bytes": 0, "mean": 1}
 
 
 @pytest.mark.parametrize("kind", ["fallback", "byte level"])
 def test_bytes_stand_in_for_what_no_piece_spells(kind: str) -> None:
     ours = unigram(["▁a"], byte_fallback=True) if kind == "fallback" else byte_level(["a b c d e"] * 3, 270)
-    found = SimilarTokenFinder(ours).find([Entry("漢", False), Entry("漢a", False)])
-    assert found.fallback.tolist() == [Fallback.BYTES, Fallback.BYTES if kind == "fallback" else Fallback.NONE]
+    result = SimilarTokenFinder(ours).find([Entry("漢", False), Entry("漢a", False)])
+    assert result.fallback.tolist() == [Fallback.BYTES, Fallback.BYTES if kind == "fallback" else Fallback.NONE]
     first, middle, last = (ours.byte_ids[byte] for byte in "漢".encode())
-    assert _row(found, 0) == [
+    assert _row(result, 0) == [
         (first, Relation.PREFIX_SUBWORD),
         (middle, Relation.INFIX_SUBWORD),
         (last, Relation.SUFFIX_SUBWORD),

@@ -18,7 +18,7 @@ def test_rows_are_spelled_with_the_vocabularys_mark() -> None:
     ]
 
 
-def test_stand_ins_are_told_apart() -> None:
+def test_stand_ins_are_distinguished() -> None:
     kinds = [
         (row.token, row.kind, row.rank) for row in _rows(wordpiece(["n", "##a"]), Entry("naï", True), Entry("ï", False))
     ]

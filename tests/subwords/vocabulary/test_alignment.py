@@ -37,7 +37,7 @@ def test_every_token_takes_the_row_of_the_same_entry_or_role(kind: str) -> None:
     assert counted == len(target)
 
 
-def test_word_beginnings_and_continuations_are_never_confused() -> None:
+def test_word_starts_and_continuations_are_never_confused() -> None:
     source, target = german_tokenizer(), german_tokenizer(90, "wordpiece")
     alignment = align(source, target)
     both = [

@@ -20,7 +20,7 @@ TEXT = ["the dankbar nacht, dankbar!", "(dankbar)", "nacht the the xxx -"]
 
 def test_seen_subwords_are_equal_entries() -> None:
     gap = compare(UPSTREAM, DOWNSTREAM)
-    assert (gap.seen, gap.unseen) == (2, 3)  # seen: ▁the, er; a bare ▁ is no subword
+    assert (gap.seen, gap.unseen) == (2, 3)  # seen: ▁the, er; a bare ▁ is not a subword
     assert gap.unseen_share == pytest.approx(0.6)
     assert gap.text is None
 
@@ -50,7 +50,7 @@ def test_a_text_under_both() -> None:
 
 def test_words_are_ranked_by_what_they_cost_and_cut() -> None:
     text = compare(UPSTREAM, DOWNSTREAM, ["nacht"] * 4 + ["dankbar"], most=1).text
-    assert text is not None and [found.word for found in text.oversegmented] == ["nacht"]
+    assert text is not None and [result.word for result in text.oversegmented] == ["nacht"]
 
 
 def test_an_empty_text() -> None:
@@ -90,4 +90,4 @@ def test_a_domain_vocabulary_shortens_its_text(mirror: Path) -> None:
     assert gap.text.upstream.tokens_per_sentence > 1.2 * gap.text.downstream.tokens_per_sentence
     assert gap.text.upstream.unknown > 0 and "(" in gap.text.upstream_unknown_characters
     assert len(gap.text.oversegmented) == 10
-    assert all(len(found.upstream) > len(found.downstream) for found in gap.text.oversegmented)
+    assert all(len(result.upstream) > len(result.downstream) for result in gap.text.oversegmented)

@@ -74,7 +74,7 @@ def test_broken_files(tmp_path: Path, name: str) -> None:
     assert str(tmp_path) in str(caught.value)
 
 
-def test_directories_that_hold_no_vocabulary(tmp_path: Path) -> None:
+def test_directories_without_a_vocabulary(tmp_path: Path) -> None:
     with pytest.raises(UserError, match="no such directory"):
         Tokenizer.load(tmp_path / "absent")
     with pytest.raises(UserError, match="no vocabulary here"):

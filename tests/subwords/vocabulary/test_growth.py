@@ -128,8 +128,8 @@ def test_every_step_that_tokenizers_has_is_known() -> None:
     known = (("normalizer", normalizers), ("pre_tokenizer", pre_tokenizers), ("decoder", decoders))
     for component, module in known:
         no_steps = {"Sequence", "Normalizer", "PreTokenizer", "Decoder", "DecodeStream"}
-        found = {name for name, kind in inspect.getmembers(module, inspect.isclass)} - no_steps
-        assert found == set(growth._STEPS[component])
+        result = {name for name, kind in inspect.getmembers(module, inspect.isclass)} - no_steps
+        assert result == set(growth._STEPS[component])
 
 
 def test_no_character_grows_by_more_than_its_step_may() -> None:

@@ -188,7 +188,7 @@ def test_byte_fallback_goes_with_sentencepiece_only() -> None:
         learn(LINES, kind="wordpiece", size=400, byte_fallback=True)
 
 
-def test_a_vocabulary_too_small_for_the_bytes_is_told_so() -> None:
+def test_a_vocabulary_too_small_for_the_bytes_is_refused() -> None:
     with pytest.raises(UserError, match="256 of them are the bytes") as refused:
         learn(LINES, kind="unigram", size=120, byte_fallback=True)
     assert refused.value.hint is not None and "byte_fallback" in refused.value.hint

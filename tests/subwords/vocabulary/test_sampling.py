@@ -62,7 +62,7 @@ def test_the_lattice_draws_each_segmentation_with_its_probability(alpha: float) 
     assert_drawn(counts, {ids: weight / sum(weights.values()) for ids, weight in weights.items()})
 
 
-def test_a_character_that_is_no_piece_is_unknown() -> None:
+def test_a_character_that_is_not_a_piece_is_unknown() -> None:
     assert UnigramLattice({"a": (1, -1.0)}, unknown, 1.0)("axa", draws()) == [1, UNKNOWN, 1]
 
 
@@ -112,8 +112,8 @@ def test_a_great_alpha_is_the_plain_segmentation() -> None:
     """Towards infinity the best segmentation takes all; texts whose best two score the same are left out by size."""
     tokenizer = german_tokenizer()
     plain = [text for text in TEXTS if "</s>" not in text]
-    found = zip(sampled(tokenizer, plain, alpha=2000.0), tokenizer.encode_batch(plain), strict=True)
-    assert sum(one == other for one, other in found) >= len(plain) - 2
+    result = zip(sampled(tokenizer, plain, alpha=2000.0), tokenizer.encode_batch(plain), strict=True)
+    assert sum(one == other for one, other in result) >= len(plain) - 2
 
 
 @pytest.mark.parametrize("kind", ["unigram", "bpe"])
@@ -145,19 +145,19 @@ def in_bytes(request: pytest.FixtureRequest) -> Tokenizer:
 def test_unknown_characters_are_their_bytes(in_bytes: Tokenizer) -> None:
     """As in the plain segmentation, which a great alpha and no dropout give."""
     texts = [*german(60, 5), "dank(bar", "Ωgarten ΩΩ 中文 🙂", "a\u0301(", "haft x"]
-    found = sampled(in_bytes, texts, alpha=2000.0, dropout=0.0)
-    same = [one == other for one, other in zip(found, in_bytes.encode_batch(texts), strict=True)]
+    result = sampled(in_bytes, texts, alpha=2000.0, dropout=0.0)
+    same = [one == other for one, other in zip(result, in_bytes.encode_batch(texts), strict=True)]
     assert sum(same) >= len(texts) - 2, "the best two segmentations of a text may score the same"
     assert all(same[60:])
-    assert any(set(in_bytes.byte_ids.values()).intersection(ids) for ids in found)
+    assert any(set(in_bytes.byte_ids.values()).intersection(ids) for ids in result)
 
 
 def test_samples_in_bytes_spell_the_text(in_bytes: Tokenizer) -> None:
     texts = ["dank(bar freund", "Ωgarten ΩΩ 中文 🙂", "<0x28>dank <0xE4>"]
     for seed in range(10):
-        found = sampled(in_bytes, texts, seed, dropout=0.5)
-        assert [in_bytes.decode(ids) for ids in found] == texts
-        assert not any(in_bytes.special["unk"] in ids for ids in found)
+        result = sampled(in_bytes, texts, seed, dropout=0.5)
+        assert [in_bytes.decode(ids) for ids in result] == texts
+        assert not any(in_bytes.special["unk"] in ids for ids in result)
 
 
 def test_byte_level_vocabularies_cannot_be_sampled_from() -> None:

@@ -33,14 +33,14 @@ def one_at_a_time(tokenizer: Tokenizer, texts: list[str]) -> list[list[int]]:
 def damaged(texts: list[str], seed: int) -> list[str]:
     """Each text with some characters and spelled-out tokens in it that no text should have."""
     draw = random.Random(seed)
-    found = []
+    result = []
     for text in texts:
         characters = list(text)
         for _ in range(draw.randrange(5)):
             strange = draw.choice(STRANGE) if draw.random() < 0.5 else draw.choice(CHARACTERS)
             characters.insert(draw.randrange(len(characters) + 1), strange)
-        found.append("".join(characters))
-    return found
+        result.append("".join(characters))
+    return result
 
 
 @pytest.mark.parametrize("kind", ["unigram", "bpe"])
@@ -69,9 +69,9 @@ def test_sentencepiece_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [*invented(MANY), "with </s> in it"]
     expected, asked = one_at_a_time(tokenizer, texts), list[str]()
 
-    def counted(given: list[str]) -> list[list[int]]:
-        asked.extend(given)
-        return one_at_a_time(tokenizer, given)
+    def counted(inputs: list[str]) -> list[list[int]]:
+        asked.extend(inputs)
+        return one_at_a_time(tokenizer, inputs)
 
     monkeypatch.setattr(tokenizer, "_by_tokenizers", counted)
     assert tokenizer.encode_batch(texts) == expected

@@ -32,10 +32,10 @@ def _differences(tokenizer: Tokenizer, texts: list[str], folder: Path) -> list[s
     loaded = Tokenizer.load(folder)
     processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "sentencepiece.model"))
     expected = processor.encode(texts)
-    found = loaded.encode_batch(texts)
+    result = loaded.encode_batch(texts)
     # SentencePiece keeps no special tokens of ours that come after its own pieces.
-    assert max(map(max, filter(None, found))) < processor.get_piece_size()
-    return [text for text, ours, theirs in zip(texts, found, expected, strict=True) if ours != theirs]
+    assert max(map(max, filter(None, result))) < processor.get_piece_size()
+    return [text for text, ours, theirs in zip(texts, result, expected, strict=True) if ours != theirs]
 
 
 @pytest.mark.slow

@@ -25,16 +25,16 @@ TEXT = ["a bc", "a (c", "", "b xyz c a"]
 
 
 def test_unknown_tokens_and_the_sentences_that_have_one() -> None:
-    found = spelling(SMALL, iter(TEXT))
+    result = spelling(SMALL, iter(TEXT))
     ids = [SMALL.encode(line) for line in TEXT]
-    assert found.sentences == 4
-    assert found.tokens == sum(map(len, ids))
-    assert found.unknown == sum(line.count(3) for line in ids) > 0
-    assert found.with_unknown == 2
-    assert found.round_trip == 2
-    assert found.byte_tokens == 0
-    assert found.unknown_share == found.unknown / found.tokens
-    assert (found.with_unknown_share, found.round_trip_share) == (0.5, 0.5)
+    assert result.sentences == 4
+    assert result.tokens == sum(map(len, ids))
+    assert result.unknown == sum(line.count(3) for line in ids) > 0
+    assert result.with_unknown == 2
+    assert result.round_trip == 2
+    assert result.byte_tokens == 0
+    assert result.unknown_share == result.unknown / result.tokens
+    assert (result.with_unknown_share, result.round_trip_share) == (0.5, 0.5)
     assert spells(SMALL, TEXT) == [True, False, True, False]
 
 
@@ -51,24 +51,24 @@ def test_a_text_in_parts_counts_as_the_whole(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_bytes_spell_what_subwords_do_not() -> None:
     line = "dank 你 freund"
-    found = spelling(WITH_BYTES, [line])
-    assert found.unknown == found.with_unknown == 0
-    assert found.byte_tokens == len("你".encode())
-    assert found.byte_share == found.byte_tokens / found.tokens
-    assert found.round_trip == 1
+    result = spelling(WITH_BYTES, [line])
+    assert result.unknown == result.with_unknown == 0
+    assert result.byte_tokens == len("你".encode())
+    assert result.byte_share == result.byte_tokens / result.tokens
+    assert result.round_trip == 1
     assert spells(WITH_BYTES, [line]) == [True]
 
 
-def test_the_bytes_of_a_byte_level_vocabulary_are_no_fallback() -> None:
+def test_the_bytes_of_a_byte_level_vocabulary_are_not_a_fallback() -> None:
     vocabulary = byte_level(german(60), 280)
     assert byte_tokens(vocabulary) == frozenset()
-    found = spelling(vocabulary, ["dank 你 freund"])
-    assert (found.unknown, found.byte_tokens, found.round_trip) == (0, 0, 1)
+    result = spelling(vocabulary, ["dank 你 freund"])
+    assert (result.unknown, result.byte_tokens, result.round_trip) == (0, 0, 1)
 
 
 def test_a_whole_word_is_unknown_to_wordpiece() -> None:
-    found = spelling(wordpiece(["the", "##re"]), ["the there thex"])
-    assert (found.tokens, found.unknown) == (4, 1)
+    result = spelling(wordpiece(["the", "##re"]), ["the there thex"])
+    assert (result.tokens, result.unknown) == (4, 1)
 
 
 def test_characters_that_are_lost_by_frequency() -> None:

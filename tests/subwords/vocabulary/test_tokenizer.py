@@ -150,7 +150,7 @@ def test_saved_and_loaded_it_is_the_same(tokenizer: Tokenizer, tmp_path: Path) -
         assert again.encode_batch(texts) == tokenizer.encode_batch(texts)
 
 
-def test_the_fingerprint_tells_vocabularies_apart() -> None:
+def test_the_fingerprint_distinguishes_vocabularies() -> None:
     vocabularies = [
         unigram(["▁a", "b"]),
         unigram(["▁a", "c"]),

@@ -107,7 +107,7 @@ def test_damaged_settings_of_a_tokenizer_are_refused(tmp_path: Path, text: str) 
         Tokenizer.load(tmp_path)
 
 
-def test_other_files_beside_a_vocabulary_do_not_matter(tmp_path: Path) -> None:
+def test_other_files_next_to_a_vocabulary_do_not_matter(tmp_path: Path) -> None:
     (tmp_path / "vocab.txt").write_text("[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\n##a\n")
     (tmp_path / "config.json").write_text('{"model_type": "bert"}')
     (tmp_path / "modules.json").write_text("[1]")

@@ -106,7 +106,7 @@ def test_pieces_with_characters_that_no_other_piece_spells_stay(whole: Tokenizer
 
 
 def test_what_stands_around_a_text_gets_the_new_ids(tmp_path: Path) -> None:
-    """As a published directory has it: ids in the post-processor and beside the added tokens."""
+    """As a published directory has it: ids in the post-processor and in the added tokens."""
     learnt = learn(german(300), kind="unigram", size=200, mask=True, languages=["de_DE"])
     end, code = learnt.special["eos"], learnt.languages["de_DE"]
     learnt.backend.post_processor = processors.TemplateProcessing(
@@ -122,7 +122,7 @@ def test_what_stands_around_a_text_gets_the_new_ids(tmp_path: Path) -> None:
 
 
 def test_tokens_after_the_models_own_keep_their_meaning() -> None:
-    """As Qwen has them: chat marks beyond the merges, which tokenizers numbers anew when the vocabulary shrinks."""
+    """As Qwen has them: chat marks beyond the merges, which tokenizers numbers again when the vocabulary shrinks."""
     backend = byte_level(invented(300), 340).backend
     backend.add_special_tokens(["<|im_start|>", "<|im_end|>"])
     chat = Tokenizer(Source(backend.to_str(), {"eos_token": "<|im_end|>"}))

@@ -78,7 +78,7 @@ def test_wordpiece_says_which_subwords_go_on() -> None:
 def test_byte_level_words_begin_with_a_space() -> None:
     tokenizer = byte_level(["the pythons of the town"] * 3, 300)
     assert _words(tokenizer, "the pythons") == ["the", "Ġpythons"]
-    # Bytes that are no whole character, after a space and without one.
+    # Bytes that are not a whole character, after a space and without one.
     assert len(_words(tokenizer, "the 文ä thé")) == 3
 
 

@@ -84,10 +84,10 @@ class HyperwordIndex:
         again = ~filled & (head < counts)
         if not again.any():
             return [matches]
-        kept = ~np.isin(matches[0], rows[again])
+        fresh = ~np.isin(matches[0], rows[again])
         looked_at = windows[ragged_ranges(first[again], counts[again])]
         rest = self._verified(queries, np.repeat(rows[again], counts[again]), looked_at, length, most)
-        return [(matches[0][kept], matches[1][kept]), rest]
+        return [(matches[0][fresh], matches[1][fresh]), rest]
 
     def _verified(
         self, queries: _HashedText, rows: Int64s, windows: NDArray[np.uint64], length: int, most: int
