@@ -18,21 +18,21 @@ demo: setup
 	$(BIN)/subgraft run configs/quickstart.yaml
 
 # Tests that start Ray have the machine to themselves; the others run side by side, a module in one process.
-BESIDE := -n $(PROCESSES) --dist loadfile
+PARALLEL := -n $(PROCESSES) --dist loadfile
 
 test: setup
-	$(BIN)/python -m pytest $(BESIDE) -m "not slow and not ray"
+	$(BIN)/python -m pytest $(PARALLEL) -m "not slow and not ray"
 	$(BIN)/python -m pytest -m "not slow and ray"
 
 test-all: setup
-	SUBGRAFT_REQUIRE_DATA=1 $(BIN)/python -m pytest $(BESIDE) -m "not ray"
+	SUBGRAFT_REQUIRE_DATA=1 $(BIN)/python -m pytest $(PARALLEL) -m "not ray"
 	SUBGRAFT_REQUIRE_DATA=1 $(BIN)/python -m pytest -m ray
 
-# How many times 10,000 inputs, anew each time; `make test-all` tries a hundredth, always the same.
+# How many times 10,000 inputs, new ones each time; `make test-all` tries a hundredth, always the same ones.
 FUZZ := 1
 
 fuzz: setup
-	SUBGRAFT_FUZZ=$(FUZZ) $(BIN)/python -m pytest $(BESIDE) --timeout 7200 tests/fuzz
+	SUBGRAFT_FUZZ=$(FUZZ) $(BIN)/python -m pytest $(PARALLEL) --timeout 7200 tests/fuzz
 
 lint: setup
 	$(BIN)/ruff check platform jobs tests benchmarks studies docs
@@ -45,7 +45,7 @@ OUT := bench
 bench: setup
 	$(BIN)/python benchmarks/run_all.py --out $(OUT)
 
-# What other packages are for the same, for `make bench`: beside the environment, which their requirements do not fit.
+# What other packages are for the same, for `make bench`: outside of the environment, which their requirements do not fit.
 PEERS := deepfocus==1.0.1 wechsel==0.0.4 mergekit==0.1.5
 NEEDED := entmax fastdist numba llvmlite fasttext datasets print-on-steroids immutables dill multiprocess xxhash
 

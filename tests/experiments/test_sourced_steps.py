@@ -83,7 +83,7 @@ def written_for(place: Path, source: SourceName, **sections: str) -> Path:
 
 def _texts(folder: Path, split: str, kinds: Sequence[int], message: Sequence[str]) -> None:
     stories = (f"{READ[kind]} {line}" for kind, line in zip(kinds, english(len(kinds), 3), strict=True))
-    records = [{"story": story, "told": text} for story, text in zip(stories, message, strict=True)]
+    records = [{"story": story, "reply": text} for story, text in zip(stories, message, strict=True)]
     (folder / f"{split}.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
 
 
