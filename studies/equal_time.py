@@ -51,9 +51,9 @@ from subgraft.modeling.sides import side
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.words import WordBoundaries
-from subgraft.training.objectives.concatenation import Concatenation
 from subgraft.training.objectives.distributed import Workers
 from subgraft.training.objectives.embedding_view import ModelEmbeddings, counted_states
+from subgraft.training.objectives.objective import Concatenation
 from subgraft.training.objectives.seq2seq import Example, Seq2SeqBatch, Seq2SeqData, Seq2SeqLoss, top_states
 from subgraft.training.objectives.target_sampling import SampledBatch, SampledLoss, TargetSampling, target_sampling
 from timed_training import trained

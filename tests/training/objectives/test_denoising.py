@@ -19,8 +19,8 @@ from subgraft.modeling.families import language_code
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.words import WordBoundaries
-from subgraft.training.objectives.concatenation import Concatenation
 from subgraft.training.objectives.denoising import Denoising
+from subgraft.training.objectives.objective import Concatenation
 from subgraft.training.objectives.seq2seq import Seq2SeqView
 from toys import SHAPE, build_mbart, german, sequence_format
 

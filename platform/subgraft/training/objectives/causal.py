@@ -21,9 +21,8 @@ from subgraft.data.text.encoded import encode
 from subgraft.evaluation.metrics.bits_per_character import bits_per_character, count_characters
 from subgraft.modeling.bundle import Bundle
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.concatenation import Concatenation
 from subgraft.training.objectives.embedding_view import IGNORED, EmbeddingView
-from subgraft.training.objectives.objective import Body, Examples, Request, TokenLoss
+from subgraft.training.objectives.objective import Body, Concatenation, Examples, Request, TokenLoss
 from subgraft.training.objectives.single_stack import StackBatch, StackExample, StackLoss, StackStates, collate
 from subgraft.training.objectives.whole_examples import Batched, WholeExamples
 

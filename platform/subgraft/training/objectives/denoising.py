@@ -15,8 +15,7 @@ from subgraft.data.text.noise import infill, permute
 from subgraft.modeling.families import language_code
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.words import WordBoundaries
-from subgraft.training.objectives.concatenation import Concatenation
-from subgraft.training.objectives.objective import Request
+from subgraft.training.objectives.objective import Concatenation, Request
 from subgraft.training.objectives.seq2seq import Example, Seq2SeqObjective
 from subgraft.training.objectives.subword_regularization import Sampling, Subwords
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import torch
@@ -197,3 +197,23 @@ class TokenLoss(nn.Module):
                 self.states(batch, embedding_view).top, batch.labels, self.label_smoothing
             )
         }
+
+
+class Concatenation(Generic[E]):
+    """Several sources of examples as one, for example the languages of mBART."""
+
+    def __init__(self, parts: Sequence[Examples[E]]) -> None:
+        self._parts = parts
+        self._ends = np.cumsum([len(part) for part in parts])
+
+    def __len__(self) -> int:
+        return int(self._ends[-1])
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return np.concatenate([part.lengths for part in self._parts])
+
+    def example(self, index: int, epoch: int) -> E:
+        part = int(np.searchsorted(self._ends, index, side="right"))
+        before = int(self._ends[part - 1]) if part else 0
+        return self._parts[part].example(index - before, epoch)
