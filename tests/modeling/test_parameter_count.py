@@ -60,6 +60,24 @@ MT5: dict[str, Any] = {**T5_MODEL, "model_type": "mt5", "feed_forward_proj": "ga
 QWEN2: dict[str, Any] = {**LLAMA, "model_type": "qwen2", "tie_word_embeddings": True}
 QWEN3: dict[str, Any] = {**LLAMA, "model_type": "qwen3", "head_dim": 16, "num_key_value_heads": 1}
 XLM_ROBERTA: dict[str, Any] = {**BERT, "model_type": "xlm-roberta", "type_vocab_size": 1, "pad_token_id": 1}
+ROBERTA: dict[str, Any] = {**XLM_ROBERTA, "model_type": "roberta"}
+MISTRAL: dict[str, Any] = {**LLAMA, "model_type": "mistral", "num_key_value_heads": 1}
+PHI3: dict[str, Any] = {**LLAMA, "model_type": "phi3", "num_key_value_heads": 1, "pad_token_id": 0}
+GEMMA: dict[str, Any] = {**LLAMA, "model_type": "gemma", "head_dim": 16, "tie_word_embeddings": True}
+GEMMA2: dict[str, Any] = {**GEMMA, "model_type": "gemma2", "final_logit_softcapping": None}
+GEMMA3: dict[str, Any] = {**GEMMA, "model_type": "gemma3_text"}
+OPT: dict[str, Any] = {
+    "model_type": "opt",
+    "vocab_size": 60,
+    "hidden_size": 24,
+    "word_embed_proj_dim": 24,
+    "ffn_dim": 40,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 2,
+    "max_position_embeddings": 33,
+}
+GPT_NEOX: dict[str, Any] = {**LLAMA, "model_type": "gpt_neox"}
+BLOOM: dict[str, Any] = {"model_type": "bloom", "vocab_size": 60, "hidden_size": 24, "n_layer": 3, "n_head": 2}
 SHARED = {**MARIAN, "share_encoder_decoder_embeddings": True, "vocab_size": 70}
 CONFIGS = {
     "marian": MARIAN,
@@ -88,6 +106,21 @@ CONFIGS = {
     "mt5, other vocabulary": with_vocabularies(MT5, {"encoder": 44, "decoder": 44}),
     "qwen2": QWEN2,
     "qwen3": QWEN3,
+    "roberta": ROBERTA,
+    "roberta on both sides": as_both_sides(ROBERTA),
+    "mistral": MISTRAL,
+    "phi3": PHI3,
+    "gemma": GEMMA,
+    "gemma2": GEMMA2,
+    "gemma3_text": GEMMA3,
+    "gemma3_text, other vocabulary": with_vocabularies(GEMMA3, {"decoder": 44}),
+    "opt": OPT,
+    "opt, norms after": {**OPT, "do_layer_norm_before": False},
+    "opt, other vocabulary": with_vocabularies(OPT, {"decoder": 44}),
+    "gpt_neox": GPT_NEOX,
+    "gpt_neox, no biases in attention": {**GPT_NEOX, "attention_bias": False},
+    "bloom": BLOOM,
+    "bloom, other vocabulary": with_vocabularies(BLOOM, {"decoder": 44}),
     "gpt2": GPT2_MODEL,
     "gpt2, untied": GPT2_MODEL | UNTIED,
     "gpt2, inner width of its own": {**GPT2_MODEL, "n_inner": None},

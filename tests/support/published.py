@@ -482,6 +482,122 @@ def llama_3(directory: Path) -> None:
     _weights(directory, transformers.LlamaForCausalLM, config)
 
 
+def mistral_7b(directory: Path) -> None:
+    """mistralai/Mistral-7B-v0.1: Llama's kind of vocabulary, attention within a window."""
+    llama_2(directory)
+    config = transformers.MistralConfig(**DECODER, vocab_size=_seen(directory), sliding_window=16)
+    _weights(directory, transformers.MistralForCausalLM, config)
+    _as_type(directory, torch.bfloat16)
+
+
+def phi_3_mini(directory: Path) -> None:
+    """microsoft/Phi-3-mini-4k-instruct: Llama's vocabulary, added tokens of turns, rows behind these."""
+    llama_2(directory)
+    turns = ("<|endoftext|>", "<|assistant|>", "<|end|>", "<|user|>")
+    backend = tokenizers.Tokenizer.from_file(str(directory / "tokenizer.json"))
+    backend.add_special_tokens([tokenizers.AddedToken(piece, special=True, normalized=False) for piece in turns])
+    backend.save(str(directory / "tokenizer.json"))
+    (directory / "tokenizer.model").unlink()
+    settings = {"tokenizer_class": "LlamaTokenizer", "add_bos_token": False, "add_eos_token": False, "legacy": False}
+    special = {"bos_token": "<s>", "eos_token": turns[0], "pad_token": turns[0], "unk_token": "<unk>"}
+    _json(directory, tokenizer_config={**settings, **special})
+    size = backend.get_vocab_size()
+    end = size - len(turns)
+    ids: dict[str, Any] = {"bos_token_id": 1, "eos_token_id": end, "pad_token_id": end}
+    config = transformers.Phi3Config(**DECODER, **ids, vocab_size=size + 20, sliding_window=2047)
+    _weights(directory, transformers.Phi3ForCausalLM, config, {"original_max_position_embeddings": POSITIONS})
+    _as_type(directory, torch.bfloat16)
+
+
+def gemma(directory: Path, kind: str) -> None:
+    """google/gemma-2b and gemma-3-1b-pt: SentencePiece BPE with bytes, no space before the first word, wide heads."""
+    directory.mkdir(parents=True, exist_ok=True)
+    options = {"pad_id": 0, "eos_id": 1, "bos_id": 2, "unk_id": 3, "add_dummy_prefix": False}
+    model = sentencepiece_model(
+        "bpe",
+        800,
+        byte_fallback=True,
+        normalization_rule_name="identity",
+        remove_extra_whitespaces=False,
+        user_defined_symbols="<start_of_turn>,<end_of_turn>",
+        **options,
+    )
+    (directory / "tokenizer.model").write_bytes(model)
+    special = {"bos_token": "<bos>", "eos_token": "<eos>", "pad_token": "<pad>", "unk_token": "<unk>"}
+    settings = {**special, "tokenizer_class": "GemmaTokenizer", "add_bos_token": True, "add_eos_token": False}
+    _gemma_pieces(directory)
+    _json(directory, config={"model_type": kind}, tokenizer_config=settings)
+    _write_tokenizer_json(directory)
+    configs = {"gemma": transformers.GemmaConfig, "gemma3_text": transformers.Gemma3TextConfig}
+    classes = {"gemma": transformers.GemmaForCausalLM, "gemma3_text": transformers.Gemma3ForCausalLM}
+    ids = {"pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 2}
+    attention = {"sliding_window": 16, "query_pre_attn_scalar": 12} if kind == "gemma3_text" else {}
+    config: Any = configs[kind](**DECODER, **ids, **attention, head_dim=12, vocab_size=_seen(directory) + 16)
+    _weights(directory, classes[kind], config)
+    _as_type(directory, torch.bfloat16)
+
+
+def _gemma_pieces(directory: Path) -> None:
+    """The names of Gemma's special pieces, which SentencePiece's options cannot spell in one training."""
+    from subgraft.subwords.vocabulary.sentencepiece_model import parse
+
+    path = directory / "tokenizer.model"
+    proto = parse(path.read_bytes())
+    names = {"<s>": "<bos>", "</s>": "<eos>"}
+    for piece in proto.pieces:
+        piece.piece = names.get(piece.piece, piece.piece)
+    path.write_bytes(proto.SerializeToString())
+
+
+def opt_125m(directory: Path) -> None:
+    """facebook/opt-125m: vocab.json and merges.txt alone, with XLM-R's special tokens; texts begin with an end."""
+    special = ("<s>", "<pad>", "</s>", "<unk>")
+    size = _write_byte_level(directory, byte_level(600, special))
+    (directory / "tokenizer.json").unlink()
+    names = {"bos_token": "</s>", "eos_token": "</s>", "unk_token": "</s>", "pad_token": "<pad>"}
+    settings = {**names, "add_bos_token": True, "add_prefix_space": False, "tokenizer_class": "GPT2Tokenizer"}
+    _json(directory, tokenizer_config=settings, special_tokens_map=names)
+    shape: dict[str, Any] = {
+        "hidden_size": WIDTH,
+        "word_embed_proj_dim": WIDTH,
+        "num_hidden_layers": LAYERS,
+        "num_attention_heads": HEADS,
+        "ffn_dim": INNER,
+        "max_position_embeddings": POSITIONS,
+        "init_std": 0.5,
+    }
+    ids: dict[str, Any] = {"bos_token_id": 2, "eos_token_id": 2, "pad_token_id": 1}
+    config = transformers.OPTConfig(**shape, **ids, vocab_size=size + 8)
+    _weights(directory, transformers.OPTForCausalLM, config, {"prefix": "</s>", "_remove_final_layer_norm": False})
+
+
+def pythia_70m(directory: Path) -> None:
+    """EleutherAI/pythia-70m: byte-level BPE behind NFC, one token that begins, ends and is unknown."""
+    content = json.loads(byte_level(600, ("<|endoftext|>", "<|padding|>")))
+    content["normalizer"] = {"type": "NFC"}
+    size = _write_byte_level(directory, json.dumps(content, ensure_ascii=False), both=False)
+    end = "<|endoftext|>"
+    names = {"bos_token": end, "eos_token": end, "unk_token": end}
+    settings = {**names, "add_prefix_space": False, "tokenizer_class": "GPTNeoXTokenizer"}
+    _json(directory, tokenizer_config=settings, special_tokens_map=names)
+    shape: dict[str, Any] = {**BERT_LIKE, "max_position_embeddings": POSITIONS, "rotary_pct": 0.25}
+    shape |= {"num_attention_heads": 1, "bos_token_id": 0, "eos_token_id": 0}
+    config = transformers.GPTNeoXConfig(**shape, vocab_size=size + 22)
+    _weights(directory, transformers.GPTNeoXForCausalLM, config)
+    _as_type(directory, torch.float16)
+
+
+def bloom_560m(directory: Path) -> None:
+    """bigscience/bloom-560m: tokenizer.json alone, and rows behind the pieces."""
+    special = ("<unk>", "<s>", "</s>", "<pad>")
+    size = _write_byte_level(directory, byte_level(600, special), both=False)
+    names = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
+    _json(directory, tokenizer_config={**names, "add_prefix_space": False, "tokenizer_class": "BloomTokenizer"})
+    ids: dict[str, Any] = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 3, "initializer_range": 0.5}
+    config = transformers.BloomConfig(hidden_size=WIDTH, n_layer=LAYERS, n_head=HEADS, vocab_size=size + 28, **ids)
+    _weights(directory, transformers.BloomForCausalLM, config, {"seq_length": 2048, "skip_bias_add": True})
+
+
 def qwen(directory: Path, kind: str) -> None:
     """Qwen/Qwen2.5-0.5B and Qwen3-0.6B: added tokens behind the pieces, and rows behind these; no beginning."""
     special = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
@@ -558,6 +674,22 @@ def xlm_roberta(directory: Path) -> None:
     _weights(directory, transformers.XLMRobertaForMaskedLM, config, {"output_past": True})
 
 
+def roberta(directory: Path) -> None:
+    """FacebookAI/roberta-base: GPT-2's kind of vocabulary, in three files; positions count from the padding id."""
+    bart(directory)
+    for name in ("generation_config.json", "config.json"):
+        (directory / name).unlink()
+    config = transformers.RobertaConfig(
+        **BERT_LIKE,
+        vocab_size=600,
+        type_vocab_size=1,
+        layer_norm_eps=1e-5,
+        max_position_embeddings=POSITIONS + 2,
+        pad_token_id=1,
+    )
+    _weights(directory, transformers.RobertaForMaskedLM, config)
+
+
 # Other forms of the same weights.
 
 
@@ -610,6 +742,7 @@ CHECKPOINTS: Mapping[str, Checkpoint] = {
         Checkpoint("madlad400-3b-mt", madlad400, ENGLISH_GERMAN, prompt="<2de> ", as_file=True),
         Checkpoint("bart-base", bart),
         Checkpoint("bert-base-multilingual-cased", mbert),
+        Checkpoint("roberta-base", roberta),
         Checkpoint("xlm-roberta-base", xlm_roberta),
         Checkpoint("gpt2", gpt2),
         Checkpoint("Llama-2-7b", llama_2),
@@ -617,5 +750,12 @@ CHECKPOINTS: Mapping[str, Checkpoint] = {
         Checkpoint("Qwen2.5-0.5B", lambda directory: qwen(directory, "qwen2")),
         Checkpoint("Qwen2.5-0.5B-Instruct", qwen_instruct),
         Checkpoint("Qwen3-0.6B", lambda directory: qwen(directory, "qwen3")),
+        Checkpoint("Mistral-7B-v0.1", mistral_7b),
+        Checkpoint("gemma-2b", lambda directory: gemma(directory, "gemma")),
+        Checkpoint("gemma-3-1b-pt", lambda directory: gemma(directory, "gemma3_text")),
+        Checkpoint("Phi-3-mini-4k-instruct", phi_3_mini),
+        Checkpoint("opt-125m", opt_125m),
+        Checkpoint("pythia-70m", pythia_70m),
+        Checkpoint("bloom-560m", bloom_560m),
     )
 }

@@ -30,6 +30,7 @@ class LlamaLike(DecoderOnly):
         norms: The number of norms in a layer.
         head_norms: Whether the queries and keys of each head are normalised.
         head_size: The width of a head if config.json has no `head_dim`; None for width / heads.
+        exports_wide_heads: Whether CTranslate2's loader takes heads that together are not as wide as the model.
     """
 
     tied = False
@@ -39,6 +40,7 @@ class LlamaLike(DecoderOnly):
     norms: ClassVar[int] = 2
     head_norms: ClassVar[bool] = False
     head_size: ClassVar[int | None] = None
+    exports_wide_heads: ClassVar[bool] = False
 
     def key_width(self, config: Config) -> int:
         return self._attention_widths(config)[1]
@@ -86,8 +88,8 @@ class LlamaLike(DecoderOnly):
 
     def runs_in_ctranslate2(self, config: Config) -> bool:
         """Not if the heads together are wider or narrower than the model, or for other scalings than `SCALINGS`."""
-        as_wide = self._attention_widths(config)[0] == self.width(config)
-        return super().runs_in_ctranslate2(config) and as_wide and _scaling(config)["rope_type"] in SCALINGS
+        as_wide = self.exports_wide_heads or self._attention_widths(config)[0] == self.width(config)
+        return super().runs_in_ctranslate2(config) and as_wide and rotary_scaling(config)["rope_type"] in SCALINGS
 
     def ctranslate2_specification(self, model: PreTrainedModel) -> Any:
         """With the scaling's factor and original length, which CTranslate2's loader omits."""
@@ -101,7 +103,7 @@ class LlamaLike(DecoderOnly):
             )
         specification = super().ctranslate2_specification(model)
         specification.config.layer_norm_epsilon = config["rms_norm_eps"]
-        scaling = _scaling(config)
+        scaling = rotary_scaling(config)
         if scaling["rope_type"] == "llama3":
             factor, original = scaling["factor"], scaling["original_max_position_embeddings"]
             for layer in specification.decoder.layer:
@@ -138,7 +140,7 @@ class Llama(LlamaLike):
         return {**sizes, "attention_dropout": settings.attention_dropout, **token_ids(decoder)}
 
 
-def _scaling(config: Config) -> Mapping[str, Any]:
+def rotary_scaling(config: Config) -> Mapping[str, Any]:
     """The scaling of positions, under the names of older and newer config.json files."""
     scaling = config.get("rope_parameters") or config.get("rope_scaling") or {}
     return {**scaling, "rope_type": scaling.get("rope_type") or scaling.get("type") or "default"}
