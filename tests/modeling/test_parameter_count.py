@@ -66,6 +66,17 @@ PHI3: dict[str, Any] = {**LLAMA, "model_type": "phi3", "num_key_value_heads": 1,
 GEMMA: dict[str, Any] = {**LLAMA, "model_type": "gemma", "head_dim": 16, "tie_word_embeddings": True}
 GEMMA2: dict[str, Any] = {**GEMMA, "model_type": "gemma2", "final_logit_softcapping": None}
 GEMMA3: dict[str, Any] = {**GEMMA, "model_type": "gemma3_text"}
+PEGASUS: dict[str, Any] = {**MBART, "model_type": "pegasus"}
+DISTILBERT: dict[str, Any] = {
+    "model_type": "distilbert",
+    "vocab_size": 75,
+    "dim": 24,
+    "hidden_dim": 40,
+    "n_layers": 3,
+    "n_heads": 2,
+    "max_position_embeddings": 33,
+}
+MODERNBERT: dict[str, Any] = {**BERT, "model_type": "modernbert", "pad_token_id": 0}
 OPT: dict[str, Any] = {
     "model_type": "opt",
     "vocab_size": 60,
@@ -108,6 +119,14 @@ CONFIGS = {
     "qwen3": QWEN3,
     "roberta": ROBERTA,
     "roberta on both sides": as_both_sides(ROBERTA),
+    "distilbert": DISTILBERT,
+    "distilbert, untied": DISTILBERT | UNTIED,
+    "distilbert, other vocabulary": with_vocabularies(DISTILBERT, {"encoder": 44, "decoder": 44}),
+    "modernbert": MODERNBERT,
+    "modernbert, untied": MODERNBERT | UNTIED,
+    "modernbert, biases": {**MODERNBERT, "norm_bias": True, "attention_bias": True, "classifier_bias": True},
+    "pegasus": PEGASUS,
+    "pegasus, other vocabulary": with_vocabularies(PEGASUS, {"encoder": 44, "decoder": 44}),
     "mistral": MISTRAL,
     "phi3": PHI3,
     "gemma": GEMMA,

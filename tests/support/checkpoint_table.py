@@ -17,6 +17,8 @@ import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from transformers import AutoModelForMaskedLM
+
 from published import CHECKPOINTS, Checkpoint, english, german
 from small_experiments import tiny, written
 from subgraft.base.errors import UserError
@@ -27,6 +29,7 @@ from subgraft.experiments.pipeline import Pipeline
 from subgraft.interfaces.cli import main
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import Family, family_of
+from subgraft.modeling.families.encoder_only import EncoderOnly
 from subgraft.modeling.hub import read_config
 from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.orchestration.execution.worker import Job, perform
@@ -64,6 +67,11 @@ class Bench:
         return out.getvalue()
 
     @property
+    def is_assembled(self) -> bool:
+        """Whether an encoder-decoder is made from the model, which does not generate text itself."""
+        return isinstance(self.family, EncoderOnly) and self.family.decoder_class is not None
+
+    @property
     def learnt(self) -> Path:
         """A vocabulary of the text, with the model's special tokens."""
         out = self.place / "vocabulary"
@@ -79,7 +87,7 @@ class Bench:
         """The model around that vocabulary; for an encoder, around an encoder-decoder assembled from it."""
         out, model = self.place / "transferred", self.model
         if not out.exists():
-            if not self.family.generates:
+            if self.is_assembled:
                 model = self.place / "assembled"
                 self.said("assemble", "--model", self.model, "--out", model)
             both = self.family.one_table or not self.family.generates
@@ -122,9 +130,12 @@ def similar(bench: Bench) -> str:
 
 
 def transfer(bench: Bench) -> str:
-    """It is loaded again, and writes."""
+    """It is loaded again, and generates; an encoder of which no encoder-decoder is made is loaded by transformers."""
     bundle, checkpoint = Bundle.load(bench.transferred), bench.checkpoint
     bundle.sequence_format(checkpoint.languages)
+    if not bench.family.generates and not bench.is_assembled:
+        AutoModelForMaskedLM.from_pretrained(bench.transferred)
+        return YES
     pair = checkpoint.languages
     options = ("--languages", f"{pair.source}-{pair.target}") if pair else ()
     few = bench.place / "few.txt"
@@ -215,7 +226,7 @@ library of the published one; the hub itself is not asked.
 - `ids`: how many lines, adversarial ones among them, get the ids of transformers' tokenizer, with special tokens.
 - `vocab learn --like`: a vocabulary of new text takes over special tokens and language codes.
 - `compare`, `similar`: the commands answer.
-- `transfer`: the model with that vocabulary is loaded again and generates.
+- `transfer`: the model with that vocabulary is loaded again and generates; transformers loads an encoder.
 - `generate`: how many greedy outputs equal transformers', token by token.
 - `pipeline`: an experiment with it as `upstream.checkpoint` runs from corpora to scores.
 - `refused`: one message, exit code 2, and nothing written.

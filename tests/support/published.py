@@ -434,6 +434,20 @@ def bart(directory: Path) -> None:
     _json(directory, generation_config={**content, "forced_bos_token_id": 0, "no_repeat_ngram_size": 3})
 
 
+def pegasus(directory: Path) -> None:
+    """google/pegasus-xsum: a SentencePiece model behind 105 pieces of its own, of which two mask."""
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "spiece.model").write_bytes(sentencepiece_model("unigram", 600, **T5_SPECIAL))
+    settings = {"tokenizer_class": "PegasusTokenizer", "model_max_length": 512}
+    _json(directory, config={"model_type": "pegasus"}, tokenizer_config=settings)
+    _write_tokenizer_json(directory)
+    ids: dict[str, Any] = {"pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0, "forced_eos_token_id": 1}
+    shape = {**TWO_STACKS, "scale_embedding": True, "activation_function": "relu", **ids}
+    config = transformers.PegasusConfig(**shape, vocab_size=_seen(directory))
+    extra = {"add_final_layer_norm": True, "normalize_before": True, "static_position_embeddings": True}
+    _weights(directory, transformers.PegasusForConditionalGeneration, config, {**extra, "num_beams": 8})
+
+
 def gpt2(directory: Path) -> None:
     """openai-community/gpt2: one token that begins, ends and is unknown."""
     size = _write_byte_level(directory, byte_level(600, ("<|endoftext|>",)))
@@ -657,6 +671,47 @@ def mbert(directory: Path) -> None:
     _weights(directory, transformers.BertForMaskedLM, config, {"directionality": "bidi", "pooler_fc_size": 768})
 
 
+def distilbert(directory: Path) -> None:
+    """distilbert/distilbert-base-multilingual-cased: names of its own for sizes."""
+    mbert(directory)
+    for name in ("config.json", "generation_config.json"):
+        (directory / name).unlink(missing_ok=True)
+    sizes: dict[str, Any] = {"dim": WIDTH, "n_layers": LAYERS, "n_heads": HEADS, "hidden_dim": INNER}
+    config = transformers.DistilBertConfig(
+        **sizes, vocab_size=500, max_position_embeddings=POSITIONS, pad_token_id=0, initializer_range=0.5
+    )
+    _weights(
+        directory, transformers.DistilBertForMaskedLM, config, {"sinusoidal_pos_embds": False, "tie_weights_": True}
+    )
+
+
+def modernbert(directory: Path) -> None:
+    """answerdotai/ModernBERT-base: byte-level BPE with BERT's special tokens behind the pieces."""
+    special = ("[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]")
+    content = json.loads(byte_level(600, special, "qwen"))
+    content["normalizer"] = {"type": "NFC"}
+    ids = {token["content"]: token["id"] for token in content["added_tokens"]}
+    ends = ({"SpecialToken": {"id": piece, "type_id": 0}} for piece in ("[CLS]", "[SEP]"))
+    first, last = ends
+    known = {piece: {"id": piece, "ids": [ids[piece]], "tokens": [piece]} for piece in ("[CLS]", "[SEP]")}
+    single = [first, {"Sequence": {"id": "A", "type_id": 0}}, last]
+    content["post_processor"] = {
+        "type": "TemplateProcessing",
+        "single": single,
+        "pair": single,
+        "special_tokens": known,
+    }
+    size = _write_byte_level(directory, json.dumps(content, ensure_ascii=False), both=False)
+    names = {f"{role}_token": f"[{role.upper()}]" for role in ("unk", "cls", "sep", "pad", "mask")}
+    _json(directory, tokenizer_config={**names, "tokenizer_class": "PreTrainedTokenizerFast"})
+    roles: dict[str, Any] = {"bos_token_id": ids["[CLS]"], "eos_token_id": ids["[SEP]"], "pad_token_id": ids["[PAD]"]}
+    roles |= {"cls_token_id": ids["[CLS]"], "sep_token_id": ids["[SEP]"], "local_attention": 16}
+    config = transformers.ModernBertConfig(
+        **BERT_LIKE, **roles, vocab_size=size + 24, max_position_embeddings=POSITIONS
+    )
+    _weights(directory, transformers.ModernBertForMaskedLM, config, {"position_embedding_type": "absolute"})
+
+
 def xlm_roberta(directory: Path) -> None:
     """FacebookAI/xlm-roberta-base: a SentencePiece model and tokenizer.json; positions count from the padding id."""
     directory.mkdir(parents=True, exist_ok=True)
@@ -741,7 +796,10 @@ CHECKPOINTS: Mapping[str, Checkpoint] = {
         Checkpoint("mt5-small", mt5),
         Checkpoint("madlad400-3b-mt", madlad400, ENGLISH_GERMAN, prompt="<2de> ", as_file=True),
         Checkpoint("bart-base", bart),
+        Checkpoint("pegasus-xsum", pegasus),
         Checkpoint("bert-base-multilingual-cased", mbert),
+        Checkpoint("distilbert-base-multilingual-cased", distilbert),
+        Checkpoint("ModernBERT-base", modernbert),
         Checkpoint("roberta-base", roberta),
         Checkpoint("xlm-roberta-base", xlm_roberta),
         Checkpoint("gpt2", gpt2),

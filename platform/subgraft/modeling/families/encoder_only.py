@@ -31,8 +31,9 @@ class EncoderOnly(Family):
 
     Attributes:
         stack_class: The name of the transformers class of the encoder without its prediction head.
-        decoder_class: The name of the class that predicts tokens with a causal mask and cross-attention.
-        head: The name of the prediction head's module; its `decoder` is the output projection.
+        decoder_class: The name of the class that predicts tokens with a causal mask and cross-attention; None if
+            transformers has none.
+        head: The name of the prediction head's module; empty if its parts are the model's own.
         bias_named_twice: Whether the output projection's bias is also an attribute of the head.
         positions_after_padding: Whether positions are counted from after the padding id, as in RoBERTa: the first rows
             of the position embeddings are unused, and a new vocabulary must have the same padding id.
@@ -40,8 +41,8 @@ class EncoderOnly(Family):
 
     objectives = frozenset({"masked"})
     generates = False
-    stack_class: ClassVar[str]
-    decoder_class: ClassVar[str]
+    stack_class: ClassVar[str | None] = None
+    decoder_class: ClassVar[str | None] = None
     head: ClassVar[str]
     bias_named_twice: ClassVar[bool] = True
     positions_after_padding: ClassVar[bool] = False
@@ -160,7 +161,18 @@ class EncoderOnly(Family):
         self.rename_bias(model, tied)
         return model
 
+    def _require_decoder(self) -> tuple[str, str]:
+        """The names of both classes. Raises UserError if no encoder-decoder can be made."""
+        if self.stack_class is None or self.decoder_class is None:
+            raise UserError(
+                f"transformers has no decoder with a {self.model_type} model's layers, so it cannot be one side of an "
+                "encoder-decoder",
+                hint="It can get a vocabulary: `subgraft.graft` in Python, `subgraft transfer`.",
+            )
+        return self.stack_class, self.decoder_class
+
     def assembled(self, config: Config) -> dict[str, Any]:
+        self._require_decoder()
         stack = {key: value for key, value in config.items() if key != "architectures"}
         return {
             "model_type": BERT2BERT,
@@ -172,7 +184,7 @@ class EncoderOnly(Family):
     def assemble(self, model: PreTrainedModel, tokenizer: Tokenizer, seed: int) -> PreTrainedModel:
         """Both sides are initialised with the model's weights; cross-attention is new.
 
-        Raises UserError if the tokenizer lacks a beginning, end or padding token.
+        Raises UserError if the tokenizer lacks a beginning, end or padding token, or transformers such a decoder.
         """
         import torch
         import transformers
@@ -181,7 +193,7 @@ class EncoderOnly(Family):
         sizes = {**model.config.to_dict(), "pad_token_id": ids["pad_token_id"]}
         for derived in ("model_type", "architectures", "is_decoder", "add_cross_attention", "_name_or_path"):
             sizes.pop(derived, None)
-        stack_class, decoder_class = getattr(transformers, self.stack_class), getattr(transformers, self.decoder_class)
+        stack_class, decoder_class = (getattr(transformers, name) for name in self._require_decoder())
         config_class: Any = type(model.config)
         encoder_config = config_class(**sizes)
         decoder_config = config_class(**sizes, is_decoder=True, add_cross_attention=True)

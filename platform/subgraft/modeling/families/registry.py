@@ -12,6 +12,7 @@ from subgraft.modeling.families.bert2bert import Bert2Bert
 from subgraft.modeling.families.bloom import Bloom
 from subgraft.modeling.families.conditional import Conditional
 from subgraft.modeling.families.decoder_only import DecoderOnly
+from subgraft.modeling.families.distilbert import DistilBert
 from subgraft.modeling.families.encoder_only import EncoderOnly
 from subgraft.modeling.families.family import ITS_VOCABULARY, Family
 from subgraft.modeling.families.gemma import Gemma, Gemma2, Gemma3
@@ -22,7 +23,9 @@ from subgraft.modeling.families.m2m100 import M2M100
 from subgraft.modeling.families.marian import Marian
 from subgraft.modeling.families.mbart import FactorisedMBart, MBart, SplitMBart
 from subgraft.modeling.families.mistral import Mistral
+from subgraft.modeling.families.modernbert import ModernBert
 from subgraft.modeling.families.opt import OPT
+from subgraft.modeling.families.pegasus import Pegasus
 from subgraft.modeling.families.phi3 import Phi3
 from subgraft.modeling.families.qwen import Qwen2, Qwen3
 from subgraft.modeling.families.roberta import Roberta, XLMRoberta
@@ -38,7 +41,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 # A new family is one entry here. Any encoder can be both sides of an encoder-decoder, any decoder can get a source.
-ENCODERS: tuple[EncoderOnly, ...] = (Bert(), Roberta(), XLMRoberta(), Electra())
+ENCODERS: tuple[EncoderOnly, ...] = (Bert(), DistilBert(), Roberta(), XLMRoberta(), Electra(), ModernBert())
 DECODERS: tuple[DecoderOnly, ...] = (
     GPT2(),
     Llama(),
@@ -59,6 +62,7 @@ ENCODER_DECODERS: tuple[Family, ...] = (
     SplitMBart(),
     FactorisedMBart(),
     Bart(),
+    Pegasus(),
     M2M100(),
     T5(),
     MT5(),
