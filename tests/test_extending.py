@@ -19,7 +19,8 @@ ENTRY = re.compile(
     r"```python\n(?P<code>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
-ENTRY_POINT = re.compile(r'^\[project\.entry-points\."(subgraft\.metrics)"\]\n(.*) = "(.*)"$', re.MULTILINE)
+_GROUP = r"(subgraft\.(?:metrics|families))"
+ENTRY_POINT = re.compile(rf'^\[project\.entry-points\."{_GROUP}"\]\n(.*) = "(.*)"$', re.MULTILINE)
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from transformers import MistralConfig, MistralForCausalLM
+from transformers import HeliumForCausalLM, SmolLM3ForCausalLM
 
 from sourced import language_model, settings, some_features
 from subgraft.config import objectives as config_objectives
@@ -69,14 +69,18 @@ def family(folder: Path) -> None:
     sizes: dict[str, Any] = {"hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 2}
     heads: dict[str, Any] = {"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 24}
     tokenizer, target = multilingual_tokenizer(), fitted_tokenizer()
-    model = MistralForCausalLM(MistralConfig(vocab_size=len(tokenizer), **sizes, **heads))
-    counted = count_parameters(model.config.to_dict())
-    assert counted.total == sum(parameter.numel() for parameter in model.parameters())
-    Bundle(model, tokenizer, tokenizer).save(folder / "mistral")
-    bundle = Bundle.load(folder / "mistral")
-    assert isinstance(bundle.model, MistralForCausalLM)
-    result, _, _ = transplant(bundle.model, {"decoder": bundle.decoder}, {"decoder": target}, Method("mean"))
-    assert side(result, "decoder").input.weight.shape == (len(target), 16)
+    ids = {role: tokenizer.special[name] for role, name in (("bos_token_id", "bos"), ("eos_token_id", "eos"))}
+    for kind in (HeliumForCausalLM, SmolLM3ForCausalLM):
+        described: Any = kind.config_class
+        config = described(vocab_size=len(tokenizer), pad_token_id=0, head_dim=4, **ids, **sizes, **heads)
+        model: Any = kind(config)
+        counted = count_parameters(model.config.to_dict())
+        assert counted.total == sum(parameter.numel() for parameter in model.parameters())
+        Bundle(model, tokenizer, tokenizer).save(folder / config.model_type)
+        bundle = Bundle.load(folder / config.model_type)
+        assert type(bundle.model) is type(model)
+        result, _, _ = transplant(bundle.model, {"decoder": bundle.decoder}, {"decoder": target}, Method("mean"))
+        assert side(result, "decoder").input.weight.shape == (len(target), 16)
 
 
 def objective(folder: Path) -> None:

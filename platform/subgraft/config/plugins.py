@@ -1,4 +1,4 @@
-"""Metrics and initialisers of other installed packages, found by entry points of the groups below.
+"""Metrics, initialisers and model families of other installed packages, found by entry points of the groups below.
 
 A package names them in its pyproject.toml; none of its code is imported before it is used:
 
@@ -18,9 +18,10 @@ from pydantic_core import PydanticCustomError
 
 from subgraft.base.errors import UserError
 
-Group = Literal["subgraft.metrics", "subgraft.initialisers"]
+Group = Literal["subgraft.metrics", "subgraft.initialisers", "subgraft.families"]
 METRICS: Group = "subgraft.metrics"
 INITIALISERS: Group = "subgraft.initialisers"
+FAMILIES: Group = "subgraft.families"
 
 
 @dataclass(frozen=True)

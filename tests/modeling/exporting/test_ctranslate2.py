@@ -25,6 +25,7 @@ from finished import (
     t5_untied_bundle,
     tell_languages,
 )
+from published import CHECKPOINTS
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
@@ -92,6 +93,33 @@ def test_greedy_continuations_are_those_of_transformers(build: Build, tmp_path: 
     result = go_on(prompts)
     assert len(set(result)) > 5, "the outputs differ from prompt to prompt"
     assert sum(a == b for a, b in zip(result, expected, strict=True)) >= 0.99 * SENTENCES
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Mistral-7B-v0.1",
+        "Qwen3-0.6B",
+        "gemma-2b",
+        "gemma-3-1b-pt",
+        "opt-125m",
+        "pythia-70m",
+        "bloom-560m",
+        "pegasus-xsum",
+    ],
+)
+def test_published_models_compute_what_transformers_does(name: str, tmp_path: Path) -> None:
+    CHECKPOINTS[name].publish(tmp_path / "model")
+    (tmp_path / "exported").mkdir()
+    assert export_ctranslate2(tmp_path / "model", tmp_path / "exported", "float32", None).largest < TOLERANCE
+
+
+@pytest.mark.parametrize("name", ["Phi-3-mini-4k-instruct"])
+def test_models_without_a_loader_that_works_are_refused(name: str, tmp_path: Path) -> None:
+    CHECKPOINTS[name].publish(tmp_path / "model")
+    (tmp_path / "exported").mkdir()
+    with pytest.raises(UserError, match="cannot be exported to CTranslate2"):
+        export_ctranslate2(tmp_path / "model", tmp_path / "exported", "float32", None)
 
 
 @pytest.mark.parametrize("quantization", ["int8", "float16"])

@@ -29,7 +29,7 @@ class GPTNeoX(DecoderOnly):
     def ctranslate2_specification(self, model: PreTrainedModel) -> Any:
         """The loader expects the output projection under its name before transformers 5."""
         if not hasattr(model, "embed_out"):
-            model.embed_out = self.side(model, "decoder").output
+            model.add_module("embed_out", self.side(model, "decoder").output)
         return super().ctranslate2_specification(model)
 
     def body_parameters(self, config: Config) -> Parameters:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from subgraft.base.errors import UserError
@@ -93,13 +94,36 @@ def is_known(config: Config) -> bool:
 
 
 def family_named(model_type: str) -> Family:
-    """The family of a model type or of a configuration's `model.family`. Raises UserError for an unsupported one."""
-    if model_type not in FAMILIES:
+    """The family of a model type or of a configuration's `model.family`, which may be of another package.
+
+    Raises:
+        UserError: The family is not supported, or a package offers something else under its name.
+    """
+    if model_type in FAMILIES:
+        return FAMILIES[model_type]
+    family = _of_a_package(model_type)
+    if family is None:
         raise UserError(
             f"models of the family {model_type!r:.60} are not supported",
             hint=f"Supported families: {', '.join(sorted(FAMILIES))}. {ITS_VOCABULARY}",
         )
-    return FAMILIES[model_type]
+    return family
+
+
+@cache
+def _of_a_package(model_type: str) -> Family | None:
+    """The family that an installed package offers for this model type, by an entry point of `subgraft.families`."""
+    from subgraft.config.plugins import FAMILIES as GROUP
+    from subgraft.config.plugins import offered
+
+    plugin = offered(GROUP).get(model_type)
+    if plugin is None:
+        return None
+    kind = plugin.load()
+    if not (isinstance(kind, type) and issubclass(kind, Family) and getattr(kind, "model_type", None) == model_type):
+        what = f"{plugin.package} offers no subclass of Family with this model_type: {plugin.entry.value}"
+        raise UserError(what, where=f"{GROUP}: {model_type}")
+    return kind()
 
 
 def count_parameters(config: Config, frozen: Iterable[SideName] = ()) -> Parameters:

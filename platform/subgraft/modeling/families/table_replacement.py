@@ -21,8 +21,8 @@ def exchange(family: Family, model: PreTrainedModel, name: SideName, new: Tables
     old.input.weight = nn.Parameter(new.input.detach())
     old.input.num_embeddings = config.vocab_size = len(new.input)
     for module in (model, model.base_model):
-        if hasattr(module, "vocab_size"):  # which some classes compute losses with, apart from their configuration's
-            module.vocab_size = len(new.input)
+        if "vocab_size" in vars(module):  # some classes compute losses with it, not with their configuration's
+            vars(module)["vocab_size"] = len(new.input)
     if old.input.padding_idx is not None:
         old.input.padding_idx = new.padding_id
     config.pad_token_id = new.padding_id
