@@ -105,6 +105,21 @@ def test_models_are_listed_with_their_scores(home: Path, capsys: pytest.CaptureF
     assert re.search(rf"tiny-en-de +1 +candidate, champion +mine +1 +{float(dev_bleu(home)):.2f} +\d", line)
 
 
+def test_models_are_listed_as_json(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["models", "list", "--json"]) == 0
+    (one,) = [one for one in json.loads(capsys.readouterr().out)["models"] if one["model"] == "tiny-en-de"]
+    assert one["aliases"] == ["candidate", "champion"] and one["tags"]["system"] == "mine"
+    assert float(one["tags"]["dev.BLEU"]) == float(dev_bleu(home))
+
+
+def test_runs_are_compared_as_json(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "unknown"]) == 2
+    name = re.search(r"runs: (\S+)", capsys.readouterr().err)
+    assert name is not None and main(["compare", name[1], "--json"]) == 0
+    systems = json.loads(capsys.readouterr().out)["systems"]
+    assert {system["system"] for system in systems} >= {"mine"} and all("BLEU" in one["figures"] for one in systems)
+
+
 def test_a_pulled_model_works_by_itself(home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "pulled"
     assert main(["models", "pull", "models:/tiny-en-de@champion", "--out", str(out)]) == 0

@@ -19,6 +19,7 @@ from subgraft.experiments.garbage_collection import surplus
 from subgraft.experiments.search.trial_results import Ledger, TrialResult
 from subgraft.interfaces.cli import parser
 from subgraft.orchestration.store.events import EventTail
+from subgraft.orchestration.store.home import write_format
 from subgraft.orchestration.store.record import RECORD
 from subgraft.orchestration.store.step import Step, sha256_of
 from subgraft.orchestration.store.store import Store
@@ -73,6 +74,7 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> str:
 def _listed(home: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     """A record as the store's commands meet it; found or not, there is never a traceback."""
     monkeypatch.setenv("SUBGRAFT_HOME", str(home))
+    write_format(home)
     store = Store(home, say=lambda line: None)
     directory = store.path(STEP)
     directory.mkdir(parents=True, exist_ok=True)

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from subgraft.base.errors import UserError
 from subgraft.config.settings_base import VocabularyKind
@@ -76,6 +77,28 @@ class VocabularyPreview:
     @property
     def old(self) -> Option:
         return self.options[0]
+
+
+def described(preview: VocabularyPreview) -> dict[str, Any]:
+    """The preview under stable names, as `subgraft advise --json` prints it."""
+    return {
+        "lines": preview.lines,
+        "options": [
+            {
+                "way": option.way,
+                "size": option.size,
+                "changed": option.changed,
+                "tokens_per_sentence": option.spelling.tokens_per_sentence,
+                "spelling": option.spelling,
+            }
+            for option in preview.options
+        ],
+        "worth_adding": [
+            {"piece": each.piece, "count": each.count, "cut": each.cut, "saved": each.saved} for each in preview.worth
+        ],
+        "unused": preview.unused,
+        "unknown_characters": preview.unknown_tokens,
+    }
 
 
 def look_ahead(old: Tokenizer, lines: Sequence[str]) -> VocabularyPreview:

@@ -12,6 +12,7 @@ from subgraft.base.terminal_escaping import say
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.data.sources.squad import Pairing
 from subgraft.interfaces.cli.arguments import Commands, console, corpus_languages
+from subgraft.interfaces.cli.json_output import add_json, print_json
 
 # The languages of the built-in corpora, and of any folder with both.
 USUAL = Languages(source="en", target="de")
@@ -22,6 +23,7 @@ FEW = 6
 def add_to(commands: Commands) -> None:
     group = commands.add_parser("corpora", help="list, fetch and check corpora").add_subparsers(required=True)
     listing = group.add_parser("list", help="the built-in corpora, and those under SUBGRAFT_DATA")
+    add_json(listing)
     listing.set_defaults(command=list_corpora)
     for name, command, what in (
         ("get", get, "clean a corpus into a folder of plain files"),
@@ -38,6 +40,8 @@ def add_to(commands: Commands) -> None:
         one.set_defaults(command=command)
         if name == "get":
             one.add_argument("--out", type=Path, required=True, metavar="DIR", help="absent or empty")
+        else:
+            add_json(one)
 
 
 def list_corpora(arguments: argparse.Namespace) -> None:
@@ -45,9 +49,12 @@ def list_corpora(arguments: argparse.Namespace) -> None:
     from subgraft.data.sources.catalogue import available
     from subgraft.data.sources.paths import data_folder
 
-    del arguments
+    corpora = available(data_folder())
+    if arguments.json:
+        print_json(corpora=corpora)
+        return
     table = Sheet("corpus", "holds", "kind", "languages", "other fields", "train", "dev", "test")
-    for corpus in available(data_folder()):
+    for corpus in corpora:
         sizes = (
             f"{corpus.segments[split]:,}" if split in corpus.segments else "" for split in ("train", "dev", "test")
         )
@@ -75,11 +82,15 @@ def check(arguments: argparse.Namespace) -> None:
     from subgraft.data.sources import catalogue
 
     asked = _asked(arguments)
+    checked = catalogue.check(asked.source, asked.languages, asked.base, asked.pairing)
+    if arguments.json:
+        print_json(fields=checked)
+        return
     table = Sheet(
         "split", "field", "language", "segments", "documents", "words", "characters", "mean", "sha256", names=2
     )
     remarks: list[str] = []
-    for field in catalogue.check(asked.source, asked.languages, asked.base, asked.pairing):
+    for field in checked:
         what = field.language or f"{field.kind}{_classes(field.classes)}"
         documents = "" if field.documents is None else f"{field.documents:,}"
         text = (f"{field.words:,}", f"{field.characters:,}", f"{field.mean_characters:.1f}")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from subgraft.base.terminal_escaping import printable
 from subgraft.interfaces.cli.arguments import Commands, console
+from subgraft.interfaces.cli.json_output import add_json, print_json
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -24,6 +25,7 @@ def add_to(commands: Commands) -> None:
     doctor = commands.add_parser("doctor", help="check this machine: libraries, devices, disk, corpora")
     sent = "a runtime environment file: check also what `ray job submit` would send with it"
     doctor.add_argument("--upload", type=Path, metavar="FILE", help=sent)
+    add_json(doctor)
     doctor.set_defaults(command=examine)
 
 
@@ -32,6 +34,9 @@ def examine(arguments: argparse.Namespace) -> int:
     findings = [*_libraries(), _devices(), _store(), _corpora()]
     if arguments.upload:
         findings.append(_upload(arguments.upload))
+    if arguments.json:
+        print_json(findings=[{"ok": good, "text": line} for good, line in findings])
+        return 0 if all(good for good, _ in findings) else 1
     for good, line in findings:
         console().print(_finding(good, line))
     return 0 if all(good for good, _ in findings) else 1

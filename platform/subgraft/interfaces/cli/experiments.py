@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from subgraft.base.terminal_escaping import say
 from subgraft.interfaces.cli.arguments import Commands, console, whole
+from subgraft.interfaces.cli.json_output import add_json, print_json
 from subgraft.orchestration.store.outputs import new_directory
 
 if TYPE_CHECKING:
@@ -30,8 +31,10 @@ def add_to(commands: Commands) -> None:
         one.add_argument("config", type=Path, metavar="CONFIG", help="a YAML file, as in configs/")
         one.add_argument("overrides", nargs="*", default=[], metavar="key=value", help="as in finetune.epochs=5")
         one.add_argument("--verify", action="store_true", help="read all files again, also those that have not changed")
-        one.set_defaults(command=command)
-        if name == "run":
+        one.set_defaults(command=command, json=False)
+        if name == "plan":
+            add_json(one)
+        else:
             one.add_argument("--plan", action="store_true", help="show the plan only")
             stop = "end a training after UPDATES, or at its last checkpoint, and continue with its result"
             one.add_argument("--stop-after", metavar="SECTION[=UPDATES]", help=f"{stop}: pretrain, finetune, …")
@@ -40,6 +43,7 @@ def add_to(commands: Commands) -> None:
     compare = commands.add_parser("compare", help="a table over runs")
     compare.add_argument("runs", nargs="+", metavar="RUN", help="a run's name or id")
     compare.add_argument("--csv", type=Path, metavar="FILE", help="write it as comma-separated values; - for output")
+    add_json(compare)
     compare.set_defaults(command=compare_runs)
 
     report = commands.add_parser("report", help="copy the report of a run or of an experiment")
@@ -85,26 +89,23 @@ def run(arguments: argparse.Namespace) -> None:
 
 def plan(arguments: argparse.Namespace) -> None:
     from subgraft.interfaces.api.experiments import session_of
-    from subgraft.orchestration.execution.plan import table
+    from subgraft.orchestration.execution.plan import described, table
 
     session = session_of(arguments.config, arguments.overrides)
     if arguments.verify:
         session.store.forget_digests()
     planned = session.plan()
+    notes = [*session.empty_store(), *session.monolingual_text(), *session.unknown_tokens(), *session.engines()]
+    warnings = [*session.missing_devices(), *session.unsupported(planned), *session.warnings()]
+    if arguments.json:
+        steps = [described(entry) for entry in planned.entries]
+        print_json(steps=steps, notes=notes, warnings=warnings)
+        return
     console().print(table(planned))
     if (needed := session.estimates(planned)) is not None:
         console().print()
         console().print(needed)
-    warnings = (
-        f"warning: {line}" for line in (*session.missing_devices(), *session.unsupported(planned), *session.warnings())
-    )
-    for line in (
-        *session.empty_store(),
-        *session.monolingual_text(),
-        *session.unknown_tokens(),
-        *session.engines(),
-        *warnings,
-    ):
+    for line in (*notes, *(f"warning: {line}" for line in warnings)):
         console().print(f"\n{line}")
 
 
@@ -115,7 +116,9 @@ def compare_runs(arguments: argparse.Namespace) -> None:
 
     with recording_server() as server:
         systems = compare(server, arguments.runs)
-    if arguments.csv is None:
+    if arguments.json:
+        print_json(systems=systems)
+    elif arguments.csv is None:
         console().print(table(systems))
     elif str(arguments.csv) == "-":
         write_csv(systems, sys.stdout)

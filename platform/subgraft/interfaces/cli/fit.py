@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from itertools import chain
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from subgraft.base.terminal_escaping import say
 from subgraft.config.settings_base import SideName
 from subgraft.interfaces.api.arguments import local_model
 from subgraft.interfaces.cli.arguments import MODEL_HELP, Commands, console, language_pair
+from subgraft.interfaces.cli.json_output import add_json, print_json
 from subgraft.orchestration.store.outputs import new_file, require_absent
 
 WHAT = (
@@ -90,6 +92,7 @@ def _add_advise(commands: Commands) -> None:
         help="whether the model reads the text or writes it (default: decoder)",
     )
     advising.add_argument("--picture", type=Path, metavar="FILE.png", help="tokens of a line by size, as a picture")
+    add_json(advising)
     advising.set_defaults(command=advise)
 
 
@@ -97,7 +100,7 @@ def advise(arguments: argparse.Namespace) -> None:
     from subgraft.data.text import reading
     from subgraft.experiments.fit.preview_page import picture, render
     from subgraft.experiments.fit.sentence_cost import measure_cost
-    from subgraft.experiments.fit.vocabulary_preview import look_ahead
+    from subgraft.experiments.fit.vocabulary_preview import described, look_ahead
     from subgraft.modeling.bundle import Bundle
     from subgraft.subwords.vocabulary.learn import sample
 
@@ -108,8 +111,11 @@ def advise(arguments: argparse.Namespace) -> None:
     side: SideName = "encoder" if arguments.side == "encoder" and "encoder" in bundle.tokenizers else "decoder"
     preview = look_ahead(bundle.tokenizers[side], [line for line in lines if line.strip()])
     cost = measure_cost(bundle, side) if side == "decoder" else None
-    console().print(render(preview, cost, continues="encoder" not in bundle.tokenizers))
+    if arguments.json:
+        print_json(**described(preview), seconds=cost)
+    else:
+        console().print(render(preview, cost, continues="encoder" not in bundle.tokenizers))
     if arguments.picture:
         with new_file(arguments.picture) as out:
             out.write_bytes(picture(preview))
-        say(f"picture written to {arguments.picture}")
+        say(f"picture written to {arguments.picture}", to=sys.stderr if arguments.json else sys.stdout)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from subgraft.base.errors import UserError
 from subgraft.base.terminal_escaping import say
 from subgraft.interfaces.cli.arguments import Commands, console, fraction, whole
+from subgraft.interfaces.cli.json_output import add_json, print_json
 from subgraft.orchestration.store.outputs import new_directory
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ NOT_BETTER = 1
 def add_to(commands: Commands) -> None:
     group = commands.add_parser("models", help="the registered models").add_subparsers(required=True)
     listing = group.add_parser("list", help="versions with their aliases, systems and scores")
+    add_json(listing)
     listing.set_defaults(command=list_models)
 
     show = group.add_parser("show", help="everything recorded about a version, and its card")
@@ -49,12 +51,14 @@ def list_models(arguments: argparse.Namespace) -> None:
     from subgraft.orchestration.tracking.model_registry import Registry
     from subgraft.orchestration.tracking.server import recording_server
 
-    del arguments
     table = Sheet(box=None, pad_edge=False)
     for heading in ("model", "version", "aliases", "system", "seed", "dev BLEU", "test BLEU", "registered"):
         table.add_column(heading, justify="right" if "BLEU" in heading else "left")
     with recording_server() as server:
         versions = Registry(server).versions()
+    if arguments.json:
+        print_json(models=versions)
+        return
     for one in versions:
         scores = [fixed(float(one.tags[tag]) if tag in one.tags else None) for tag in ("dev.BLEU", "test.BLEU")]
         aliases, registered = ", ".join(one.aliases), one.created.strftime("%Y-%m-%d %H:%M")

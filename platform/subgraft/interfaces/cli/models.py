@@ -13,6 +13,7 @@ from subgraft.base.limits import LARGEST_BEAM
 from subgraft.base.terminal_escaping import say, write
 from subgraft.config.tasks import TASKS
 from subgraft.interfaces.cli.arguments import MODEL_HELP, Commands, language_pair, whole
+from subgraft.interfaces.cli.json_output import add_json, print_json
 
 if TYPE_CHECKING:
     from subgraft.config.plugins import Plugin
@@ -46,6 +47,7 @@ def add_to(commands: Commands) -> None:
     evaluate.add_argument("--language", default="", help=language)
     further = "one more: ROUGE-1, ROUGE-2, CIDEr, or one that an installed package offers"
     evaluate.add_argument("--metric", action="append", default=[], metavar="NAME", help=further)
+    add_json(evaluate)
     evaluate.set_defaults(command=evaluate_text)
 
 
@@ -114,14 +116,18 @@ def evaluate_text(arguments: argparse.Namespace) -> None:
         with counting("translating") as progress:
             hypotheses = translate(arguments.model, hypotheses, **_search(arguments), progress=progress)
     metrics = (*TASKS[arguments.task].metrics, *(name for name in FURTHER_METRICS if name in arguments.metric))
-    for score in corpus_scores(hypotheses, references, arguments.language, metrics).values():
-        say(f"{score.name}\t{score.value:.2f}\t{score.signature}")
+    scores = list(corpus_scores(hypotheses, references, arguments.language, metrics).values())
+    own_scores = []
     if own:
         from subgraft.evaluation.metrics.plugin_metrics import plugin_score, plugin_statistics
 
-        for metric in own:
-            score = plugin_score(metric, plugin_statistics(metric, sources, hypotheses, references, arguments.language))
-            say(f"{score.name}\t{score.value:.4f}\t{score.signature}")
+        texts = sources, hypotheses, references, arguments.language
+        own_scores = [plugin_score(metric, plugin_statistics(metric, *texts)) for metric in own]
+    if arguments.json:
+        print_json(sentences=len(references), scores=[*scores, *own_scores])
+        return
+    for score, decimals in (*((score, 2) for score in scores), *((score, 4) for score in own_scores)):
+        say(f"{score.name}\t{score.value:.{decimals}f}\t{score.signature}")
 
 
 def _own_metrics(names: Sequence[str]) -> list[Plugin]:

@@ -117,6 +117,20 @@ def table(plan: Plan) -> Table:
     return shown
 
 
+def described(entry: Entry) -> dict[str, Json]:
+    """The entry under stable names, as `subgraft plan --json` prints it."""
+    differences = entry.differences or {}
+    return {
+        "stage": entry.step.stage.name,
+        "step": entry.step.name,
+        "state": entry.state.value,
+        "fingerprint": entry.step.fingerprint,
+        "seconds": entry.record.seconds if entry.record is not None else None,
+        "differences": {key: {"stored": old, "wanted": new} for key, (old, new) in differences.items()},
+        "resumes": entry.resumes,
+    }
+
+
 def _why(entry: Entry) -> str:
     if entry.record is not None:
         return f"made in {entry.record.seconds:.0f} s, {entry.record.finished}"
