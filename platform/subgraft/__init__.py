@@ -8,17 +8,24 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from subgraft.base.errors import OperationalError, UserError
     from subgraft.interfaces.api.experiments import run, train_generator
+    from subgraft.interfaces.api.fit import Fitted, fit
     from subgraft.interfaces.api.graft import Grafted, graft
     from subgraft.interfaces.api.outputs import Model, load, translate
+    from subgraft.interfaces.api.scores import Scores, evaluate
     from subgraft.interfaces.api.transfers import transfer
-    from subgraft.interfaces.api.vocabularies import learn_vocabulary
+    from subgraft.interfaces.api.vocabularies import extend, learn_vocabulary, trim
 
 __version__ = "0.1.0"
 __all__ = [
+    "Fitted",
     "Grafted",
     "Model",
     "OperationalError",
+    "Scores",
     "UserError",
+    "evaluate",
+    "extend",
+    "fit",
     "graft",
     "learn_vocabulary",
     "load",
@@ -26,12 +33,18 @@ __all__ = [
     "train_generator",
     "transfer",
     "translate",
+    "trim",
 ]
 _HOMES = {
+    "Fitted": "interfaces.api.fit",
     "Grafted": "interfaces.api.graft",
     "Model": "interfaces.api.outputs",
     "OperationalError": "base.errors",
+    "Scores": "interfaces.api.scores",
     "UserError": "base.errors",
+    "evaluate": "interfaces.api.scores",
+    "extend": "interfaces.api.vocabularies",
+    "fit": "interfaces.api.fit",
     "graft": "interfaces.api.graft",
     "learn_vocabulary": "interfaces.api.vocabularies",
     "load": "interfaces.api.outputs",
@@ -39,6 +52,7 @@ _HOMES = {
     "train_generator": "interfaces.api.experiments",
     "transfer": "interfaces.api.transfers",
     "translate": "interfaces.api.outputs",
+    "trim": "interfaces.api.vocabularies",
 }
 
 if not TYPE_CHECKING:  # to which any name would be there

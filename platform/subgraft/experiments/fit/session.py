@@ -57,19 +57,24 @@ class Fit:
         self._languages = asked.model.languages(asked.languages)
         self._folder.require(self._identity)
 
-    def run(self, *, plan_only: bool) -> None:
-        """Show the data and the plan and, unless `plan_only`, execute it."""
-        text = self._read()
-        measured = self._measure(text, read_text(self._asked.text, text, self._cleaning))
-        session = self._prepare(text, measured)
-        planned = self._show_plan(session, measured)
-        if plan_only:
-            self._lines([("configuration", str(self._folder.configuration))])
-            return
+    def plan(self) -> None:
+        """Show the data and the plan."""
+        self._planned()
+        self._lines([("configuration", str(self._folder.configuration))])
+
+    def run(self) -> Outcome:
+        """Show the data and the plan, and execute it."""
+        session, planned = self._planned()
         if planned.to_run:
             self._heading("Training")
         session.run(self._console, register=False)
-        self._finish(session)
+        return self._finish(session)
+
+    def _planned(self) -> tuple[Session, Plan]:
+        text = self._read()
+        measured = self._measure(text, read_text(self._asked.text, text, self._cleaning))
+        session = self._prepare(text, measured)
+        return session, self._show_plan(session, measured)
 
     @cached_property
     def _identity(self) -> dict[str, object]:
@@ -166,7 +171,7 @@ class Fit:
                 self._say(line)
         return planned
 
-    def _finish(self, session: Session) -> None:
+    def _finish(self, session: Session) -> Outcome:
         """Show the table and the advice, and copy the advised model and the report to the folder."""
         outcome = Outcome.read(session.pipeline, session.store)
         self._folder.copy(session.store.path(outcome.advised.steps.finetune), MODEL)
@@ -184,6 +189,7 @@ class Fit:
                 ("translate", f"subgraft generate --model {folder.model} --input FILE --languages {pair}"),
             ]
         )
+        return outcome
 
     def _lines(self, rows: Sequence[tuple[str, str]]) -> None:
         self._say("")

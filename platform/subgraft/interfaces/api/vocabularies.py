@@ -14,8 +14,11 @@ from subgraft.config.settings_base import SENTENCEPIECE_KINDS, SideName, Vocabul
 from subgraft.data.text import reading
 from subgraft.interfaces.api.arguments import one_of, require_sound, shown, whole
 from subgraft.subwords.allocation.capacity import Capacity, capacity
+from subgraft.subwords.vocabulary.extend import MIN_COUNT
+from subgraft.subwords.vocabulary.extend import extend as extend_vocabulary
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.subwords.vocabulary.trim import trim as trim_vocabulary
 
 if TYPE_CHECKING:
     from subgraft.experiments.allocation_session import AllocationSession
@@ -71,6 +74,42 @@ def learn_vocabulary(
         like=None if like is None else vocabulary_of(like),
         min_count=min_count,
     )
+
+
+def extend(
+    vocabulary: VocabularyLike, text: Text, *, add: int, min_count: int = MIN_COUNT, side: SideName = "decoder"
+) -> Tokenizer:
+    """Add the text's most frequent subwords to a vocabulary, which retains its ids, as `subgraft vocab extend` does.
+
+    Args:
+        vocabulary: A vocabulary, a model, or a directory or hub id of either.
+        text: Lines (`str`) and files of lines (`Path`).
+        add: The number of new subwords.
+        min_count: The least number of times that the text has a new subword.
+        side: Whose vocabulary, of a model with two.
+
+    Raises:
+        UserError: The text does not support so many.
+    """
+    whole("add", add, 1, LARGEST_VOCABULARY)
+    whole("min_count", min_count, 1)
+    return extend_vocabulary(vocabulary_of(vocabulary, side), text_lines(text), add, min_count)
+
+
+def trim(vocabulary: VocabularyLike, text: Text, *, min_count: int = 1, side: SideName = "decoder") -> Tokenizer:
+    """Drop subwords that the text uses fewer than `min_count` times, as `subgraft vocab trim` does.
+
+    Args:
+        vocabulary: A vocabulary, a model, or a directory or hub id of either.
+        text: Lines (`str`) and files of lines (`Path`).
+        min_count: Subwords used fewer times are dropped.
+        side: Whose vocabulary, of a model with two.
+
+    Raises:
+        UserError: The text is empty.
+    """
+    whole("min_count", min_count, 1)
+    return trim_vocabulary(vocabulary_of(vocabulary, side), text_lines(text), min_count)
 
 
 def vocabulary_of(source: VocabularyLike, side: SideName = "decoder") -> Tokenizer:

@@ -74,7 +74,11 @@ def run_fit(arguments: argparse.Namespace) -> None:
         quick=arguments.quick,
         text=tuple(arguments.text),
     )
-    Fit(asked, console()).run(plan_only=arguments.plan)
+    session = Fit(asked, console())
+    if arguments.plan:
+        session.plan()
+    else:
+        session.run()
 
 
 # The most lines that are read, sampled from the whole text.

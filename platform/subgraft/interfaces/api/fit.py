@@ -1,0 +1,171 @@
+"""Fit a model to pairs in Python: what `subgraft fit` does, for files, lists, pandas frames and `datasets.Dataset`s."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from subgraft.base.errors import ArgumentError
+from subgraft.config.corpora import Languages
+from subgraft.interfaces.api.arguments import LanguagePair, located, pair_of, path_of, shown
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.table import Table
+
+    from subgraft.evaluation.reporting.summary import SystemSummary
+    from subgraft.experiments.fit.outcome import Outcome
+    from subgraft.interfaces.api.outputs import Model
+
+# Two files, line by line; (source, target) tuples; or a table (pandas.DataFrame, datasets.Dataset) with a column for
+# each side, named source and target or by the languages' codes, or a column `translation` of {code: text}.
+Pairs: TypeAlias = "tuple[Path, Path] | Iterable[tuple[str, str]] | Any"
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A finished fit.
+
+    Attributes:
+        out: Its folder, with `model`, `report` and `fit.yaml`.
+        advised: The system whose model is in the folder: "old" (the model's vocabulary) or "own" (the task's).
+        advice: The reason, in one sentence.
+        outcome: Scores of all systems and seeds.
+    """
+
+    out: Path
+    advised: str
+    advice: str
+    outcome: Outcome
+
+    @property
+    def model(self) -> Path:
+        """The directory of the advised model, which `subgraft.load` and all commands read."""
+        return self.out / "model"
+
+    @property
+    def report(self) -> Path:
+        return self.out / "report" / "report.html"
+
+    def load(self) -> Model:
+        """The advised model in memory."""
+        from subgraft.interfaces.api.outputs import load
+
+        return load(self.model)
+
+    def table(self) -> Table:
+        """The comparison, as the command prints it."""
+        return self.outcome.table()
+
+    def frame(self) -> pd.DataFrame:
+        """The comparison as a pandas frame: a row for each system, means over seeds."""
+        import pandas as pd
+
+        from subgraft.evaluation.reporting.summary import summarise
+
+        return pd.DataFrame([_row(system) for system in summarise(self.outcome.data)]).set_index("system")
+
+    def __str__(self) -> str:
+        from subgraft.base.terminal import Terminal
+
+        text = StringIO()
+        Terminal(file=text, width=100).print(self.table())
+        return f"{text.getvalue()}{self.advice}"
+
+
+def fit(
+    model: Path | str,
+    pairs: Pairs,
+    *,
+    out: Path | str,
+    languages: LanguagePair | None = None,
+    text: Sequence[Path | str] = (),
+    quick: bool = False,
+    progress: bool = True,
+) -> Fitted:
+    """Compare the model's vocabulary with one of the task's, both finetuned on the pairs, and save the better model.
+
+    Args:
+        model: A directory, a hub id, or models:/NAME@ALIAS.
+        pairs: Two files, (source, target) tuples, a `pandas.DataFrame` or a `datasets.Dataset` (see `Pairs`).
+        out: An absent or empty folder, or that of the same fit, which continues.
+        languages: Of source and target, if the model's files do not name them.
+        text: Files with more text of the target language.
+        quick: One seed, half the steps, 100 test sentences.
+        progress: Whether to print the data, the plan and each step.
+
+    Raises:
+        UserError: Before anything is written: unusable pairs, an unknown model, a folder with other contents.
+        OperationalError: The disk, the network or a process failed; the same call continues.
+    """
+    from subgraft.base.terminal import Terminal
+    from subgraft.experiments.fit.base_model import BaseModelFacts
+    from subgraft.experiments.fit.session import Asked, Fit
+
+    pair, folder = None if languages is None else pair_of(languages), path_of("out", out)
+    directory, more = str(located(model)), tuple(path_of("text", path) for path in text)
+    console = Terminal() if progress else Terminal(file=StringIO())
+    with _as_files(pairs, pair) as files:
+        asked = Asked(BaseModelFacts.find(str(model), directory), files, pair, folder, quick, more)
+        outcome = Fit(asked, console).run()
+    return Fitted(folder, outcome.advice.system, outcome.advice.sentence, outcome)
+
+
+@contextmanager
+def _as_files(pairs: Pairs, languages: Languages | None) -> Iterator[tuple[Path, Path]]:
+    """The two files of the pairs, which are temporary for pairs in memory."""
+    if isinstance(pairs, tuple) and len(pairs) == 2 and all(isinstance(path, Path) for path in pairs):
+        yield pairs  # type: ignore[misc]
+        return
+    with tempfile.TemporaryDirectory(prefix="subgraft-") as folder:
+        files = Path(folder) / "source", Path(folder) / "target"
+        lines = [list(side) for side in zip(*_in_memory(pairs, languages), strict=True)] or [[], []]
+        for path, side in zip(files, lines, strict=True):
+            path.write_text("".join(f"{line}\n" for line in side), encoding="utf-8")
+        yield files
+
+
+def _in_memory(pairs: Any, languages: Languages | None) -> Iterator[tuple[str, str]]:
+    """Pairs of one line each. Raises ArgumentError for anything that is not a pair of texts."""
+    names = [str(name) for name in getattr(pairs, "column_names", getattr(pairs, "columns", ()))]
+    records = pairs.to_dict("records") if hasattr(pairs, "to_dict") and hasattr(pairs, "columns") else pairs
+    if not isinstance(records, Iterable) or isinstance(records, str | bytes):
+        raise ArgumentError(f"expected pairs of texts, found {shown(pairs)}", where="pairs")
+    sides = _columns(names, languages) if names else None
+    for number, record in enumerate(records, 1):
+        if sides is not None:
+            texts = tuple(map(record.get("translation", record).get, sides))
+        else:
+            texts = tuple(record) if isinstance(record, tuple | list) else (record,)
+        if len(texts) != 2 or not all(isinstance(text, str) for text in texts):
+            raise ArgumentError(f"pair {number}: expected two texts, found {shown(record)}", where="pairs")
+        yield " ".join(texts[0].splitlines()), " ".join(texts[1].splitlines())
+
+
+def _columns(names: Sequence[str], languages: Languages | None) -> tuple[str, ...]:
+    """The columns of source and target, or the languages' keys in a column `translation`."""
+    codes = () if languages is None else (languages.source, languages.target)
+    if "translation" in names and codes:
+        return codes
+    for sides in (("source", "target"), codes):
+        if sides and set(sides) <= set(names):
+            return sides
+    if len(names) == 2:
+        return tuple(names)
+    expected = "source and target" + (f", or {codes[0]} and {codes[1]}" if codes else "")
+    raise ArgumentError(f"expected the columns {expected}; there are {', '.join(names)}", where="pairs")
+
+
+def _row(system: SystemSummary) -> Mapping[str, object]:
+    return {
+        "system": system.name,
+        **{name: score.mean for name, score in system.metrics.items()},
+        "bits per character": system.bits.selected,
+        "tokens per sentence": system.tokens_per_sentence,
+        "sentences per second": system.sentences_per_second,
+    }

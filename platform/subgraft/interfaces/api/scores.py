@@ -1,0 +1,71 @@
+"""Scores of outputs against references, as `subgraft evaluate` computes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from subgraft.base.errors import ArgumentError
+from subgraft.config.tasks import TASKS, TaskName
+from subgraft.evaluation.metrics.scores import FURTHER_METRICS, Score, check_parallel, corpus_scores
+from subgraft.interfaces.api.arguments import one_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Corpus scores with their signatures; `scores["BLEU"].value` is one of them."""
+
+    scores: tuple[Score, ...]
+
+    def __getitem__(self, name: str) -> Score:
+        return next(score for score in self.scores if score.name == name)
+
+    def __str__(self) -> str:
+        return "\n".join(f"{score.name}\t{score.value:.2f}\t{score.signature}" for score in self.scores)
+
+    def frame(self) -> pd.DataFrame:
+        """A row for each metric: its name, value and signature."""
+        import pandas as pd
+
+        return pd.DataFrame([vars(score) for score in self.scores]).set_index("name")
+
+
+def evaluate(
+    outputs: Sequence[str],
+    references: Sequence[str],
+    *,
+    language: str = "",
+    task: TaskName = "translation",
+    metrics: Sequence[str] = (),
+    sources: Sequence[str] | None = None,
+) -> Scores:
+    """Score outputs against references.
+
+    Args:
+        outputs: One text for each reference.
+        references: The expected texts.
+        language: The language of the outputs, for METEOR's stemmer and for Chinese.
+        task: The task, which determines the metrics.
+        metrics: More metrics: ROUGE-1, ROUGE-2, CIDEr, or one that an installed package offers.
+        sources: The sources, for metrics of packages that read them.
+
+    Raises:
+        UserError: The numbers of texts differ, or a metric is unknown.
+    """
+    from subgraft.evaluation.metrics.plugin_metrics import plugin_metric, plugin_score, plugin_statistics
+
+    one_of("task", task, [name for name, facts in TASKS.items() if facts.metrics])
+    for name, texts in (("outputs", outputs), ("references", references)):
+        if isinstance(texts, str):
+            raise ArgumentError("expected a list of texts, found one string", where=name)
+    plugins = [plugin_metric(name) for name in dict.fromkeys(metrics) if name not in FURTHER_METRICS]
+    check_parallel(outputs, references)
+    names = (*TASKS[task].metrics, *(name for name in FURTHER_METRICS if name in metrics))
+    scores = list(corpus_scores(outputs, references, language, names).values())
+    for plugin in plugins:
+        scores.append(plugin_score(plugin, plugin_statistics(plugin, sources, outputs, references, language)))
+    return Scores(tuple(scores))

@@ -1,0 +1,110 @@
+"""`subgraft.fit`, `evaluate`, `extend` and `trim`: what the commands do, for texts in memory."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import subgraft
+from finished import separate_bundle
+from subgraft.base.errors import ArgumentError
+from subgraft.config.corpora import Languages
+from subgraft.interfaces.api.fit import _as_files
+from subgraft.interfaces.cli import main
+from toys import english, german
+
+PAIRS = list(zip(english(400, 5), german(400, 5), strict=True))
+EN_DE = Languages(source="en", target="de")
+
+
+class Table(list[dict[str, Any]]):
+    """Records with `column_names`, as a `datasets.Dataset` gives them."""
+
+    @property
+    def column_names(self) -> list[str]:
+        return list(self[0])
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        PAIRS,
+        pd.DataFrame(PAIRS, columns=["source", "target"]),
+        pd.DataFrame([(target, source, 1) for source, target in PAIRS], columns=["de", "en", "score"]),
+        pd.DataFrame(PAIRS, columns=["first", "second"]),
+        Table({"id": str(i), "translation": {"de": target, "en": source}} for i, (source, target) in enumerate(PAIRS)),
+    ],
+    ids=["tuples", "source and target", "codes", "two columns", "translation"],
+)
+def test_pairs_in_memory_are_read_in_every_form(pairs: Any) -> None:
+    with _as_files(pairs, EN_DE) as files:
+        sides = [path.read_text(encoding="utf-8").splitlines() for path in files]
+    assert list(zip(*sides, strict=True)) == PAIRS
+
+
+@pytest.mark.parametrize(
+    ("pairs", "complaint"),
+    [
+        ([("one", "eins"), ("two",)], "pair 2: expected two texts"),
+        ([("one", None)], "pair 1: expected two texts"),
+        ("text.en", "expected pairs of texts, found 'text.en'"),
+        (pd.DataFrame([(1, 2, 3)], columns=list("abc")), "expected the columns source and target, or en and de"),
+    ],
+)
+def test_what_is_not_pairs_is_refused(pairs: Any, complaint: str) -> None:
+    with pytest.raises(ArgumentError, match=complaint), _as_files(pairs, EN_DE):
+        pass
+
+
+@pytest.mark.ray
+def test_a_fit_ends_with_a_comparison_and_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUBGRAFT_HOME", str(tmp_path / "home"))
+    (tmp_path / "model").mkdir()
+    separate_bundle().save(tmp_path / "model")
+    fitted = subgraft.fit(
+        tmp_path / "model", PAIRS, out=tmp_path / "out", languages=("en", "de"), quick=True, progress=False
+    )
+    frame = fitted.frame()
+    assert list(frame.index) == ["old", "own"] and frame.loc["own", "tokens per sentence"] > 0
+    assert fitted.advised in ("old", "own") and fitted.advice in str(fitted) and "BLEU" in str(fitted)
+    assert fitted.report.is_file()
+    assert len(subgraft.translate(fitted.load(), english(3))) == 3
+
+
+def test_scores_are_those_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    outputs, references = german(20, 3), german(20, 4)
+    for name, lines in (("outputs", outputs), ("references", references)):
+        (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
+    paths = ["--hypotheses", str(tmp_path / "outputs"), "--references", str(tmp_path / "references")]
+    assert main(["evaluate", *paths, "--language", "de", "--metric", "CIDEr", "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)["scores"]
+    scores = subgraft.evaluate(outputs, references, language="de", metrics=["CIDEr"])
+    assert [vars(score) for score in scores.scores] == printed
+    assert scores.frame().loc["BLEU", "value"] == scores["BLEU"].value and "BLEU\t" in str(scores)
+
+
+def test_mistakes_in_scoring_name_the_argument() -> None:
+    with pytest.raises(subgraft.UserError, match="outputs: expected a list of texts"):
+        subgraft.evaluate("a text", ["a text"])
+    with pytest.raises(subgraft.UserError, match="no installed package offers the metric 'BLEURT'"):
+        subgraft.evaluate(["a"], ["a"], metrics=["BLEURT"])
+
+
+def test_extended_and_trimmed_vocabularies_are_those_of_the_commands(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    separate_bundle().save(tmp_path / "model")
+    text = tmp_path / "text.de"
+    text.write_text("".join(f"{line}\n" for line in german(300, 9)))
+    common = [str(tmp_path / "model"), "--text", str(text)]
+    assert main(["vocab", "extend", *common, "--add", "20", "--out", str(tmp_path / "extended")]) == 0
+    assert main(["vocab", "trim", *common, "--min-count", "2", "--out", str(tmp_path / "trimmed")]) == 0
+    model = subgraft.load(tmp_path / "model")
+    made = {"extended": subgraft.extend(model, [text], add=20), "trimmed": subgraft.trim(model, text, min_count=2)}
+    for name, vocabulary in made.items():
+        vocabulary.save(tmp_path / f"{name} in Python")
+        written = (tmp_path / name / "tokenizer.json").read_bytes()
+        assert (tmp_path / f"{name} in Python" / "tokenizer.json").read_bytes() == written
