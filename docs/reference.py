@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-from pydantic import BaseModel
+from pydantic import BaseModel, WithJsonSchema
 from pydantic.fields import FieldInfo
 
 from subgraft.base.limits import LARGEST_COUNT
@@ -116,7 +116,8 @@ def _type(annotation: Any, sections: Sections) -> str:
     if origin is Annotated:
         inner, *marks = arguments
         metadata = [each for mark in marks for each in (mark.metadata if isinstance(mark, FieldInfo) else [mark])]
-        return _type(inner, sections) + _range(metadata, inner)
+        named = [_names(mark.json_schema) for mark in metadata if isinstance(mark, WithJsonSchema)]
+        return f"{named[0]} or text" if named else _type(inner, sections) + _range(metadata, inner)
     if origin is Literal:
         return "/".join(f"`{value}`" for value in arguments)
     if origin in (typing.Union, types.UnionType):
@@ -132,6 +133,11 @@ def _type(annotation: Any, sections: Sections) -> str:
         return _link(annotation, sections, False)
     names = {str: "text", int: "integer", float: "number", bool: "`true`/`false`"}
     return names[annotation] if annotation in names else str(getattr(annotation, "__name__", annotation))
+
+
+def _names(schema: Any) -> str:
+    """The values that an editor completes, of a text that may also be another."""
+    return "/".join(f"`{value}`" for choice in schema["anyOf"] for value in choice.get("enum", []))
 
 
 def _link(group: type[BaseModel], sections: Sections, by_kind: bool) -> str:

@@ -29,7 +29,7 @@ def ended(*command: str | Path, folder: Path) -> str:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built from a copy of what a source archive has."""
+    """Built from this clone."""
     repository, folder = Path(__file__).resolve().parents[1], tmp_path_factory.mktemp("wheel")
     pip = (sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder, repository)
     ended(*pip, folder=folder)

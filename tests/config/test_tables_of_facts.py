@@ -12,7 +12,6 @@ from subgraft.config.initialiser_registry import (
     INITIALISERS,
     LEARNINGS,
     GeneratorName,
-    InitialiserName,
     LearningName,
     TrainedGenerator,
     initialiser_info,
@@ -27,7 +26,7 @@ from subgraft.evaluation.metrics.scores import METRICS
 
 
 def test_what_makes_rows_and_what_is_known_of_it_have_the_same_names() -> None:
-    assert get_args(InitialiserName) == tuple(INITIALISERS) == tuple(METHODS)
+    assert tuple(INITIALISERS) == tuple(METHODS)
     assert get_args(StartName) == tuple(names_with("mixes"))
     assert get_args(GeneratorName) == tuple(names_with("generator"))
     assert get_args(TrainedGenerator) == tuple(names_with("trained"))

@@ -9,32 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, WithJsonSchema
 
 from subgraft.config import plugins
 from subgraft.config.plugins import require_offered
 from subgraft.config.settings_base import StaticAlgorithm
 
-InitialiserName = Literal[
-    "random",
-    "random-matched",
-    "mean",
-    "avg",
-    "att",
-    "patt",
-    "network",
-    "reconstruction",
-    "word2vec",
-    "word2vec-mapped",
-    "cbow",
-    "focus",
-    "wechsel",
-    "omp",
-    "locally-linear",
-    "token-distillation",
-    "likelihood-matching",
-    "vocadt",
-]
 GeneratorName = Literal["avg", "att", "patt", "network"]
 TrainedGenerator = Literal["att", "patt", "network"]
 LearningName = Literal["token-distillation", "likelihood-matching", "vocadt"]
@@ -73,7 +53,7 @@ class LearningFacts:
     has_start: bool = False
 
 
-INITIALISERS: Mapping[InitialiserName, InitialiserInfo] = {
+INITIALISERS: Mapping[str, InitialiserInfo] = {
     "random": InitialiserInfo(seeded=True, drawn=True),
     "random-matched": InitialiserInfo(seeded=True, drawn=True),
     "mean": InitialiserInfo(mixes=True),
@@ -110,14 +90,15 @@ def _known(name: str) -> str:
     return name
 
 
+# Editors complete the names of the table; an installed package may offer others.
+_SCHEMA = WithJsonSchema({"anyOf": [{"enum": list(INITIALISERS), "type": "string"}, {"type": "string"}]})
 # A name of the table, or one that an installed package offers.
-AnyInitialiser: TypeAlias = Annotated[InitialiserName | str, AfterValidator(_known)]
+AnyInitialiser: TypeAlias = Annotated[str, AfterValidator(_known), _SCHEMA]
 
 
 def initialiser_info(initialiser: str | None) -> InitialiserInfo:
     """The properties of an initialiser; for None, those of a system without new tokens."""
-    registered: Mapping[str, InitialiserInfo] = INITIALISERS  # type: ignore[assignment]
-    return _NO_NEW_ROWS if initialiser is None else registered.get(initialiser, _OFFERED)
+    return _NO_NEW_ROWS if initialiser is None else INITIALISERS.get(initialiser, _OFFERED)
 
 
 def package_of(initialiser: str) -> str | None:
@@ -131,6 +112,6 @@ def learning_of(initialiser: str | None) -> LearningFacts | None:
     return None if learnt_by is None else LEARNINGS[learnt_by]
 
 
-def names_with(fact: str) -> list[InitialiserName]:
+def names_with(fact: str) -> list[str]:
     """The initialisers that have something of this field, in the order of the table."""
     return [name for name, facts in INITIALISERS.items() if getattr(facts, fact)]

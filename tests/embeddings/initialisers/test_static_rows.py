@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from subgraft.base.errors import UserError
-from subgraft.config.initialiser_registry import InitialiserName, names_with
+from subgraft.config.initialiser_registry import names_with
 from subgraft.embeddings.initialisers.registry import METHODS
 from subgraft.embeddings.initialisers.static_rows import map_vectors, take_vectors
 from subgraft.embeddings.transplanting.transplant import Method, transplant
@@ -53,7 +53,7 @@ def test_vectors_of_another_width_are_refused_as_they_are() -> None:
 
 
 @pytest.mark.parametrize("method", sorted(names_with("static")))
-def test_tokens_without_a_vector_get_the_mean_of_their_subwords(method: InitialiserName, tmp_path: Path) -> None:
+def test_tokens_without_a_vector_get_the_mean_of_their_subwords(method: str, tmp_path: Path) -> None:
     upstream, entries = untied_decoder(), unseen()
     lacking = [entries[0], entries[4], entries[-1]]
     drawn(16, lacking).save(tmp_path)
@@ -93,7 +93,7 @@ def test_missing_and_foreign_embeddings_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("method", sorted(names_with("static")))
-def test_a_model_is_transplanted(method: InitialiserName, tmp_path: Path) -> None:
+def test_a_model_is_transplanted(method: str, tmp_path: Path) -> None:
     """Seen rows are copied, unseen ones are the method's; another vector gives another row."""
     source, target = multilingual_tokenizer(), fitted_tokenizer()
     embeddings = drawn(16, unseen()[:2])

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor
 
 from subgraft.base.errors import UserError
-from subgraft.config.initialiser_registry import InitialiserName
 from subgraft.config.plugins import INITIALISERS, Plugin, offered
 from subgraft.embeddings.generators.generator import (
     Generator,
@@ -101,7 +100,7 @@ def _generator(request: Request, kind: GeneratorKind) -> tuple[Generator, int]:
 
 
 # What makes the rows; `config.initialiser_registry` has what each needs and gives.
-METHODS: Mapping[InitialiserName, Initialiser] = {
+METHODS: Mapping[str, Initialiser] = {
     "random": draw_random,
     "random-matched": draw_matched,
     "mean": mix_subwords,
@@ -125,9 +124,8 @@ METHODS: Mapping[InitialiserName, Initialiser] = {
 
 def initialiser(method: str) -> Initialiser:
     """The initialiser of this name, built in or from a plugin. Raises UserError for an unknown name."""
-    known: Mapping[str, Initialiser] = METHODS  # type: ignore[assignment]
-    if require_known(method) in known:
-        return known[method]
+    if require_known(method) in METHODS:
+        return METHODS[method]
     return partial(_offered_rows, offered(INITIALISERS)[method])
 
 

@@ -9,7 +9,6 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from subgraft.config.initialiser_registry import InitialiserName
 from subgraft.config.synthetic import TextUse
 from subgraft.config.training import SelectName
 
@@ -32,7 +31,7 @@ class VocabularySize(NamedTuple):
 
 
 # The vocabulary is worth as much with the mean of a token's pieces as with any other start: "the main systems".
-INITIALISER: InitialiserName = "mean"
+INITIALISER = "mean"
 # New rows have further to go than the body: "Learning rates, each system's own".
 TABLE_RATE = 4.0
 # The old vocabulary wants twice the rate of the systems with new rows: the same table.
@@ -93,7 +92,7 @@ class Choice:
         embedding_warmup: The use of monolingual text in a warm-up of new rows.
     """
 
-    initialiser: InitialiserName
+    initialiser: str
     seeds: tuple[int, ...]
     steps: int
     batch_size: int
