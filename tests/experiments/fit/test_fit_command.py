@@ -162,7 +162,7 @@ def test_a_fit_that_was_stopped_carries_on(files: Path) -> None:
         if line.startswith("[done]     transfer own"):
             process.send_signal(signal.SIGTERM)
             break
-    assert "run the same command again" in process.communicate(timeout=300)[0]
+    assert "the same command continues" in process.communicate(timeout=300)[0]
     assert process.returncode == 143
     assert not (files / "fitted" / "model").exists()
     code, said = ended(files)
