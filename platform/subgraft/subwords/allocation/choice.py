@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.isotonic import isotonic_regression
 
 from subgraft.base import json_io
 from subgraft.base.errors import UserError
@@ -240,6 +239,8 @@ class Hull:
 
 def concave_hull(costs: Sequence[float], values: Sequence[float]) -> Hull:
     """The hull of the points that are not dominated by a point of at most the same cost and more value."""
+    from sklearn.isotonic import isotonic_regression
+
     front: list[int] = []
     for at in sorted(range(len(costs)), key=lambda at: (costs[at], -values[at])):
         if not front or values[at] > values[front[-1]]:
