@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from subgraft.base.errors import UserError
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     Rebuilt = tuple[type[PreTrainedModel], PreTrainedConfig]
 
 
+# Bounds the additional memory of a table's computation.
+_POSITIONS_AT_ONCE = 4096
 _SEPARATE_ONLY = ("decoder_vocab_size", "encoder_pad_token_id")
 
 
@@ -31,11 +34,13 @@ class BartLike(Family):
 
     Attributes:
         separate_config: Entries of config.json of a model whose sides have separate embeddings.
+        sinusoids: The name of transformers' class of positions that are stored as weights and never trained, if any.
         shared_module: Whether an embedding matrix that both sides share is also the module `model.shared`.
     """
 
     width_key = "d_model"
     separate_config: ClassVar[Mapping[str, Any]]
+    sinusoids: ClassVar[str | None] = None
     shared_module: ClassVar[bool] = True
 
     def without_second_side(self, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -99,11 +104,22 @@ class BartLike(Family):
         bias: Tensor = model.final_logits_bias  # type: ignore[assignment]
         return bias
 
-    def post_init(self, model: PreTrainedModel) -> None:
-        """Set the encoder's padding row to `encoder_pad_token_id`, if the configuration has one.
+    def model_class(self) -> type[PreTrainedModel]:
+        """transformers' class with a vectorised table of sinusoids: its own loop takes minutes for a long table."""
+        if self.sinusoids is not None:
+            module: Any = import_module(f"transformers.models.{self.model_type}.modeling_{self.model_type}")
+            getattr(module, self.sinusoids).create_weight = _sinusoids
+        return super().model_class()
 
-        transformers knows one `pad_token_id` and constructs both embeddings with it.
+    def post_init(self, model: PreTrainedModel) -> None:
+        """Set the encoder's padding row, and freeze sinusoids, which transformers leaves trainable in a loaded model.
+
+        transformers knows one `pad_token_id` and constructs both embeddings with it; `encoder_pad_token_id` is the
+        encoder's, if the configuration has one.
         """
+        if self.sinusoids is not None:
+            for name in self.sides:
+                model.get_submodule(f"model.{name}.embed_positions").requires_grad_(False)
         padding = getattr(model.config, "encoder_pad_token_id", None)
         if padding is not None:
             self.input_table(model, "encoder").padding_idx = padding
@@ -215,3 +231,18 @@ def new_config(settings: TwoStackSettings, decoder: Tokenizer) -> dict[str, Any]
         "eos_token_id": decoder.special["eos"],
         "forced_eos_token_id": None,
     }
+
+
+def _sinusoids(table: nn.Embedding) -> Tensor:
+    """Sines in the first half of a row and cosines in the second: transformers' numbers, computed vectorised."""
+    import numpy as np
+    import torch
+
+    positions, width = table.weight.shape
+    periods = np.power(10000, 2 * (np.arange(width) // 2) / width)
+    made = torch.empty(positions, width, dtype=table.weight.dtype)
+    for start in range(0, positions, _POSITIONS_AT_ONCE):
+        angles = np.arange(start, min(positions, start + _POSITIONS_AT_ONCE))[:, None] / periods
+        halves = np.concatenate([np.sin(angles[:, 0::2]), np.cos(angles[:, 1::2])], axis=1)
+        made[start : start + len(angles)] = torch.from_numpy(halves.astype(np.float32))
+    return made

@@ -6,6 +6,8 @@ from subgraft.modeling.families import parameter_counts
 from subgraft.modeling.families.decoder_only import DecoderOnly
 from subgraft.modeling.families.model_parts import Config, Parameters, Projection
 
+_FEED_FORWARD = ("dense_h_to_4h", "dense_4h_to_h")
+
 
 class Bloom(DecoderOnly):
     """Taken from checkpoints only. Embeddings are normalised before the first layer."""
@@ -33,10 +35,5 @@ class Bloom(DecoderOnly):
 
     def projections(self, config: Config) -> list[Projection]:
         """One linear map computes queries, keys and values."""
-        width, inner, layers = self.width(config), self.inner_width(config), self.depth(config)
-        return [
-            Projection("query_key_value", width, 3 * width, layers),
-            Projection("self_attention.dense", width, width, layers),
-            Projection("dense_h_to_4h", width, inner, layers),
-            Projection("dense_4h_to_h", inner, width, layers),
-        ]
+        sizes = self.width(config), self.inner_width(config), self.depth(config)
+        return parameter_counts.fused_projections("query_key_value", "self_attention.dense", _FEED_FORWARD, *sizes)

@@ -36,9 +36,8 @@ class GPT2(DecoderOnly):
 
     def projections(self, config: Config) -> list[Projection]:
         """One linear map computes queries, keys and values."""
-        width, inner, layers = self.width(config), self.inner_width(config), self.depth(config)
-        attention = [Projection("c_attn", width, 3 * width, layers), Projection("attn.c_proj", width, width, layers)]
-        return [*attention, Projection("c_fc", width, inner, layers), Projection("mlp.c_proj", inner, width, layers)]
+        sizes = self.width(config), self.inner_width(config), self.depth(config)
+        return parameter_counts.fused_projections("c_attn", "attn.c_proj", ("c_fc", "mlp.c_proj"), *sizes)
 
     def described(self, settings: GPT2Settings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
         return {

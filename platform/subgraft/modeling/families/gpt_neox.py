@@ -13,6 +13,8 @@ from subgraft.modeling.families.model_parts import Config, Parameters, Projectio
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+_FEED_FORWARD = ("dense_h_to_4h", "dense_4h_to_h")
+
 
 class GPTNeoX(DecoderOnly):
     """Taken from checkpoints only."""
@@ -34,19 +36,11 @@ class GPTNeoX(DecoderOnly):
 
     def body_parameters(self, config: Config) -> Parameters:
         norm, bias = parameter_counts.norm(self.width(config)), config.get("attention_bias", True)
-        maps = sum(
-            each.times * parameter_counts.linear(each.inputs, each.outputs, bias or "dense_" in each.name)
-            for each in self.projections(config)
-        )
+        maps = parameter_counts.maps(self.projections(config), lambda name: bias or "dense_" in name)
         total = maps + (2 * self.depth(config) + 1) * norm
         return Parameters(total, total)
 
     def projections(self, config: Config) -> list[Projection]:
         """One linear map computes queries, keys and values."""
-        width, inner, layers = self.width(config), self.inner_width(config), self.depth(config)
-        return [
-            Projection("query_key_value", width, 3 * width, layers),
-            Projection("attention.dense", width, width, layers),
-            Projection("dense_h_to_4h", width, inner, layers),
-            Projection("dense_4h_to_h", inner, width, layers),
-        ]
+        sizes = self.width(config), self.inner_width(config), self.depth(config)
+        return parameter_counts.fused_projections("query_key_value", "attention.dense", _FEED_FORWARD, *sizes)

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from subgraft.base.errors import UserError
+from subgraft.modeling.families import parameter_counts
 from subgraft.modeling.families.decoder_only import DecoderOnly, token_ids
 from subgraft.modeling.families.model_parts import Config, Parameters, Projection
-from subgraft.modeling.families.parameter_counts import linear
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -47,12 +47,9 @@ class LlamaLike(DecoderOnly):
 
     def body_parameters(self, config: Config) -> Parameters:
         """The projections and norms of each layer, and the norm at the top. Norms have a gain only."""
-        maps = (
-            each.times * linear(each.inputs, each.outputs, self._has_bias(config, each.name))
-            for each in self.projections(config)
-        )
+        projections = parameter_counts.maps(self.projections(config), lambda name: self._has_bias(config, name))
         norms = self.norms * self.width(config) + (2 * self._head_size(config) if self.head_norms else 0)
-        total = sum(maps) + self.depth(config) * norms + self.width(config)
+        total = projections + self.depth(config) * norms + self.width(config)
         return Parameters(total, total)
 
     def projections(self, config: Config) -> list[Projection]:

@@ -13,18 +13,14 @@ from subgraft.modeling.families.sequence_format import SequenceFormat, needed, s
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from torch import Tensor, nn
-    from transformers import PreTrainedConfig, PreTrainedModel
+    from torch import nn
+    from transformers import PreTrainedConfig
 
     from subgraft.config.corpora import Languages
     from subgraft.config.models import MarianSettings
     from subgraft.config.settings_base import SideName
     from subgraft.modeling.families.bart_like import Rebuilt
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-
-
-# Bounds the additional memory of a table's computation.
-_POSITIONS_AT_ONCE = 4096
 
 
 class Marian(BartLike):
@@ -34,6 +30,7 @@ class Marian(BartLike):
     transformers_class = "MarianMTModel"
     ctranslate2_loader = "BartLoader"
     objectives = frozenset({"translation"})
+    sinusoids = "MarianSinusoidalPositionalEmbedding"
     separate_config: ClassVar[Mapping[str, Any]] = {"share_encoder_decoder_embeddings": False}
 
     def has_shared_table(self, config: Config) -> bool:
@@ -79,19 +76,6 @@ class Marian(BartLike):
             **new_config(settings, decoder),
         }
 
-    def post_init(self, model: PreTrainedModel) -> None:
-        """Freeze the positions, which transformers leaves trainable in a loaded model."""
-        super().post_init(model)
-        for name in self.sides:
-            model.get_submodule(f"model.{name}.embed_positions").requires_grad_(False)
-
-    def model_class(self) -> type[PreTrainedModel]:
-        """transformers' class with a vectorised table of sinusoids: its own loop takes minutes for a long table."""
-        from transformers.models.marian import modeling_marian
-
-        modeling_marian.MarianSinusoidalPositionalEmbedding.create_weight = _sinusoids  # type: ignore[method-assign]
-        return super().model_class()
-
     def published_tokenizers(self, directory: Path) -> dict[SideName, Tokenizer] | None:
         from subgraft.modeling.families import marian_layout
 
@@ -119,18 +103,3 @@ class Marian(BartLike):
 
     def _rebuilt_as(self, config: PreTrainedConfig, settings: dict[str, Any], shared: bool) -> Rebuilt:
         return self.model_class(), type(config)(**{**settings, "share_encoder_decoder_embeddings": shared})
-
-
-def _sinusoids(table: nn.Embedding) -> Tensor:
-    """Sines in the first half of a row and cosines in the second: transformers' numbers, computed vectorised."""
-    import numpy as np
-    import torch
-
-    positions, width = table.weight.shape
-    periods = np.power(10000, 2 * (np.arange(width) // 2) / width)
-    made = torch.empty(positions, width, dtype=table.weight.dtype)
-    for start in range(0, positions, _POSITIONS_AT_ONCE):
-        angles = np.arange(start, min(positions, start + _POSITIONS_AT_ONCE))[:, None] / periods
-        halves = np.concatenate([np.sin(angles[:, 0::2]), np.cos(angles[:, 1::2])], axis=1)
-        made[start : start + len(angles)] = torch.from_numpy(halves.astype(np.float32))
-    return made

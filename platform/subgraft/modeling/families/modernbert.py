@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from subgraft.modeling.families import parameter_counts
 from subgraft.modeling.families.encoder_only import EncoderOnly
 from subgraft.modeling.families.model_parts import Config, Projection
-from subgraft.modeling.families.parameter_counts import linear
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -27,15 +27,13 @@ class ModernBert(EncoderOnly):
     def stack_parameters(self, config: Config, layer: Callable[[int, int], int]) -> int:
         """The first layer has no norm before its attention, because the embeddings have one behind them."""
         attention, inner = bool(config.get("attention_bias")), bool(config.get("mlp_bias"))
-        maps = sum(
-            each.times * linear(each.inputs, each.outputs, inner if each.name.startswith("mlp") else attention)
-            for each in self.stack_projections(config)
-        )
+        projections = self.stack_projections(config)
+        maps = parameter_counts.maps(projections, lambda name: inner if name.startswith("mlp") else attention)
         return maps + (2 * int(config[self.layers_key]) + 1) * self._norm(config)
 
     def head_parameters(self, config: Config) -> int:
         width = self.width(config)
-        return linear(width, width, bool(config.get("classifier_bias"))) + self._norm(config)
+        return parameter_counts.linear(width, width, bool(config.get("classifier_bias"))) + self._norm(config)
 
     def _norm(self, config: Config) -> int:
         return (2 if config.get("norm_bias") else 1) * self.width(config)

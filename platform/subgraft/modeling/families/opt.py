@@ -29,9 +29,7 @@ class OPT(DecoderOnly):
     def body_parameters(self, config: Config) -> Parameters:
         width, bias = self.width(config), config.get("enable_bias", True)
         norm = parameter_counts.norm(width) if config.get("layer_norm_elementwise_affine", True) else 0
-        maps = sum(
-            each.times * parameter_counts.linear(each.inputs, each.outputs, bias) for each in self.projections(config)
-        )
+        maps = parameter_counts.maps(self.projections(config), lambda _: bool(bias))
         positions = (config["max_position_embeddings"] + POSITION_OFFSET) * width
         last = norm if config.get("do_layer_norm_before", True) else 0
         total = positions + maps + self.depth(config) * 2 * norm + last

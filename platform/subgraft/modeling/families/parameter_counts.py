@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from subgraft.modeling.families.model_parts import Projection
 
@@ -25,8 +25,23 @@ def projections(
     return [*maps, Projection(into, width, inner, layers), Projection(out, inner, width, layers)]
 
 
+def fused_projections(
+    fused: str, output: str, feed_forward: Sequence[str], width: int, inner: int, layers: int
+) -> list[Projection]:
+    """The linear maps of a stack in which one map, `fused`, computes queries, keys and values."""
+    return [
+        Projection(fused, width, 3 * width, layers),
+        *projections((output,), feed_forward, width, inner, layers),
+    ]
+
+
 def linear(inputs: int, outputs: int, bias: bool = True) -> int:
     return inputs * outputs + (outputs if bias else 0)
+
+
+def maps(projections: Iterable[Projection], has_bias: Callable[[str], bool] = lambda _: True) -> int:
+    """Parameters of linear maps. has_bias: whether the map of this name has a bias."""
+    return sum(each.times * linear(each.inputs, each.outputs, has_bias(each.name)) for each in projections)
 
 
 def norm(width: int) -> int:

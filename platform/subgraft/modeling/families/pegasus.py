@@ -11,8 +11,6 @@ from subgraft.modeling.families.model_parts import Config, Parameters
 from subgraft.modeling.families.sequence_format import SequenceFormat, needed, start_role
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
     from subgraft.config.corpora import Languages
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
@@ -25,6 +23,7 @@ class Pegasus(OneTable):
     ctranslate2_loader = "PegasusLoader"
     objectives = frozenset({"translation"})
     called = "a PEGASUS"
+    sinusoids = "PegasusSinusoidalPositionalEmbedding"
 
     def body_parameters(self, config: Config) -> Parameters:
         """Pre-norm layers, one more norm at the top of each stack, and sinusoids that are stored but not trained."""
@@ -42,9 +41,3 @@ class Pegasus(OneTable):
     def ctranslate2_settings(self, config: Config) -> Mapping[str, Any]:
         """Layers are normalised before each part, embeddings are not, which configurations do not always say."""
         return {"normalize_before": True, "normalize_embedding": False}
-
-    def post_init(self, model: PreTrainedModel) -> None:
-        """Freeze the positions, which transformers leaves trainable in a loaded model."""
-        super().post_init(model)
-        for name in self.sides:
-            model.get_submodule(f"model.{name}.embed_positions").requires_grad_(False)

@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# A new family is one entry here. Any encoder can be both sides of an encoder-decoder, any decoder can get a source.
+# A new family is one entry here. An encoder can be both sides of an encoder-decoder if transformers has such a decoder,
+# and any decoder can get a source.
 ENCODERS: tuple[EncoderOnly, ...] = (Bert(), DistilBert(), Roberta(), XLMRoberta(), Electra(), ModernBert())
 DECODERS: tuple[DecoderOnly, ...] = (
     GPT2(),
