@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.table import Table
 
+    from subgraft.base.terminal import Terminal
     from subgraft.evaluation.reporting.summary import SystemSummary
     from subgraft.experiments.fit.outcome import Outcome
+    from subgraft.experiments.fit.session import Fit
     from subgraft.interfaces.api.outputs import Model
 
 # Two files, line by line; (source, target) tuples; or a table (pandas.DataFrame, datasets.Dataset) with a column for
@@ -104,16 +106,34 @@ def fit(
         OperationalError: The disk, the network or a process failed; the same call continues.
     """
     from subgraft.base.terminal import Terminal
+
+    pair = None if languages is None else pair_of(languages)
+    console = Terminal() if progress else Terminal(file=StringIO())
+    with _as_files(pairs, pair) as files:
+        session = fit_session(model, files, out=out, languages=pair, text=text, quick=quick, console=console)
+        outcome = session.run()
+    return Fitted(path_of("out", out), outcome.advice.system, outcome.advice.sentence, outcome)
+
+
+def fit_session(
+    model: Path | str,
+    files: tuple[Path, Path],
+    *,
+    out: Path | str,
+    languages: Languages | None,
+    text: Sequence[Path | str],
+    quick: bool,
+    console: Terminal,
+) -> Fit:
+    """The fit of two files, which is to be planned or run. Raises UserError as `fit` does."""
+    directory = str(located(model))
+    # These take seconds to load.
     from subgraft.experiments.fit.base_model import BaseModelFacts
     from subgraft.experiments.fit.session import Asked, Fit
 
-    pair, folder = None if languages is None else pair_of(languages), path_of("out", out)
-    directory, more = str(located(model)), tuple(path_of("text", path) for path in text)
-    console = Terminal() if progress else Terminal(file=StringIO())
-    with _as_files(pairs, pair) as files:
-        asked = Asked(BaseModelFacts.find(str(model), directory), files, pair, folder, quick, more)
-        outcome = Fit(asked, console).run()
-    return Fitted(folder, outcome.advice.system, outcome.advice.sentence, outcome)
+    facts = BaseModelFacts.find(str(model), directory)
+    more = tuple(path_of("text", path) for path in text)
+    return Fit(Asked(facts, files, languages, path_of("out", out), quick, more), console)
 
 
 @contextmanager

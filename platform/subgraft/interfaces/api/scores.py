@@ -14,6 +14,8 @@ from subgraft.interfaces.api.arguments import one_of
 if TYPE_CHECKING:
     import pandas as pd
 
+    from subgraft.config.plugins import Plugin
+
 
 @dataclass(frozen=True)
 class Scores:
@@ -56,16 +58,23 @@ def evaluate(
     Raises:
         UserError: The numbers of texts differ, or a metric is unknown.
     """
-    from subgraft.evaluation.metrics.plugin_metrics import plugin_metric, plugin_score, plugin_statistics
+    from subgraft.evaluation.metrics.plugin_metrics import plugin_score, plugin_statistics
 
     one_of("task", task, [name for name, facts in TASKS.items() if facts.metrics])
     for name, texts in (("outputs", outputs), ("references", references)):
         if isinstance(texts, str):
             raise ArgumentError("expected a list of texts, found one string", where=name)
-    plugins = [plugin_metric(name) for name in dict.fromkeys(metrics) if name not in FURTHER_METRICS]
+    plugins = package_metrics(metrics)
     check_parallel(outputs, references)
     names = (*TASKS[task].metrics, *(name for name in FURTHER_METRICS if name in metrics))
     scores = list(corpus_scores(outputs, references, language, names).values())
     for plugin in plugins:
         scores.append(plugin_score(plugin, plugin_statistics(plugin, sources, outputs, references, language)))
     return Scores(tuple(scores))
+
+
+def package_metrics(names: Sequence[str]) -> list[Plugin]:
+    """The metrics that installed packages offer. Raises UserError for an unknown name."""
+    from subgraft.evaluation.metrics.plugin_metrics import plugin_metric
+
+    return [plugin_metric(name) for name in dict.fromkeys(names) if name not in FURTHER_METRICS]

@@ -36,9 +36,9 @@ def examine(arguments: argparse.Namespace) -> int:
         findings.append(_upload(arguments.upload))
     if arguments.json:
         print_json(findings=[{"ok": good, "text": line} for good, line in findings])
-        return 0 if all(good for good, _ in findings) else 1
-    for good, line in findings:
-        console().print(_finding(good, line))
+    else:
+        for good, line in findings:
+            console().print(_finding(good, line))
     return 0 if all(good for good, _ in findings) else 1
 
 

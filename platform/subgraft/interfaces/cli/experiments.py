@@ -42,8 +42,9 @@ def add_to(commands: Commands) -> None:
 
     compare = commands.add_parser("compare", help="a table over runs")
     compare.add_argument("runs", nargs="+", metavar="RUN", help="a run's name or id")
-    compare.add_argument("--csv", type=Path, metavar="FILE", help="write it as comma-separated values; - for output")
-    add_json(compare)
+    form = compare.add_mutually_exclusive_group()
+    form.add_argument("--csv", type=Path, metavar="FILE", help="write it as comma-separated values; - for output")
+    add_json(form)
     compare.set_defaults(command=compare_runs)
 
     report = commands.add_parser("report", help="copy the report of a run or of an experiment")
@@ -95,16 +96,17 @@ def plan(arguments: argparse.Namespace) -> None:
     if arguments.verify:
         session.store.forget_digests()
     planned = session.plan()
+    if not arguments.json:
+        console().print(table(planned))
+        if (needed := session.estimates(planned)) is not None:
+            console().print()
+            console().print(needed)
     notes = [*session.empty_store(), *session.monolingual_text(), *session.unknown_tokens(), *session.engines()]
     warnings = [*session.missing_devices(), *session.unsupported(planned), *session.warnings()]
     if arguments.json:
         steps = [described(entry) for entry in planned.entries]
         print_json(steps=steps, notes=notes, warnings=warnings)
         return
-    console().print(table(planned))
-    if (needed := session.estimates(planned)) is not None:
-        console().print()
-        console().print(needed)
     for line in (*notes, *(f"warning: {line}" for line in warnings)):
         console().print(f"\n{line}")
 

@@ -61,20 +61,17 @@ def add_to(commands: Commands) -> None:
 
 
 def run_fit(arguments: argparse.Namespace) -> None:
-    local = local_model(arguments.model)
-    # These take seconds to load.
-    from subgraft.experiments.fit.base_model import BaseModelFacts
-    from subgraft.experiments.fit.session import Asked, Fit
+    from subgraft.interfaces.api.fit import fit_session
 
-    asked = Asked(
-        model=BaseModelFacts.find(arguments.model, local),
-        pairs=tuple(arguments.pairs),
-        languages=arguments.languages,
+    session = fit_session(
+        arguments.model,
+        tuple(arguments.pairs),
         out=arguments.out,
+        languages=arguments.languages,
+        text=arguments.text,
         quick=arguments.quick,
-        text=tuple(arguments.text),
+        console=console(),
     )
-    session = Fit(asked, console())
     if arguments.plan:
         session.plan()
     else:

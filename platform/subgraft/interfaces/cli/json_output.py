@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 
-def add_json(command: argparse.ArgumentParser) -> None:
+def add_json(command: argparse._ActionsContainer) -> None:
     command.add_argument("--json", action="store_true", help="print JSON in place of a table")
 
 

@@ -51,14 +51,14 @@ def list_models(arguments: argparse.Namespace) -> None:
     from subgraft.orchestration.tracking.model_registry import Registry
     from subgraft.orchestration.tracking.server import recording_server
 
-    table = Sheet(box=None, pad_edge=False)
-    for heading in ("model", "version", "aliases", "system", "seed", "dev BLEU", "test BLEU", "registered"):
-        table.add_column(heading, justify="right" if "BLEU" in heading else "left")
     with recording_server() as server:
         versions = Registry(server).versions()
     if arguments.json:
         print_json(models=versions)
         return
+    table = Sheet(box=None, pad_edge=False)
+    for heading in ("model", "version", "aliases", "system", "seed", "dev BLEU", "test BLEU", "registered"):
+        table.add_column(heading, justify="right" if "BLEU" in heading else "left")
     for one in versions:
         scores = [fixed(float(one.tags[tag]) if tag in one.tags else None) for tag in ("dev.BLEU", "test.BLEU")]
         aliases, registered = ", ".join(one.aliases), one.created.strftime("%Y-%m-%d %H:%M")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from subgraft.base.errors import UserError
 from subgraft.base.limits import LARGEST_BEAM
@@ -14,9 +14,6 @@ from subgraft.base.terminal_escaping import say, write
 from subgraft.config.tasks import TASKS
 from subgraft.interfaces.cli.arguments import MODEL_HELP, Commands, language_pair, whole
 from subgraft.interfaces.cli.json_output import add_json, print_json
-
-if TYPE_CHECKING:
-    from subgraft.config.plugins import Plugin
 
 
 def add_to(commands: Commands) -> None:
@@ -98,9 +95,10 @@ def _standard_input() -> Iterator[str]:
 
 def evaluate_text(arguments: argparse.Namespace) -> None:
     from subgraft.data.text import reading
-    from subgraft.evaluation.metrics.scores import FURTHER_METRICS, check_parallel, corpus_scores
+    from subgraft.evaluation.metrics.scores import check_parallel
+    from subgraft.interfaces.api.scores import evaluate, package_metrics
 
-    own = _own_metrics(arguments.metric)
+    own = [metric.name for metric in package_metrics(arguments.metric)]  # unknown ones, before anything is read
     if (arguments.model is None) != (arguments.sources is None) and not (own and arguments.model is None):
         raise UserError("a model is evaluated on --sources, and nothing else takes them", where="evaluate")
     kind = "hypotheses" if arguments.model is None else "sources"
@@ -115,24 +113,11 @@ def evaluate_text(arguments: argparse.Namespace) -> None:
 
         with counting("translating") as progress:
             hypotheses = translate(arguments.model, hypotheses, **_search(arguments), progress=progress)
-    metrics = (*TASKS[arguments.task].metrics, *(name for name in FURTHER_METRICS if name in arguments.metric))
-    scores = list(corpus_scores(hypotheses, references, arguments.language, metrics).values())
-    own_scores = []
-    if own:
-        from subgraft.evaluation.metrics.plugin_metrics import plugin_score, plugin_statistics
-
-        texts = sources, hypotheses, references, arguments.language
-        own_scores = [plugin_score(metric, plugin_statistics(metric, *texts)) for metric in own]
+    scored = {"language": arguments.language, "task": arguments.task, "metrics": arguments.metric}
+    scores = evaluate(hypotheses, references, sources=sources, **scored).scores
     if arguments.json:
-        print_json(sentences=len(references), scores=[*scores, *own_scores])
+        print_json(sentences=len(references), scores=scores)
         return
-    for score, decimals in (*((score, 2) for score in scores), *((score, 4) for score in own_scores)):
+    for score in scores:
+        decimals = 4 if score.name in own else 2
         say(f"{score.name}\t{score.value:.{decimals}f}\t{score.signature}")
-
-
-def _own_metrics(names: Sequence[str]) -> list[Plugin]:
-    """The metrics that installed packages offer. Raises UserError for an unknown name before anything is read."""
-    from subgraft.evaluation.metrics.plugin_metrics import plugin_metric
-    from subgraft.evaluation.metrics.scores import FURTHER_METRICS
-
-    return [plugin_metric(name) for name in dict.fromkeys(names) if name not in FURTHER_METRICS]

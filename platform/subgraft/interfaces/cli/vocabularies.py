@@ -128,27 +128,23 @@ def learn(arguments: argparse.Namespace) -> None:
 
 
 def extend(arguments: argparse.Namespace) -> None:
-    from subgraft.data.text import reading
+    from subgraft.interfaces.api.vocabularies import extend as extend_vocabulary
     from subgraft.interfaces.api.vocabularies import load_vocabulary
-    from subgraft.subwords.vocabulary.extend import extend as extend_vocabulary
 
     with new_directory(arguments.out) as out:
         old = load_vocabulary(arguments.vocabulary, arguments.side)
-        lines = chain.from_iterable(reading.lines(path) for path in arguments.text)
-        extended = extend_vocabulary(old, lines, arguments.add, arguments.min_count)
+        extended = extend_vocabulary(old, arguments.text, add=arguments.add, min_count=arguments.min_count)
         extended.save(out)
     say(f"{arguments.add:,} subwords added to {len(old):,}: {len(extended):,} written to {arguments.out}")
 
 
 def trim(arguments: argparse.Namespace) -> None:
-    from subgraft.data.text import reading
     from subgraft.interfaces.api.vocabularies import load_vocabulary
-    from subgraft.subwords.vocabulary.trim import trim as trim_vocabulary
+    from subgraft.interfaces.api.vocabularies import trim as trim_vocabulary
 
     with new_directory(arguments.out) as out:
         old = load_vocabulary(arguments.vocabulary, arguments.side)
-        lines = chain.from_iterable(reading.lines(path) for path in arguments.text)
-        trimmed = trim_vocabulary(old, lines, arguments.min_count)
+        trimmed = trim_vocabulary(old, arguments.text, min_count=arguments.min_count)
         trimmed.save(out)
     say(f"{len(trimmed):,} of {len(old):,} subwords kept, written to {arguments.out}")
 
