@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +14,7 @@ from subgraft.base.files import file_digest
 from subgraft.config.settings_base import Split
 from subgraft.config.source_files import PlainTexts
 from subgraft.data.sources.paths import SPLITS
-from subgraft.data.sources.resolved_corpus import FilesSource, ResolvedSource
+from subgraft.data.sources.resolved_corpus import FilesSource, ResolvedSource, SeveralSources
 from subgraft.data.text import reading
 from subgraft.data.text.fields import Sides
 
@@ -97,7 +96,7 @@ class PlainSource(FilesSource):
 
 
 @dataclass(frozen=True)
-class TextsSource(ResolvedSource):
+class TextsSource(SeveralSources):
     """Texts in several languages that are not parallel: read, cleaned and counted separately.
 
     `parts` has the source of each field; `read` concatenates them.
@@ -106,36 +105,12 @@ class TextsSource(ResolvedSource):
     parts: Mapping[str, ResolvedSource]
 
     @property
-    def generated(self) -> bool:  # type: ignore[override]
-        return any(part.generated for part in self.parts.values())
-
-    @property
-    def on_disk(self) -> bool:  # type: ignore[override]
-        return all(part.on_disk for part in self.parts.values())
-
-    @property
     def parallel(self) -> bool:
         return False
-
-    @property
-    def splits(self) -> tuple[Split, ...]:
-        return tuple(split for split in SPLITS if any(split in part.splits for part in self.parts.values()))
 
     def identity(self) -> dict[str, object]:
         return {"texts": {name: part.identity() for name, part in self.parts.items()}}
 
-    def size(self, split: Split) -> int:
-        return sum(part.size(split) for part in self._with(split))
-
-    def read(self, split: Split) -> Iterator[Sides]:
-        for part in self._with(split):
-            yield from part.read(split)
-
-    def remarks(self, split: Split) -> Mapping[str, int]:
-        counts: Counter[str] = Counter()
-        for part in self._with(split):
-            counts.update(part.remarks(split))
-        return counts
-
-    def _with(self, split: Split) -> list[ResolvedSource]:
-        return [part for part in self.parts.values() if split in part.splits]
+    @property
+    def _sources(self) -> Collection[ResolvedSource]:
+        return self.parts.values()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
@@ -71,6 +72,43 @@ class ResolvedSource(ABC):
         """Counts of events while reading the split, for the corpus's record."""
         del split
         return {}
+
+
+class SeveralSources(ResolvedSource):
+    """The segments of several sources, one after the other; a source without a split adds nothing to it."""
+
+    @property
+    @abstractmethod
+    def _sources(self) -> Collection[ResolvedSource]:
+        """The sources, in order."""
+
+    @property
+    def generated(self) -> bool:  # type: ignore[override]
+        return any(source.generated for source in self._sources)
+
+    @property
+    def on_disk(self) -> bool:  # type: ignore[override]
+        return all(source.on_disk for source in self._sources)
+
+    @property
+    def splits(self) -> tuple[Split, ...]:
+        return tuple(split for split in SPLITS if self._with(split))
+
+    def size(self, split: Split) -> int:
+        return sum(source.size(split) for source in self._with(split))
+
+    def read(self, split: Split) -> Iterator[Sides]:
+        for source in self._with(split):
+            yield from source.read(split)
+
+    def remarks(self, split: Split) -> Mapping[str, int]:
+        counts: Counter[str] = Counter()
+        for source in self._with(split):
+            counts.update(source.remarks(split))
+        return counts
+
+    def _with(self, split: Split) -> list[ResolvedSource]:
+        return [source for source in self._sources if split in source.splits]
 
 
 @dataclass(frozen=True)
