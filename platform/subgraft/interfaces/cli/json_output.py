@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import sys
@@ -11,10 +10,16 @@ from dataclasses import fields, is_dataclass
 from datetime import datetime
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 
-def add_json(command: argparse._ActionsContainer) -> None:
+class Options(Protocol):
+    """A command's parser, or a group of its options."""
+
+    def add_argument(self, *names: Any, **settings: Any) -> Any: ...
+
+
+def add_json(command: Options) -> None:
     command.add_argument("--json", action="store_true", help="print JSON in place of a table")
 
 
