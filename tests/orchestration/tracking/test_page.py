@@ -14,13 +14,14 @@ from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import psutil
 import pytest
 
 from listening import answering_elsewhere, listening
 from subgraft.base.errors import OperationalError, UserError
-from subgraft.orchestration.tracking.page import PASSWORD, USER, is_open, password_in, serve
+from subgraft.orchestration.tracking.page import PASSWORD, USER, addresses, is_open, password_in, serve
 from subgraft.orchestration.tracking.server import Server
 from tracking_servers import closed_port, wait_for
 
@@ -105,6 +106,37 @@ def page(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]
     finally:
         page.process.kill()
         page.process.wait()
+
+
+def test_the_page_opens_on_systems_by_score(tmp_path: Path) -> None:
+    """MLflow's own search gets the filter and order of the shared view; columns are those that the runs have."""
+    server = Server(tmp_path, f"sqlite:///{tmp_path}/mlflow.db")
+    invocation = server.start("demo", "monday", 1, {}, {})
+    for time, (system, score) in enumerate((("old", 5.0), ("mean", 7.0), ("random", 6.0)), 2):
+        run = server.start("demo", system, time, {}, {"kind": "system", "system": system}, invocation)
+        server.log_metrics(run, [("test/BLEU", score, 1, 0), ("finetune/seconds", 9.0, 1, 0), ("other", 1.0, 1, 0)])
+
+    address = addresses(server)["systems"]
+
+    (key,) = parse_qs(urlsplit(address).query)["viewStateShareKey"]
+    (experiment,) = server.client.search_experiments(filter_string="name = 'demo'")
+    view = json.loads(experiment.tags[f"mlflow.sharedViewState.{key}"])
+    assert view["selectedColumns"] == ["metrics.`test/BLEU`", "metrics.`finetune/seconds`", "attributes.`Models`"]
+    direction = "ASC" if view["orderByAsc"] else "DESC"
+    runs = server.client.search_runs(
+        [experiment.experiment_id], view["searchFilter"], order_by=[f"{view['orderByKey']} {direction}"]
+    )
+    assert [run.info.run_name for run in runs] == ["mean", "random", "old"]
+
+
+def test_the_newest_comparison_is_one_click_away(tmp_path: Path) -> None:
+    server = Server(tmp_path, f"sqlite:///{tmp_path}/mlflow.db")
+    assert addresses(server) == {"experiments": "experiments"}
+    server.start("old", "monday", 1, {}, {})
+    newest = server.start("demo", "tuesday", 2, {}, {})
+    shown = addresses(server)
+    assert shown["comparison"].endswith(f"/runs/{newest}/artifacts")
+    assert "viewStateShareKey" not in shown["systems"]  # no system has a score yet
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import json
 import os
 import re
 import secrets
@@ -74,6 +75,12 @@ PASSWORD = "mlflow.password"
 SHUTDOWN_SECONDS = 3
 TRAINING = "workflowType=machine_learning"
 
+# The view that the page opens on: these figures of the runs of systems, those that there are, in this order.
+VIEW = "systems"
+SYSTEMS = "tags.kind = 'system'"
+COLUMNS = ("test/BLEU", "test/chrF", "test/ROUGE-L", "test/adherence", "dev_bits_per_character", "finetune/seconds")
+LOWER_IS_BETTER = {"dev_bits_per_character", "finetune/seconds"}
+
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
@@ -128,21 +135,44 @@ def serve(home: Path, port: int, say: Callable[[str], None], uri: str | None = N
         password = password_in(key)
         server = Server(home, uri)
         app = PasswordGate(_mlflow(server), password)
-        address = f"http://{HOST}:{port}{_on_the_runs(server)}"
-        say(f"MLflow page  {address}\nuser         {USER}\npassword     in {key}, which only you can read")
+        for name, address in addresses(server).items():
+            say(f"{name:11} http://{HOST}:{port}/#/{address}")
+        say(f"user        {USER}\npassword    in {key}, which only you can read")
         with contextlib.suppress(KeyboardInterrupt):
             _run(app, listening)
 
 
-def _on_the_runs(server: Server) -> str:
-    """The page's address for the runs of the newest experiment.
-
-    MLflow opens its view for LLM applications unless the address, or the browser's memory, selects model training.
-    """
+def addresses(server: Server) -> dict[str, str]:
+    """Addresses in MLflow's page: systems of the newest experiment, its last run's report, and registered models."""
     with server.answering(), server.alone():
         server.settle_kinds()
-        experiment = server.newest_experiment()
-    return f"/#/experiments/{experiment}/runs?{TRAINING}" if experiment else ""
+        run = next(iter(server.recent(1)), None)
+        if run is None:
+            return {"experiments": "experiments"}
+        runs = f"experiments/{run.experiment}/runs"
+        view = _show_systems(server, run.experiment)
+    return {"systems": f"{runs}?{TRAINING}{view}", "comparison": f"{runs}/{run.id}/artifacts", "models": "models"}
+
+
+def _show_systems(server: Server, experiment: str) -> str:
+    """Prepare the view of systems, the best first, with their scores as columns; returns its part of the address.
+
+    MLflow opens its view for LLM applications unless the address, or the browser's memory, selects model training. The
+    rest is a shared view of MLflow's, read from a tag of the experiment if the address has no filter or order. With a
+    filter the list is flat; without one, systems are collapsed below their invocation.
+    """
+    figures = server.figures_of(experiment, SYSTEMS)
+    columns = [name for name in COLUMNS if name in figures]
+    if not columns:
+        return ""
+    view = {
+        "searchFilter": SYSTEMS,
+        "orderByKey": f"metrics.`{columns[0]}`",
+        "orderByAsc": columns[0] in LOWER_IS_BETTER,
+        "selectedColumns": [*(f"metrics.`{name}`" for name in columns), "attributes.`Models`"],
+    }
+    server.client.set_experiment_tag(experiment, f"mlflow.sharedViewState.{VIEW}", json.dumps(view))
+    return f"&viewStateShareKey={VIEW}"
 
 
 def password_in(file: Path) -> str:

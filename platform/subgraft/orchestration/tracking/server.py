@@ -54,6 +54,7 @@ class TrackedRun:
     name: str
     tags: Mapping[str, str]
     metrics: Mapping[str, float]
+    experiment: str
 
 
 def tracking_uri(home: Path, uri: str | None = None) -> str:
@@ -150,11 +151,10 @@ class Server:
         runs = self.client.search_runs(experiments, order_by=["attributes.start_time DESC"])
         return [_tracked(run) for run in runs if PARENT not in run.data.tags][:count]
 
-    def newest_experiment(self) -> str | None:
-        """The id of the experiment of the newest run; None without runs."""
-        experiments = [experiment.experiment_id for experiment in self.client.search_experiments()]
-        runs = self.client.search_runs(experiments, order_by=["attributes.start_time DESC"], max_results=1)
-        return runs[0].info.experiment_id if runs else None
+    def figures_of(self, experiment: str, condition: str) -> set[str]:
+        """The names of all figures that the newest runs of an experiment have, of those that meet a condition."""
+        runs = self.client.search_runs([experiment], condition, order_by=["attributes.start_time DESC"])
+        return {name for run in runs for name in run.data.metrics}
 
     def fetch(self, source: str, target: Path) -> Path:
         """The directory of artifacts at a URI: itself if it is on this machine, else a copy at `target`."""
@@ -338,4 +338,5 @@ def _quoted(name: str) -> str:
 
 
 def _tracked(run: Run) -> TrackedRun:
-    return TrackedRun(run.info.run_id, run.info.run_name, dict(run.data.tags), dict(run.data.metrics))
+    tags, metrics = dict(run.data.tags), dict(run.data.metrics)
+    return TrackedRun(run.info.run_id, run.info.run_name, tags, metrics, run.info.experiment_id)
