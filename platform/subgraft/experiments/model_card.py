@@ -15,7 +15,7 @@ from typing import Any
 from subgraft.config.tasks import TASKS
 from subgraft.data.sources.catalogue import licences
 from subgraft.evaluation.reporting.numbers import MISSING, count, duration, fixed
-from subgraft.evaluation.reporting.table import Column, table, table_markdown
+from subgraft.evaluation.reporting.table import table, table_markdown
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.steps.system import SystemSteps
 from subgraft.modeling.exporting.publishing import BASE_MODEL, RECORD_NOTE, UNKNOWN_LICENCE
@@ -196,4 +196,4 @@ def _digest(record: Record | None) -> str:
 
 
 def _table(headings: Sequence[str], rows: Sequence[tuple[str, ...]]) -> str:
-    return table_markdown(table([Column(heading, "left") for heading in headings], rows)) + "\n"
+    return table_markdown(table(headings, rows, left=range(len(headings)))) + "\n"

@@ -147,7 +147,7 @@ def _curve(right: float, upstream: bool, generator: random.Random) -> tuple[Curv
     for step in range(0, 401, 50):
         bits = 1.9 - 0.4 * right + (1.1 if upstream else 0.8) * 2.0 ** (-step / 70) + generator.uniform(-0.02, 0.02)
         bleu = 45 * (1 - 2.0 ** (-step / 120)) + 6 * right + generator.uniform(-0.6, 0.6)
-        points.append(CurvePoint(step, step / 100, step * 0.21, bits, bleu, train_loss=6.0 - step / 100))
+        points.append(CurvePoint(step, step / 100, step * 0.21, bits, bleu))
     return tuple(points)
 
 

@@ -94,7 +94,7 @@ def test_no_report_or_terminal_calls_anything_significant_on_less_than_three_see
 def test_a_system_that_finetuning_did_not_improve_is_named_wherever_systems_are_shown(
     report_data: ReportData, tmp_path: Path
 ) -> None:
-    assert untrained(report_data) is None
+    assert untrained(report_data) == []
     systems = [
         replace(system, selected_step=0) if (system.name, system.seed) == ("mean", 2) else system
         for system in report_data.systems
@@ -104,7 +104,7 @@ def test_a_system_that_finetuning_did_not_improve_is_named_wherever_systems_are_
     warning = (
         "Best on dev before any training, so that these are scores of models that are not finetuned: mean, seed 2."
     )
-    assert untrained(data) == warning
+    assert untrained(data) == [warning]
     markdown = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert markdown.lower().count(warning.lower()) == 1, "before the scores, and nowhere else"
     assert warning in printed(data)

@@ -22,7 +22,7 @@ from subgraft.evaluation.reporting.plots import dev_score, plot_learning_curves,
 from subgraft.evaluation.reporting.records import ReportData, SegmentationExample, TextFacts
 from subgraft.evaluation.reporting.report import build_document, write_report
 from subgraft.evaluation.reporting.results import results
-from subgraft.evaluation.reporting.table import Column, table
+from subgraft.evaluation.reporting.table import table
 
 VOID = {"meta", "img", "br", "link", "input", "hr", "source"}
 
@@ -361,5 +361,5 @@ def test_names_of_rows_are_not_broken(wide_data: ReportData, tmp_path: Path) -> 
     for caption in ("Scores on the test set", "Fit, length, calibration, speed and cost; means over seeds"):
         assert f'<table class="named">\n<caption><span>{caption}' in html
     assert re.search(r"\.named td:first-child \{ white-space: pre; overflow-wrap: normal; \}", html)
-    long = table([Column("words", "left")], [["a sentence that goes on for longer than any name of a row would"]])
+    long = table(["words"], [["a sentence that goes on for longer than any name of a row would"]])
     assert not long.names_rows

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from subgraft.evaluation.reporting.records import ReportData
 from subgraft.evaluation.reporting.summary import SystemSummary, summarise
-from subgraft.evaluation.reporting.sweep_plots import front, size_series, step_series
+from subgraft.evaluation.reporting.sweeps import front, size_series, step_series
 
 
 def systems(data: ReportData) -> dict[str, SystemSummary]:

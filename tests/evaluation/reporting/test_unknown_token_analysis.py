@@ -15,7 +15,6 @@ from subgraft.evaluation.reporting.results import results
 from subgraft.evaluation.reporting.summary import summarise, summarise_spelled
 from subgraft.evaluation.reporting.table import Table, text_markdown
 from subgraft.evaluation.reporting.unknown_token_analysis import (
-    spelled_by_all,
     spelling_in_short,
     spelling_table,
     unknown_token_caption,
@@ -86,7 +85,7 @@ def test_the_table_has_every_text(report_data: ReportData) -> None:
 def test_scores_on_sentences_that_every_system_can_spell(report_data: ReportData) -> None:
     lost = {"pretrain-finetune": [0, 5, 7], "mean": [7, 11]}
     data = with_masks(report_data, lost)
-    mask = spelled_by_all(data)
+    mask = data.spelled_by_all
     assert mask is not None and np.flatnonzero(~mask).tolist() == [0, 5, 7, 11]
     summaries = summarise_spelled(data, ("BLEU", "chrF"))
     for summary in summaries:

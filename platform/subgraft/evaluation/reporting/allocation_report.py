@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from subgraft.evaluation.reporting.document import Block, Document, Figure, Paragraph, Section
 from subgraft.evaluation.reporting.drawing import SMALL, across, drawing, for_narrow_screens, png
 from subgraft.evaluation.reporting.numbers import MISSING, fixed, signed
-from subgraft.evaluation.reporting.table import Column, MainTable, Table, table, text
+from subgraft.evaluation.reporting.table import MainTable, Table, table, text
 from subgraft.subwords.allocation.capacity import Capacity
 from subgraft.subwords.allocation.curve import Curve
 
@@ -109,11 +109,10 @@ def _row(language: str, curve: Curve, result: AllocationResult) -> tuple[str, ..
 
 def _sections(curves: Mapping[str, Curve], result: AllocationResult) -> Iterator[Section]:
     shown = allocation_table(curves, result)
-    columns = [Column(shown.headings[0], "left"), *map(Column, shown.headings[1:])]
     blocks: list[Block] = [
         Paragraph(text(shown.caption)),
         _compared(curves, result),
-        table(columns, shown.rows, "Languages"),
+        table(shown.headings, shown.rows, "Languages"),
         Figure(
             f"shares-{result.total}",
             plot_shares(result.sizes, classes(curves)),
@@ -153,12 +152,11 @@ def _compared(curves: Mapping[str, Curve], result: AllocationResult) -> Table:
                 f"{sum(one.byte_tokens for one in measured):,}",
             ]
         )
-    columns = [Column(headings[0], "left"), *map(Column, headings[1:])]
     note = (
         "Under the tokenizers as they are written. The columns of resource classes, thirds of the languages by their "
         "sentences, are Σ q^β ALP of these; of other vocabularies than the allocated one the difference from it."
     )
-    return table(columns, rows, "Vocabularies", note)
+    return table(headings, rows, "Vocabularies", note)
 
 
 def _difference(result: AllocationResult, each: Vocabulary, split: str, languages: Sequence[str]) -> str:

@@ -104,6 +104,23 @@ def png(figure: Figure) -> bytes:
     return buffer.getvalue()
 
 
+def draw_bars(
+    panel: Axes, names: Sequence[str], values: Sequence[float], labels: Sequence[str], colours: str | Sequence[str]
+) -> None:
+    """Horizontal bars from top to bottom, each with a label at its end."""
+    bars = panel.barh(range(len(names)), values, color=colours, height=0.62)
+    panel.bar_label(bars, labels=labels, padding=3, fontsize=SMALL)
+    name_rows(panel, names)
+
+
+def name_rows(panel: Axes, names: Sequence[str]) -> None:
+    """Names from top to bottom along the panel's left side."""
+    panel.set_yticks(range(len(names)), names)
+    panel.set_ylim(len(names) - 0.5, -0.5)
+    panel.tick_params(axis="y", length=0)
+    panel.grid(axis="y", visible=False)
+
+
 @dataclass(frozen=True)
 class Label:
     """A label of a point of a panel, in data coordinates."""
@@ -121,9 +138,10 @@ Box = tuple[float, float, float, float]  # left, bottom, right, top
 def label_ends(panel: Axes, labels: Sequence[Label], height: float) -> None:
     """Labels in the right margin, each as near to the height of its point as the others let it be.
 
-    height: of the panel in inches, roughly; the limits of its axes must be settled.
+    height: of the panel in inches, roughly; its horizontal limits must be settled, the vertical ones are fixed here.
     """
     low, high = panel.get_ylim()
+    panel.set_ylim(low, high)
     gap = 1.35 * SMALL / 72 / height
     ordered = sorted(labels, key=lambda label: label.y)
     wanted = [(label.y - low) / (high - low) for label in ordered]
@@ -247,6 +265,11 @@ class Look:
     colour: str
     marker: str
     stands_out: bool
+
+    @property
+    def line(self) -> dict[str, Any]:
+        """Options of `Axes.plot`."""
+        return {"color": self.colour, "marker": self.marker, "linewidth": 1.9 if self.stands_out else 1.0}
 
 
 def looks(names: Sequence[str], baseline: str | None, highlighted: Collection[str] = ()) -> dict[str, Look]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from subgraft.evaluation.reporting.document import Block, Paragraph, Section
 from subgraft.evaluation.reporting.numbers import MISSING, count, percent
 from subgraft.evaluation.reporting.records import ReportData
-from subgraft.evaluation.reporting.table import Column, Span, Table, Text, table, text
+from subgraft.evaluation.reporting.table import Span, Table, Text, table, text
 from subgraft.subwords.vocabulary.entry import Entry
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
@@ -212,16 +212,9 @@ def translations(data: ReportData) -> Section:
 
 
 def _recall_table(data: ReportData, examples: Examples) -> Table:
-    columns = [
-        Column("system", "left"),
-        Column("words found"),
-        Column("of"),
-        Column("share"),
-        Column("gained on\nthe baseline"),
-        Column("lost to\nthe baseline"),
-    ]
+    headings = ["system", "words found", "of", "share", "gained on\nthe baseline", "lost to\nthe baseline"]
     rows = [_recall_cells(recall) for recall in examples.recalls]
-    return table(columns, rows, "Over-segmented words of the references found in the outputs, all seeds")
+    return table(headings, rows, "Over-segmented words of the references found in the outputs, all seeds")
 
 
 def _recall_cells(recall: WordRecall) -> list[str]:
@@ -241,7 +234,7 @@ def _example_table(example: SideBySide, what: str) -> Table:
         for output in example.outputs
     ]
     caption = f"{example.word} ({pieces}), {what}, seed {example.seed}"
-    return table([Column("", "left"), Column("", "left")], rows, caption)
+    return table(["", ""], rows, caption, left=(0, 1))
 
 
 def highlight(sentence: str, word: str) -> Text:

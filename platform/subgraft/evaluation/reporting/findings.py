@@ -8,9 +8,9 @@ from subgraft.evaluation.metrics.significance import FEWEST_SEEDS, LEVEL, Claim,
 from subgraft.evaluation.reporting.document import Block, Bullets, Notice
 from subgraft.evaluation.reporting.numbers import count, equals, fixed, interval, percent, signed
 from subgraft.evaluation.reporting.records import ReportData, SystemResult
-from subgraft.evaluation.reporting.summary import SystemSummary, summarise
-from subgraft.evaluation.reporting.table import Column, Span, Table, Text, table, text
-from subgraft.evaluation.reporting.unknown_token_analysis import spelling_in_short
+from subgraft.evaluation.reporting.summary import SystemSummary, baseline_of, summarise
+from subgraft.evaluation.reporting.table import Span, Table, Text, table, text
+from subgraft.evaluation.reporting.unknown_token_analysis import spelling_in_short, unknown_token_caption
 
 # More systems than these are listed by group.
 MOST_LISTED = 8
@@ -30,7 +30,7 @@ def in_short(data: ReportData) -> Block:
         )
     ]
     items += spelling_in_short(data)
-    baseline = next((system for system in systems if system.name == data.baseline), None)
+    baseline = baseline_of(systems, data)
     if baseline is not None:
         items.append(
             text(
@@ -41,7 +41,7 @@ def in_short(data: ReportData) -> Block:
         )
     compared = [system for system in systems if system.metrics["BLEU"].comparison]
     items += [_difference(system) for system in compared] if len(compared) <= MOST_LISTED else _verdicts(compared)
-    return Bullets((*items, *map(text, few_seeds(data))))
+    return Bullets((*items, *map(text, on_few_seeds(compared_seeds(data)))))
 
 
 def _verdicts(systems: Sequence[SystemSummary]) -> list[Text]:
@@ -69,6 +69,10 @@ def _difference(system: SystemSummary) -> Text:
         f": BLEU {signed(comparison.difference)} {interval(comparison.interval)}, {verdict(comparison)}, "
         f"{_speed(system)}.",
     )
+
+
+def generated_notice(is_generated: bool) -> tuple[Notice, ...]:
+    return (Notice(GENERATED_NOTICE),) if is_generated else ()
 
 
 # Remarks next to figures: what a difference shows, and which finetunings changed nothing.
@@ -100,15 +104,16 @@ def group(comparison: Comparison) -> str:
     return _GROUPS[comparison.claim()].format("higher" if comparison.difference > 0 else "lower")
 
 
-def remarks(data: ReportData) -> list[str]:
-    """Remarks on the scores as a whole."""
-    not_trained = untrained(data)
-    return [*few_seeds(data), *([not_trained] if not_trained else [])]
+def compared_seeds(data: ReportData) -> dict[str, int]:
+    """By system, how many seeds its comparison is over."""
+    return {system.name: system.metrics["BLEU"].compared_seeds for system in summarise(data)}
 
 
-def few_seeds(data: ReportData) -> list[str]:
-    """What the report's intervals and p-values are worth on so few seeds."""
-    return on_few_seeds({system.name: system.compared_seeds for system in summarise(data)})
+def caption_remarks(data: ReportData, seeds: Mapping[str, int]) -> str:
+    """Further lines of a caption in a terminal, where a table stands alone. seeds: compared, by system."""
+    lines = [*on_few_seeds(seeds), *untrained(data)]
+    lines += [GENERATED_NOTICE[0].lower() + GENERATED_NOTICE[1:].removesuffix(".")] if data.generated else []
+    return unknown_token_caption(data) + "".join(f"\n{line}" for line in lines)
 
 
 def on_few_seeds(seeds: Mapping[str, int]) -> list[str]:
@@ -125,16 +130,15 @@ def on_few_seeds(seeds: Mapping[str, int]) -> list[str]:
     return notes
 
 
-def untrained(data: ReportData) -> str | None:
-    """Which systems were best on dev before any training; None where all finetunings brought something."""
+def untrained(data: ReportData) -> list[str]:
+    """A line that names the systems that were best on dev before any training, if there are any."""
     seeds: dict[str, list[int]] = {}
     for system in data.systems:
         if system.selected_step == 0:
             seeds.setdefault(system.name, []).append(system.seed)
-    if not seeds:
-        return None
     named = "; ".join(f"{name}, {_seeds(numbers)}" for name, numbers in seeds.items())
-    return f"Best on dev before any training, so that these are scores of models that are not finetuned: {named}."
+    line = f"Best on dev before any training, so that these are scores of models that are not finetuned: {named}."
+    return [line] if seeds else []
 
 
 def _seeds(seeds: Sequence[int]) -> str:
@@ -181,14 +185,13 @@ def selected_steps(data: ReportData) -> Table:
             steps.append(Span(str(result.selected_step), "warning" if result.selected_step == 0 else "plain"))
         last = {result.curve[-1].step for result in results if result.curve}
         rows.append([name, tuple(steps), " · ".join(map(str, sorted(last)))])
-    columns = [Column("system", "left"), Column("step of the weights\nthat were taken, by seed"), Column("last step")]
-    return table(columns, rows, "Which weights the test scores are of")
+    headings = ["system", "step of the weights\nthat were taken, by seed", "last step"]
+    return table(headings, rows, "Which weights the test scores are of")
 
 
 def untrained_notice(data: ReportData) -> tuple[Notice, ...]:
     """A warning where weights of step 0 were taken."""
-    said = untrained(data)
-    return (Notice(f"Step 0: {said[:1].lower()}{said[1:]}"),) if said else ()
+    return tuple(Notice(f"Step 0: {line[:1].lower()}{line[1:]}") for line in untrained(data))
 
 
 def marked(name: str, data: ReportData) -> Text:

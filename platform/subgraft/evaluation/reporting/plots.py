@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 from subgraft.evaluation.metrics.scores import LOWER_IS_BETTER, METRICS
@@ -13,10 +12,12 @@ from subgraft.evaluation.reporting.drawing import (
     Label,
     Look,
     across,
+    draw_bars,
     drawing,
     for_narrow_screens,
     label_ends,
     looks,
+    name_rows,
     png,
     side_by_side,
 )
@@ -70,24 +71,28 @@ def _best_on_dev(data: ReportData, name: str) -> float:
 
 def plot_learning_curves(data: ReportData) -> bytes:
     """Bits per character and a score on dev by finetuning step: a line for the mean, a band for the range of seeds."""
-    score = dev_score(data)
-    is_scored = any(score.of(point) is not None for system in data.systems for point in system.curve)
-    with drawing(10, _CURVES_HEIGHT) as figure:
-        panels = figure.subplots(1, 2 if is_scored else 1, squeeze=False)[0]
-        _draw_curves(panels[0], data, lambda point: point.dev_bits_per_character)
-        panels[0].set(title="Bits per character on dev (low is good)", xlabel="finetuning step")
-        if is_scored:
-            _draw_curves(panels[1], data, score.of)
-            panels[1].set(title=f"{score.name} on dev", xlabel="finetuning step")
-        return png(figure)
+    return _plot_curves(data, _dev_curves(data))
 
 
 def plot_drift(data: ReportData) -> bytes:
     """The drift of feed-forward weights by finetuning step: a line for the mean, a band for the range of seeds."""
+    return _plot_curves(data, {"Drift of feed-forward weights": lambda point: point.drift})
+
+
+def _dev_curves(data: ReportData) -> dict[str, Callable[[CurvePoint], float | None]]:
+    """By title of a panel what it shows; without a score where none was measured."""
+    score = dev_score(data)
+    is_scored = any(score.of(point) is not None for system in data.systems for point in system.curve)
+    bits = {"Bits per character on dev (low is good)": lambda point: point.dev_bits_per_character}
+    return bits | ({f"{score.name} on dev": score.of} if is_scored else {})
+
+
+def _plot_curves(data: ReportData, curves: Mapping[str, Callable[[CurvePoint], float | None]]) -> bytes:
     with drawing(10, _CURVES_HEIGHT) as figure:
-        panel = figure.subplots()
-        _draw_curves(panel, data, lambda point: point.drift)
-        panel.set(title="Drift of feed-forward weights", xlabel="finetuning step")
+        panels = figure.subplots(1, len(curves), squeeze=False)[0]
+        for panel, (title, value) in zip(panels, curves.items(), strict=True):
+            _draw_curves(panel, data, value)
+            panel.set(title=title, xlabel="finetuning step")
         return png(figure)
 
 
@@ -97,6 +102,7 @@ def plot_scores(data: ReportData, systems: Sequence[SystemSummary]) -> bytes:
     shown = system_looks(data)
     with drawing(10, 1.3 + 0.36 * len(systems)) as figure:
         panels = side_by_side(figure, len(METRICS), sharey=True)
+        names = [system.name for system in systems]
         for panel, metric in zip(panels, METRICS, strict=True):
             for place, system in enumerate(systems):
                 summary, colour = system.metrics[metric], shown[system.name].colour
@@ -110,7 +116,7 @@ def plot_scores(data: ReportData, systems: Sequence[SystemSummary]) -> bytes:
             panel.set(title=f"{metric}{better}")
             readable_scores(panel)
             panel.locator_params(axis="x", nbins=4)
-            name_systems(panel, systems)
+            name_rows(panel, names)
         return png(figure)
 
 
@@ -123,29 +129,17 @@ def readable_scores(panel: Axes) -> None:
     panel.ticklabel_format(axis="x", style="plain", useOffset=False)
 
 
-def name_systems(panel: Axes, systems: Sequence[SystemSummary]) -> None:
-    """Systems from top to bottom along the panel's left side."""
-    panel.set_yticks(range(len(systems)), [system.name for system in systems])
-    panel.set_ylim(len(systems) - 0.5, -0.5)
-    panel.tick_params(axis="y", length=0)
-    panel.grid(axis="y", visible=False)
-
-
 @for_narrow_screens
 def plot_costs(data: ReportData, systems: Sequence[SystemSummary]) -> bytes:
     """Sentences per second in generation, and the seconds billed for one model of each system."""
-    shown = system_looks(data)
+    shown, names = system_looks(data), [system.name for system in systems]
     with drawing(10, 1.5 + 0.36 * len(systems)) as figure:
         speed, bills = side_by_side(figure, 2, sharey=True)
         rates = [system.sentences_per_second for system in systems]
-        bars = speed.barh(
-            range(len(systems)), rates, color=[shown[system.name].colour for system in systems], height=0.62
-        )
-        speed.bar_label(bars, labels=[f"{rate:.1f}" for rate in rates], padding=3, fontsize=SMALL)
+        draw_bars(speed, names, rates, [f"{rate:.1f}" for rate in rates], [shown[name].colour for name in names])
         speed.set(title="Sentences generated per second", xlim=(0, 1.12 * max(rates)))
         _draw_bills(bills, systems)
-        for panel in (speed, bills):
-            name_systems(panel, systems)
+        name_rows(bills, names)
         return png(figure)
 
 
@@ -154,12 +148,8 @@ def plot_stage_seconds(seconds: Mapping[str, float]) -> bytes:
     """Total seconds per stage, in input order."""
     with drawing(10, 1.1 + 0.34 * len(seconds)) as figure:
         panel = figure.subplots()
-        bars = panel.barh(list(seconds), list(seconds.values()), color="#56789a", height=0.62)
-        panel.bar_label(bars, labels=[duration(value) for value in seconds.values()], padding=3, fontsize=SMALL)
-        panel.set(title="Seconds per stage, all systems and seeds", ylim=(len(seconds) - 0.5, -0.5))
-        panel.set_xlim(0, 1.15 * max(seconds.values()) or 1)
-        panel.grid(axis="y", visible=False)
-        panel.tick_params(axis="y", length=0)
+        draw_bars(panel, list(seconds), list(seconds.values()), list(map(duration, seconds.values())), "#56789a")
+        panel.set(title="Seconds per stage, all systems and seeds", xlim=(0, 1.15 * max(seconds.values()) or 1))
         return png(figure)
 
 
@@ -189,11 +179,8 @@ def _draw_curves(panel: Axes, data: ReportData, value: Callable[[CurvePoint], fl
         if look.stands_out:
             panel.fill_between(steps, lows, highs, color=look.colour, alpha=0.14, linewidth=0, zorder=depth)
             ends.append(Label(steps[-1], means[-1], name, look.colour, name == data.baseline))
-        width, size = (1.9, 4.5) if look.stands_out else (1.0, 0)
-        style = {"color": look.colour, "marker": look.marker, "markersize": size, "linewidth": width}
-        panel.plot(steps, means, zorder=depth + 2, **style)  # type: ignore[arg-type]
+        panel.plot(steps, means, zorder=depth + 2, markersize=4.5 if look.stands_out else 0, **look.line)
     panel.margins(x=0.025)
-    panel.set_ylim(panel.get_ylim())
     label_ends(panel, ends, 0.75 * _CURVES_HEIGHT)
 
 
@@ -211,44 +198,23 @@ def curve_of(
     ]
 
 
-@dataclass(frozen=True)
-class Series:
-    """A system's line. points: step, mean over seeds, least, greatest.  strong: whether it stands out."""
-
-    name: str
-    colour: str
-    strong: bool
-    points: tuple[tuple[float, ...], ...]
-
-
-@dataclass(frozen=True)
-class Panel:
-    """Lines over one pair of axes."""
-
-    title: str
-    across: str
-    series: tuple[Series, ...]
-
-
 def learning_panels(data: ReportData) -> tuple[dict[str, object], ...]:
-    """What `plots.plot_learning_curves` draws, as JSON holds it."""
-    score = dev_score(data)
-    wanted: list[tuple[str, Callable[[CurvePoint], float | None]]] = [
-        ("Bits per character on dev (low is good)", lambda point: point.dev_bits_per_character),
-        (f"{score.name} on dev", score.of),
-    ]
-    panels = [Panel(title, "finetuning step", tuple(_series(data, value))) for title, value in wanted]
-    return tuple(asdict(panel) for panel in panels if any(series.points for series in panel.series))
+    """What `plot_learning_curves` draws, as JSON. points: step, mean over seeds, least, greatest."""
+    panels = ((title, _series(data, value)) for title, value in _dev_curves(data).items())
+    return tuple(
+        {"title": title, "across": "finetuning step", "series": series}
+        for title, series in panels
+        if any(each["points"] for each in series)
+    )
 
 
-def _series(data: ReportData, value: Callable[[CurvePoint], float | None]) -> list[Series]:
+def _series(data: ReportData, value: Callable[[CurvePoint], float | None]) -> list[dict[str, object]]:
     return [
-        Series(name, look.colour, look.stands_out, _points(data.results(name), value))
+        {
+            "name": name,
+            "colour": look.colour,
+            "strong": look.stands_out,
+            "points": [(step, *(round(y, _DIGITS) for y in ys)) for step, *ys in curve_of(data.results(name), value)],
+        }
         for name, look in system_looks(data).items()
     ]
-
-
-def _points(
-    results: Sequence[SystemResult], value: Callable[[CurvePoint], float | None]
-) -> tuple[tuple[float, ...], ...]:
-    return tuple((step, *(round(y, _DIGITS) for y in ys)) for step, *ys in curve_of(results, value))

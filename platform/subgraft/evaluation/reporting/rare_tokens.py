@@ -12,7 +12,7 @@ from subgraft.evaluation.reporting.numbers import MISSING, count, fixed, percent
 from subgraft.evaluation.reporting.plots import system_looks
 from subgraft.evaluation.reporting.records import ReportData
 from subgraft.evaluation.reporting.summary import SystemSummary, summarise
-from subgraft.evaluation.reporting.table import Column, Span, Table, Text, table, text
+from subgraft.evaluation.reporting.table import Span, Table, Text, table, text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,7 +43,7 @@ def _stretch_table(systems: Sequence[SystemSummary]) -> Table:
     first = likelihoods[0]
     shares = [percent(_stretches(first, name).characters / first.characters) for name in shown]
     numbers = [count(_stretches(first, name).units) for name in shown]
-    columns = [Column("system", "left"), Column("all text"), *(Column(_heading(name)) for name in shown)]
+    headings = ["system", "all text", *map(_heading, shown)]
     body: list[list[str | Text]] = [
         [text(Span("share of the characters", "faint")), "100.0 %", *shares],
         [text(Span("stretches", "faint")), count(sum(each.units for each in first.stretches.values())), *numbers],
@@ -61,7 +61,7 @@ def _stretch_table(systems: Sequence[SystemSummary]) -> Table:
         )
     notes += _left_out(systems)
     caption = "Bits per character of the test references, by how often new tokens occur in the training text"
-    return table(columns, body, caption, *notes)
+    return table(headings, body, caption, *notes)
 
 
 def _left_out(systems: Sequence[SystemSummary]) -> list[str]:
@@ -92,13 +92,12 @@ def _stretches(likelihood: Likelihood, name: str) -> Bits:
 def _token_table(systems: Sequence[SystemSummary]) -> Table:
     own = [system for system in systems if _new(system)]
     shown = [name for name in (SEEN, *NEW_CLASSES) if any(name in _likelihood(system).tokens for system in own)]
-    columns = [Column("system", "left"), *(Column(_heading(name)) for name in shown)]
     body = [[system.name, *(_token_cell(_likelihood(system), name) for name in shown)] for system in own]
     about = (
         "Each system's own tokens that the upstream vocabulary lacks, by how often the training text has them under "
         "the system's vocabulary; below, how many there are in the references. Systems of one vocabulary compare."
     )
-    return table(columns, body, "Bits per token, of systems with new tokens", about)
+    return table(["system", *map(_heading, shown)], body, "Bits per token, of systems with new tokens", about)
 
 
 def _token_cell(likelihood: Likelihood, name: str) -> str | Text:
@@ -139,10 +138,8 @@ def _draw(
             continue
         rates = [(_rate(_likelihood(system), name) or 0.0) - (_rate(baseline, name) or 0.0) for name in shown]
         look = looks[system.name]
-        style = {"color": look.colour, "marker": look.marker, "linewidth": 1.9 if look.stands_out else 1.0}
-        panel.plot(range(len(shown)), rates, zorder=2 + look.stands_out, **style)  # type: ignore[arg-type]
+        panel.plot(range(len(shown)), rates, zorder=2 + look.stands_out, **look.line)
         if look.stands_out:
             ends.append(Label(len(shown) - 1, rates[-1], system.name, look.colour))
     panel.margins(x=0.04)
-    panel.set_ylim(panel.get_ylim())
     label_ends(panel, ends, 0.75 * _HEIGHT)

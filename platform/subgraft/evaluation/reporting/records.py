@@ -24,9 +24,8 @@ Role = Literal["upstream", "downstream"]
 class CurvePoint:
     """One evaluation on dev during finetuning; step 0 is the model as it starts.
 
-    `seconds` are spent since the finetuning started. The training loss is per token of the system's own vocabulary, so
-    it is not comparable across systems; bits per character are. `references_left_out` are longer than the model takes.
-    `drift` is that of a language model's feed-forward weights since step 0.
+    seconds: since the finetuning started.  references_left_out: longer than the model takes.  drift: of a language
+    model's feed-forward weights since step 0.
     """
 
     step: int
@@ -35,7 +34,6 @@ class CurvePoint:
     dev_bits_per_character: float
     dev_bleu: float | None = None
     dev_chrf: float | None = None
-    train_loss: float | None = None
     references_left_out: int = 0
     drift: float | None = None
 
@@ -310,6 +308,12 @@ class ReportData:
         """Names of metrics of a user's own, by which all systems were scored."""
         names_of = [[name for name in system.statistics if name not in METRICS] for system in self.systems]
         return tuple(name for name in names_of[0] if all(name in names for names in names_of)) if names_of else ()
+
+    @property
+    def spelled_by_all(self) -> NDArray[np.bool_] | None:
+        """Of each test sentence, whether every system can spell its source and reference; None if not measured."""
+        masks = [system.spelled for system in self.systems if system.spelled is not None]
+        return np.logical_and.reduce(masks) if masks and len(masks) == len(self.systems) else None
 
     @property
     def system_names(self) -> tuple[str, ...]:

@@ -13,9 +13,10 @@ from subgraft.evaluation.reporting.drawing import MOST_COLOURED
 from subgraft.evaluation.reporting.findings import (
     busy_mark,
     busy_notes,
-    few_seeds,
+    caption_remarks,
+    compared_seeds,
     marked,
-    remarks,
+    on_few_seeds,
     selected_steps,
     untrained_notice,
 )
@@ -38,9 +39,8 @@ from subgraft.evaluation.reporting.plots import (
     plot_scores,
 )
 from subgraft.evaluation.reporting.records import ReportData
-from subgraft.evaluation.reporting.summary import SystemSummary, summarise, summarise_spelled
-from subgraft.evaluation.reporting.table import Column, MainTable, Span, Table, Text, table, text
-from subgraft.evaluation.reporting.unknown_token_analysis import spelled_by_all, unknown_token_caption
+from subgraft.evaluation.reporting.summary import SystemSummary, baseline_of, summarise, summarise_spelled
+from subgraft.evaluation.reporting.table import MainTable, Span, Table, Text, table, text
 
 # The scores in a comparison's main table; the others have a table of their own.
 MAIN_METRICS: tuple[MetricName, ...] = ("BLEU", "chrF")
@@ -76,47 +76,47 @@ def results(data: ReportData) -> Section:
 
 
 def _score_table(data: ReportData, systems: Sequence[SystemSummary]) -> Table:
-    columns = [Column("system", "left")]
-    for metric in MAIN_METRICS:
-        columns += [Column(f"{metric}\nby seed"), *_score_columns(metric)]
-    body = [
+    headings = [each for metric in MAIN_METRICS for each in (f"{metric}\nby seed", *_score_headings(metric))]
+    notes = (*_score_notes(data), *_signatures(data, MAIN_METRICS))
+    rows = [
         [_name(system, data), *(cell for metric in MAIN_METRICS for cell in _score_cells(system, metric))]
         for system in systems
     ]
-    return table(columns, body, "Scores on the test set", *_score_notes(data), *_signatures(data, MAIN_METRICS))
+    return table(["system", *headings], rows, "Scores on the test set", *notes)
 
 
 def _spelled_scores(data: ReportData) -> list[Table]:
     """The main scores without the sentences that some system's vocabularies cannot spell, where there are any."""
-    mask = spelled_by_all(data)
+    mask = data.spelled_by_all
     if mask is None or mask.all():
         return []
-    systems = summarise_spelled(data, MAIN_METRICS)
-    columns = [Column("system", "left"), *(column for metric in MAIN_METRICS for column in _score_columns(metric))]
-    body = [
-        [_name(system, data), *(cell for metric in MAIN_METRICS for cell in _score_cells(system, metric)[1:])]
-        for system in systems
-    ]
     caption = f"Scores on the {count(int(mask.sum()))} of {count(len(mask))} test sentences that every system can spell"
     about = "Neither source nor reference has an unknown token, whatever the system: here no gain is spelling alone."
-    return [table(columns, body, caption, about)]
+    return [_scores_without_seeds(data, summarise_spelled(data, MAIN_METRICS), MAIN_METRICS, caption, about)]
 
 
 def _other_scores(data: ReportData, systems: Sequence[SystemSummary]) -> Table:
     """The other metrics, and those of a user's own, without a column for the seeds."""
     metrics = [*(metric for metric in METRICS if metric not in MAIN_METRICS), *data.plugin_metrics]
-    columns = [Column("system", "left"), *(column for metric in metrics for column in _score_columns(metric))]
-    body = [
+    about = "TER counts edits: lower is better, and a negative difference is a gain."
+    signatures = _signatures(data, metrics)
+    return _scores_without_seeds(data, systems, metrics, "Other scores on the test set", about, *signatures)
+
+
+def _scores_without_seeds(
+    data: ReportData, systems: Sequence[SystemSummary], metrics: Sequence[str], caption: str, *notes: str | Text
+) -> Table:
+    headings = [heading for metric in metrics for heading in _score_headings(metric)]
+    rows = [
         [_name(system, data), *(cell for metric in metrics for cell in _score_cells(system, metric)[1:])]
         for system in systems
     ]
-    about = "TER counts edits: lower is better, and a negative difference is a gain."
-    return table(columns, body, "Other scores on the test set", about, *_signatures(data, metrics))
+    return table(["system", *headings], rows, caption, *notes)
 
 
-def _score_columns(metric: str) -> list[Column]:
+def _score_headings(metric: str) -> list[str]:
     better = "\n(lower is better)" if metric in LOWER_IS_BETTER else ""
-    return [Column(f"{metric}\nmean [95 %]{better}"), Column(f"Δ {metric}\n[95 %]{better}"), Column("p\n(Holm)")]
+    return [f"{metric}\nmean [95 %]{better}", f"Δ {metric}\n[95 %]{better}", "p\n(Holm)"]
 
 
 def _score_cells(system: SystemSummary, metric: str) -> list[str | Text]:
@@ -142,7 +142,7 @@ def _score_notes(data: ReportData) -> list[str | Text]:
         f"Seeds: {seeds}. {count(len(data.references))} test sentences.",
         f"Intervals and p-values: paired bootstrap with {count(data.bootstrap_samples)} resamples of sentences"
         f"{of_seeds}.{against}",
-        *few_seeds(data),
+        *on_few_seeds(compared_seeds(data)),
     ]
 
 
@@ -152,24 +152,13 @@ def _signatures(data: ReportData, metrics: Sequence[str]) -> list[Text]:
 
 
 def _cost_table(data: ReportData, systems: Sequence[SystemSummary]) -> Table:
-    columns = [
-        Column("system", "left"),
-        Column("bits/char\nstep 0"),
-        Column("bits/char\n1st epoch"),
-        Column("bits/char\nkept"),
-        Column("tokens per\nsentence"),
-        Column("characters\nper token"),
-        Column("inference\nECE"),
-        Column("sentences\nper second"),
-        Column("parameters"),
-        Column("upstream"),
-        Column("generator"),
-        Column("finetuning"),
-    ]
-    baseline = next((system for system in systems if system.name == data.baseline), None)
+    headings = ["system", "bits/char\nstep 0", "bits/char\n1st epoch", "bits/char\nkept", "tokens per\nsentence"]
+    headings += ["characters\nper token", "inference\nECE", "sentences\nper second", "parameters"]
+    headings += ["upstream", "generator", "finetuning"]
+    baseline = baseline_of(systems, data)
     multiples = f"× is how many times the figure of {data.baseline}. " if baseline else ""
     return table(
-        columns,
+        headings,
         [[_name(system, data), *_cost_cells(system, baseline or system, data)] for system in systems],
         "Fit, length, calibration, speed and cost; means over seeds",
         "Bits per character on the dev set, target side, end of sentence included: comparable across vocabularies. "
@@ -272,10 +261,7 @@ def terminal_table(data: ReportData) -> MainTable:
     Where forgetting was measured, BLEU on the upstream test set comes last.
     """
     caption = f"{count(len(data.references))} test sentences; Δ and p against {data.baseline or 'nothing'}"
-    caption += unknown_token_caption(data)
-    caption += "".join(f"\n{remark}" for remark in remarks(data))
-    if data.generated:
-        caption += "\nbuilt-in generated corpus: it shows the machinery, not that a method wins"
+    caption += caption_remarks(data, compared_seeds(data))
     seeds = [f"BLEU\nseed {seed}" for seed in data.seeds] if len(data.seeds) > 1 else []
     forgotten = ["upstr.\nBLEU"] if _with_upstream(data) else []
     figures = (*seeds, "BLEU", "Δ", "p", "bits/\nchar", "tokens/\nsent.", "sent./\ns", *forgotten)

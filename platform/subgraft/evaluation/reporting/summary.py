@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from statistics import fmean
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +16,12 @@ from subgraft.config.settings_base import MetricName
 from subgraft.evaluation.metrics.calibration import Bin
 from subgraft.evaluation.metrics.scores import METRICS, check_parallel
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray, corpus_score
-from subgraft.evaluation.metrics.significance import Comparison, Interval, compare, estimate, holm
+from subgraft.evaluation.metrics.significance import Comparison, Interval, Scored, compare, estimate, holm
 from subgraft.evaluation.metrics.token_classes import Bits, Likelihood
 from subgraft.evaluation.reporting.records import Bill, CurvePoint, Intrinsic, ReportData, SystemResult
-from subgraft.evaluation.reporting.unknown_token_analysis import spelled_by_all
+
+# By system and seed.
+OfRuns: TypeAlias = Mapping[tuple[str, int], FloatArray]
 
 
 @dataclass(frozen=True)
@@ -111,6 +114,11 @@ class MetricSummary:
     interval: Interval
     comparison: Comparison | None
 
+    @property
+    def compared_seeds(self) -> int:
+        """How many seeds its comparison is over; of the baseline, all it has."""
+        return self.comparison.seeds if self.comparison else len(self.by_seed)
+
 
 @dataclass(frozen=True)
 class BitsSummary:
@@ -148,11 +156,9 @@ class SystemSummary:
     intrinsic: Mapping[str, Intrinsic]
     likelihood: Likelihood | None
 
-    @property
-    def compared_seeds(self) -> int:
-        """How many seeds its comparison is over; of the baseline, all it has."""
-        comparison = self.metrics["BLEU"].comparison
-        return comparison.seeds if comparison else len(self.seeds)
+
+def baseline_of(systems: Sequence[SystemSummary], data: ReportData) -> SystemSummary | None:
+    return next((system for system in systems if system.name == data.baseline), None)
 
 
 @lru_cache(maxsize=4)
@@ -168,16 +174,15 @@ def summarise(data: ReportData) -> tuple[SystemSummary, ...]:
         check_parallel(system.hypotheses, data.references, f"{system.name}, seed {system.seed}")
     by_metric = {metric: _summarise_metric(data, metric) for metric in (*METRICS, *data.plugin_metrics)}
     return tuple(
-        _summarise_system(data, data.results(name), {metric: by_metric[metric][name] for metric in by_metric})
+        _summarise_system(data, name, {metric: by_metric[metric][name] for metric in by_metric})
         for name in data.system_names
     )
 
 
-def _summarise_system(
-    data: ReportData, results: tuple[SystemResult, ...], metrics: Mapping[str, MetricSummary]
-) -> SystemSummary:
+def _summarise_system(data: ReportData, name: str, metrics: Mapping[str, MetricSummary]) -> SystemSummary:
+    results = data.results(name)
     return SystemSummary(
-        name=results[0].name,
+        name=name,
         seeds=tuple(result.seed for result in results),
         metrics=metrics,
         bits=_summarise_bits(results),
@@ -186,11 +191,7 @@ def _summarise_system(
         inference_ece=_mean_of_all([result.inference_ece for result in results]),
         sentences_per_second=fmean(result.sentences_per_second for result in results),
         parameters=results[0].parameters,
-        bill=Bill(
-            upstream=fmean(result.bill.upstream for result in results),
-            generator=fmean(result.bill.generator for result in results),
-            finetuning=fmean(result.bill.finetuning for result in results),
-        ),
+        bill=mean_bill(results),
         family=results[0].family,
         variant=results[0].variant,
         vocabulary_size=results[0].vocabulary_size,
@@ -205,7 +206,7 @@ def _summarise_system(
 @lru_cache(maxsize=4)
 def summarise_spelled(data: ReportData, metrics: tuple[MetricName, ...]) -> tuple[SystemSummary, ...]:
     """The systems with these metrics over the test sentences that all can spell; empty where that is all or none."""
-    mask = spelled_by_all(data)
+    mask = data.spelled_by_all
     if mask is None or mask.all() or not mask.any():
         return ()
     chosen = replace(
@@ -228,27 +229,36 @@ def _on_sentences(
 
 def _summarise_metric(data: ReportData, metric: str) -> dict[str, MetricSummary]:
     statistics = {(system.name, system.seed): system.statistics[metric] for system in data.systems}
-    comparisons = _compare_all(data, metric, statistics)
+    scores = {(system.name, system.seed): system.scores[metric].value for system in data.systems}
+    return summarise_scores(data, metric, statistics, scores)
+
+
+def summarise_scores(
+    data: ReportData, metric: Scored, statistics: OfRuns, scores: Mapping[tuple[str, int], float]
+) -> dict[str, MetricSummary]:
+    """A metric of every system. scores: of the whole test set.  statistics: to resample it, [sentences, counts]."""
+    comparisons = compare_all(data, metric, statistics)
     summaries = {}
     for name in data.system_names:
-        results = data.results(name)
-        stacked = np.stack([statistics[name, result.seed] for result in results])
+        by_seed = {result.seed: scores[name, result.seed] for result in data.results(name)}
+        stacked = np.stack([statistics[name, seed] for seed in by_seed])
         whole = estimate(metric, stacked, samples=data.bootstrap_samples, seed=data.bootstrap_seed)
-        by_seed = {result.seed: result.scores[metric].value for result in results}
         summaries[name] = MetricSummary(by_seed, fmean(by_seed.values()), whole.interval, comparisons.get(name))
     return summaries
 
 
-def _compare_all(
-    data: ReportData, metric: str, statistics: Mapping[tuple[str, int], FloatArray]
-) -> dict[str, Comparison]:
-    """Every other system against the baseline, on the seeds that both have, with Holm's p-values."""
+def compare_all(data: ReportData, metric: Scored, statistics: OfRuns) -> dict[str, Comparison]:
+    """Every other system against the baseline, on the seeds that both have, with Holm's p-values.
+
+    A system with statistics of other numbers of sentences is not compared.
+    """
     if data.baseline is None:
         return {}
     compared: dict[str, Comparison] = {}
     for name in data.system_names:
         seeds = [seed for seed in data.seeds if (name, seed) in statistics and (data.baseline, seed) in statistics]
-        if name == data.baseline or not seeds:
+        sizes = {len(statistics[side, seed]) for side in (name, data.baseline) for seed in seeds}
+        if name == data.baseline or len(sizes) != 1:
             continue
         system, baseline = (np.stack([statistics[side, seed] for seed in seeds]) for side in (name, data.baseline))
         compared[name] = compare(metric, system, baseline, samples=data.bootstrap_samples, seed=data.bootstrap_seed)
@@ -257,6 +267,10 @@ def _compare_all(
         name: replace(comparison, p_value=p_value)
         for (name, comparison), p_value in zip(compared.items(), adjusted, strict=True)
     }
+
+
+def mean_bill(results: Sequence[SystemResult]) -> Bill:
+    return Bill(*(fmean(getattr(result.bill, each.name) for result in results) for each in fields(Bill)))
 
 
 def _mean_of_all(values: Sequence[float | None]) -> float | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
@@ -20,11 +20,7 @@ Alignment = Literal["left", "right"]
 
 
 class Span(NamedTuple):
-    """A stretch of text in one style.
-
-    `mark` is for the word a reader should look at, `faint` for what comes second, `warning` for what takes a figure's
-    worth.
-    """
+    """A stretch of text in one style: `mark` for the word to look at, `warning` for what makes a figure doubtful."""
 
     text: str
     style: Style = "plain"
@@ -71,11 +67,17 @@ class Table:
 
 
 def table(
-    columns: Sequence[Column], rows: Sequence[Sequence[str | Text]], caption: str = "", *notes: str | Text
+    headings: Sequence[str],
+    rows: Sequence[Sequence[str | Text]],
+    caption: str = "",
+    *notes: str | Text,
+    left: Collection[int] = (0,),
 ) -> Table:
-    """A table whose cells and notes may be plain strings."""
+    """A table whose cells and notes may be plain strings. left: columns that are flush left; negative from the end."""
+    flush = {place % len(headings) for place in left}
+    columns = tuple(Column(each, "left" if place in flush else "right") for place, each in enumerate(headings))
     cells = tuple(tuple(map(_as_text, row)) for row in rows)
-    return Table(tuple(columns), cells, caption, tuple(map(_as_text, notes)))
+    return Table(columns, cells, caption, tuple(map(_as_text, notes)))
 
 
 def _plain(shown: Text) -> str:

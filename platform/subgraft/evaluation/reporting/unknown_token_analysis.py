@@ -4,20 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
 from subgraft.evaluation.reporting.numbers import MISSING, count, fixed, percent
-from subgraft.evaluation.reporting.records import ReportData, Role, SpelledText
-from subgraft.evaluation.reporting.table import Column, Span, Table, Text, table, text
+from subgraft.evaluation.reporting.records import ReportData, SpelledText
+from subgraft.evaluation.reporting.table import Span, Table, Text, table, text
 
 _NAMES = {"encoder": "sources", "decoder": "references"}
-
-
-def spelled_by_all(data: ReportData) -> NDArray[np.bool_] | None:
-    """Of each test sentence, whether every system can spell its source and reference; None where that is not known."""
-    masks = [system.spelled for system in data.systems if system.spelled is not None]
-    return np.logical_and.reduce(masks) if masks and len(masks) == len(data.systems) else None
 
 
 def spelling_in_short(data: ReportData) -> list[Text]:
@@ -25,14 +16,13 @@ def spelling_in_short(data: ReportData) -> list[Text]:
     tested = [spelled for spelled in data.gap.spelling if spelled.split == "test"]
     if not tested:
         return []
-    mask = spelled_by_all(data)
+    mask = data.spelled_by_all
     sides = [_about(data, side, tested) for side in ("decoder", "encoder")]
     if losses := [each for each in sides if each is not None]:
         return losses
     if mask is not None and not mask.all():
         missed = f"{count(int((~mask).sum()))} of {count(len(mask))} test sentences"
-        some = f"Some systems' vocabularies cannot spell {missed}."
-        return [text(some)]
+        return [text(f"Some systems' vocabularies cannot spell {missed}.")]
     return [text("Every vocabulary here spells all of the test set: nothing of a gain is spelling.")]
 
 
@@ -63,22 +53,14 @@ def spelling_table(data: ReportData) -> list[Table]:
     """Counts by text and vocabulary; nothing where they were not taken."""
     if not data.gap.spelling:
         return []
-    columns = [
-        Column("text", "left"),
-        Column("vocabulary", "left"),
-        Column("unknown\ntokens"),
-        Column("sentences\nwith one"),
-        Column("tokens\nof one byte"),
-        Column("sentences\ngiven back"),
-        Column("BLEU"),
-        Column("chrF"),
-    ]
+    headings = ["text", "vocabulary", "unknown\ntokens", "sentences\nwith one", "tokens\nof one byte"]
+    headings += ["sentences\ngiven back", "BLEU", "chrF"]
     about = (
         "Given back: unchanged by decode(encode(sentence)); vocabularies normalise text, so that some sentences change "
         "though all is spelled. BLEU and chrF: of decode(encode(text)) against the text, which no model can exceed."
     )
     rows = [_cells(spelled) for spelled in data.gap.spelling]
-    return [table(columns, rows, "What each vocabulary can spell", about)]
+    return [table(headings, rows, "What each vocabulary can spell", about, left=(0, 1))]
 
 
 def _cells(spelled: SpelledText) -> list[str]:
@@ -97,9 +79,8 @@ def _cells(spelled: SpelledText) -> list[str]:
 
 def unknown_token_caption(data: ReportData) -> str:
     """For a terminal, where a table stands alone; empty where the upstream vocabulary spells every reference."""
-    role: Role = "upstream"
     for spelled in data.gap.spelling:
-        if (spelled.role, spelled.side, spelled.split) == (role, "decoder", "test") and spelled.counts.unknown:
+        if (spelled.role, spelled.side, spelled.split) == ("upstream", "decoder", "test") and spelled.counts.unknown:
             share = percent(spelled.counts.unknown_share)
             return f"\nthe upstream vocabulary cannot spell {share} of the reference tokens: see the report"
     return ""

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 from subgraft.base.errors import OperationalError
 from subgraft.config.settings_base import MetricName
 from subgraft.evaluation.metrics.significance import FEWEST_SEEDS, LEVEL, Comparison
-from subgraft.evaluation.reporting.findings import remarks, verdict
+from subgraft.evaluation.reporting.findings import caption_remarks, compared_seeds, verdict
 from subgraft.evaluation.reporting.numbers import count, fixed, interval, signed
 from subgraft.evaluation.reporting.records import ReportData
 from subgraft.evaluation.reporting.results import MAIN_METRICS
 from subgraft.evaluation.reporting.summary import SystemSummary, summarise
-from subgraft.evaluation.reporting.unknown_token_analysis import unknown_token_caption
 from subgraft.experiments.model_selection import Finetuned, Selection
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.orchestration.store.store import Store
@@ -55,13 +54,8 @@ class Outcome:
 
         sentences, seeds = count(len(self.data.references)), len(self.data.seeds)
         over = f"means over {seeds} seeds" if seeds > 1 else "one seed"
-        caption = "\n".join(
-            [
-                f"{sentences} test sentences, {over}, 95 % intervals; bits per "
-                f"character of dev; tokens of a target sentence{unknown_token_caption(self.data)}",
-                *remarks(self.data),
-            ]
-        )
+        caption = f"{sentences} test sentences, {over}, 95 % intervals; bits per character of dev; "
+        caption += f"tokens of a target sentence{caption_remarks(self.data, compared_seeds(self.data))}"
         shown = Sheet(caption=caption, caption_justify="left", box=SIMPLE_HEAD, pad_edge=False)
         # In two lines, for a terminal of eighty columns.
         for heading in ("", *MAIN_METRICS, "bits/\nchar", "tokens/\nsent.", "s/\nsent."):

@@ -1,4 +1,4 @@
-"""Plots of one thing against another: quality against speed, and what the settings of a sweep change.
+"""Sections of a report on quality against speed, and on the settings of a sweep; each is omitted if it has no data.
 
 The sweeps are those of Liu et al. (ACL 2021): figure 3, granularity, and figure 4, the generator's training.
 """
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from subgraft.evaluation.metrics.significance import Interval
+from subgraft.evaluation.reporting.document import Block, Figure, Section
 from subgraft.evaluation.reporting.drawing import (
     BASELINE_COLOUR,
     Label,
@@ -23,10 +24,42 @@ from subgraft.evaluation.reporting.drawing import (
 )
 from subgraft.evaluation.reporting.plots import system_looks
 from subgraft.evaluation.reporting.records import ReportData
-from subgraft.evaluation.reporting.summary import SystemSummary
+from subgraft.evaluation.reporting.summary import SystemSummary, baseline_of, summarise
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+def quality_and_speed(data: ReportData) -> list[Section]:
+    """BLEU against speed."""
+    systems = summarise(data)
+    if len(systems) < 2:
+        return []
+    caption = (
+        "Means over seeds. Bold systems are beaten by no other in both speed and BLEU; the line joins them. There are "
+        "no intervals here: see those of the table."
+    )
+    return [Section("Quality and speed", (Figure("quality_and_speed", plot_front(data, systems), caption),))]
+
+
+def sweeps(data: ReportData) -> list[Section]:
+    """What the vocabulary's size and the generator's training change, where systems differ in these."""
+    systems = summarise(data)
+    blocks: list[Block] = []
+    if size_series(systems):
+        about = (
+            "Systems that differ in the size of their vocabulary alone, as in figure 3 of Liu et al. (2021). Means "
+            "over seeds; bars are 95 % intervals, the dashed line is the baseline. ECE: over tokens of each vocabulary."
+        )
+        blocks.append(Figure("granularity", plot_granularity(data, systems), about))
+    if step_series(systems):
+        about = (
+            "Systems that differ in the steps of their generator's training alone, as in figure 4 of Liu et al. "
+            "(2021). At step 0 a generator is the plain mean of similar tokens, which is `avg`. Bars: 95 % intervals."
+        )
+        blocks.append(Figure("generator_steps", plot_generator_steps(data, systems), about))
+    return [Section("Sweeps", tuple(blocks))] if blocks else []
+
 
 _HEIGHT = 3.6  # inches
 _BEHIND = "#8a919c"
@@ -89,7 +122,7 @@ def plot_granularity(data: ReportData, systems: Sequence[SystemSummary]) -> byte
         ("Inference ECE (low is good)", lambda system: system.inference_ece, False),
         ("BLEU", lambda system: system.metrics["BLEU"].mean, True),
     ]
-    baseline = next((system for system in systems if system.name == data.baseline), None)
+    baseline = baseline_of(systems, data)
     with drawing(10, _HEIGHT) as figure:
         drawn = side_by_side(figure, len(panels))
         for panel, (title, value, has_interval) in zip(drawn, panels, strict=True):
@@ -105,7 +138,7 @@ def plot_granularity(data: ReportData, systems: Sequence[SystemSummary]) -> byte
 @for_narrow_screens
 def plot_generator_steps(data: ReportData, systems: Sequence[SystemSummary]) -> bytes:
     """BLEU and the bits per character before finetuning, against the steps that generators were trained for."""
-    baseline = next((system for system in systems if system.name == data.baseline), None)
+    baseline = baseline_of(systems, data)
     with drawing(10, _HEIGHT) as figure:
         bleu, bits = side_by_side(figure, 2)
         _draw_series(bleu, step_series(systems), lambda system: system.metrics["BLEU"].mean, True, baseline)
@@ -129,7 +162,7 @@ def _draw_series(
             if not points:
                 continue
             xs, ys = [x for x, _, _ in points], [y for _, y, _ in points]
-            panel.plot(xs, ys, color=look.colour, marker=look.marker, markersize=6, linewidth=1.9)
+            panel.plot(xs, ys, markersize=6, **look.line)
             for x, _, system in points if has_interval else ():
                 interval: Interval = system.metrics["BLEU"].interval
                 panel.vlines(x, interval.low, interval.high, color=look.colour, linewidth=1.2, alpha=0.6)
@@ -138,7 +171,6 @@ def _draw_series(
         panel.axhline(level, color=BASELINE_COLOUR, linewidth=1.2, linestyle="--", zorder=1)
         ends.append(Label(panel.get_xlim()[1], level, baseline.name, BASELINE_COLOUR, True))
     panel.margins(x=0.06)
-    panel.set_ylim(panel.get_ylim())
     label_ends(panel, ends, 0.72 * _HEIGHT)
 
 

@@ -1,4 +1,4 @@
-"""Sections of a report on auxiliary metrics, speed and sweeps; each is omitted if it has no data."""
+"""Sections of a report on calibration, forgetting and intrinsic quality; each is omitted if it has no data."""
 
 from __future__ import annotations
 
@@ -8,54 +8,24 @@ from typing import TYPE_CHECKING
 
 from subgraft.evaluation.metrics.calibration import BINS, Bin
 from subgraft.evaluation.reporting.document import Block, Figure, Paragraph, Section
-from subgraft.evaluation.reporting.drawing import SMALL, across, drawing, for_narrow_screens, png, side_by_side
+from subgraft.evaluation.reporting.drawing import (
+    SMALL,
+    across,
+    draw_bars,
+    drawing,
+    for_narrow_screens,
+    png,
+    side_by_side,
+)
 from subgraft.evaluation.reporting.findings import on_few_seeds
 from subgraft.evaluation.reporting.numbers import MISSING, count, fixed, interval, percent, probability, signed
-from subgraft.evaluation.reporting.plots import name_systems, system_looks
+from subgraft.evaluation.reporting.plots import system_looks
 from subgraft.evaluation.reporting.records import Intrinsic, ReportData
 from subgraft.evaluation.reporting.summary import ForgettingSummary, SystemSummary, summarise
-from subgraft.evaluation.reporting.sweep_plots import (
-    plot_front,
-    plot_generator_steps,
-    plot_granularity,
-    size_series,
-    step_series,
-)
-from subgraft.evaluation.reporting.table import Column, Span, Text, table, text
+from subgraft.evaluation.reporting.table import Span, Text, table, text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-
-def quality_and_speed(data: ReportData) -> list[Section]:
-    """BLEU against speed."""
-    systems = summarise(data)
-    if len(systems) < 2:
-        return []
-    caption = (
-        "Means over seeds. Bold systems are beaten by no other in both speed and BLEU; the line joins them. There are "
-        "no intervals here: see those of the table."
-    )
-    return [Section("Quality and speed", (Figure("quality_and_speed", plot_front(data, systems), caption),))]
-
-
-def sweeps(data: ReportData) -> list[Section]:
-    """What the vocabulary's size and the generator's training change, where systems differ in these."""
-    systems = summarise(data)
-    blocks: list[Block] = []
-    if size_series(systems):
-        about = (
-            "Systems that differ in the size of their vocabulary alone, as in figure 3 of Liu et al. (2021). Means "
-            "over seeds; bars are 95 % intervals, the dashed line is the baseline. ECE: over tokens of each vocabulary."
-        )
-        blocks.append(Figure("granularity", plot_granularity(data, systems), about))
-    if step_series(systems):
-        about = (
-            "Systems that differ in the steps of their generator's training alone, as in figure 4 of Liu et al. "
-            "(2021). At step 0 a generator is the plain mean of similar tokens, which is `avg`. Bars: 95 % intervals."
-        )
-        blocks.append(Figure("generator_steps", plot_generator_steps(data, systems), about))
-    return [Section("Sweeps", tuple(blocks))] if blocks else []
 
 
 def calibration(data: ReportData) -> list[Section]:
@@ -76,15 +46,8 @@ def forgetting(data: ReportData) -> list[Section]:
     systems = [system for system in summarise(data) if system.forgetting is not None]
     if not systems:
         return []
-    columns = [
-        Column("system", "left"),
-        Column("upstream BLEU\nbefore"),
-        Column("upstream BLEU\nafter"),
-        Column("Δ upstream BLEU\n[95 %]"),
-        Column("p"),
-    ]
     shown = table(
-        columns,
+        ["system", "upstream BLEU\nbefore", "upstream BLEU\nafter", "Δ upstream BLEU\n[95 %]", "p"],
         [_forgetting_cells(system.name, system.forgetting) for system in systems if system.forgetting is not None],
         "The upstream test set, translated before finetuning and after",
         "Before: the model that the system begins with, with its own vocabulary, before any transfer.",
@@ -126,18 +89,11 @@ _ABOUT_INTRINSIC = (
 
 
 def _intrinsic_table(systems: Sequence[SystemSummary], side: str) -> Block:
-    columns = [
-        Column("system", "left"),
-        Column("held-out\ntokens"),
-        Column("cosine\nmean"),
-        Column("cosine\nmedian"),
-        Column("mean reciprocal\nrank"),
-        Column("hits\nat 1"),
-        Column("hits\nat 10"),
-    ]
+    headings = ["system", "held-out\ntokens", "cosine\nmean", "cosine\nmedian", "mean reciprocal\nrank"]
+    headings += ["hits\nat 1", "hits\nat 10"]
     about = "Rank: of the true row among all upstream rows, by their cosine with the row that was made."
     body = [[system.name, *_intrinsic_cells(system.intrinsic[side])] for system in systems]
-    return table(columns, body, f"Held-out tokens of the {side}", about)
+    return table(headings, body, f"Held-out tokens of the {side}", about)
 
 
 def _intrinsic_cells(quality: Intrinsic) -> list[str]:
@@ -192,7 +148,8 @@ def _draw_reliability(panel: Axes, bins: Sequence[Bin]) -> None:
 @for_narrow_screens
 def plot_intrinsic(data: ReportData, systems: Sequence[SystemSummary], side: str) -> bytes:
     """Bars by system: mean cosine, mean reciprocal rank, and how often the true row is among the nearest ten."""
-    shown = system_looks(data)
+    looks, names = system_looks(data), [system.name for system in systems]
+    colours = [looks[name].colour for name in names]
     panels: list[tuple[str, Callable[[Intrinsic], float]]] = [
         ("Mean cosine", lambda quality: quality.cosine),
         ("Mean reciprocal rank", lambda quality: quality.reciprocal_rank),
@@ -202,12 +159,8 @@ def plot_intrinsic(data: ReportData, systems: Sequence[SystemSummary], side: str
         drawn = side_by_side(figure, len(panels), sharey=True)
         for panel, (title, value) in zip(drawn, panels, strict=True):
             values = [value(system.intrinsic[side]) for system in systems]
-            bars = panel.barh(
-                range(len(systems)), values, color=[shown[system.name].colour for system in systems], height=0.62
-            )
-            panel.bar_label(bars, labels=[fixed(each, 3) for each in values], padding=3, fontsize=SMALL)
+            draw_bars(panel, names, values, [fixed(each, 3) for each in values], colours)
             low, high = min(0.0, *values), max(0.0, *values)
             panel.set(title=title, xlim=(low - (0.22 * (high - low) if low else 0), high + 0.16 * (high - low) or 1))
             panel.locator_params(axis="x", nbins=4)
-            name_systems(panel, systems)
         return png(figure)
