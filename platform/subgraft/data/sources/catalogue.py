@@ -6,7 +6,7 @@ import csv
 import os
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from pathlib import Path
@@ -68,11 +68,14 @@ class Listing:
 
 @dataclass(frozen=True)
 class FieldStatistics:
-    """One field of a split that was read to its end. Words are what white space separates.
+    """One field of a split that was read to its end. Words are separated by white space.
 
-    sha256: of the file's bytes, where it is a file on disk.  declared: a manifest above it says the same digest.
-    classes: how often each label is given, where it is a label.  documents: where segments have places in some.
-    unseen: characters that no reader sees, or that change what one sees, counted by kind.
+    Attributes:
+        sha256: The digest of the file, if it is a file on disk.
+        declared: Whether a manifest above the file has the same digest.
+        classes: The count of each label, if it is a label.
+        documents: The number of documents, if segments belong to documents.
+        unseen: Counts of invisible characters and of those that change what is displayed, by kind.
     """
 
     split: Split
@@ -100,11 +103,10 @@ def available(data: Path | None) -> list[Listing]:
         return built_in
     if not data.is_dir():
         raise UserError("SUBGRAFT_DATA names a folder that is not there", where=str(data))
-    declared = _manifest(data / MANIFEST, "lines")
+    declared = _manifest(data, "file", "lines")
     folders = sorted(Path(folder) for folder, _, _ in os.walk(data))
-    candidates = ((folder, recognised(folder)) for folder in folders)
-    corpora = [(folder, contents) for folder, contents in candidates if contents is not None]
-    return built_in + [_listing(folder, contents, data, declared) for folder, contents in corpora]
+    corpora = ((folder, recognised(folder)) for folder in folders)
+    return built_in + [_listing(folder, contents, data, declared) for folder, contents in corpora if contents]
 
 
 def check(
@@ -116,14 +118,21 @@ def check(
     source that cannot be used: files that are missing, unequal, empty, not UTF-8 or of another digest.
     """
     resolved = resolve(source, languages, base, pairing=pairing)
-    parts = resolved.parts.values() if isinstance(resolved, TextsSource) else (resolved,)
     return [
-        segment for split in resolved.splits for part in parts if split in part.splits for segment in _read(part, split)
+        field
+        for split in resolved.splits
+        for part in _parts(resolved)
+        if split in part.splits
+        for field in _read(part, split)
     ]
 
 
+def _parts(resolved: ResolvedSource) -> Collection[ResolvedSource]:
+    return resolved.parts.values() if isinstance(resolved, TextsSource) else (resolved,)
+
+
 def _read(part: ResolvedSource, split: Split) -> Iterator[FieldStatistics]:
-    digests = _verified(part, split, len(part.fields))
+    digests = _verified(part, split)
     marked = _byte_order_marks(part, split)
     part.size(split)
     totals = _Totals(part)
@@ -183,7 +192,9 @@ def get(
     Raises UserError like `check`.
     """
     require_empty(out)
-    _verify(resolve(source, languages, base, pairing=pairing))
+    for part in _parts(resolve(source, languages, base, pairing=pairing)):
+        for split in part.splits:
+            _verified(part, split)
     nearest = next(parent for parent in out.absolute().parents if parent.exists())
     with unfinished_folder(nearest) as folder:
         partial = folder / out.name
@@ -203,18 +214,13 @@ def _listing(folder: Path, contents: Folder, data: Path, declared: Mapping[str, 
     return Listing(name, contents.source.kind, contents.languages, segments, contents.fields, contents.documents)
 
 
-def _manifest(path: Path, column: str) -> dict[str, str]:
+def _manifest(folder: Path, key: str, column: str) -> dict[str, str]:
+    """A column of a folder's manifest by another column; nothing if there is no manifest."""
+    path = folder / MANIFEST
     if not path.is_file():
         return {}
     rows = csv.DictReader(reading.lines(path), delimiter="\t", quoting=csv.QUOTE_NONE)
-    return {row["file"]: row[column] for row in rows if row.get("file") and row.get(column)}
-
-
-def _verify(resolved: ResolvedSource) -> None:
-    """Raises UserError if a file of any split differs from its manifest."""
-    for part in resolved.parts.values() if isinstance(resolved, TextsSource) else (resolved,):
-        for split in part.splits:
-            _verified(part, split, len(part.fields))
+    return {row[key]: row[column] for row in rows if row.get(key) and row.get(column)}
 
 
 def _byte_order_marks(part: ResolvedSource, split: Split) -> list[Counter[str]]:
@@ -228,10 +234,12 @@ def _byte_order_marks(part: ResolvedSource, split: Split) -> list[Counter[str]]:
     return counters
 
 
-def _verified(resolved: ResolvedSource, split: Split, sides: int) -> Iterable[tuple[str | None, bool]]:
-    if not (resolved.on_disk and isinstance(resolved, FilesSource)):
+def _verified(part: ResolvedSource, split: Split) -> Iterable[tuple[str | None, bool]]:
+    """The digest of each field's file, and whether a manifest has it. Raises UserError if the manifest has another."""
+    sides = len(part.fields)
+    if not (part.on_disk and isinstance(part, FilesSource)):
         return [(None, False)] * sides
-    digests = [_digest(path) for path in resolved.paths(split)]
+    digests = [_digest(path) for path in part.paths(split)]
     # All fields may come from one file, tensors next to it; places lie behind the fields.
     return digests[:sides] if len(digests) >= sides else digests[:1] * sides
 
@@ -242,7 +250,7 @@ def _digest(path: Path) -> tuple[str, bool]:
     if above is None:
         return digest, False
     name = path.resolve().relative_to(above).as_posix()
-    declared = _manifest(above / MANIFEST, "sha256").get(name)
+    declared = _manifest(above, "file", "sha256").get(name)
     if declared is not None and declared != digest:
         hint = f"{above / MANIFEST} says {declared}. Fetch the file again."
         raise UserError(f"the file has SHA-256 {digest}", where=str(path), hint=hint)
@@ -250,8 +258,6 @@ def _digest(path: Path) -> tuple[str, bool]:
 
 
 UNKNOWN = "unknown"
-
-
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
@@ -267,16 +273,10 @@ def licences(identity: Mapping[str, object], folder: Path | None = None) -> tupl
         return tuple(dict.fromkeys(licence for part in parts for licence in licences(part, folder)))
     if "generated" in identity:
         return ("generated by Subgraft from its own word lists",)
-    declared = _declared(folder or data_folder())
+    folder = folder or data_folder()
+    declared = {} if folder is None else _manifest(folder, "sha256", "licence")
     by_file = dict.fromkeys(declared.get(digest, UNKNOWN) for digest in _digests(identity))
     return tuple(by_file) or (UNKNOWN,)
-
-
-def _declared(folder: Path | None) -> Mapping[str, str]:
-    if folder is None or not (folder / MANIFEST).is_file():
-        return {}
-    rows = csv.DictReader(reading.lines(folder / MANIFEST), delimiter="\t", quoting=csv.QUOTE_NONE)
-    return {row["sha256"]: row["licence"] for row in rows if row.get("sha256") and row.get("licence")}
 
 
 def _digests(value: object) -> Iterator[str]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
@@ -17,13 +18,13 @@ from subgraft.data.sources.resolved_corpus import ResolvedSource
 from subgraft.data.sources.squad import Pairing
 from subgraft.data.text.cleaning import clean, strip
 from subgraft.data.text.corpus import Corpus
-from subgraft.data.text.fields import Field, Sides, count_documents, text_places
+from subgraft.data.text.fields import Sides, count_documents, text_places
 from subgraft.data.text.held_out import HeldOut
 from subgraft.data.text.tensors import write_rows
 
-# Called with the segments read so far, those there are, and the split.
+T = TypeVar("T")
+# Called with the number of segments read, their total, and what they are: the split, or the text of a side.
 Progress = Callable[[int, int, str], None]
-
 _REPORT_EVERY = 10_000
 
 
@@ -37,19 +38,15 @@ def build(
     pairing: Pairing | None = None,
     progress: Progress | None = None,
 ) -> Corpus:
-    """Stream a source through the cleaning rules into a folder.
+    """Stream a source through the cleaning rules into a folder, absent or empty.
 
     Held-out splits are only stripped; training segments that occur in them are dropped if the rules require it. Texts
     that are not parallel are cleaned separately.
 
     Args:
-        source: The settings of the source.
         languages: Those of a task, or None for all fields of the source.
-        cleaning: The rules.
-        out: The folder, absent or empty.
         base: The folder of relative paths.
         pairing: How the task turns a question into a pair, for questions.
-        progress: Called with segments read, their total, and the split.
 
     Raises:
         UserError: As in resolving and reading, before anything is written; or cleaning leaves no segment.
@@ -128,16 +125,16 @@ class _Part:
     def write(self) -> None:
         places = text_places(self.source.fields)
         held_out = HeldOut()
-        # The training split comes last: what it may not hold is known by then.
+        # The training split comes last, because it must not contain the text of the others.
         for split in reversed(self.source.splits):
-            segments = _reported(self.source.read(split), self.sizes[split], split, self.progress)
+            segments = reported(self.source.read(split), self.sizes[split], split, self.progress)
             if split == "train":
                 segments = clean(segments, self.cleaning, held_out, self.counts[split], places, folder=self.out)
             else:
                 segments = _collected(segments, held_out, self.counts[split], places)
             self._write(count_documents(segments, self.counts[split]) if self.source.documented else segments, split)
             self.counts[split].update(self.source.remarks(split))
-        # As the splits are, not as they were written.
+        # In the order of the splits, not in the order of writing.
         self.counts = {split: self.counts[split] for split in self.source.splits}
 
     def _write(self, segments: Iterable[Sides], split: Split) -> None:
@@ -162,11 +159,8 @@ class _Part:
         if split == "train":
             self.classes = {fields[at].name: seen for at, seen in labels.items()}
         for at, selected in rows.items():
-            self._write_tensor(split, fields[at], selected)
-
-    def _write_tensor(self, split: Split, field: Field, rows: Sequence[int]) -> None:
-        out = self.out / f"{split}.{field.name}.safetensors"
-        write_rows(self.source.tensor(split, field.name), field.name, rows, out)
+            name = fields[at].name
+            write_rows(self.source.tensor(split, name), name, selected, self.out / f"{split}.{name}.safetensors")
 
 
 def _line_writer(stack: ExitStack, path: Path) -> Callable[[str], object]:
@@ -185,11 +179,9 @@ def _collected(
         yield cells
 
 
-def _reported(segments: Iterable[Sides], size: int, split: Split, progress: Progress | None) -> Iterator[Sides]:
-    done = 0
-    for done, sides in enumerate(segments, 1):
-        yield sides
-        if progress and done % _REPORT_EVERY == 0:
-            progress(done, size, split)
-    if progress:
-        progress(done, size, split)
+def reported(segments: Iterable[T], size: int, what: str, progress: Progress | None) -> Iterator[T]:
+    """The segments, `size` in total; progress is reported while they are read."""
+    for done, segment in enumerate(segments, 1):
+        yield segment
+        if progress and (done % _REPORT_EVERY == 0 or done == size):
+            progress(done, size, what)

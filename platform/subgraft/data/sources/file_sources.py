@@ -8,27 +8,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from subgraft.base.files import file_digest
 from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import Split
 from subgraft.config.source_files import UrlFile
 from subgraft.data.sources import download, generated, mtdata
 from subgraft.data.sources.paths import SPLITS
-from subgraft.data.sources.resolved_corpus import DocumentsSource, FilesSource, ResolvedSource, SeveralSources
+from subgraft.data.sources.resolved_corpus import ResolvedSource, SeveralSources, SplitFilesSource
 from subgraft.data.text import reading
 from subgraft.data.text.features import look_through
 from subgraft.data.text.fields import Sides
-
-# When a segment's turn comes, among those of all parts; then the number of its part, and the segment.
-_Turn = tuple[float, int, Sides]
 
 
 @dataclass(frozen=True)
 class TogetherSource(SeveralSources):
     """The segments of all parts; a part without a split adds nothing to it. All parts have as many sides.
 
-    Training text is one part after the other, so that neighbours stay neighbours. Dev and test take turns, each part as
-    often as it is large: trainings are watched by the first sentences of dev.
+    Training text is one part after the other, so that neighbours stay neighbours. In dev and test the parts take turns,
+    in proportion to their sizes, because trainings are monitored on the first sentences of dev.
     """
 
     parts: tuple[ResolvedSource, ...]
@@ -44,46 +40,37 @@ class TogetherSource(SeveralSources):
         if split == "train":
             yield from super().read(split)
             return
-        parts = enumerate(self._with(split))
-        turns = (_turns(number, part.read(split), part.size(split)) for number, part in parts)
-        for _, _, sides in heapq.merge(*turns):
+        for _, _, sides in heapq.merge(*(_turns(number, part, split) for number, part in enumerate(self._with(split)))):
             yield sides
 
 
-def _turns(number: int, segments: Iterator[Sides], size: int) -> Iterator[_Turn]:
-    """Segments at equal distances between 0 and 1."""
-    for at, sides in enumerate(segments):
-        yield (at + 0.5) / size, number, sides
+def _turns(number: int, part: ResolvedSource, split: Split) -> Iterator[tuple[float, int, Sides]]:
+    """The segments of a part with their turn, at equal distances between 0 and 1, and the number of the part."""
+    size = part.size(split)
+    return (((at + 0.5) / size, number, sides) for at, sides in enumerate(part.read(split)))
 
 
 @dataclass(frozen=True)
-class FeaturesSource(FilesSource):
-    """A file of texts and a safetensors file for each split; the fields are the text and the features."""
+class FeaturesSource(SplitFilesSource):
+    """A file of texts for each split, and a safetensors file next to it; the fields are the text and the features."""
 
-    texts: Mapping[Split, Path]
-
-    on_disk = True
-
-    @property
-    def splits(self) -> tuple[Split, ...]:
-        return tuple(split for split in SPLITS if split in self.texts)
+    files: Mapping[Split, Path]
 
     def paths(self, split: Split) -> tuple[Path, ...]:
-        return self.texts[split], self.tensor(split, self._name)
+        return self.files[split], self.tensor(split, self._name)
 
     def tensor(self, split: Split, name: str) -> Path:
-        return self.texts[split].parent / f"{split}.safetensors"
+        return self.files[split].parent / f"{split}.safetensors"
 
     @property
     def _name(self) -> str:
         return self.fields[1].name
 
     def _origin(self) -> dict[str, object]:
-        digests = {split: [file_digest(path) for path in self.paths(split)] for split in self.splits}
-        return {"features": self._name, "files": digests}
+        return {"features": self._name, "files": self._digests}
 
     def _segments(self, split: Split) -> Iterator[Sides]:
-        return ((line, str(row)) for row, line in enumerate(reading.lines(self.texts[split])))
+        return ((line, str(row)) for row, line in enumerate(reading.lines(self.files[split])))
 
     def _counted(self, split: Split) -> int:
         """Validates all features, as all texts, so that no training fails later."""
@@ -126,56 +113,42 @@ class GeneratedSource(ResolvedSource):
 
 
 @dataclass(frozen=True)
-class FileSource(DocumentsSource):
+class FileSource(SplitFilesSource):
     """Files on disk, identified by their digests: one for each field, then the places of documents."""
 
-    files: Mapping[Split, tuple[Path, ...]]
     documented: bool = False
 
-    on_disk = True
-
-    @property
-    def splits(self) -> tuple[Split, ...]:
-        return tuple(split for split in SPLITS if split in self.files)
-
     def _origin(self) -> dict[str, object]:
-        return {"files": {split: [file_digest(path) for path in self.files[split]] for split in self.splits}}
-
-    def paths(self, split: Split) -> tuple[Path, ...]:
-        return self.files[split]
+        return {"files": self._digests}
 
 
 @dataclass(frozen=True)
-class UrlSource(FilesSource):
+class UrlSource(SplitFilesSource):
     """Files to download, identified by their declared digests, like the same files on disk."""
 
-    urls: Mapping[Split, tuple[UrlFile, ...]]
+    files: Mapping[Split, tuple[UrlFile, ...]]
     progress: download.Progress | None = None
 
-    @property
-    def splits(self) -> tuple[Split, ...]:
-        return tuple(split for split in SPLITS if split in self.urls)
+    on_disk = False
 
     def _origin(self) -> dict[str, object]:
-        return {"files": {split: [file.sha256 for file in self.urls[split]] for split in self.splits}}
+        return {"files": {split: [file.sha256 for file in self.files[split]] for split in self.splits}}
 
     def paths(self, split: Split) -> tuple[Path, ...]:
-        return tuple(download.fetch(file, progress=self.progress) for file in self.urls[split])
+        return tuple(download.fetch(file, progress=self.progress) for file in self.files[split])
 
 
 @dataclass(frozen=True)
-class MtdataSource(FilesSource):
-    """Datasets of mtdata's index, whose ids carry a version."""
+class MtdataSource(SplitFilesSource):
+    """Datasets of mtdata's index, whose ids carry a version: `files` has the id of each split."""
 
+    files: Mapping[Split, str]
     languages: Languages
-    identifiers: Mapping[Split, str]
 
-    @property
-    def splits(self) -> tuple[Split, ...]:
-        return tuple(split for split in SPLITS if split in self.identifiers)
+    on_disk = False
 
     def _origin(self) -> dict[str, object]:
-        return {"mtdata": {split: self.identifiers[split] for split in self.splits}}
+        return {"mtdata": {split: self.files[split] for split in self.splits}}
 
     def paths(self, split: Split) -> tuple[Path, ...]:
-        return mtdata.fetch(self.identifiers[split], self.languages)
+        return mtdata.fetch(self.files[split], self.languages)

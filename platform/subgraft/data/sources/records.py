@@ -10,11 +10,9 @@ from typing import Any, NamedTuple
 
 from subgraft.base import json_io
 from subgraft.base.errors import UserError
-from subgraft.base.files import file_digest
 from subgraft.config.settings_base import Split
 from subgraft.config.source_files import ColumnFiles, RecordFiles
-from subgraft.data.sources.paths import SPLITS
-from subgraft.data.sources.resolved_corpus import DocumentsSource, PairFilesSource
+from subgraft.data.sources.resolved_corpus import PairFilesSource, SplitFilesSource
 from subgraft.data.text import reading
 from subgraft.data.text.fields import Field, Place, Sides
 from subgraft.data.text.tensors import row_count
@@ -25,9 +23,13 @@ Columns = Mapping[Any, Any]
 _BREAKS = frozenset("\t\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029")
 
 
-def tab_separated(lines: Iterable[str]) -> Iterator[Columns]:
-    """The columns of every line, from 1. Quotes have no special meaning."""
-    return (dict(enumerate(line.split("\t"), 1)) for line in lines)
+def _rows(path: Path, *, named: bool) -> Iterator[tuple[Columns, str]]:
+    """The fields of every line, and where it is: of a JSON object by name, else of tab-separated columns from 1."""
+    lines = reading.lines(path)
+    rows: Iterable[Columns] = (
+        json_io.objects(lines, path) if named else (dict(enumerate(line.split("\t"), 1)) for line in lines)
+    )
+    return ((row, f"{path}:{number}") for number, row in enumerate(rows, 1))
 
 
 class _Record(NamedTuple):
@@ -39,22 +41,16 @@ class _Record(NamedTuple):
 
 
 @dataclass(frozen=True)
-class RecordsSource(DocumentsSource):
+class RecordsSource(SplitFilesSource):
     """Records in one file per split; `declared` has each field's name in the settings."""
 
     files: Mapping[Split, Path]
     settings: RecordFiles
     declared: tuple[str, ...]
 
-    on_disk = True
-
     @property
     def documented(self) -> bool:  # type: ignore[override]
         return self.settings.document is not None
-
-    @property
-    def splits(self) -> tuple[Split, ...]:
-        return tuple(split for split in SPLITS if split in self.files)
 
     def paths(self, split: Split) -> tuple[Path, ...]:
         return (self.files[split], *(self.tensor(split, field.name) for field in self._of_kind("tensor")))
@@ -64,8 +60,7 @@ class RecordsSource(DocumentsSource):
 
     def _origin(self) -> dict[str, object]:
         form = self.settings.model_dump(mode="json", exclude={"folder", "files"})
-        digests = {split: [file_digest(path) for path in self.paths(split)] for split in self.splits}
-        return {"records": form, "files": digests}
+        return {"records": form, "files": self._digests}
 
     def _counted(self, split: Split) -> int:
         count = self._count_segments(split)
@@ -91,10 +86,7 @@ class RecordsSource(DocumentsSource):
                 row, position = row + 1, position + 1
 
     def _records(self, split: Split) -> Iterator[_Record]:
-        path = self.files[split]
-        lines = reading.lines(path)
-        read: Iterator[Columns] = tab_separated(lines) if self.settings.numbered else json_io.objects(lines, path)
-        return (self._record(columns, f"{path}:{number}") for number, columns in enumerate(read, 1))
+        return (self._record(*row) for row in _rows(self.files[split], named=not self.settings.numbered))
 
     def _record(self, columns: Columns, where: str) -> _Record:
         document = None
@@ -178,19 +170,10 @@ def pairs(path: Path, columns: ColumnFiles) -> Iterator[Sides]:
     If a field contains a list, its first item is used. Raises UserError with file and line for a line that lacks a
     column, or is not a JSON object of texts.
     """
-    lines = reading.lines(path)
-    rows: Iterable[Columns] = json_io.objects(lines, path) if columns.named else map(_tab_separated, lines)
-    source, target = columns.sides
-    for number, cells in enumerate(rows, 1):
-        texts = [
-            columns.separator.join(_text_cell(cells, column, f"{path}:{number}") for column in side)
-            for side in (source, target)
-        ]
-        yield tuple(texts)
-
-
-def _tab_separated(line: str) -> Columns:
-    return dict(enumerate(line.split("\t"), 1))
+    for cells, where in _rows(path, named=columns.named):
+        yield tuple(
+            columns.separator.join(_text_cell(cells, column, where) for column in side) for side in columns.sides
+        )
 
 
 def _text_cell(cells: Columns, column: int | str, where: str) -> str:
@@ -206,7 +189,7 @@ class ColumnsSource(PairFilesSource):
 
     def _origin(self) -> dict[str, object]:
         form = self.columns.model_dump(mode="json", exclude={"folder", "files"})
-        return {"columns": form, "files": self._digests}
+        return {"columns": form, "files": self._file_digests}
 
     def _segments(self, split: Split) -> Iterator[Sides]:
         return pairs(self.files[split], self.columns)

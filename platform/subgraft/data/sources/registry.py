@@ -158,7 +158,7 @@ def _urls(asked: _Asked) -> ResolvedSource:
 
 def _mtdata(asked: _Asked) -> ResolvedSource:
     fields = pair_fields(asked.pair, two=asked.pair.source != asked.pair.target)
-    return MtdataSource(fields, asked.limit, asked.pair, asked.settings)
+    return MtdataSource(fields, asked.limit, asked.settings, asked.pair)
 
 
 def _squad(asked: _Asked) -> ResolvedSource:

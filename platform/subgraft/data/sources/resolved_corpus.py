@@ -6,8 +6,9 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import compress, groupby
 from pathlib import Path
+from typing import Any
 
 from subgraft.base.errors import UserError
 from subgraft.base.files import file_digest
@@ -113,7 +114,13 @@ class SeveralSources(ResolvedSource):
 
 @dataclass(frozen=True)
 class FilesSource(ResolvedSource):
-    """A source of files; by default one file per field, parallel line by line."""
+    """A source of files; by default one file per field, parallel line by line.
+
+    A limit takes segments evenly spaced, because neighbours in a file are often of one document; of a source with
+    documents it takes complete documents.
+    """
+
+    _documents_taken: dict[Split, list[bool]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @abstractmethod
     def _origin(self) -> dict[str, object]: ...
@@ -126,12 +133,19 @@ class FilesSource(ResolvedSource):
         """The files of a split, one for each cell or one for all; remote files are downloaded first."""
 
     def size(self, split: Split) -> int:
+        if self._takes_documents(split):
+            return self._size_of_documents(split)
         return min(self._whole(split), self.limit.get(split, self._whole(split)))
 
     def read(self, split: Split) -> Iterator[Sides]:
-        whole, size = self._whole(split), self.size(split)
+        size = self.size(split)
+        if self._takes_documents(split):
+            for segments, taken in zip(self._documents(split), self._documents_taken[split], strict=True):
+                if taken:
+                    yield from segments
+            return
+        whole = self._whole(split)
         for at, sides in enumerate(self._segments(split)):
-            # A limit takes segments evenly spaced, as neighbours in a file are often of one document.
             if (at + 1) * size // whole > at * size // whole:
                 yield sides
 
@@ -164,46 +178,28 @@ class FilesSource(ResolvedSource):
             raise UserError(f"unequal numbers of lines ({lengths})", where=f"{split} split", hint=hint)
         return counts[0]
 
+    def _takes_documents(self, split: Split) -> bool:
+        return self.documented and split in self.limit
 
-@dataclass(frozen=True)
-class DocumentsSource(FilesSource):
-    """Files that may contain documents: a limit then selects complete documents."""
-
-    _taken: dict[Split, list[bool]] = field(default_factory=dict, init=False, repr=False, compare=False)
-
-    def size(self, split: Split) -> int:
-        if not self.documented or split not in self.limit:
-            return super().size(split)
-        if split not in self._taken:
-            sizes = list(self._document_sizes(split))
-            self._taken[split] = whole_documents(sizes, self.limit[split])
-            self._sizes[split] = sum(size for size, taken in zip(sizes, self._taken[split], strict=True) if taken)
+    def _size_of_documents(self, split: Split) -> int:
+        if split not in self._documents_taken:
+            sizes = [sum(1 for _ in segments) for segments in self._documents(split)]
+            taken = self._documents_taken[split] = whole_documents(sizes, self.limit[split])
+            self._sizes[split] = sum(compress(sizes, taken))
             if not self._sizes[split]:
                 what = f"no document is as short as the limit of {self.limit[split]:,} segments"
                 raise UserError(what, where=f"{split} split")
         return self._sizes[split]
-
-    def read(self, split: Split) -> Iterator[Sides]:
-        if not self.documented or split not in self.limit:
-            yield from super().read(split)
-            return
-        self.size(split)
-        for at, segments in enumerate(self._documents(split)):
-            if self._taken[split][at]:
-                yield from segments
-
-    def _document_sizes(self, split: Split) -> Iterator[int]:
-        return (sum(1 for _ in segments) for segments in self._documents(split))
 
     def _documents(self, split: Split) -> Iterator[Iterator[Sides]]:
         return (group for _, group in groupby(self._segments(split), lambda cells: Place.parse(cells[-1]).document))
 
 
 @dataclass(frozen=True)
-class PairFilesSource(FilesSource):
-    """One file of pairs per split. There are always two sides, in one language or two."""
+class SplitFilesSource(FilesSource):
+    """Files of their own for every split; by default local files, one for each cell."""
 
-    files: Mapping[Split, Path]
+    files: Mapping[Split, Any]
 
     on_disk = True
 
@@ -212,8 +208,23 @@ class PairFilesSource(FilesSource):
         return tuple(split for split in SPLITS if split in self.files)
 
     def paths(self, split: Split) -> tuple[Path, ...]:
+        files: tuple[Path, ...] = self.files[split]
+        return files
+
+    @property
+    def _digests(self) -> dict[Split, list[str]]:
+        return {split: [file_digest(path) for path in self.paths(split)] for split in self.splits}
+
+
+@dataclass(frozen=True)
+class PairFilesSource(SplitFilesSource):
+    """One file of pairs per split. There are always two sides, in one language or two."""
+
+    files: Mapping[Split, Path]
+
+    def paths(self, split: Split) -> tuple[Path, ...]:
         return (self.files[split],)
 
     @property
-    def _digests(self) -> dict[Split, str]:
+    def _file_digests(self) -> dict[Split, str]:
         return {split: file_digest(self.files[split]) for split in self.splits}

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from itertools import chain
 from pathlib import Path
 
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.config.settings_base import TextSide
+from subgraft.data.sources.corpus_builder import Progress, reported
 from subgraft.data.sources.paths import find
 from subgraft.data.sources.registry import resolve
 from subgraft.data.sources.resolved_corpus import ResolvedSource
@@ -21,7 +23,8 @@ from subgraft.data.text.deduplication import SegmentDigests
 from subgraft.data.text.fields import text_places
 from subgraft.data.text.held_out import HeldOut
 
-# Of the files in a folder, those that are read.
+SPLIT = "train"
+# The files of a folder that are read.
 _ENDINGS = (".txt", ".gz")
 # Their lines are not plain text: settings of corpora describe the content.
 _STRUCTURED = (".json", ".jsonl", ".tsv", ".csv")
@@ -121,12 +124,6 @@ def _unknown(name: str, corpora: Mapping[str, CorpusSource], base: Path, where: 
 
 
 # Text in addition to a task's pairs: streamed through the cleaning rules, without lines of the pairs.
-#
-# Called with the segments read so far, those there are, and what they are.
-Progress = Callable[[int, int, str], None]
-
-_REPORT_EVERY = 10_000
-SPLIT = "train"
 
 
 def build_monolingual_corpus(
@@ -145,9 +142,12 @@ def build_monolingual_corpus(
     """
     counts: dict[TextSide, Counter[str]] = {side: Counter() for side in sides}
     for side, texts in sides.items():
-        segments = _reported(texts, side, progress)
+        lines = chain.from_iterable(text.read() for text in texts)
+        segments = reported(lines, sum(text.size() for text in texts), f"segments of {side} text", progress)
         held_out = _held_out(pairs)
-        known = _training(pairs, side, out) if cleaning.deduplicate else None
+        known = None
+        if cleaning.deduplicate:
+            known = SegmentDigests.of(map(digests, chunks((line,) for line in pairs.lines(SPLIT, side))), out)
         cleaned = clean(((line,) for line in segments), cleaning, held_out, counts[side], (0,), known, out)
         with (out / f"{SPLIT}.{side}").open("w", encoding="utf-8", newline="\n") as file:
             for (line,) in cleaned:
@@ -178,17 +178,3 @@ def _held_out(pairs: Corpus) -> HeldOut:
     return HeldOut(
         sides for split in splits for sides in zip(*(pairs.lines(split, name) for name in names), strict=True)
     )
-
-
-def _training(pairs: Corpus, side: TextSide, folder: Path) -> SegmentDigests:
-    return SegmentDigests.of(map(digests, chunks((line,) for line in pairs.lines(SPLIT, side))), folder)
-
-
-def _reported(texts: Sequence[SideText], side: TextSide, progress: Progress | None) -> Iterator[str]:
-    size, done = sum(text.size() for text in texts), 0
-    for text in texts:
-        for line in text.read():
-            done += 1
-            yield line
-            if progress and (done % _REPORT_EVERY == 0 or done == size):
-                progress(done, size, f"segments of {side} text")

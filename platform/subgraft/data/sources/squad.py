@@ -118,7 +118,7 @@ class SquadSource(PairFilesSource):
     _read: dict[Split, tuple[list[Question], Counter[str]]] = field(default_factory=dict, init=False, repr=False)
 
     def _origin(self) -> dict[str, object]:
-        return {"squad": self._digests}
+        return {"squad": self._file_digests}
 
     def remarks(self, split: Split) -> Mapping[str, int]:
         return self._questions(split)[1]

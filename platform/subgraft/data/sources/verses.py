@@ -15,7 +15,7 @@ from subgraft.base.files import file_digest
 from subgraft.config.settings_base import Split
 from subgraft.config.source_files import VerseFiles
 from subgraft.data.sources.paths import SPLITS
-from subgraft.data.sources.resolved_corpus import DocumentsSource
+from subgraft.data.sources.resolved_corpus import FilesSource
 from subgraft.data.text import reading
 from subgraft.data.text.fields import Place, Sides
 
@@ -78,7 +78,7 @@ class _Index(NamedTuple):
 
 
 @dataclass(frozen=True)
-class VersesSource(DocumentsSource):
+class VersesSource(FilesSource):
     """The verses that all translations have, split by book. Other verses are counted as unaligned."""
 
     files: tuple[Path, ...]
