@@ -13,7 +13,6 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cache, partial
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from pathlib import Path
@@ -28,17 +27,25 @@ from subgraft.base.limits import DOWNLOAD_BYTES, DOWNLOAD_SECONDS, DOWNLOAD_SPEE
 from subgraft.base.locks import Lock
 from subgraft.config.source_files import UrlFile
 
+TIMEOUT_SECONDS = 30.0
+_BLOCK = 1 << 18
+_TRY_LATER = (408, 425, 429)
+# Called with the bytes received so far, and their total if the server announces it.
+Progress = Callable[[int, int | None], None]
 # More than any redirects and headers take.
 _HEADER_BYTES = 1 << 20
-# What chunks and their lengths may add to a body, as a share of it.
+# How many times as large as the file a body may be with the lengths of its chunks.
 _FRAMING = 2
 
 
 class Pace:
-    """The time left to one download. Its clock starts when it is created.
+    """The limits of one request; its clock starts when it is created.
 
-    seconds: for all of it.  timeout: for its headers, of silence, and of the stretches over which the least speed, in
-    bytes a second, is kept.
+    Args:
+        seconds: The limit of the whole request.
+        timeout: Seconds for the headers, of silence, and of the intervals in which the speed is measured.
+        least_speed: Bytes per second.
+        max_bytes: The limit on the file.
     """
 
     def __init__(self, seconds: float, timeout: float, least_speed: int, max_bytes: int) -> None:
@@ -48,12 +55,12 @@ class Pace:
         self._in_body = False
 
     def begin_body(self) -> None:
-        """The headers are over: from here on the speed counts."""
+        """The headers have ended: from now on the speed is measured."""
         self._in_body = True
         self._stretch_began, self._stretch_received = time.monotonic(), 0
 
     def next_wait(self) -> float:
-        """Seconds that the next read may take. Raises TimeoutError where there are none left."""
+        """Seconds that the next read may take. Raises TimeoutError if none are left."""
         now = time.monotonic()
         left = self._began + self.seconds - now
         if left <= 0:
@@ -66,7 +73,7 @@ class Pace:
         return min(self.timeout, left)
 
     def received(self, count: int) -> None:
-        """Count bytes that came. Raises TimeoutError where they come too slowly, OSError where they never end."""
+        """Count received bytes. Raises TimeoutError if they arrive too slowly, OSError if they are too many."""
         self._received += count
         self._stretch_received += count
         if not self._in_body and self._received > _HEADER_BYTES:
@@ -81,36 +88,23 @@ class Pace:
             self._stretch_began, self._stretch_received = time.monotonic(), 0
 
 
-def paced_handlers(pace: Pace) -> tuple[HTTPHandler, HTTPSHandler]:
-    """For urllib: connections whose answers are read at this pace."""
-    return _Handler(pace), _SecureHandler(pace)
+class _PacedHandler(HTTPHandler, HTTPSHandler):
+    """For urllib, in the place of both its handlers: connections whose answers are read at this pace."""
 
-
-class _Handler(HTTPHandler):
     def __init__(self, pace: Pace) -> None:
         super().__init__()
         self._pace = pace
 
     def http_open(self, request: Request) -> HTTPResponse:
-        return self.do_open(_paced(HTTPConnection, self._pace), request)
-
-
-class _SecureHandler(HTTPSHandler):
-    def __init__(self, pace: Pace) -> None:
-        super().__init__()
-        self._pace = pace
+        return self.do_open(partial(self._connect, HTTPConnection), request)
 
     def https_open(self, request: Request) -> HTTPResponse:
-        return self.do_open(_paced(HTTPSConnection, self._pace), request)
+        return self.do_open(partial(self._connect, HTTPSConnection), request)
 
-
-def _paced(kind: type[HTTPConnection], pace: Pace) -> Callable[..., HTTPConnection]:
-    def connect(*args: Any, **named: Any) -> HTTPConnection:
+    def _connect(self, kind: type[HTTPConnection], *args: Any, **named: Any) -> HTTPConnection:
         connection = kind(*args, **named)
-        connection.response_class = partial(_Response, pace)  # type: ignore[assignment]
+        connection.response_class = partial(_Response, self._pace)  # type: ignore[assignment]
         return connection
-
-    return connect
 
 
 class _Response(HTTPResponse):
@@ -133,7 +127,7 @@ class _Paced(io.RawIOBase):
         try:
             count: int | None = self._raw.readinto(buffer)
         except TimeoutError:
-            self._pace.next_wait()  # says which limit it was, where it was not silence
+            self._pace.next_wait()  # raises with the limit that was exceeded, unless it was the one of silence
             raise
         self._pace.received(count or 0)
         return count
@@ -141,15 +135,6 @@ class _Paced(io.RawIOBase):
     def close(self) -> None:
         self._raw.close()
         super().close()
-
-
-TIMEOUT_SECONDS = 30.0
-
-# Called with the bytes here so far, and the bytes there will be where the server says so.
-Progress = Callable[[int, int | None], None]
-
-_BLOCK = 1 << 18
-_TRY_LATER = (408, 425, 429)
 
 
 def cache_folder() -> Path:
@@ -188,17 +173,17 @@ def fetch(
         return target
     _require_web(file.url)
     folder.mkdir(parents=True, exist_ok=True)
-    # Two runs that want the same file: the second waits and then finds it.
+    # Of two runs that need the same file, the second waits for the first.
     with Lock.wait(folder / f"{file.sha256}.lock", "downloads the same file"):
         if not _is_whole(target, file.sha256):
             target.unlink(missing_ok=True)
-            limits = _Limits(max_bytes or DOWNLOAD_BYTES.value, timeout, seconds or DOWNLOAD_SECONDS.value)
-            _download(file, target, limits, progress or (lambda done, total: None))
+            limits = seconds or DOWNLOAD_SECONDS.value, timeout, DOWNLOAD_SPEED.value, max_bytes or DOWNLOAD_BYTES.value
+            _download(file, target, partial(Pace, *limits), progress or (lambda done, total: None))
     return target
 
 
 def _is_whole(path: Path, sha256: str) -> bool:
-    """Whether a file is there with this digest. One process reads a file once, and again when it has changed."""
+    """Whether a file with this digest exists. A process reads a file once, and again when it has changed."""
     if not path.is_file():
         return False
     stat = path.stat()
@@ -226,26 +211,16 @@ class _WebOnly(HTTPRedirectHandler):
         return super().redirect_request(*args)
 
 
-@dataclass(frozen=True)
-class _Limits:
-    max_bytes: int
-    timeout: float
-    seconds: float
-
-    def pace(self) -> Pace:
-        return Pace(self.seconds, self.timeout, DOWNLOAD_SPEED.value, self.max_bytes)
-
-
-def _download(file: UrlFile, target: Path, limits: _Limits, progress: Progress) -> None:
+def _download(file: UrlFile, target: Path, begin: Callable[[], Pace], progress: Progress) -> None:
+    """Raises as `fetch` does. begin: starts the clock of a request."""
     part = target.with_name(f"{target.name}.part")
     resumed = part.is_file() and part.stat().st_size > 0
     with _network(file.url):
-        _receive(file.url, part, limits, progress)
-    if resumed and file_digest(part) != file.sha256:
-        # The remains may be of another version of the file: judge it by a whole download.
-        part.unlink()
-        with _network(file.url):
-            _receive(file.url, part, limits, progress)
+        _receive(file.url, part, begin(), progress)
+        if resumed and file_digest(part) != file.sha256:
+            # The part may be of another version of the file, so only a whole download decides.
+            part.unlink()
+            _receive(file.url, part, begin(), progress)
     actual = file_digest(part)
     if actual != file.sha256:
         part.unlink()
@@ -254,9 +229,8 @@ def _download(file: UrlFile, target: Path, limits: _Limits, progress: Progress) 
     part.replace(target)
 
 
-def _receive(url: str, part: Path, limits: _Limits, progress: Progress) -> None:
+def _receive(url: str, part: Path, pace: Pace, progress: Progress) -> None:
     start = part.stat().st_size if part.is_file() else 0
-    pace = limits.pace()
     response = _requested(url, start, pace)
     if response is None:
         return
@@ -265,13 +239,11 @@ def _receive(url: str, part: Path, limits: _Limits, progress: Progress) -> None:
         done = start if _carries_on(response, start) else 0
         announced = response.headers.get("Content-Length")
         total = done + int(announced) if announced and announced.isdecimal() else None
-        if total is not None and total > limits.max_bytes:
-            raise _too_large(url, part, limits)
+        _require_small(total or 0, url, part, pace)
         with part.open("ab" if done else "wb") as out:
             while block := response.read1(_BLOCK):
                 done += len(block)
-                if done > limits.max_bytes:
-                    raise _too_large(url, part, limits)
+                _require_small(done, url, part, pace)
                 out.write(block)
                 progress(done, total)
             out.flush()
@@ -281,10 +253,10 @@ def _receive(url: str, part: Path, limits: _Limits, progress: Progress) -> None:
 
 
 def _requested(url: str, start: int, pace: Pace) -> HTTPResponse | None:
-    """The response from byte `start` on; None where it has nothing more: the part is whole or of another file."""
+    """The response from byte `start` on; None if there is nothing more: the part is whole, or of another file."""
     headers = {"User-Agent": "subgraft", **({"Range": f"bytes={start}-"} if start else {})}
     try:
-        opener = build_opener(_WebOnly, *paced_handlers(pace))
+        opener = build_opener(_WebOnly, _PacedHandler(pace))
         return cast(HTTPResponse, opener.open(Request(url, headers=headers), timeout=pace.timeout))
     except HTTPError as error:
         if error.code == 416 and start:
@@ -297,10 +269,11 @@ def _carries_on(response: HTTPResponse, start: int) -> bool:
     return response.status == 206 and span is not None and int(span[1]) == start
 
 
-def _too_large(url: str, part: Path, limits: _Limits) -> UserError:
-    part.unlink(missing_ok=True)
-    what = f"more than the {limits.max_bytes:,} bytes a download may have"
-    return UserError(what, where=url, hint=f"{DOWNLOAD_BYTES.variable} sets another limit.")
+def _require_small(size: int, url: str, part: Path, pace: Pace) -> None:
+    if size > pace.max_bytes:
+        part.unlink(missing_ok=True)
+        what = f"more than the {pace.max_bytes:,} bytes a download may have"
+        raise UserError(what, where=url, hint=f"{DOWNLOAD_BYTES.variable} sets another limit.")
 
 
 @contextmanager
