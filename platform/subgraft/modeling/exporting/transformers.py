@@ -32,7 +32,7 @@ from subgraft.modeling.sides import replace_tables, shares_table, side
 from subgraft.modeling.tokenizers import checkpoint_languages
 from subgraft.subwords.vocabulary.directory import CHAT_TEMPLATE
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.subwords.vocabulary.tokenizer_spec import as_tokenizer, keeping, specification_of
+from subgraft.subwords.vocabulary.tokenizer_spec import keeping
 
 _LISTS = ("bad_words_ids", "suppress_tokens", "begin_suppress_tokens")
 # Texts that tokenizers of different kinds cut differently: spaces, digits, accents, marks, scripts.
@@ -213,7 +213,7 @@ def _with_orders(model: PreTrainedModel, orders: Mapping[SideName, Sequence[int]
 
 
 def _in_order(tokenizer: Tokenizer, order: Sequence[int]) -> Tokenizer:
-    return as_tokenizer(keeping(specification_of(tokenizer), order), tokenizer)
+    return tokenizer.with_specification(keeping(tokenizer.specification, order))
 
 
 def _translate(settings: Any, order: Sequence[int]) -> None:

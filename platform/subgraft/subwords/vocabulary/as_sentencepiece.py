@@ -13,7 +13,7 @@ from subgraft.subwords.vocabulary.entry import SPACE_MARK, Mark
 from subgraft.subwords.vocabulary.sentencepiece_model import BPE, BYTE, CONTROL, NORMAL, UNIGRAM, UNKNOWN
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.tokenizer_description import parts
-from subgraft.subwords.vocabulary.tokenizer_spec import merge_ranks, specification_of
+from subgraft.subwords.vocabulary.tokenizer_spec import merge_ranks
 
 # Scores below this are not log-probabilities: such a piece is cut only where no other fits.
 _LAST_RESORT = -1e5
@@ -40,7 +40,7 @@ def as_sentencepiece(tokenizer: Tokenizer) -> bytes | None:
 
     if tokenizer.mark is not Mark.SENTENCEPIECE or "unk" not in tokenizer.special:
         return None
-    specification = specification_of(tokenizer)
+    specification = tokenizer.specification
     normaliser = _normaliser(specification)
     scores = _scores(tokenizer, specification["model"])
     if normaliser is None or scores is None:

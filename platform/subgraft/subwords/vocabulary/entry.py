@@ -61,6 +61,11 @@ def spell_entry(entry: Entry, mark: Mark) -> str:
     return "".join(CHARACTER_OF_BYTE[byte] for byte in text.encode("utf-8"))
 
 
+def piece_length(piece: str) -> int:
+    """The number of characters of a WordPiece piece, without the continuation mark."""
+    return len(piece.removeprefix(CONTINUATION_MARK))
+
+
 def _printable_bytes() -> dict[int, str]:
     """GPT-2's spelling of the 256 bytes (Radford et al. 2019): printable Latin-1 as itself, the rest from U+0100."""
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}

@@ -14,7 +14,7 @@ New pieces join neighbouring old ones (see `pair_merges`), so a text is segmente
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from subgraft.base.errors import UserError
 from subgraft.subwords.vocabulary.entry import CONTINUATION_MARK, SPACE_MARK, Mark
@@ -23,14 +23,7 @@ from subgraft.subwords.vocabulary.pair_merges import Join, join_pieces
 from subgraft.subwords.vocabulary.sentencepiece_model import SCORE_STEPS
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.tokenizer_description import BYTE_PIECE
-from subgraft.subwords.vocabulary.tokenizer_spec import (
-    Specification,
-    as_tokenizer,
-    keeping,
-    specification_of,
-    with_pieces,
-    with_scores,
-)
+from subgraft.subwords.vocabulary.tokenizer_spec import Specification, keeping, with_pieces, with_scores
 from subgraft.subwords.vocabulary.words import cut_words, word_counts
 
 MIN_COUNT = 2  # a string that occurs once is not a subword
@@ -44,7 +37,7 @@ def extend(tokenizer: Tokenizer, lines: Iterable[str], added: int, min_count: in
     Raises:
         TooLargeError: The text supports fewer pieces; the error has their number.
     """
-    backend, specification = tokenizer.backend, specification_of(tokenizer)
+    backend, specification = tokenizer.backend, tokenizer.specification
     kind = specification["model"]["type"]
     words = word_counts(backend, tokenizer.guard.checked(lines))
     cuts = cut_words(backend, words)
@@ -54,8 +47,8 @@ def extend(tokenizer: Tokenizer, lines: Iterable[str], added: int, min_count: in
         raise _too_many(added, len(joined.pieces), min_count)
     whole = keeping(specification, range(len(tokenizer)))
     if kind == "Unigram":
-        return as_tokenizer(with_scores(whole, _scored(tokenizer, whole, joined.pieces)), tokenizer)
-    return as_tokenizer(with_pieces(whole, joined.pieces), tokenizer)
+        return tokenizer.with_specification(with_scores(whole, _scored(tokenizer, whole, joined.pieces)))
+    return tokenizer.with_specification(with_pieces(whole, joined.pieces))
 
 
 def _scored(tokenizer: Tokenizer, specification: Specification, pieces: Sequence[str]) -> list[tuple[str, float]]:
@@ -67,7 +60,8 @@ def _scored(tokenizer: Tokenizer, specification: Specification, pieces: Sequence
 
 def _join(tokenizer: Tokenizer) -> Join:
     """Returns the function that joins two neighbours; it gives None for special tokens, byte pieces and words."""
-    apart = _never_joined(tokenizer)
+    apart = {piece for piece in tokenizer.pieces if BYTE_PIECE.fullmatch(piece)}
+    apart |= {tokenizer.pieces[i] for i in tokenizer.special_ids}
     if tokenizer.mark is Mark.WORDPIECE:
         return lambda left, right: (
             None if left in apart or right in apart else left + right.removeprefix(CONTINUATION_MARK)
@@ -80,11 +74,6 @@ def _join(tokenizer: Tokenizer) -> Join:
         return left + right if together and left not in apart and right not in apart else None
 
     return within_word
-
-
-def _never_joined(tokenizer: Tokenizer) -> Collection[str]:
-    spelled_bytes = {piece for piece in tokenizer.pieces if BYTE_PIECE.fullmatch(piece)}
-    return spelled_bytes | {tokenizer.pieces[i] for i in tokenizer.special_ids}
 
 
 def _kind(character: str) -> str | None:

@@ -13,19 +13,19 @@ a longer one is merged from also remain, however rare they are by themselves (th
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, count, pairwise
+from itertools import chain, count
 from typing import NamedTuple
 
 import tokenizers
 
-from subgraft.subwords.vocabulary import sentencepiece_model, wordpiece
+from subgraft.subwords.vocabulary import sentencepiece_model
+from subgraft.subwords.vocabulary.entry import piece_length
 from subgraft.subwords.vocabulary.learning_errors import TooLargeError, too_rare
 from subgraft.subwords.vocabulary.tokenizer_spec import merge_ranks, merged_from, without
-from subgraft.subwords.vocabulary.words import cut_words, word_counts
+from subgraft.subwords.vocabulary.words import cut_words, piece_counts, word_counts
 
 
 class Learnt(NamedTuple):
@@ -103,14 +103,15 @@ class _Used:
     @classmethod
     def of(cls, learnt: Learnt, words: Mapping[str, int]) -> _Used:
         pieces, parts = _longer_pieces(learnt.backend), {}
+        costs: dict[str, float] = {}
         if learnt.model is not None:
-            scores = sentencepiece_model.ordinary_pieces(learnt.model)
-            pieces = [piece for piece in scores if len(piece) > 1]
-            if isinstance(learnt.backend.model, tokenizers.models.BPE):
-                parts = {piece: _merged_from(piece, scores) for piece in pieces}
-        elif isinstance(learnt.backend.model, tokenizers.models.BPE):
-            ranks = merge_ranks(json.loads(learnt.backend.to_str())["model"])
-            parts = {piece: frozenset(merged_from(piece, ranks) - {piece}) for piece in pieces}
+            costs = {piece: -score for piece, score in sentencepiece_model.ordinary_pieces(learnt.model).items()}
+            pieces = [piece for piece in costs if len(piece) > 1]
+        if isinstance(learnt.backend.model, tokenizers.models.BPE):
+            # SentencePiece ranks what a merge makes, tokenizers ranks the pair.
+            ranks = {} if costs else merge_ranks(json.loads(learnt.backend.to_str())["model"])
+            rank = (lambda pair: costs.get("".join(pair))) if costs else ranks.get
+            parts = {piece: frozenset(merged_from(piece, rank) - {piece}) for piece in pieces}
         return cls(learnt, words, tuple(pieces), parts, cut_words(learnt.backend, words))
 
     def __len__(self) -> int:
@@ -119,11 +120,7 @@ class _Used:
     @cached_property
     def uses(self) -> Mapping[str, int]:
         """How often each piece occurs."""
-        counts: Counter[str] = Counter()
-        for word, cut in self.cuts.items():
-            for piece in cut:
-                counts[piece] += self.words[word]
-        return counts
+        return piece_counts(self.words, self.cuts)
 
     def rarest(self, below: int | None = None) -> list[str]:
         """Pieces with fewer than `below` occurrences that no other piece is merged from, rarest and highest id first.
@@ -146,24 +143,7 @@ def _longer_pieces(backend: tokenizers.Tokenizer) -> list[str]:
     """Pieces of more than one character, by id."""
     vocabulary = backend.get_vocab(with_added_tokens=True)
     added = {token.content for token in backend.get_added_tokens_decoder().values()}
-    return [p for p in sorted(vocabulary, key=vocabulary.__getitem__) if p not in added and wordpiece.length(p) > 1]
-
-
-def _merged_from(piece: str, scores: Mapping[str, float]) -> frozenset[str]:
-    """The intermediate pieces between a piece's characters and the piece, in SentencePiece's BPE.
-
-    They do not depend on the word, because the best merge within the piece is applied first everywhere.
-    """
-    symbols, made = list(piece), set[str]()
-    while len(symbols) > 1:
-        joined = [left + right for left, right in pairwise(symbols)]
-        best = max((each for each in joined if each in scores), key=scores.__getitem__, default=None)
-        if best is None:
-            break
-        place = joined.index(best)
-        symbols[place : place + 2] = [best]
-        made.add(best)
-    return frozenset(made - {piece})
+    return [p for p in sorted(vocabulary, key=vocabulary.__getitem__) if p not in added and piece_length(p) > 1]
 
 
 def _risen(used: _Used, min_count: int) -> _Used:

@@ -5,7 +5,6 @@ All randomness comes from the caller's generator; the libraries' own sampling ca
 
 from __future__ import annotations
 
-import json
 import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from subgraft.base.errors import UserError
 from subgraft.config.vocabularies import SamplingSettings
 from subgraft.subwords.vocabulary.entry import Mark
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.subwords.vocabulary.tokenizer_description import merges_of
 
 # SentencePiece's penalty on an unknown character, below the least probable piece.
 UNKNOWN_PENALTY = 10.0
@@ -42,10 +42,9 @@ class Sampler:
     """
 
     def __init__(self, tokenizer: Tokenizer, settings: SamplingSettings) -> None:
-        specification = json.loads(tokenizer.backend.to_str())
         self._backend, self._guard = tokenizer.backend, tokenizer.guard
         self._unknown = tokenizer.special["unk"]
-        self._cut = _word_sampler(specification["model"], tokenizer, settings)
+        self._cut = _word_sampler(tokenizer.specification["model"], tokenizer, settings)
 
     def sample(self, text: str, generator: np.random.Generator) -> list[int]:
         """Ids of a text, without special tokens; neighbouring unknown characters are one unknown token."""
@@ -71,8 +70,7 @@ def _word_sampler(model: Mapping[str, Any], tokenizer: Tokenizer, settings: Samp
         ordinary = {piece: (i, score) for i, (piece, score) in enumerate(model["vocab"]) if i not in silent}
         return UnigramLattice(ordinary, _spelling(tokenizer), settings.alpha)
     if model["type"] == "BPE" and tokenizer.mark is not Mark.BYTELEVEL:
-        merges = [merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"]]
-        return BpeDropout(model["vocab"], merges, _spelling(tokenizer), settings.dropout)
+        return BpeDropout(model["vocab"], list(merges_of(model)), _spelling(tokenizer), settings.dropout)
     raise UserError("only unigram vocabularies and BPE vocabularies of characters can be sampled from")
 
 

@@ -20,21 +20,18 @@ from subgraft.base.json_io import parse_user_object
 from subgraft.subwords.vocabulary.directory import Source, read_directory
 from subgraft.subwords.vocabulary.entry import Entry, Mark, parse_piece
 from subgraft.subwords.vocabulary.growth import Guard, require_quick_patterns
-from subgraft.subwords.vocabulary.held_out import without
 from subgraft.subwords.vocabulary.segmenters import Segmenters
 from subgraft.subwords.vocabulary.tokenizer_checks import refusing, require_sound
 from subgraft.subwords.vocabulary.tokenizer_description import describe, language_codes, special_roles
+from subgraft.subwords.vocabulary.tokenizer_spec import Specification, hiding
 
 if TYPE_CHECKING:
     from subgraft.subwords.vocabulary.sentencepiece_cuts import SentencePieceCuts
 
 
-# Large vocabularies are read without Python's collector of cycles, which would look at every piece again and again.
-
-
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Around the making of hundreds of thousands of objects, none of which is garbage: half the time otherwise.
+    """Turn Python's garbage collector off while hundreds of thousands of objects are made: it would double the time.
 
     Of several threads inside, the one that turned the collector off turns it on again.
     """
@@ -168,8 +165,25 @@ class Tokenizer:
         """The vocabulary with these subwords hidden; all others keep their ids."""
         chosen = frozenset(entries)
         gone = {i for i, entry in enumerate(self.entries) if entry in chosen}
-        reduced = without(json.loads(self._source.tokenizer_json), gone)
+        reduced = hiding(json.loads(self._source.tokenizer_json), gone)
         return Tokenizer(Source(json.dumps(reduced), self._source.config))
+
+    @property
+    def specification(self) -> Specification:
+        """The parsed tokenizer.json; a copy that may be modified."""
+        parsed: Specification = json.loads(self.backend.to_str())
+        return parsed
+
+    def with_specification(self, specification: Specification) -> Tokenizer:
+        """A tokenizer of another specification with this one's special tokens, by role and spelling.
+
+        The configuration names transformers' generic class, because some published classes rebuild their vocabulary by
+        their own rules. Roles, which such classes define in code, are written explicitly; ids are not.
+        """
+        config = {key: value for key, value in self.config.items() if key not in ("added_tokens_decoder", "auto_map")}
+        config |= {f"{role}_token": self.pieces[i] for role, i in self.special.items()}
+        config |= {"tokenizer_class": "PreTrainedTokenizerFast"}
+        return Tokenizer(Source(json.dumps(specification), config))
 
     def __reduce__(self) -> tuple[type[Tokenizer], tuple[Source]]:
         return Tokenizer, (self._source,)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,6 +85,13 @@ def parts(component: Mapping[str, Any] | None) -> list[dict[str, Any]]:
     return [dict(component)]
 
 
+def merges_of(model: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The merges of a BPE model, in rank order."""
+    for merge in model["merges"]:
+        left, right = merge.split(" ") if isinstance(merge, str) else merge
+        yield left, right
+
+
 def _numbered(model: Mapping[str, Any]) -> dict[int, str]:
     if model["type"] == "Unigram":
         return {i: piece for i, (piece, _) in enumerate(model["vocab"])}
@@ -97,10 +104,7 @@ def _costs(model: Mapping[str, Any], pieces: tuple[str, ...]) -> NDArray[np.floa
     if model["type"] == "Unigram":
         costs[: len(model["vocab"])] = [-score for _, score in model["vocab"]]
     elif model["type"] == "BPE":
-        ranks: dict[str, int] = {}
-        for rank, merge in enumerate(model["merges"]):
-            left, right = merge.split(" ") if isinstance(merge, str) else merge
-            ranks.setdefault(left + right, rank)
+        ranks = {left + right: rank for rank, (left, right) in reversed(list(enumerate(merges_of(model))))}
         costs[:] = [ranks.get(piece, -1) for piece in pieces]
     return costs
 

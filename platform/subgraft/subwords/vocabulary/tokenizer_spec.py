@@ -7,51 +7,36 @@ refer to pieces by spelling.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 import tokenizers
 
 from subgraft.base.errors import UserError
-from subgraft.subwords.vocabulary.directory import Source
-from subgraft.subwords.vocabulary.held_out import NO_TEXT, special_token
-from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.subwords.vocabulary.tokenizer_description import describe
+from subgraft.subwords.vocabulary.tokenizer_description import describe, merges_of
 
 Specification = dict[str, Any]
-Merge = tuple[str, str]
+# A code point that no text contains (one of Unicode's noncharacters), so that no text is segmented into such a piece.
+NO_TEXT = "\uffff"
 
 
-def specification_of(tokenizer: Tokenizer) -> Specification:
-    """The parsed tokenizer.json of a vocabulary; a copy that may be modified."""
-    parsed: Specification = json.loads(tokenizer.backend.to_str())
-    return parsed
-
-
-def merges_of(model: Mapping[str, Any]) -> Iterator[Merge]:
-    """The merges of a BPE model, in rank order."""
-    for merge in model["merges"]:
-        left, right = merge.split(" ") if isinstance(merge, str) else merge
-        yield left, right
-
-
-def merge_ranks(model: Mapping[str, Any]) -> dict[Merge, int]:
+def merge_ranks(model: Mapping[str, Any]) -> dict[tuple[str, str], int]:
     """The rank of each merge of a BPE model, 0 the first."""
     return {merge: rank for rank, merge in enumerate(merges_of(model))}
 
 
-def merged_from(piece: str, ranks: Mapping[Merge, int]) -> set[str]:
+def merged_from(piece: str, rank: Callable[[tuple[str, str]], float | None]) -> set[str]:
     """The piece, its characters and all intermediate pieces of its merges.
 
     They do not depend on the word, because the merge of lowest rank within the piece is applied first everywhere.
+
+    Args:
+        rank: The rank of a merge; None if there is no such merge.
     """
     symbols = list(piece)
     made = {piece, *symbols}
-    while len(symbols) > 1:
-        possible = [(ranks[pair], at) for at, pair in enumerate(pairwise(symbols)) if pair in ranks]
-        if not possible:
-            break
+    while possible := [(ranked, at) for at, ranked in enumerate(map(rank, pairwise(symbols))) if ranked is not None]:
         _, at = min(possible)
         symbols[at : at + 2] = [symbols[at] + symbols[at + 1]]
         made.add(symbols[at])
@@ -67,15 +52,15 @@ def without(backend: tokenizers.Tokenizer, pieces: Collection[str]) -> tokenizer
 
 
 def keeping(specification: Specification, ids: Sequence[int]) -> Specification:
-    """The tokenizer with these tokens alone, in this order, numbered from 0: all special ones must be among them.
+    """The tokenizer with only these tokens, in this order, numbered from 0; they include all special tokens.
 
-    Merges go that need or make a piece which is not. Every token gets a place in the model's own vocabulary, also an
-    added one: else tokenizers would number it again behind whatever is appended.
+    Merges that use or produce other pieces are removed. Every token gets a place in the model's own vocabulary, also an
+    added one: tokenizers would otherwise number it again behind whatever is appended.
     """
     pieces, model = describe(specification).pieces, specification["model"]
     new = {old: at for at, old in enumerate(ids)}
     named = [pieces[i] or f"{NO_TEXT}{i}" for i in ids]  # a hole among the ids stays one
-    holes = [special_token(at, name) for at, name in enumerate(named) if name.startswith(NO_TEXT)]
+    holes = [_special_token(at, name) for at, name in enumerate(named) if name.startswith(NO_TEXT)]
     added = [{**token, "id": new[token["id"]]} for token in specification["added_tokens"] if token["id"] in new]
     known = {token["id"] for token in added}
     added += [token for token in holes if token["id"] not in known]
@@ -149,14 +134,30 @@ def with_pieces(specification: Specification, pieces: Sequence[str]) -> Specific
     return {**specification, "model": changed}
 
 
-def as_tokenizer(specification: Specification, like: Tokenizer) -> Tokenizer:
-    """A tokenizer of a specification with the special tokens of another one, by role and spelling.
+def hiding(specification: Specification, ids: Collection[int]) -> Specification:
+    """The tokenizer with these ids as special tokens that do not occur in text; all other tokens keep their ids.
 
-    The configuration names transformers' generic class, because some published classes rebuild their vocabulary by
-    their own rules. Roles, which such classes define in code, are written explicitly; ids are not.
+    In BPE all merges that produce or use such a piece are removed. A longer piece that no other merges produce remains
+    an entry, but no text is segmented into it.
     """
-    config = {key: value for key, value in like.config.items() if key not in ("added_tokens_decoder", "auto_map")}
-    roles = {f"{role}_token": like.pieces[i] for role, i in like.special.items()}
-    return Tokenizer(
-        Source(json.dumps(specification), {**config, **roles, "tokenizer_class": "PreTrainedTokenizerFast"})
-    )
+    model = specification["model"]
+    stand_in = {i: f"{NO_TEXT}{i}" for i in ids}
+    changed = {**model, "vocab": _renamed(model["vocab"], stand_in)}
+    if model["type"] == "BPE":
+        gone = {piece for piece, i in model["vocab"].items() if i in stand_in}
+        pairs = zip(model["merges"], merges_of(model), strict=True)
+        changed["merges"] = [merge for merge, (left, right) in pairs if gone.isdisjoint((left, right, left + right))]
+    added = [*specification.get("added_tokens", []), *(_special_token(i, piece) for i, piece in stand_in.items())]
+    return {**specification, "model": changed, "added_tokens": sorted(added, key=lambda token: int(token["id"]))}
+
+
+def _renamed(vocabulary: Any, stand_in: Mapping[int, str]) -> Any:
+    """Pieces by id (unigram) or ids by piece, with other names for some."""
+    if isinstance(vocabulary, list):
+        return [[stand_in.get(i, piece), score] for i, (piece, score) in enumerate(vocabulary)]
+    return {stand_in.get(i, piece): i for piece, i in vocabulary.items()}
+
+
+def _special_token(token: int, content: str) -> dict[str, Any]:
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
+    return {"id": token, "content": content, **flags}

@@ -9,22 +9,13 @@ rare pieces).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 
-from subgraft.subwords.vocabulary import wordpiece
-from subgraft.subwords.vocabulary.entry import CONTINUATION_MARK, Mark
+from subgraft.subwords.vocabulary.entry import CONTINUATION_MARK, Mark, piece_length
 from subgraft.subwords.vocabulary.learning_errors import empty_corpus
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.subwords.vocabulary.tokenizer_spec import (
-    Specification,
-    as_tokenizer,
-    keeping,
-    merge_ranks,
-    merged_from,
-    specification_of,
-)
-from subgraft.subwords.vocabulary.words import cut_words, word_counts
+from subgraft.subwords.vocabulary.tokenizer_spec import Specification, keeping, merge_ranks, merged_from
+from subgraft.subwords.vocabulary.words import cut_words, piece_counts, word_counts
 
 
 def trim(tokenizer: Tokenizer, lines: Iterable[str], min_count: int = 1) -> Tokenizer:
@@ -32,25 +23,17 @@ def trim(tokenizer: Tokenizer, lines: Iterable[str], min_count: int = 1) -> Toke
 
     Text that used rarer tokens is segmented into the remaining ones. Raises UserError for an empty text.
     """
-    specification = specification_of(tokenizer)
+    specification = tokenizer.specification
     words = word_counts(tokenizer.backend, tokenizer.guard.checked(lines))
     if not words:
         raise empty_corpus()
     retained = _Retained(tokenizer, specification)
     cuts = cut_words(tokenizer.backend, words)
-    while gone := retained.rare(_uses(words, cuts), min_count):
+    while gone := retained.rare(piece_counts(words, cuts), min_count):
         # Pieces that the text does not use yet are still there, to spell what is taken out.
         fewer = retained.without(gone)
         cuts |= cut_words(fewer.backend, [word for word, cut in cuts.items() if not gone.isdisjoint(cut)])
-    return retained.only(_uses(words, cuts).keys())
-
-
-def _uses(words: Mapping[str, int], cuts: Mapping[str, tuple[str, ...]]) -> Counter[str]:
-    uses: Counter[str] = Counter()
-    for word, cut in cuts.items():
-        for piece in cut:
-            uses[piece] += words[word]
-    return uses
+    return retained.only(piece_counts(words, cuts).keys())
 
 
 class _Retained:
@@ -82,7 +65,7 @@ class _Retained:
         wanted = set(pieces)
         if self._ranks is not None:
             for piece in wanted - self._always:
-                wanted |= merged_from(piece, self._ranks)
+                wanted |= merged_from(piece, self._ranks.get)
         return wanted | self._always
 
     def _over(self, pieces: Collection[str]) -> Tokenizer:
@@ -92,7 +75,7 @@ class _Retained:
             for i, piece in enumerate(self._tokenizer.pieces)
             if piece and (piece in chosen or i in self._tokenizer.special_ids)
         ]
-        return as_tokenizer(keeping(self._specification, ids), self._tokenizer)
+        return self._tokenizer.with_specification(keeping(self._specification, ids))
 
 
 def _always_retained(tokenizer: Tokenizer) -> frozenset[str]:
@@ -109,7 +92,7 @@ def _not_of_shorter(tokenizer: Tokenizer) -> Iterator[str]:
     for piece in pieces:
         characters = list(piece)
         if tokenizer.mark is Mark.WORDPIECE:
-            begins = len(piece) - wordpiece.length(piece)
+            begins = len(piece) - piece_length(piece)
             later = (CONTINUATION_MARK + character for character in piece[begins + 1 :])
             characters = [piece[: begins + 1], *later]
         if len(characters) <= 1 or not pieces.issuperset(characters):

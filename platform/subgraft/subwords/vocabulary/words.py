@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -142,3 +142,12 @@ def cut_words(backend: tokenizers.Tokenizer, words: Iterable[str]) -> dict[str, 
     with refusing("this vocabulary cannot cut the text"):
         # By id: the value of an unknown token is, in a unigram vocabulary, the text that it stands for.
         return {word: tuple(model.id_to_token(token.id) for token in model.tokenize(word)) for word in words}
+
+
+def piece_counts(words: Mapping[str, int], cuts: Mapping[str, Iterable[str]]) -> Counter[str]:
+    """How often each piece occurs in a text of these words, by the pieces of each word."""
+    counts: Counter[str] = Counter()
+    for word, cut in cuts.items():
+        for piece in cut:
+            counts[piece] += words[word]
+    return counts
