@@ -15,8 +15,7 @@ from subgraft.base.errors import UserError
 from subgraft.subwords.allocation.capacity import average_log_probability
 from subgraft.subwords.allocation.curve import MeasuredCurve, cut, measure, replay
 from subgraft.subwords.allocation.piece_training import WordTypes, bpe_pieces, normalised
-from subgraft.subwords.vocabulary.learn import LONGEST_LINE
-from subgraft.subwords.vocabulary.sentencepiece_model import ordinary_pieces
+from subgraft.subwords.vocabulary.sentencepiece_model import LONGEST_LINE, ordinary_pieces
 
 
 def trained(lines: list[str], kind: str, size: int) -> sentencepiece.SentencePieceProcessor:

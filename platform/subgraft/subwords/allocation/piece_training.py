@@ -5,7 +5,6 @@ Counts are sufficient, because no SentencePiece piece crosses white space.
 
 from __future__ import annotations
 
-import io
 import math
 import re
 import tempfile
@@ -22,9 +21,8 @@ from numpy.typing import NDArray
 
 from subgraft.base.errors import OperationalError, UserError
 from subgraft.subwords.vocabulary.entry import SPACE_MARK
-from subgraft.subwords.vocabulary.learn import LONGEST_LINE
 from subgraft.subwords.vocabulary.learning_errors import too_small
-from subgraft.subwords.vocabulary.sentencepiece_model import ordinary_pieces, with_rounded_scores
+from subgraft.subwords.vocabulary.sentencepiece_model import LONGEST_LINE, ordinary_pieces, train, with_rounded_scores
 
 NORMALIZATION = "nmt_nfkc"
 _LINES_AT_ONCE = 10_000
@@ -79,7 +77,7 @@ def normalised(lines: Iterable[str]) -> Iterator[str]:
         yield normalizer.normalize(line)
 
 
-# One piece of every model, its first, stands for what is unknown; sizes are of the others.
+# The first piece of every model is the unknown token; sizes do not count it.
 UNKNOWN, UNKNOWN_PIECE = 1, "<unk>"
 _SEED_MASS = 1e9
 _BYTES_A_CHARACTER = 4  # at most, in UTF-8
@@ -120,19 +118,14 @@ def _of_equal_counts(words: Mapping[str, int]) -> Iterator[str]:
 
 
 def _train(text: Iterable[str], kind: Literal["unigram", "bpe"], size: int, **settings: Any) -> bytes:
-    written = io.BytesIO()
     try:
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=iter(text),
-            model_writer=written,
+        return train(
+            iter(text),
             model_type=kind,
             vocab_size=size + UNKNOWN,
             hard_vocab_limit=False,
             character_coverage=1.0,
             normalization_rule_name="identity",
-            max_sentence_length=LONGEST_LINE,
-            num_threads=1,  # the sums of the unigram model depend on how many threads share them
-            minloglevel=2,
             unk_id=0,
             bos_id=-1,
             eos_id=-1,
@@ -143,4 +136,3 @@ def _train(text: Iterable[str], kind: Literal["unigram", "bpe"], size: int, **se
         if smallest := re.search(r"required_chars\. \d+ vs (\d+)", str(error)):
             raise too_small(size, int(smallest[1]) - UNKNOWN) from None
         raise OperationalError(f"SentencePiece could not learn these pieces: {error}") from error
-    return written.getvalue()

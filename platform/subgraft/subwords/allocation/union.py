@@ -6,15 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import sentencepiece
-from tokenizers import AddedToken
 
 from subgraft.subwords.allocation.piece_training import NORMALIZATION
 from subgraft.subwords.vocabulary.directory import Source
-from subgraft.subwords.vocabulary.sentencepiece_model import CONTROL, NORMAL, UNIGRAM, UNKNOWN, convert, parse
-from subgraft.subwords.vocabulary.specials import SpecialTokens
+from subgraft.subwords.vocabulary.sentencepiece_model import BYTE, CONTROL, NORMAL, UNIGRAM, UNKNOWN, convert, parse
+from subgraft.subwords.vocabulary.specials import SpecialTokens, add_special_tokens
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
-BYTE = 6  # SentencePiece.Type
 BYTES = 256
 
 
@@ -46,7 +44,7 @@ def union(
     ranked = sorted(best, key=lambda piece: (len(piece) == 1, -best[piece], piece))
     model = _model({piece: best[piece] for piece in ranked}, special, byte_fallback)
     backend = convert(model)
-    backend.add_special_tokens([AddedToken(piece, special=True, normalized=False) for piece in special.last])
+    add_special_tokens(backend, special.last)
     return Tokenizer(Source(backend.to_str(), special.config, model))
 
 

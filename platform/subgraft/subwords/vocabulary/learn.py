@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -10,20 +9,15 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-import sentencepiece
-from tokenizers import AddedToken
-
 from subgraft.base.errors import UserError
 from subgraft.config.settings_base import SENTENCEPIECE_KINDS, VocabularyKind
-from subgraft.subwords.vocabulary import byte_level, wordpiece
 from subgraft.subwords.vocabulary.directory import Source
+from subgraft.subwords.vocabulary.learn_by_tokenizers import learn_byte_level, learn_wordpiece
 from subgraft.subwords.vocabulary.learning_errors import empty_corpus, too_large, too_small
 from subgraft.subwords.vocabulary.prune import Learnt, learn_used
-from subgraft.subwords.vocabulary.sentencepiece_model import convert, with_rounded_scores
-from subgraft.subwords.vocabulary.specials import SpecialTokens, special_tokens
+from subgraft.subwords.vocabulary.sentencepiece_model import convert, train, with_rounded_scores
+from subgraft.subwords.vocabulary.specials import SpecialTokens, add_special_tokens, special_tokens
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-
-LONGEST_LINE = 1 << 20  # bytes; SentencePiece passes over longer lines in silence
 
 
 def learn(
@@ -43,18 +37,13 @@ def learn(
     """Learn a vocabulary of exactly `size` pieces, special tokens included; the result is deterministic.
 
     Args:
-        lines: The text.
-        kind: The algorithm.
-        size: The number of pieces.
         character_coverage: The share of the text's characters that get their own pieces; the rest is unknown, or with
             byte_fallback spelled in bytes.
         byte_fallback: Add the 256 bytes (unigram and bpe; byte-level-bpe always has them).
-        mask: Append a mask token.
-        languages: Language codes to append.
+        mask, languages: Append a mask token, and these language codes.
         like: A vocabulary whose special tokens and language codes to adopt, so that the result fits its model.
         max_lines: Learn from a uniform sample of this many lines.
         min_count: Replace pieces that occur fewer times in the text (see `prune`).
-        seed: The seed of the sample.
 
     Raises:
         UserError: The text is empty or does not support a vocabulary of this size.
@@ -70,11 +59,11 @@ def learn(
 
     def learnt(text: Iterable[str], total: int) -> Learnt:
         ordinary = total - len(special.last)
-        text = text if like is None else like.guard.checked(text)  # of whose normalizer some kinds make use
+        text = text if like is None else like.guard.checked(text)  # some kinds use its normalizer
         if kind == "wordpiece":
-            return Learnt(wordpiece.learn(text, ordinary, character_coverage, special, like))
+            return Learnt(learn_wordpiece(text, ordinary, character_coverage, special, like))
         if kind == "byte-level-bpe":
-            return Learnt(byte_level.learn(text, ordinary, special, like))
+            return Learnt(learn_byte_level(text, ordinary, special, like))
         model = _sentencepiece(iter(text), kind, ordinary, character_coverage, byte_fallback, special)
         return Learnt(convert(model), model)
 
@@ -83,7 +72,7 @@ def learn(
     else:
         text = list(chosen)
         backend, model = learn_used(partial(learnt, text), text, size, min_count, len(special.last))
-    backend.add_special_tokens([AddedToken(piece, special=True, normalized=False) for piece in special.last])
+    add_special_tokens(backend, special.last)
     return Tokenizer(Source(backend.to_str(), special.config, model))
 
 
@@ -107,30 +96,25 @@ def _sentencepiece(
     byte_fallback: bool,
     special: SpecialTokens,
 ) -> bytes:
-    written = io.BytesIO()
     unreadable: list[UserError] = []
     try:
-        sentencepiece.SentencePieceTrainer.train(
-            sentence_iterator=_noting(lines, unreadable),
-            model_writer=written,
+        model = train(
+            _noting(lines, unreadable),
             model_type=kind,
             vocab_size=size,
             character_coverage=character_coverage,
             byte_fallback=byte_fallback,
-            max_sentence_length=LONGEST_LINE,
-            num_threads=1,  # the sums of the unigram model depend on how many threads share them
-            minloglevel=2,
             **_roles(special),
         )
     except RuntimeError as error:
         if unreadable:
             raise unreadable[0] from None
         raise _explained(str(error), size, len(special.last), byte_fallback) from error
-    return with_rounded_scores(written.getvalue())
+    return with_rounded_scores(model)
 
 
 def _noting(lines: Iterable[str], unreadable: list[UserError]) -> Iterator[str]:
-    """The lines; an error of reading them is kept, as SentencePiece passes on nothing but its text."""
+    """The lines; an error of reading them is recorded, because SentencePiece passes on only its message."""
     try:
         yield from lines
     except UserError as error:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import io
+from collections.abc import Collection, Iterator
 from operator import itemgetter
 from typing import Any
 
@@ -18,6 +19,7 @@ UNIGRAM, BPE = 1, 2  # TrainerSpec.ModelType
 # SentencePiece adds scores as float32, tokenizers as float64. Scores that are multiples of 2**-11 add up exactly in
 # both (up to 2**13), so that two segmentations that score the same ("ww w", "w ww") are ordered the same way.
 SCORE_STEPS = 2048
+LONGEST_LINE = 1 << 20  # bytes; SentencePiece skips longer lines silently
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, BYTE = 1, 2, 3, 4, 6  # SentencePiece.Type
 
 
@@ -27,6 +29,22 @@ def parse(model: bytes) -> Any:
     from sentencepiece import sentencepiece_model_pb2
 
     return sentencepiece_model_pb2.ModelProto.FromString(model)  # type: ignore[attr-defined]
+
+
+def train(lines: Iterator[str], **settings: Any) -> bytes:
+    """A model learnt from lines; deterministic. Raises RuntimeError like SentencePiece."""
+    import sentencepiece
+
+    written = io.BytesIO()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=lines,
+        model_writer=written,
+        max_sentence_length=LONGEST_LINE,
+        num_threads=1,  # the sums of the unigram model depend on the number of threads
+        minloglevel=2,
+        **settings,
+    )
+    return written.getvalue()
 
 
 def ordinary_pieces(model: bytes) -> dict[str, float]:

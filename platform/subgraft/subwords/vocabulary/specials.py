@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import tokenizers
+from tokenizers import AddedToken
 
 from subgraft.subwords.vocabulary.directory import CHAT_TEMPLATE
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -13,10 +16,10 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 # Special tokens that a model was never trained on: Llama 3 has 250 of them, Gemma 99.
 _PLACEHOLDER = re.compile(r"reserved|unused|placeholder|extra_id", re.IGNORECASE)
 
-SENTENCEPIECE_ORDER = ("bos", "pad", "eos", "unk")
-WORDPIECE_ORDER = ("pad", "unk", "cls", "sep", "mask")
-SENTENCEPIECE_SPELLING = {"bos": "<s>", "pad": "<pad>", "eos": "</s>", "unk": "<unk>"}
-WORDPIECE_SPELLING = {
+_SENTENCEPIECE_ORDER = ("bos", "pad", "eos", "unk")
+_WORDPIECE_ORDER = ("pad", "unk", "cls", "sep", "mask")
+_SENTENCEPIECE_SPELLING = {"bos": "<s>", "pad": "<pad>", "eos": "</s>", "unk": "<unk>"}
+_WORDPIECE_SPELLING = {
     "pad": "[PAD]",
     "unk": "[UNK]",
     "cls": "[CLS]",
@@ -63,8 +66,8 @@ def special_tokens(*, wordpiece: bool, mask: bool, languages: Sequence[str], lik
     the order of their ids in `like`. Padding and unknown tokens exist even if `like` has none. The vocabulary of a chat
     model passes on its template, and the special tokens of turns.
     """
-    first = WORDPIECE_ORDER if wordpiece else SENTENCEPIECE_ORDER
-    spelling = dict(WORDPIECE_SPELLING if wordpiece else SENTENCEPIECE_SPELLING)
+    first = _WORDPIECE_ORDER if wordpiece else _SENTENCEPIECE_ORDER
+    spelling = dict(_WORDPIECE_SPELLING if wordpiece else _SENTENCEPIECE_SPELLING)
     if mask:
         spelling.setdefault("mask", "<mask>")
     if like is not None:
@@ -98,3 +101,8 @@ def _adopted(like: Tokenizer, ours: dict[str, str]) -> dict[str, str]:
         theirs["cls"] = theirs.get("cls", theirs.get("bos", ours["cls"]))
         theirs["sep"] = theirs.get("sep", theirs["eos"])
     return {role: ours[role] for role in ("pad", "unk")} | theirs
+
+
+def add_special_tokens(backend: tokenizers.Tokenizer, pieces: Iterable[str]) -> None:
+    """Mark pieces as special tokens, or append them; normalisation does not change them."""
+    backend.add_special_tokens([AddedToken(piece, special=True, normalized=False) for piece in pieces])
