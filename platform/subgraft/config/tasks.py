@@ -1,13 +1,13 @@
 """The properties of each task, for settings and plans; `data.tasks` has the code that makes its pairs.
 
-To add one: its name and properties here, and the function that makes its pairs there.
+A new task is an entry of TASKS, and a function in `data.tasks` if its files are not pairs of texts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from subgraft.config.conditioning import SourceName
 from subgraft.config.objectives import (
@@ -20,24 +20,19 @@ from subgraft.config.objectives import (
 )
 from subgraft.config.settings_base import MetricName
 
-TaskName = Literal[
-    "translation",
-    "question-generation",
-    "text-to-text",
-    "continuation",
-    "class-conditional",
-    "text-conditional",
-    "feature-conditional",
-]
-
 
 @dataclass(frozen=True)
 class TaskFacts:
-    """called: the task in words.  of_questions: whether its corpus holds questions on passages (squad), whose pairs
-    have the answer between marks.  two_languages: whether source and target must differ.  metrics: what its outputs are
-    scored by; none of a task that is judged by bits per character.  finetuned_on: how its text is learnt; what needs no
-    pairs is of one text in one language, which a decoder alone continues.  hub_tag: what the Hugging Face hub calls it.
-    defaults: settings that it needs otherwise than translation does, by their group.
+    """The properties of a task.
+
+    Attributes:
+        called: The task in words.
+        hub_tag: Its name on the Hugging Face hub.
+        metrics: The metrics of its outputs; none for a task that is scored in bits per character.
+        of_questions: Whether its corpus has questions on passages (squad), with the answer between marks.
+        two_languages: Whether source and target must differ.
+        finetuned_on: The objective; one without pairs is of one text in one language, which a decoder alone continues.
+        defaults: Settings that differ from translation's, by group.
     """
 
     called: str
@@ -50,7 +45,7 @@ class TaskFacts:
 
     @property
     def source(self) -> SourceName | None:
-        """What a language model reads to write each text of the task's corpus, where it has a source."""
+        """The kind of source that a language model reads, if it has one."""
         return self.finetuned_on.source
 
 
@@ -62,7 +57,7 @@ _BY_BITS: Mapping[str, Mapping[str, Any]] = {
 # A passage is many times as long as a question about it, a text as its summary: rules of translation would drop most
 # pairs.
 _ANY_LENGTH = {"max_characters": None, "max_ratio": None}
-TASKS: Mapping[TaskName, TaskFacts] = {
+TASKS: Mapping[str, TaskFacts] = {
     "translation": TaskFacts("Translation", "translation", _OF_TEXT, two_languages=True),
     "question-generation": TaskFacts(
         "Question-generation",
@@ -103,6 +98,12 @@ TASKS: Mapping[TaskName, TaskFacts] = {
         defaults={**_BY_BITS, "cleaning": {"deduplicate": False, "drop_held_out": False}},
     ),
 }
+
+
+if TYPE_CHECKING:
+    TaskName: TypeAlias = str
+else:  # settings and their JSON schema accept exactly the names of the table
+    TaskName = Literal[tuple(TASKS)]
 
 
 def tasks_with(fact: str) -> list[TaskName]:
