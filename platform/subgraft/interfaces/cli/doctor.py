@@ -1,4 +1,4 @@
-"""subgraft doctor: is everything here that a run needs?"""
+"""subgraft doctor: is everything here that a run needs? And subgraft completion, for the shell."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 LIBRARIES = ("torch", "transformers", "tokenizers", "sentencepiece", "gensim", "ray", "mlflow", "sacrebleu")
 OPTIONAL = ("deepspeed", "mtdata")
 LEAST_FREE_GIGABYTES = 5
+SHELLS = ("bash", "zsh", "tcsh")
 
 
 def add_to(commands: Commands) -> None:
@@ -27,6 +28,11 @@ def add_to(commands: Commands) -> None:
     doctor.add_argument("--upload", type=Path, metavar="FILE", help=sent)
     add_json(doctor)
     doctor.set_defaults(command=examine)
+    completion = commands.add_parser("completion", help="print the completion of commands and options for a shell")
+    completion.add_argument(
+        "shell", choices=SHELLS, help="in ~/.bashrc: source <(subgraft completion bash)"
+    )
+    completion.set_defaults(command=complete)
 
 
 def examine(arguments: argparse.Namespace) -> int:
@@ -40,6 +46,15 @@ def examine(arguments: argparse.Namespace) -> int:
         for good, line in findings:
             console().print(_finding(good, line))
     return 0 if all(good for good, _ in findings) else 1
+
+
+def complete(arguments: argparse.Namespace) -> None:
+    """Print a shell's script."""
+    import shtab
+
+    from subgraft.interfaces.cli import parser
+
+    print(shtab.complete(parser(), shell=arguments.shell))
 
 
 def _finding(good: bool, line: str) -> Text:
