@@ -1,6 +1,8 @@
 # mypy: allow-untyped-calls
-"""BERT (Devlin et al., 2019) with its masked language modelling head, and ELECTRA's generator, a BERT with narrower
-embeddings."""
+"""BERT (Devlin et al., 2019) and other encoders with a masked language modelling head.
+
+Configurations build BERTs and ELECTRA generators; the others are taken from checkpoints only.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +10,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from subgraft.base.errors import UserError
+from subgraft.modeling.families import parameter_counts
 from subgraft.modeling.families.encoder_only import EncoderOnly
 from subgraft.modeling.families.family import ITS_VOCABULARY
-from subgraft.modeling.families.model_parts import Config
+from subgraft.modeling.families.model_parts import Config, Projection
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -26,25 +29,14 @@ class Bert(EncoderOnly):
     model_type = "bert"
     transformers_class = "BertForMaskedLM"
     stack_class, decoder_class = "BertModel", "BertLMHeadModel"
-    head = "cls.predictions"
-
-    def head_transform(self, head: Any) -> Callable[[Tensor], Tensor]:
-        transform: Callable[[Tensor], Tensor] = head.transform
-        return transform
+    head, transforming = "cls.predictions", "transform"
 
     def described(self, settings: BertSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
         """Settings with `embedding_width` describe an ELECTRA generator."""
-        narrow = settings.embedding_width
-        return {
-            "model_type": self.model_type if narrow is None else Electra.model_type,
-            "vocab_size": decoder_size,
-            "hidden_size": settings.d_model,
-            "num_hidden_layers": settings.layers,
-            "num_attention_heads": settings.attention_heads,
-            "intermediate_size": settings.ffn_dim,
-            "max_position_embeddings": settings.max_positions,
-            **({} if narrow is None else {"embedding_size": narrow}),
-        }
+        sizes = self.one_stack_sizes(settings, decoder_size)
+        if settings.embedding_width is None:
+            return sizes
+        return {**sizes, "model_type": Electra.model_type, "embedding_size": settings.embedding_width}
 
     def build(self, settings: BertSettings, encoder: Tokenizer, decoder: Tokenizer, seed: int) -> PreTrainedModel:
         if settings.embedding_width is not None and not isinstance(self, Electra):
@@ -70,8 +62,9 @@ class Electra(Bert):
     model_type = "electra"
     transformers_class = "ElectraForMaskedLM"
     stack_class, decoder_class = "ElectraModel", "ElectraForCausalLM"
-    head = "generator_predictions"
+    head, transforming = "generator_predictions", ""
     bias_named_twice = False
+    has_pooler = False
 
     def check(self, config: Config) -> None:
         super().check(config)
@@ -82,11 +75,93 @@ class Electra(Bert):
                 f"electra-small-discriminator). {ITS_VOCABULARY}",
             )
 
-    def head_transform(self, head: Any) -> Callable[[Tensor], Tensor]:
-        transform: Callable[[Tensor], Tensor] = head
-        return transform
 
-    def new_stack(self, stack_class: Any, config: Any) -> PreTrainedModel:
-        """transformers' ELECTRA never has a pooler."""
-        stack: PreTrainedModel = stack_class(config)
-        return stack
+class Roberta(EncoderOnly):
+    """RoBERTa (Liu et al., 2019): a BERT with GPT-2's kind of vocabulary."""
+
+    model_type = "roberta"
+    transformers_class = "RobertaForMaskedLM"
+    stack_class, decoder_class = "RobertaModel", "RobertaForCausalLM"
+    head = "lm_head"
+    positions_after_padding = True
+
+    def head_transform(self, head: Any) -> Callable[[Tensor], Tensor]:
+        from torch.nn.functional import gelu
+
+        return lambda states: head.layer_norm(gelu(head.dense(states)))
+
+
+class XLMRoberta(Roberta):
+    """XLM-RoBERTa (Conneau et al., ACL 2020): a RoBERTa with a SentencePiece vocabulary."""
+
+    model_type = "xlm-roberta"
+    transformers_class = "XLMRobertaForMaskedLM"
+    stack_class, decoder_class = "XLMRobertaModel", "XLMRobertaForCausalLM"
+
+
+class DistilBert(EncoderOnly):
+    """DistilBERT (Sanh et al., 2019): half of BERT's layers, no segments, other names for sizes and modules.
+
+    transformers has no decoder of this kind, so no encoder-decoder is made of it.
+    """
+
+    model_type = "distilbert"
+    transformers_class = "DistilBertForMaskedLM"
+    head = ""
+    bias_named_twice = False
+    width_key, inner_width_key, layers_key, heads_key = "dim", "hidden_dim", "n_layers", "n_heads"
+
+    def check_segments(self, config: Config) -> None:
+        """It has no segments."""
+
+    def stack_parameters(self, config: Config, layer: Callable[[int, int], int]) -> int:
+        width = self.width(config)
+        embeddings = config[self.positions_key] * width + parameter_counts.norm(width)
+        return int(embeddings + config[self.layers_key] * layer(width, self.inner_width(config)))
+
+    def stack_projections(self, config: Config, attentions: int = 1) -> list[Projection]:
+        attention, inner = ("q_lin", "k_lin", "v_lin", "out_lin"), ("lin1", "lin2")
+        sizes = self.width(config), self.inner_width(config), config[self.layers_key]
+        return parameter_counts.projections(attention, inner, *sizes, attentions)
+
+    def head_transform(self, head: Any) -> Callable[[Tensor], Tensor]:
+        return lambda states: head.vocab_layer_norm(head.activation(head.vocab_transform(states)))
+
+
+class ModernBert(EncoderOnly):
+    """ModernBERT (Warner et al., 2024): rotary positions, gated layers, attention within a window in most layers.
+
+    transformers' decoder of this kind reads no source: no encoder-decoder is made of it.
+    """
+
+    model_type = "modernbert"
+    transformers_class = "ModernBertForMaskedLM"
+    head = "head"
+    bias_named_twice = False
+
+    def check_segments(self, config: Config) -> None:
+        """It has no segments."""
+
+    def stack_parameters(self, config: Config, layer: Callable[[int, int], int]) -> int:
+        """The first layer has no norm before its attention, because the embeddings have one behind them."""
+        attention, inner = bool(config.get("attention_bias")), bool(config.get("mlp_bias"))
+        projections = self.stack_projections(config)
+        maps = parameter_counts.maps(projections, lambda name: inner if name.startswith("mlp") else attention)
+        return maps + (2 * int(config[self.layers_key]) + 1) * self._norm(config)
+
+    def head_parameters(self, config: Config) -> int:
+        width = self.width(config)
+        return parameter_counts.linear(width, width, bool(config.get("classifier_bias"))) + self._norm(config)
+
+    def _norm(self, config: Config) -> int:
+        return (2 if config.get("norm_bias") else 1) * self.width(config)
+
+    def stack_projections(self, config: Config, attentions: int = 1) -> list[Projection]:
+        """One linear map computes queries, keys and values, another the gate and the inner states."""
+        width, inner, layers = self.width(config), self.inner_width(config), int(config[self.layers_key])
+        return [
+            Projection("attn.Wqkv", width, 3 * width, layers * attentions),
+            Projection("attn.Wo", width, width, layers * attentions),
+            Projection("mlp.Wi", width, 2 * inner, layers),
+            Projection("mlp.Wo", inner, width, layers),
+        ]

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -34,6 +33,8 @@ class EncoderOnly(Family):
         decoder_class: The name of the class that predicts tokens with a causal mask and cross-attention; None if
             transformers has none.
         head: The name of the prediction head's module; empty if its parts are the model's own.
+        transforming: The name of the head's part that transforms states, if it is not the head itself.
+        has_pooler: Whether transformers constructs the encoder with a pooler, which is never used here.
         bias_named_twice: Whether the output projection's bias is also an attribute of the head.
         positions_after_padding: Whether positions are counted from after the padding id, as in RoBERTa: the first rows
             of the position embeddings are unused, and a new vocabulary must have the same padding id.
@@ -44,6 +45,8 @@ class EncoderOnly(Family):
     stack_class: ClassVar[str | None] = None
     decoder_class: ClassVar[str | None] = None
     head: ClassVar[str]
+    transforming: ClassVar[str] = ""
+    has_pooler: ClassVar[bool] = True
     bias_named_twice: ClassVar[bool] = True
     positions_after_padding: ClassVar[bool] = False
 
@@ -125,9 +128,10 @@ class EncoderOnly(Family):
         table: nn.Embedding = model.get_input_embeddings()  # type: ignore[assignment]
         return table
 
-    @abstractmethod
     def head_transform(self, head: Any) -> Callable[[Tensor], Tensor]:
-        """The transform of top states before the output projection, from the prediction head's module."""
+        """The transform of top states before the output projection: the head, or its part `transforming`."""
+        transform: Callable[[Tensor], Tensor] = head.get_submodule(self.transforming)
+        return transform
 
     def transform(self, model: PreTrainedModel) -> Callable[[Tensor], Tensor] | None:
         return self.head_transform(model.get_submodule(self.head))
@@ -203,7 +207,7 @@ class EncoderOnly(Family):
         )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            encoder = self.new_stack(stack_class, encoder_config)
+            encoder = stack_class(encoder_config, **({"add_pooling_layer": False} if self.has_pooler else {}))
             made = transformers.EncoderDecoderModel(config, encoder, decoder_class(decoder_config))
         made.encoder.load_state_dict(model.base_model.state_dict())
         new = made.decoder.load_state_dict(model.state_dict(), strict=False).missing_keys
@@ -214,11 +218,6 @@ class EncoderOnly(Family):
         made.generation_config.max_length = getattr(encoder_config, self.positions_key)
         made.eval()
         return made
-
-    def new_stack(self, stack_class: Any, config: Any) -> PreTrainedModel:
-        """An encoder of `stack_class` without a pooler."""
-        stack: PreTrainedModel = stack_class(config, add_pooling_layer=False)
-        return stack
 
 
 def _token_ids(tokenizer: Tokenizer) -> dict[str, int]:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from subgraft.config.conditioning import SourceSettings
     from subgraft.config.corpora import Languages
+    from subgraft.config.models import OneStackSettings
     from subgraft.config.settings_base import SideName
     from subgraft.modeling.conditioning.copying import TargetStates
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -183,6 +184,18 @@ class Family(ABC):
             model.generation_config.max_length = longest
         self.post_init(model)
         return model
+
+    def one_stack_sizes(self, settings: OneStackSettings, vocabulary: int) -> dict[str, Any]:
+        """The sizes of a new model with one stack, under the names of config.json that the family declares."""
+        return {
+            "model_type": self.model_type,
+            "vocab_size": vocabulary,
+            self.width_key: settings.d_model,
+            self.layers_key: settings.layers,
+            self.heads_key: settings.attention_heads,
+            self.inner_width_key: settings.ffn_dim,
+            self.positions_key: settings.max_positions,
+        }
 
     def new_config(self, settings: Any, encoder: Tokenizer, decoder: Tokenizer) -> dict[str, Any]:
         """The complete configuration of a new model for these tokenizers, as transformers' class takes it."""

@@ -1,5 +1,5 @@
-"""Llama (Touvron et al., 2023), and the base of families with its layers: rotary positions, gated feed-forward layers,
-root mean square norms and grouped queries."""
+"""Llama (Touvron et al., 2023) and families with its layers: rotary positions, gated feed-forward layers, root mean
+square norms and grouped queries. All but Llama are taken from checkpoints only."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from subgraft.base.errors import UserError
 from subgraft.modeling.families import parameter_counts
 from subgraft.modeling.families.decoder_only import DecoderOnly, token_ids
+from subgraft.modeling.families.family import ITS_VOCABULARY
 from subgraft.modeling.families.model_parts import Config, Parameters, Projection
 
 if TYPE_CHECKING:
@@ -120,24 +121,129 @@ class Llama(LlamaLike):
     mlp_bias = "mlp_bias"
 
     def described(self, settings: LlamaSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
-        return {
-            "model_type": self.model_type,
-            "vocab_size": decoder_size,
-            "hidden_size": settings.d_model,
-            "num_hidden_layers": settings.layers,
-            "num_attention_heads": settings.attention_heads,
-            "num_key_value_heads": settings.key_value_heads or settings.attention_heads,
-            "intermediate_size": settings.ffn_dim,
-            "max_position_embeddings": settings.max_positions,
-            "tie_word_embeddings": settings.tied,
-        }
+        groups = {"num_key_value_heads": settings.key_value_heads or settings.attention_heads}
+        return {**self.one_stack_sizes(settings, decoder_size), **groups, "tie_word_embeddings": settings.tied}
 
     def new_config(self, settings: LlamaSettings, encoder: Tokenizer, decoder: Tokenizer) -> dict[str, Any]:
         sizes = self.described(settings, len(decoder), len(decoder))
         return {**sizes, "attention_dropout": settings.attention_dropout, **token_ids(decoder)}
 
 
+class Mistral(LlamaLike):
+    """Mistral (Jiang et al., 2023): attention may be limited to a window."""
+
+    model_type = "mistral"
+    transformers_class = "MistralForCausalLM"
+    ctranslate2_loader = "MistralLoader"
+
+
+class Qwen2(LlamaLike):
+    """Qwen2 and Qwen2.5 (Yang et al., 2024): queries, keys and values always have a bias.
+
+    Texts have no beginning token, only the previous text's end token.
+    """
+
+    model_type = "qwen2"
+    transformers_class = "Qwen2ForCausalLM"
+    ctranslate2_loader = "Qwen2Loader"
+    qkv_bias = True
+
+
+class Qwen3(LlamaLike):
+    """Qwen3 (2025): each head's queries and keys are normalised; biases exist only if config.json says so."""
+
+    model_type = "qwen3"
+    transformers_class = "Qwen3ForCausalLM"
+    ctranslate2_loader = "Qwen3Loader"
+    qkv_bias = out_bias = "attention_bias"
+    head_norms = True
+    head_size = 128
+    exports_wide_heads = True
+
+
+class Phi3(LlamaLike):
+    """Phi-3 and Phi-4-mini (Abdin et al., 2024): partly rotated heads and fused projections.
+
+    One linear map computes queries, keys and values, another the gate and the inner states.
+    CTranslate2's loader reads modules that transformers 5 does not have.
+    """
+
+    model_type = "phi3"
+    transformers_class = "Phi3ForCausalLM"
+
+    def projections(self, config: Config) -> list[Projection]:
+        width, inner, layers = self.width(config), self.inner_width(config), self.depth(config)
+        queries, keys = self._attention_widths(config)
+        return [
+            Projection("qkv_proj", width, queries + 2 * keys, layers),
+            Projection("o_proj", queries, width, layers),
+            Projection("gate_up_proj", width, 2 * inner, layers),
+            Projection("mlp.down_proj", inner, width, layers),
+        ]
+
+
+class Gemma(LlamaLike):
+    """Gemma (Google DeepMind, 2024): wide heads; scaled embeddings, tied to the output projection."""
+
+    model_type = "gemma"
+    transformers_class = "GemmaForCausalLM"
+    ctranslate2_loader: ClassVar[str | None] = "GemmaLoader"
+    tied = True
+    qkv_bias = out_bias = "attention_bias"
+    head_size = 256
+    exports_wide_heads = True
+
+    def check(self, config: Config) -> None:
+        """Raises UserError for a model whose logits are capped: losses here are of logits without a cap."""
+        if config.get("final_logit_softcapping"):
+            raise UserError(
+                f"this {self.model_type} model caps its logits (final_logit_softcapping), which is not supported",
+                hint=f"Gemma and Gemma 3 have no cap. {ITS_VOCABULARY}",
+            )
+
+
+class Gemma2(Gemma):
+    """Gemma 2 (2024) also normalises the output of each part of a layer; some layers attend to a window only.
+
+    Published Gemma 2 models cap their logits; models trained without a cap are supported.
+    """
+
+    model_type = "gemma2"
+    transformers_class = "Gemma2ForCausalLM"
+    ctranslate2_loader = None
+    norms = 4
+
+
+class Gemma3(Gemma):
+    """The language model of Gemma 3 (2025), as which the sizes 270M and 1B are published; norms as in Gemma 2."""
+
+    model_type = "gemma3_text"
+    transformers_class = "Gemma3ForCausalLM"
+    ctranslate2_loader = "Gemma3Loader"
+    norms = 4
+    head_norms = True
+
+    def runs_in_ctranslate2(self, config: Config) -> bool:
+        """Only if the positions of no kind of layer are scaled, and attention is scaled by the width of a head."""
+        kinds = _rotary_by_layer(config).values()
+        plain = all((kind.get("rope_type") or "default") == "default" for kind in kinds)
+        usual = config.get("query_pre_attn_scalar", self._head_size(config)) == self._head_size(config)
+        return super().runs_in_ctranslate2(config) and plain and usual
+
+    def ctranslate2_settings(self, config: Config) -> Mapping[str, Any]:
+        """The bases of rotary positions, under the names that configurations had before transformers 5."""
+        names = {"full_attention": "rope_theta", "sliding_attention": "rope_local_base_freq"}
+        kinds = _rotary_by_layer(config)
+        return {names[kind]: kinds[kind]["rope_theta"] for kind in names if "rope_theta" in kinds.get(kind, {})}
+
+
 def rotary_scaling(config: Config) -> Mapping[str, Any]:
     """The scaling of positions, under the names of older and newer config.json files."""
     scaling = config.get("rope_parameters") or config.get("rope_scaling") or {}
     return {**scaling, "rope_type": scaling.get("rope_type") or scaling.get("type") or "default"}
+
+
+def _rotary_by_layer(config: Config) -> Mapping[str, Mapping[str, Any]]:
+    """Rotary positions of layers with full and with sliding attention."""
+    kinds = config.get("rope_parameters") or {}
+    return {name: kind for name, kind in kinds.items() if isinstance(kind, Mapping)}

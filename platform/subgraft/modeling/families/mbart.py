@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from subgraft.modeling.families.bart_like import Rebuilt
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
-# Learned positions begin after rows that transformers keeps for padding.
-POSITION_OFFSET = 2
-
 
 class MBart(BartLike):
     """Encoder, decoder and output projection share one vocabulary and one embedding matrix."""
@@ -44,7 +41,7 @@ class MBart(BartLike):
     def body_parameters(self, config: Config) -> Parameters:
         """Each stack has learned positions, and layer norms after its embeddings and at its top."""
         width = self.width(config)
-        positions = (config["max_position_embeddings"] + POSITION_OFFSET) * width
+        positions = parameter_counts.padded_positions(config["max_position_embeddings"], width)
         total = self.layer_parameters(config) + 2 * (positions + 2 * parameter_counts.norm(width))
         return Parameters(total, total)
 

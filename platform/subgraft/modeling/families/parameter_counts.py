@@ -49,6 +49,11 @@ def norm(width: int) -> int:
     return 2 * width
 
 
+def padded_positions(count: int, width: int) -> int:
+    """Learned positions after two rows that transformers keeps for padding."""
+    return (count + 2) * width
+
+
 def attention(width: int) -> int:
     """Query, key, value and output projections of the model's width."""
     return 4 * linear(width, width)

@@ -7,29 +7,18 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from subgraft.base.errors import UserError
-from subgraft.modeling.families.bart import Bart
-from subgraft.modeling.families.bert import Bert, Electra
+from subgraft.modeling.families.bart import Bart, Pegasus
+from subgraft.modeling.families.bert import Bert, DistilBert, Electra, ModernBert, Roberta, XLMRoberta
 from subgraft.modeling.families.bert2bert import Bert2Bert
-from subgraft.modeling.families.bloom import Bloom
 from subgraft.modeling.families.conditional import Conditional
 from subgraft.modeling.families.decoder_only import DecoderOnly
-from subgraft.modeling.families.distilbert import DistilBert
 from subgraft.modeling.families.encoder_only import EncoderOnly
 from subgraft.modeling.families.family import ITS_VOCABULARY, Family
-from subgraft.modeling.families.gemma import Gemma, Gemma2, Gemma3
-from subgraft.modeling.families.gpt2 import GPT2
-from subgraft.modeling.families.gpt_neox import GPTNeoX
-from subgraft.modeling.families.llama import Llama
+from subgraft.modeling.families.gpt import GPT2, OPT, Bloom, GPTNeoX
+from subgraft.modeling.families.llama import Gemma, Gemma2, Gemma3, Llama, Mistral, Phi3, Qwen2, Qwen3
 from subgraft.modeling.families.m2m100 import M2M100
 from subgraft.modeling.families.marian import Marian
 from subgraft.modeling.families.mbart import FactorisedMBart, MBart, SplitMBart
-from subgraft.modeling.families.mistral import Mistral
-from subgraft.modeling.families.modernbert import ModernBert
-from subgraft.modeling.families.opt import OPT
-from subgraft.modeling.families.pegasus import Pegasus
-from subgraft.modeling.families.phi3 import Phi3
-from subgraft.modeling.families.qwen import Qwen2, Qwen3
-from subgraft.modeling.families.roberta import Roberta, XLMRoberta
 from subgraft.modeling.families.t5 import MT5, T5
 
 if TYPE_CHECKING:

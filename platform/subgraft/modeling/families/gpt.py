@@ -1,0 +1,157 @@
+"""GPT-2 (Radford et al., 2019) and decoders with its layers: layer norms, and two maps in each feed-forward part.
+
+All but GPT-2 are taken from checkpoints only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from subgraft.base.errors import UserError
+from subgraft.modeling.families import parameter_counts
+from subgraft.modeling.families.decoder_only import DecoderOnly, token_ids
+from subgraft.modeling.families.llama import rotary_scaling
+from subgraft.modeling.families.model_parts import Config, Parameters, Projection
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from subgraft.config.models import GPT2Settings
+    from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+_FEED_FORWARD = ("dense_h_to_4h", "dense_4h_to_h")
+
+
+class GPT2(DecoderOnly):
+    """Learned positions and a tied output projection; config.json has its own names for sizes."""
+
+    model_type = "gpt2"
+    transformers_class = "GPT2LMHeadModel"
+    ctranslate2_loader = "GPT2Loader"
+    tied = True
+    transposed = True
+    attends_to_source = True
+    width_key, inner_width_key, layers_key = "n_embd", "n_inner", "n_layer"
+    heads_key, positions_key = "n_head", "n_positions"
+
+    def inner_width(self, config: Config) -> int:
+        return int(config.get("n_inner") or 4 * config["n_embd"])
+
+    def body_parameters(self, config: Config) -> Parameters:
+        width = self.width(config)
+        layers = self.depth(config) * parameter_counts.encoder_layer(width, self.inner_width(config))
+        total = config["n_positions"] * width + layers + parameter_counts.norm(width)
+        return Parameters(total, total)
+
+    def projections(self, config: Config) -> list[Projection]:
+        """One linear map computes queries, keys and values."""
+        sizes = self.width(config), self.inner_width(config), self.depth(config)
+        return parameter_counts.fused_projections("c_attn", "attn.c_proj", ("c_fc", "mlp.c_proj"), *sizes)
+
+    def described(self, settings: GPT2Settings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+        return self.one_stack_sizes(settings, decoder_size)
+
+    def new_config(self, settings: GPT2Settings, encoder: Tokenizer, decoder: Tokenizer) -> dict[str, Any]:
+        return {
+            **self.described(settings, len(decoder), len(decoder)),
+            "resid_pdrop": settings.dropout,
+            "embd_pdrop": settings.dropout,
+            "attn_pdrop": settings.attention_dropout,
+            **token_ids(decoder),
+        }
+
+
+class OPT(DecoderOnly):
+    """OPT (Zhang et al., 2022): learned positions and BART's layers."""
+
+    model_type = "opt"
+    transformers_class = "OPTForCausalLM"
+    ctranslate2_loader = "OPTLoader"
+    tied = True
+    inner_width_key = "ffn_dim"
+
+    def check(self, config: Config) -> None:
+        """Raises UserError for the one published size (350M) whose embeddings are narrower than its layers."""
+        if config.get("word_embed_proj_dim", config["hidden_size"]) != config["hidden_size"]:
+            raise UserError(
+                "this OPT model has embeddings narrower than its hidden states, which is not supported",
+                hint="OPT's other sizes are: 125M, 1.3B, 2.7B, …",
+            )
+
+    def body_parameters(self, config: Config) -> Parameters:
+        width, bias = self.width(config), config.get("enable_bias", True)
+        norm = parameter_counts.norm(width) if config.get("layer_norm_elementwise_affine", True) else 0
+        maps = parameter_counts.maps(self.projections(config), lambda _: bool(bias))
+        positions = parameter_counts.padded_positions(config["max_position_embeddings"], width)
+        last = norm if config.get("do_layer_norm_before", True) else 0
+        total = positions + maps + self.depth(config) * 2 * norm + last
+        return Parameters(total, total)
+
+    def projections(self, config: Config) -> list[Projection]:
+        attention, inner = ("q_proj", "k_proj", "v_proj", "out_proj"), ("fc1", "fc2")
+        sizes = self.width(config), self.inner_width(config), self.depth(config)
+        return parameter_counts.projections(attention, inner, *sizes)
+
+
+class GPTNeoX(DecoderOnly):
+    """GPT-NeoX (Black et al., 2022) and Pythia (Biderman et al., 2023): rotary positions, parallel residuals."""
+
+    model_type = "gpt_neox"
+    transformers_class = "GPTNeoXForCausalLM"
+    ctranslate2_loader = "GPTNeoXLoader"
+    tied = False
+
+    def ctranslate2_settings(self, config: Config) -> Mapping[str, Any]:
+        """The rotated part of a head, under the name that configurations had before transformers 5."""
+        return {"rotary_pct": rotary_scaling(config).get("partial_rotary_factor", config.get("rotary_pct", 0.25))}
+
+    def ctranslate2_specification(self, model: PreTrainedModel) -> Any:
+        """The loader expects the output projection under its name before transformers 5."""
+        if not hasattr(model, "embed_out"):
+            model.add_module("embed_out", self.side(model, "decoder").output)
+        return super().ctranslate2_specification(model)
+
+    def body_parameters(self, config: Config) -> Parameters:
+        norm, bias = parameter_counts.norm(self.width(config)), config.get("attention_bias", True)
+        maps = parameter_counts.maps(self.projections(config), lambda name: bias or "dense_" in name)
+        total = maps + (2 * self.depth(config) + 1) * norm
+        return Parameters(total, total)
+
+    def projections(self, config: Config) -> list[Projection]:
+        """One linear map computes queries, keys and values."""
+        sizes = self.width(config), self.inner_width(config), self.depth(config)
+        return parameter_counts.fused_projections("query_key_value", "attention.dense", _FEED_FORWARD, *sizes)
+
+
+class Bloom(DecoderOnly):
+    """BLOOM (Scao et al., 2022): embeddings are normalised before the first layer.
+
+    Positions are a bias on attention (ALiBi), so texts have no maximum length.
+    """
+
+    model_type = "bloom"
+    transformers_class = "BloomForCausalLM"
+    ctranslate2_loader = "BloomLoader"
+    tied = True
+    layers_key, heads_key = "n_layer", "n_head"
+
+    def width(self, config: Config) -> int:
+        return int(config.get("hidden_size") or config["n_embed"])
+
+    def inner_width(self, config: Config) -> int:
+        return 4 * self.width(config)
+
+    def position_limit(self, config: Config) -> int | None:
+        return None
+
+    def body_parameters(self, config: Config) -> Parameters:
+        width = self.width(config)
+        layers = self.depth(config) * parameter_counts.encoder_layer(width, self.inner_width(config))
+        total = layers + 2 * parameter_counts.norm(width)
+        return Parameters(total, total)
+
+    def projections(self, config: Config) -> list[Projection]:
+        """One linear map computes queries, keys and values."""
+        sizes = self.width(config), self.inner_width(config), self.depth(config)
+        return parameter_counts.fused_projections("query_key_value", "self_attention.dense", _FEED_FORWARD, *sizes)
