@@ -37,7 +37,8 @@ class AsLongAsReferences(Translator):
     wanted: Mapping[str, int]
 
     @torch.inference_mode()
-    def _generate(self, input_ids: Tensor, attention_mask: Tensor, texts: Sequence[str]) -> Tensor:
+    def _generate(self, sequences: Sequence[list[int]], texts: Sequence[str]) -> Tensor:
+        input_ids, attention_mask = self._padded(sequences, self._source.special["pad"])
         length = 1 + max(self.wanted[text] for text in texts)  # with the decoder's start
         generated: Tensor = self._model.generate(  # type: ignore[operator]
             input_ids=input_ids,
@@ -50,7 +51,7 @@ class AsLongAsReferences(Translator):
             max_length=length,
             past_key_values=BeamCache(),
         )
-        return generated
+        return generated[:, 1:]
 
 
 def main() -> None:

@@ -24,7 +24,7 @@ from subgraft.modeling.hub import family_at, require_model
 from subgraft.modeling.inference.ctranslate2_directory import ExportedModel, is_exported
 from subgraft.modeling.inference.ctranslate2_search import ExportedContinuer, ExportedTranslator
 from subgraft.modeling.inference.prompts import ChatTemplate
-from subgraft.modeling.inference.translate import Progress
+from subgraft.modeling.inference.search import Progress
 from subgraft.modeling.inference.write_text import Writer, written_for
 from subgraft.modeling.tokenizers import checkpoint_languages
 from subgraft.orchestration.store.outputs import new_directory

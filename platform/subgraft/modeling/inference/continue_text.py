@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 from transformers import StoppingCriteriaList
 
 from subgraft.modeling.inference.prompts import ChatTemplate, Prompts
-from subgraft.modeling.inference.search import LengthLimit, end_tokens, piece_bytes, searched, unended
+from subgraft.modeling.inference.search import AT_ONCE, BatchSearch, LengthLimit, Progress, searched
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
-Progress = Callable[[int, int, str], None]
 
-
-class Continuer:
+class Continuer(BatchSearch):
     """Continues prompts; outputs are in their order, and a prompt with its output is the complete text.
 
     A prompt that leaves no room for max_tokens, at most half of the model's positions, is truncated at its beginning.
@@ -30,10 +27,6 @@ class Continuer:
         max_positions: The maximum length of prompt and output in tokens.
         max_tokens: The limit of an output in tokens; None for no limit.
         chat: Treats each prompt as a user's turn to be answered; only max_tokens limits the answer.
-
-    Attributes:
-        cut: The number of outputs of the last call without an end token.
-        seconds: The duration of the last call's search.
     """
 
     def __init__(
@@ -48,54 +41,35 @@ class Continuer:
         max_tokens: int | None = None,
         chat: ChatTemplate | None = None,
     ) -> None:
-        self._model = model
+        super().__init__(model, tokenizer)
         self._prompts = Prompts(tokenizer, start, max_positions, max_length_ratio, max_tokens, chat)
         self._beam = beam
         self._max_positions = max_positions
-        self._ends = end_tokens(model, tokenizer)
-        self._padding = tokenizer.special.get("pad", self._ends[0])
-        self._lengths = piece_bytes(tokenizer)
-        self._begin()
 
-    def __call__(self, prompts: Sequence[str], batch_size: int = 32, progress: Progress | None = None) -> list[str]:
+    def __call__(
+        self, prompts: Sequence[str], batch_size: int = AT_ONCE, progress: Progress | None = None
+    ) -> list[str]:
         """The continuation of each prompt. Leaves the model in evaluation mode."""
-        self._model.eval()
-        prompt_ids = self._prompts.ids(prompts)
-        order = sorted(range(len(prompts)), key=lambda place: -len(prompt_ids[place]))
-        outputs = [""] * len(prompts)
-        self._begin()
-        for begin in range(0, len(order), batch_size):
-            chosen = order[begin : begin + batch_size]
-            started = time.perf_counter()
-            written = self._generate([prompt_ids[place] for place in chosen], [prompts[place] for place in chosen])
-            self.seconds += time.perf_counter() - started
-            self.cut += unended(written, self._ends)
+        prompt_ids, outputs = self._prompts.ids(prompts), [""] * len(prompts)
+        for chosen, written in self._written(range(len(prompts)), prompt_ids, prompts, batch_size, progress):
             for place, tokens in zip(chosen, written.tolist(), strict=True):
                 outputs[place] = self._prompts.output(prompt_ids[place], tokens, self._ends)
-            if progress is not None:
-                progress(min(begin + batch_size, len(order)), len(order), "sentences")
         return outputs
 
-    def _begin(self) -> None:
-        """Reset the counts of a call."""
-        self.cut = 0
-        self.seconds = 0.0
-
     @torch.inference_mode()
-    def _generate(self, prompt_ids: Sequence[list[int]], prompts: Sequence[str]) -> Tensor:
+    def _generate(self, sequences: Sequence[list[int]], texts: Sequence[str]) -> Tensor:
         """The tokens after each prompt [B, T], padded at the end; prompts are padded at the beginning.
 
         The prompts' padding, which is masked, repeats the first token, so that repetition penalties count no token
         that the prompt does not contain.
         """
-        device = next(self._model.parameters()).device
+        device, longest = self._device, max(map(len, sequences))
         self._lengths = self._lengths.to(device)
-        longest = max(map(len, prompt_ids))
-        padding = [longest - len(ids) for ids in prompt_ids]
-        rows = [[ids[0]] * missing + ids for missing, ids in zip(padding, prompt_ids, strict=True)]
+        padding = [longest - len(ids) for ids in sequences]
+        rows = [[ids[0]] * missing + ids for missing, ids in zip(padding, sequences, strict=True)]
         input_ids = torch.tensor(rows, device=device)
         mask = (torch.arange(longest, device=device) >= torch.tensor(padding, device=device)[:, None]).long()
-        limit = LengthLimit(self._lengths, prompts, self._prompts.ratio, prompt_length=longest)
+        limit = LengthLimit(self._lengths, texts, self._prompts.ratio, prompt_length=longest)
         written = searched(
             self._model,
             input_ids=input_ids,

@@ -1,5 +1,5 @@
 # mypy: allow-untyped-calls
-"""What every search shares: `generate`, end tokens, and the length limit of outputs.
+"""The parts that all searches share: batches, `generate`, end tokens, and the length limit of outputs.
 
 The limit is in bytes of text relative to the source, so that it is the same for every vocabulary. With a limit in
 tokens, a repeating output in long subwords would be three times as long as one in short subwords, and the better
@@ -8,9 +8,10 @@ vocabulary would look slower.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
 import torch
@@ -19,6 +20,9 @@ from transformers import GenerationConfig, StoppingCriteria
 
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
+Progress = Callable[[int, int, str], None]
+# The default batch size, in sentences.
+AT_ONCE = 32
 # Added to every limit, for short sources; in bytes.
 MARGIN = 30
 # The generation settings of a published model that are applied. Others select the search, the number of outputs, the
@@ -46,6 +50,80 @@ FOLLOWED = (
     "suppress_tokens",
     "watermarking_config",
 )
+
+
+class BatchSearch:
+    """A search in batches of descending length.
+
+    Attributes:
+        cut: The number of outputs of the last call without an end token.
+        seconds: The duration of the last call's search.
+    """
+
+    def __init__(self, model: nn.Module, tokenizer: Tokenizer) -> None:
+        self._model = model
+        self._ends = end_tokens(model, tokenizer)
+        self._padding = tokenizer.special.get("pad", self._ends[0])
+        self._lengths = piece_bytes(tokenizer)
+        self._begin()
+
+    @property
+    def _device(self) -> torch.device:
+        return next(self._model.parameters()).device
+
+    def _begin(self) -> None:
+        """Reset the counts of a call."""
+        self.cut = 0
+        self.seconds = 0.0
+
+    def _written(
+        self,
+        indices: Sequence[int],
+        sequences: Sequence[list[int]],
+        texts: Sequence[str],
+        batch_size: int,
+        progress: Progress | None,
+    ) -> Iterator[tuple[list[int], Tensor]]:
+        """Batches of indices, and the ids written for them [B, T]. Leaves the model in evaluation mode.
+
+        Args:
+            indices: The sequences to search for.
+            sequences: The ids of all sources or prompts.
+            texts: Their texts, which limit the lengths of outputs.
+            batch_size: The number of sequences in a batch.
+            progress: Called after each batch.
+        """
+        self._model.eval()
+        self._begin()
+        for chosen in batches(indices, sequences, batch_size, progress):
+            started = time.perf_counter()
+            written = self._generate([sequences[index] for index in chosen], [texts[index] for index in chosen])
+            self.seconds += time.perf_counter() - started
+            self.cut += unended(written, self._ends)
+            yield chosen, written
+
+    def _generate(self, sequences: Sequence[list[int]], texts: Sequence[str]) -> Tensor:
+        """The ids written for each sequence [B, T], padded at the end."""
+        raise NotImplementedError
+
+    def _padded(self, sequences: Sequence[list[int]], padding: int) -> tuple[Tensor, Tensor]:
+        """Sequences as one tensor [B, S], padded at the end, and its mask."""
+        lengths = torch.tensor([len(tokens) for tokens in sequences], device=self._device)
+        longest = max(map(len, sequences))
+        rows = [[*tokens, *[padding] * (longest - len(tokens))] for tokens in sequences]
+        mask = (torch.arange(longest, device=self._device) < lengths[:, None]).long()
+        return torch.tensor(rows, dtype=torch.long, device=self._device), mask
+
+
+def batches(
+    indices: Sequence[int], sequences: Sequence[Sequence[int]], size: int, progress: Progress | None
+) -> Iterator[list[int]]:
+    """Batches of indices, longest sequences first."""
+    order = sorted(indices, key=lambda index: -len(sequences[index]))
+    for begin, end in pairwise([*range(0, len(order), size), len(order)]):
+        yield order[begin:end]
+        if progress is not None:
+            progress(end, len(order), "sentences")
 
 
 def is_blank(text: str, ids: Sequence[int], tokenizer: Tokenizer) -> bool:

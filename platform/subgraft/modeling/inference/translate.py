@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,12 +11,8 @@ from torch import Tensor, nn
 from transformers import DynamicCache, EncoderDecoderCache, StoppingCriteriaList
 
 from subgraft.modeling.families import SequenceFormat
-from subgraft.modeling.inference.search import LengthLimit, end_tokens, is_blank, piece_bytes, searched, unended
+from subgraft.modeling.inference.search import AT_ONCE, BatchSearch, LengthLimit, Progress, is_blank, searched
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-
-Progress = Callable[[int, int, str], None]
-# The default batch size, in sentences.
-AT_ONCE = 32
 
 
 @dataclass(frozen=True)
@@ -29,7 +24,7 @@ class Output:
     probabilities: tuple[float, ...]
 
 
-class Translator:
+class Translator(BatchSearch):
     """Generates target texts with an encoder-decoder model; the output is in the order of the input.
 
     A blank source has an empty output.
@@ -42,10 +37,6 @@ class Translator:
         beam: The beam size; None samples from the full distribution with torch's generator.
         max_length_ratio: The limit of an output in bytes, per byte of its source.
         max_positions: The maximum length of sources and outputs in tokens.
-
-    Attributes:
-        cut: The number of outputs of the last call without an end token.
-        seconds: The duration of the last call's search.
     """
 
     def __init__(
@@ -59,23 +50,20 @@ class Translator:
         max_length_ratio: float,
         max_positions: int,
     ) -> None:
-        self._model = model
+        super().__init__(model, target)
         self._source = source
         self._target = target
         self._sequence_format = sequence_format
-        self._begins = 1 + sequence_format.target_begins
         self._search = _search(beam)
         self._ratio = max_length_ratio
         self._max_positions = max_positions
-        self._lengths = piece_bytes(target)
-        self._ends = end_tokens(model, target)
-        self._begin()
 
     def __call__(self, texts: Sequence[str], batch_size: int = AT_ONCE, progress: Progress | None = None) -> list[str]:
         """Translations of `texts`. Leaves the model in evaluation mode."""
         outputs = [""] * len(texts)
-        for chosen, _, _, generated in self._batches(texts, batch_size, progress):
-            for index, tokens in zip(chosen, generated.tolist(), strict=True):
+        encoded, spoken = self._encoded(texts)
+        for chosen, written in self._written(spoken, encoded, texts, batch_size, progress):
+            for index, tokens in zip(chosen, written.tolist(), strict=True):
                 outputs[index] = self._text(tokens)
         return outputs
 
@@ -84,65 +72,39 @@ class Translator:
     ) -> list[Output]:
         """The same translations with tokens and probabilities, which take one more forward pass."""
         outputs = [Output("", (), ())] * len(texts)
-        for chosen, input_ids, mask, generated in self._batches(texts, batch_size, progress):
-            probabilities = token_probabilities(self._model, input_ids, mask, generated).tolist()
-            for index, tokens, sure in zip(chosen, generated.tolist(), probabilities, strict=True):
-                body = self._body(tokens)
-                # The first probability is the label's after the decoder's start.
-                first = self._begins - 1
+        encoded, spoken = self._encoded(texts)
+        for chosen, written in self._written(spoken, encoded, texts, batch_size, progress):
+            inputs, mask = self._padded([encoded[index] for index in chosen], self._source.special["pad"])
+            generated = torch.cat([written.new_full((len(chosen), 1), self._sequence_format.start), written], dim=1)
+            probabilities = token_probabilities(self._model, inputs, mask, generated).tolist()
+            for index, tokens, sure in zip(chosen, written.tolist(), probabilities, strict=True):
+                body, first = self._body(tokens), self._sequence_format.target_begins
                 outputs[index] = Output(self._text(tokens), body, tuple(sure[first : first + len(body)]))
         return outputs
 
-    def _begin(self) -> None:
-        """Reset the counts of a call."""
-        self.cut = 0
-        self.seconds = 0.0
+    def _encoded(self, texts: Sequence[str]) -> tuple[list[list[int]], list[int]]:
+        """The ids of each source with its special tokens, and the indices of the sources that are not blank."""
+        beginning, ending = list(self._sequence_format.source_beginning), list(self._sequence_format.source_ending)
+        limit = self._max_positions - len(beginning) - len(ending)
+        bodies = self._source.encode_batch(texts)
+        spoken = [i for i, text in enumerate(texts) if not is_blank(text, bodies[i], self._source)]
+        return [beginning + tokens[:limit] + ending for tokens in bodies], spoken
 
     def _text(self, tokens: list[int]) -> str:
         """The output as one line: a byte-level vocabulary can generate line breaks."""
         return " ".join(self._target.decode(tokens).splitlines())
 
     def _body(self, tokens: list[int]) -> tuple[int, ...]:
-        """The tokens between the beginning and the end, or the padding of a truncated output."""
+        """The tokens after the target's beginning, before the end, or the padding of a truncated output."""
         ending = (*self._ends, self._target.special["pad"])
-        ends = (place for place, token in enumerate(tokens) if place and token in ending)
-        return tuple(tokens[self._begins : next(ends, len(tokens))])
-
-    def _batches(
-        self, texts: Sequence[str], batch_size: int, progress: Progress | None
-    ) -> Iterator[tuple[list[int], Tensor, Tensor, Tensor]]:
-        """Batches by descending length: indices of their texts, input ids, attention mask, generated ids [B, T]."""
-        self._model.eval()
-        beginning, ending = list(self._sequence_format.source_beginning), list(self._sequence_format.source_ending)
-        limit = self._max_positions - len(beginning) - len(ending)
-        bodies = self._source.encode_batch(texts)
-        encoded = [beginning + tokens[:limit] + ending for tokens in bodies]
-        spoken = [i for i, text in enumerate(texts) if not is_blank(text, bodies[i], self._source)]
-        order = sorted(spoken, key=lambda i: -len(encoded[i]))
-        self._begin()
-        for start in range(0, len(order), batch_size):
-            chosen = order[start : start + batch_size]
-            input_ids, mask = self._padded([encoded[i] for i in chosen])
-            started = time.perf_counter()
-            generated = self._generate(input_ids, mask, [texts[i] for i in chosen])
-            self.seconds += time.perf_counter() - started
-            self.cut += unended(generated[:, 1:], self._ends)
-            yield chosen, input_ids, mask, generated
-            if progress is not None:
-                progress(min(start + batch_size, len(order)), len(order), "sentences")
-
-    def _padded(self, sources: Sequence[list[int]]) -> tuple[Tensor, Tensor]:
-        longest = max(len(tokens) for tokens in sources)
-        padding = self._source.special["pad"]
-        device = next(self._model.parameters()).device
-        input_ids = torch.tensor([tokens + [padding] * (longest - len(tokens)) for tokens in sources], device=device)
-        lengths = torch.tensor([len(tokens) for tokens in sources], device=device)
-        return input_ids, (torch.arange(longest, device=device) < lengths[:, None]).long()
+        ends = (place for place, token in enumerate(tokens) if token in ending)
+        return tuple(tokens[self._sequence_format.target_begins : next(ends, len(tokens))])
 
     @torch.inference_mode()
-    def _generate(self, input_ids: Tensor, attention_mask: Tensor, texts: Sequence[str]) -> Tensor:
+    def _generate(self, sequences: Sequence[list[int]], texts: Sequence[str]) -> Tensor:
+        input_ids, attention_mask = self._padded(sequences, self._source.special["pad"])
         self._lengths = self._lengths.to(input_ids.device)
-        return searched(
+        generated = searched(
             self._model,
             input_ids=input_ids,
             attention_mask=attention_mask,
@@ -155,6 +117,7 @@ class Translator:
             past_key_values=BeamCache(),
             stopping_criteria=StoppingCriteriaList([LengthLimit(self._lengths, texts, self._ratio)]),
         )
+        return generated[:, 1:]
 
 
 def _search(beam: int | None) -> dict[str, Any]:

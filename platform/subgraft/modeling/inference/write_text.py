@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,7 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.conditioning.sources import Source, TextSource, padded
 from subgraft.modeling.families import family_of
 from subgraft.modeling.inference.prompts import added_text
-from subgraft.modeling.inference.search import end_tokens, is_blank, searched, unended
-
-Progress = Callable[[int, int, str], None]
+from subgraft.modeling.inference.search import Progress, end_tokens, is_blank, searched, unended
 
 
 class Writer:

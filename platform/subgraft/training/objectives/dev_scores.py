@@ -22,7 +22,8 @@ from subgraft.evaluation.metrics.scores import corpus_scores
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.exporting.ctranslate2 import fast_translator
 from subgraft.modeling.families import family_of
-from subgraft.modeling.inference.translate import AT_ONCE, Translator
+from subgraft.modeling.inference.search import AT_ONCE
+from subgraft.modeling.inference.translate import Translator
 from subgraft.training.objectives.distributed import texts_by_worker
 from subgraft.training.objectives.parallel_text import Translation
 from subgraft.training.objectives.seq2seq import Seq2SeqData, token_loss
