@@ -34,7 +34,7 @@ RAY, SACREBLEU, DEEPSPEED = "ray 2.60", "sacrebleu 2.6", "deepspeed 0.19"
 UPLOAD, TER = "orchestration/execution/upload.py", "evaluation/metrics/calibration.py"
 MEMORY = "faults/test_memory.py"
 LOCAL, RENDEZVOUS, TRAIN = (
-    "orchestration/execution/local_ray.py",
+    "orchestration/execution/cluster.py",
     "orchestration/execution/rendezvous.py",
     "ray.train.torch.config",
 )

@@ -11,14 +11,13 @@ from pathlib import Path
 import pytest
 
 from faulty_proxies import FAULTS, FaultyProxy
-from subgraft.orchestration.tracking.delivery import Delivery
-from subgraft.orchestration.tracking.model_registry import Registry
+from subgraft.orchestration.tracking.model_registry import RegisterModel, Registry
 from subgraft.orchestration.tracking.outbox import (
+    Delivery,
     EndRun,
     LogArtifacts,
     LogMetrics,
     Outbox,
-    RegisterModel,
     SetTags,
     StartRun,
 )

@@ -14,8 +14,7 @@ import pytest
 import ray
 
 from subgraft.config.runtime import Runtime
-from subgraft.orchestration.execution.cluster import cluster
-from subgraft.orchestration.execution.local_ray import ray_folder
+from subgraft.orchestration.execution.cluster import cluster, ray_folder
 
 pytestmark = pytest.mark.ray
 

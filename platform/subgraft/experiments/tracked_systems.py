@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.tracking.payloads import CORPUS, TEST, TRAINED, UPSTREAM_AFTER
-from subgraft.orchestration.tracking.system_runs import SystemRun
+from subgraft.orchestration.tracking.tracker import SystemRun
 
 if TYPE_CHECKING:
     from subgraft.experiments.pipeline import Pipeline

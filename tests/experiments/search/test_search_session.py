@@ -19,8 +19,7 @@ from subgraft.experiments.search.session import SearchOutcome, SearchSession, la
 from subgraft.experiments.search.trial_results import Ledger, TrialResult, Value
 from subgraft.interfaces.cli import main
 from subgraft.interfaces.cli.store import needed
-from subgraft.orchestration.execution.cluster import ENVIRONMENT
-from subgraft.orchestration.execution.local_ray import ray_folder, start
+from subgraft.orchestration.execution.cluster import ENVIRONMENT, ray_folder, start
 from subgraft.orchestration.store.store import Store
 from subgraft.orchestration.tracking.server import Server
 

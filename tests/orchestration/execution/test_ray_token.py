@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from subgraft.base.errors import UserError
-from subgraft.orchestration.execution.local_ray import ensure_private_token
+from subgraft.orchestration.execution.cluster import ensure_private_token
 
 
 @pytest.fixture(autouse=True)

@@ -14,8 +14,7 @@ import pytest
 
 from subgraft.base.errors import OperationalError, SubgraftError, UserError
 from subgraft.orchestration.tracking.database import make_or_check
-from subgraft.orchestration.tracking.delivery import Delivery
-from subgraft.orchestration.tracking.outbox import EndRun, Outbox, StartRun
+from subgraft.orchestration.tracking.outbox import Delivery, EndRun, Outbox, StartRun
 from subgraft.orchestration.tracking.server import Server, is_refusal
 
 

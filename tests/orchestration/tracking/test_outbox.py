@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.orchestration.tracking.delivery import merge_metrics
+from subgraft.orchestration.tracking.model_registry import RegisterModel
 from subgraft.orchestration.tracking.outbox import (
     EndRun,
     LogArtifacts,
     LogMetrics,
     Operation,
     Outbox,
-    RegisterModel,
     SetTags,
     StartRun,
+    merge_metrics,
 )
 
 OPERATIONS: list[Operation] = [

@@ -21,9 +21,8 @@ from subgraft.orchestration.store.events import Metrics
 from subgraft.orchestration.store.step import TEST_SET, Step
 from subgraft.orchestration.store.store import Store
 from subgraft.orchestration.tracking.compare import compare, table
-from subgraft.orchestration.tracking.delivery import Delivery
 from subgraft.orchestration.tracking.model_registry import CARD, TEXTS, Registry
-from subgraft.orchestration.tracking.outbox import Outbox, StartRun
+from subgraft.orchestration.tracking.outbox import Delivery, Outbox, StartRun
 from subgraft.orchestration.tracking.payloads import SHORT, fingerprints_in
 from subgraft.orchestration.tracking.server import Server, tracking_uri
 from subgraft.orchestration.tracking.tracker import Tracker

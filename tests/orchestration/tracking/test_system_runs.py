@@ -16,8 +16,7 @@ from subgraft.orchestration.store.store import Store
 from subgraft.orchestration.tracking.compare import compare
 from subgraft.orchestration.tracking.model_registry import REGISTERED, Registry
 from subgraft.orchestration.tracking.server import KIND, Server
-from subgraft.orchestration.tracking.system_runs import SystemRun
-from subgraft.orchestration.tracking.tracker import Tracker
+from subgraft.orchestration.tracking.tracker import SystemRun, Tracker
 from subgraft.pipeline.recipes.recipe import Recipe
 from subgraft.pipeline.stages.stage import Stage
 from subgraft.training.context import Json

@@ -11,29 +11,12 @@ from typing import Any
 
 from subgraft.base.errors import OperationalError, SubgraftError, UserError
 from subgraft.config.runtime import MOST_CORES, Runtime
+from subgraft.orchestration.execution import resources
 from subgraft.orchestration.execution.cluster import cluster
 from subgraft.orchestration.execution.heartbeat import Watch
 from subgraft.orchestration.execution.plan import Plan, make_plan
-from subgraft.orchestration.execution.resources import (
-    HELPS,
-    capped,
-    check_fits,
-    groups_at_once,
-    lacking,
-    machines,
-    require_gpus,
-)
 from subgraft.orchestration.execution.worker import Job, perform
-from subgraft.orchestration.store.events import (
-    EVENTS,
-    EventTail,
-    Metrics,
-    Observer,
-    Observers,
-    Progress,
-    Started,
-    Warned,
-)
+from subgraft.orchestration.store import events
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.record import Record
 from subgraft.orchestration.store.step import Step
@@ -47,7 +30,7 @@ def run(
     store: Store,
     targets: Sequence[Step],
     runtime: Runtime,
-    observers: Sequence[Observer] = (),
+    observers: Sequence[events.Observer] = (),
     *,
     address: str | None = None,
     provenance: Provenance | None = None,
@@ -72,21 +55,23 @@ def run(
         UserError: As a stage raised it, or for resources that cannot be had.
         OperationalError: For any other failure.
     """
-    everyone = Observers(observers)
-    plan = _announced(store, targets, everyone)
+    plan = _announced(store, targets, observers)
     records = dict(plan.cached)
     if plan.to_run:
         store.sweep()
         require_devices(plan, store, runtime, address)
         with cluster(runtime, address, store.say):
+            import ray
+
             local = is_local(address)  # a cluster elsewhere may grow
             if local:
-                _check_local(plan, store, runtime)
-            records.update(_Drive(store, plan, runtime, everyone, provenance or Provenance.here(), local).run())
+                jobs = [job_for(step, store, runtime, Provenance()) for step in plan.to_run]
+                resources.check_fits(jobs, ray.cluster_resources())  # type: ignore[no-untyped-call]
+            records.update(_Drive(store, plan, runtime, observers, provenance or Provenance.here(), local).run())
     return records
 
 
-def _announced(store: Store, targets: Sequence[Step], observers: Observer) -> Plan:
+def _announced(store: Store, targets: Sequence[Step], observers: Sequence[events.Observer]) -> Plan:
     """The plan, after its cached steps were reported to the observers: from then on no garbage collection removes them.
 
     One that started earlier may remove an artifact between the look-up and the report: then the plan is made again.
@@ -98,7 +83,8 @@ def _announced(store: Store, targets: Sequence[Step], observers: Observer) -> Pl
         for entry in there:
             if entry.step.fingerprint not in announced:
                 announced.add(entry.step.fingerprint)
-                observers.cached(entry.step, plan.cached[entry.step.fingerprint])
+                for observer in observers:
+                    observer.cached(entry.step, plan.cached[entry.step.fingerprint])
         if all(store.find(entry.step) is not None for entry in there):
             return plan
 
@@ -123,14 +109,7 @@ def require_devices(plan: Plan, store: Store, runtime: Runtime, address: str | N
     if not is_local(address) or (ray is not None and ray.is_initialized()):
         return
     if any(job_for(step, store, runtime, Provenance()).gpus for step in plan.to_run):
-        require_gpus(runtime)
-
-
-def _check_local(plan: Plan, store: Store, runtime: Runtime) -> None:
-    import ray
-
-    jobs = [job_for(step, store, runtime, Provenance()) for step in plan.to_run]
-    check_fits(jobs, ray.cluster_resources())  # type: ignore[no-untyped-call]
+        resources.require_gpus(runtime)
 
 
 @dataclass
@@ -143,7 +122,7 @@ class _Running:
     """
 
     job: Job
-    tail: EventTail
+    tail: events.EventTail
     since: float
     started: bool = False
     reported: bool = False
@@ -158,7 +137,7 @@ class _Drive:
     store: Store
     plan: Plan
     runtime: Runtime
-    observers: Observer
+    observers: Sequence[events.Observer]
     provenance: Provenance
     local: bool
     running: dict[Any, _Running] = field(default_factory=dict)
@@ -207,19 +186,19 @@ class _Drive:
         if not (self.local and job.distributed):
             return True
         begun = sum(running.job.distributed for running in self.running.values())
-        return begun < groups_at_once(job, ray.cluster_resources())  # type: ignore[no-untyped-call]
+        return begun < resources.groups_at_once(job, ray.cluster_resources())  # type: ignore[no-untyped-call]
 
     def _submit(self, job: Job) -> None:
         import ray
 
         step = job.step
-        tail = EventTail(self.store.work(step) / EVENTS)
+        tail = events.EventTail(self.store.work(step) / events.EVENTS)
         running = _Running(job, tail, time.monotonic())
         for event in tail.read():  # an earlier attempt's: its curve is part of this step's
-            if isinstance(event, Metrics):
-                self.observers.metrics(step, event)
+            if isinstance(event, events.Metrics):
+                self._report(step, event)
         # A distributed step's own task only waits for its workers, which have the resources.
-        options = {"num_cpus": 0, "num_gpus": 0} if job.distributed else capped(job, machines())
+        options = {"num_cpus": 0, "num_gpus": 0} if job.distributed else resources.capped(job, resources.machines())
         task = ray.remote(perform).options(
             name=step.name,
             max_retries=self.runtime.max_failures,
@@ -230,28 +209,31 @@ class _Drive:
         self.running[task.remote(job)] = running
 
     def _follow(self, running: _Running) -> None:
-        step = running.job.step
         for event in running.tail.read():
-            match event:
-                case Started():
-                    running.started = True
-                    self.observers.started(step)
-                case Progress():
-                    running.reported = True
-                    self.observers.progress(step, event)
-                case Metrics():
-                    self.observers.metrics(step, event)
-                case Warned():
-                    self.observers.warned(step, event)
+            running.started |= isinstance(event, events.Started)
+            running.reported |= isinstance(event, events.Progress)
+            self._report(running.job.step, event)
         if not running.reported and time.monotonic() - running.since > PATIENCE_SECONDS:
-            if line := lacking(running.job, machines()):
-                self.observers.warned(running.job.step, Warned(line))
+            if line := resources.lacking(running.job, resources.machines()):
+                self._report(running.job.step, events.Warned(line))
             running.reported = True
+
+    def _report(self, step: Step, event: events.Event) -> None:
+        for observer in self.observers:
+            match event:
+                case events.Started():
+                    observer.started(step)
+                case events.Progress():
+                    observer.progress(step, event)
+                case events.Metrics():
+                    observer.metrics(step, event)
+                case events.Warned():
+                    observer.warned(step, event)
 
     def _watch_over(self, running: _Running) -> None:
         for line in self.watch.end_hanging(self.store.work(running.job.step)):
             running.killed = line
-            self.observers.warned(running.job.step, Warned(line))
+            self._report(running.job.step, events.Warned(line))
 
     def _finish(self, reference: Any) -> None:
         import ray
@@ -269,11 +251,13 @@ class _Drive:
                 if running.killed and not isinstance(failure, UserError):
                     failure = _hung(running)
                 self.failures.append(failure)
-                self.observers.failed(running.job.step, failure)
+                for observer in self.observers:
+                    observer.failed(running.job.step, failure)
                 self._cancel_queued()
         else:
             self.made[running.job.step.fingerprint] = record
-            self.observers.finished(running.job.step, record)
+            for observer in self.observers:
+                observer.finished(running.job.step, record)
 
     def _cancel_queued(self) -> None:
         import ray
@@ -289,7 +273,8 @@ class _Drive:
 
         for reference, running in self.running.items():
             ray.cancel(reference, force=True)
-            self.observers.failed(running.job.step, stop)
+            for observer in self.observers:
+                observer.failed(running.job.step, stop)
 
 
 def _hung(running: _Running) -> OperationalError:
@@ -315,7 +300,7 @@ def _unwrapped(error: Exception, step: Step) -> SubgraftError:
         return OperationalError(
             "Ray ended its process, because the machine was running out of memory",
             where=step.name,
-            hint=f"Free memory, or lower {HELPS}; the same command continues from the last checkpoint.",
+            hint=f"Free memory, or lower {resources.HELPS}; the same command continues from the last checkpoint.",
         )
     lines = str(error).strip().splitlines()
     return OperationalError(

@@ -15,9 +15,9 @@ from subgraft.base.errors import OperationalError, SubgraftError
 from subgraft.base.locks import Lock, report_long_waits
 from subgraft.base.redaction import redacted
 from subgraft.config.runtime import Runtime
+from subgraft.orchestration.execution.cluster import local_folder
 from subgraft.orchestration.execution.early_stopping import take_over
 from subgraft.orchestration.execution.heartbeat import heartbeats
-from subgraft.orchestration.execution.local_ray import local_folder
 from subgraft.orchestration.store.disk import space_needed
 from subgraft.orchestration.store.events import EVENTS, EventLog, Progress, StageContext, Started, Warned
 from subgraft.orchestration.store.provenance import Provenance

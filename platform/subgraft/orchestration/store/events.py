@@ -1,14 +1,14 @@
 """Events of a running stage, from the worker's file to the observers in the process that runs the plan.
 
 The worker appends events to a file of JSON lines in the step's work directory (EventLog). The runner reads the file
-(EventTail) and calls its observers: the display, the tracking, a search (Observers). So a slow terminal or an
-unreachable tracking server never delays a training, and a killed driver loses nothing.
+(EventTail) and calls its observers: the display, the tracking, a search. So a slow terminal or an unreachable
+tracking server never delays a training, and a killed driver loses nothing.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -156,41 +156,6 @@ class Observer:
 
     def failed(self, step: Step, error: BaseException) -> None:
         """The step ended with an error, or was stopped."""
-
-
-class Observers(Observer):
-    """Passes every call on to several observers, in their order."""
-
-    def __init__(self, observers: Sequence[Observer]) -> None:
-        self._observers = observers
-
-    def cached(self, step: Step, record: Record) -> None:
-        for observer in self._observers:
-            observer.cached(step, record)
-
-    def started(self, step: Step) -> None:
-        for observer in self._observers:
-            observer.started(step)
-
-    def progress(self, step: Step, event: Progress) -> None:
-        for observer in self._observers:
-            observer.progress(step, event)
-
-    def metrics(self, step: Step, event: Metrics) -> None:
-        for observer in self._observers:
-            observer.metrics(step, event)
-
-    def warned(self, step: Step, event: Warned) -> None:
-        for observer in self._observers:
-            observer.warned(step, event)
-
-    def finished(self, step: Step, record: Record) -> None:
-        for observer in self._observers:
-            observer.finished(step, record)
-
-    def failed(self, step: Step, error: BaseException) -> None:
-        for observer in self._observers:
-            observer.failed(step, error)
 
 
 def _event(fields: dict[str, Any]) -> Event | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +20,6 @@ from typing import Any
 from subgraft.base.errors import OperationalError, UserError
 from subgraft.base.files import file_digest
 from subgraft.orchestration.store.record import FileEntry, content_digest, file_entries
-from subgraft.orchestration.tracking.outbox import RegisterModel
 from subgraft.orchestration.tracking.server import Server
 
 CHAMPION, CANDIDATE = "champion", "candidate"
@@ -50,6 +49,23 @@ class RegisteredVersion:
     @property
     def uri(self) -> str:
         return f"{SCHEME}{self.model}/{self.number}"
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterModel:
+    """Register a directory as a version of a model, unless a version with this digest exists.
+
+    `card` is the model card's text; `evaluation` the directory of its evaluation, whose texts are copied.
+    """
+
+    run: str
+    model: str
+    directory: str
+    digest: str
+    aliases: Sequence[str]
+    tags: Mapping[str, str]
+    card: str = ""
+    evaluation: str = ""
 
 
 class Registry:

@@ -1,14 +1,17 @@
 """Runs on the tracking server: one for the invocation, and below it one for each system and seed.
 
-A step outside the systems' runs, such as a pretraining that all share, gets its own run when it is made; cached steps
-get none.
+A system's run has its settings, training curve and test scores together, so that MLflow can plot BLEU against any
+setting; a step that several systems share appears in each of them. A step outside the systems, such as a pretraining
+that all share, gets its own run when it is made; cached steps get none.
 """
 
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
+from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Any
 
 from subgraft.base.errors import OperationalError
@@ -17,31 +20,60 @@ from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.record import Record
 from subgraft.orchestration.store.step import Step, flatten
 from subgraft.orchestration.store.store import Store
-from subgraft.orchestration.tracking.delivery import Delivery
-from subgraft.orchestration.tracking.outbox import (
-    EndRun,
-    LogArtifacts,
-    LogMetrics,
-    Need,
-    Operation,
-    Outbox,
-    RegisterModel,
-    SetTags,
-    StartRun,
-)
-from subgraft.orchestration.tracking.payloads import (
-    FINGERPRINT,
-    StepPayload,
-    cached_tags,
-    milliseconds_now,
-    source_tags,
-)
+from subgraft.orchestration.tracking import outbox, payloads
+from subgraft.orchestration.tracking.model_registry import RegisterModel
+from subgraft.orchestration.tracking.payloads import FINGERPRINT, SYSTEM, TEST, TRAINED, in_names, milliseconds_now
 from subgraft.orchestration.tracking.server import tracking_uri
-from subgraft.orchestration.tracking.system_runs import SystemRun, SystemRuns
 
 PARENT = "invocation"
 # Tags that identify the step of a run.
 IDENTITY = ("stage", FINGERPRINT, "git_commit")
+MEANS = "Test scores, each the mean over the seeds. The report tests their significance."
+READ = {"train": "training", "dev": "validation", "test": "test"}
+
+
+@dataclass(frozen=True, slots=True)
+class SystemRun:
+    """A system under one seed, as a run in MLflow.
+
+    Attributes:
+        params: Its settings, nested.
+        parts: Its steps by role; the role is the prefix of their figures: `test/BLEU`.
+        corpora: The steps of the corpora that it is trained and tested on.
+    """
+
+    system: str
+    seed: int
+    params: Mapping[str, Any]
+    parts: Mapping[str, Step]
+    corpora: Sequence[Step]
+
+    @property
+    def name(self) -> str:
+        return f"{self.system} seed {self.seed}"
+
+    @property
+    def tags(self) -> dict[str, str]:
+        prints = {f"{FINGERPRINT}.{part}": step.fingerprint for part, step in self.parts.items()}
+        return {"kind": SYSTEM, "system": self.system, "seed": str(self.seed), **prints}
+
+
+@dataclass
+class _Run:
+    """A run below the invocation's: of a system, or of one step outside the systems, which is its only part, "".
+
+    Attributes:
+        key: Its name in the outbox.
+        cached: The parts that were in the store before.
+        done: The records of the finished parts.
+    """
+
+    key: str
+    system: SystemRun | None = None
+    begun: bool = False
+    ended: bool = False
+    cached: set[str] = field(default_factory=set)
+    done: dict[str, Record] = field(default_factory=dict)
 
 
 class Tracker(Observer):
@@ -58,7 +90,7 @@ class Tracker(Observer):
         name: Of the invocation's run.
         uri: Of the tracking server.
         params, tags: Of the invocation's run.
-        systems: The runs of systems (`system_runs`).
+        systems: The runs of systems.
         report: The step whose files the invocation's run gets.
     """
 
@@ -80,37 +112,45 @@ class Tracker(Observer):
         self._store = store
         self._say = say
         self._experiment = experiment
-        self._report = report.fingerprint if report else None
-        self._outbox = _new_outbox(store.home / "tracking")
+        self._outbox = _new_outbox(store)
         self._lost = False
         self._last_start = 0
-        self._begun: set[str] = set()
         self._cached: dict[str, None] = {}  # in order
         self._made: set[str] = set()
         self._above: dict[str, str] = {}
         self._last_points: dict[tuple[str, str], int] = {}
+        self._systems: list[tuple[SystemRun, _Run]] = []
+        self._places: dict[str, list[tuple[_Run, str]]] = defaultdict(list)  # by fingerprint: runs and parts
+        if report:
+            self._places[report.fingerprint].append((_Run(PARENT, begun=True), ""))
+        for system in systems:
+            run = _Run(f"{SYSTEM}/{system.system}/{system.seed}", system)
+            self._systems.append((system, run))
+            for part, step in system.parts.items():
+                self._places[step.fingerprint].append((run, part))
+        self._of_others: dict[str, _Run] = {}
         provenance = Provenance.here()
-        self._source = source_tags(provenance)
+        self._source = payloads.source_tags(provenance)
         self._start(PARENT, None, self.name, params or {}, {"argv": " ".join(provenance.argv), **(tags or {})})
-        self._systems = SystemRuns(systems, store, self._begin_system, self._note)
-        self._delivery = Delivery(self._outbox, store.home, uri, say)
+        self._delivery = outbox.Delivery(self._outbox, store.home, uri, say)
 
     def cached(self, step: Step, record: Record) -> None:
-        self._note(Need(step.fingerprint))
+        """A system's run gets the figures of cached steps too, so that it is complete."""
+        self._note(outbox.Need(step.fingerprint))
         self._cached[step.fingerprint] = None
-        if self._systems.show(step):
-            self._systems.cached(step, record)
-        elif step.fingerprint == self._report:
-            self._summarise(PARENT, step, record)
+        if step.fingerprint not in self._places:
+            return
+        for run, part in self._begun(step):
+            run.cached.add(part)
+            if part == TRAINED and (points := list(payloads.curve_of(self._store, step, milliseconds_now()))):
+                self._note(outbox.LogMetrics(run.key, points))
+            self._finish(run, part, step, record)
 
     def started(self, step: Step) -> None:
         if step.fingerprint not in self._made:
             self._made.add(step.fingerprint)
-            self._note(Need(step.fingerprint))
-        if self._systems.show(step):
-            self._systems.started(step)
-        elif step.fingerprint != self._report:
-            self._begin(step)
+            self._note(outbox.Need(step.fingerprint))
+        self._begun(step)
 
     def metrics(self, step: Step, event: Metrics) -> None:
         self.started(step)
@@ -118,39 +158,29 @@ class Tracker(Observer):
         curves = {name: (step.fingerprint, name) for name in event.values}
         fresh = [name for name, curve in curves.items() if event.step > self._last_points.get(curve, -1)]
         self._last_points.update((curves[name], event.step) for name in fresh)
-        if not fresh:
-            return
-        points = [(name, event.values[name], int(event.time * 1000), event.step) for name in fresh]
-        if self._systems.show(step):
-            self._systems.metrics(step, points)
-        else:
-            self._note(LogMetrics(self._run_of(step), points))
+        now = int(event.time * 1000)
+        for run, part in self._begun(step) if fresh else ():
+            before = f"{part}/" if part not in ("", TRAINED) else ""
+            points = [(f"{before}{name}", event.values[name], now, event.step) for name in fresh]
+            self._note(outbox.LogMetrics(run.key, points))
 
     def warned(self, step: Step, event: Warned) -> None:
         self.started(step)
-        if self._systems.show(step):
-            self._systems.warned(step, event.line)
-        else:
-            self._note(SetTags(self._run_of(step), {"warning": event.line}))
+        for run, _ in self._begun(step):
+            self._note(outbox.SetTags(run.key, {"warning": event.line}))
 
     def finished(self, step: Step, record: Record) -> None:
         self.started(step)
-        if self._systems.show(step):
-            self._systems.finished(step, record)
-        else:
-            self._summarise(self._run_of(step), step, record)
+        for run, part in self._begun(step):
+            self._finish(run, part, step, record)
 
     def failed(self, step: Step, error: BaseException) -> None:
         self.started(step)
-        status = "FAILED" if isinstance(error, Exception) else "KILLED"
         said = str(error) or type(error).__name__
-        if self._systems.show(step):
-            self._systems.failed(step, status, said)
-            return
-        run = self._run_of(step)
-        self._note(SetTags(run, {"error": said}))
-        if run != PARENT:
-            self._note(EndRun(run, status, milliseconds_now()))
+        for run, part in self._begun(step):
+            self._note(outbox.SetTags(run.key, {"error": f"{part}: {said}" if part else said}))
+            if run.key != PARENT:
+                self._end(run, "FAILED" if isinstance(error, Exception) else "KILLED")
 
     def begin(self, run: str, params: Mapping[str, Any], tags: Mapping[str, str]) -> None:
         """Start a child run that is not a stage; use `measure` and `end` on it."""
@@ -158,12 +188,13 @@ class Tracker(Observer):
 
     def measure(self, run: str, values: Mapping[str, float], step: int = 0) -> None:
         """Log points of its curves."""
-        self._note(LogMetrics(run, [(name, float(value), milliseconds_now(), step) for name, value in values.items()]))
+        points = [(name, float(value), milliseconds_now(), step) for name, value in values.items()]
+        self._note(outbox.LogMetrics(run, points))
 
     def end(self, run: str, status: str, tags: Mapping[str, str]) -> None:
         """status: FINISHED, FAILED or KILLED."""
-        self._note(SetTags(run, tags))
-        self._note(EndRun(run, status, milliseconds_now()))
+        self._note(outbox.SetTags(run, tags))
+        self._note(outbox.EndRun(run, status, milliseconds_now()))
 
     def nest(self, step: Step, run: str) -> None:
         """Put a stage's run below a child run, unless it has a parent already."""
@@ -190,30 +221,30 @@ class Tracker(Observer):
         described = {"fingerprint": step.fingerprint, **step.labels, **(tags or {})}
         directory = str(self._store.path(step))
         texts = str(self._store.path(evaluation)) if evaluation else ""
-        run = self._systems.run_of(step)
-        if run is None:
-            self._begin(step)
-            run = step.fingerprint
-        self._note(RegisterModel(run, model, directory, record.digest, list(aliases), described, card, texts))
+        run, _ = self._places_of(step)[0]
+        self._begin(run, step)
+        self._note(RegisterModel(run.key, model, directory, record.digest, list(aliases), described, card, texts))
 
     def close(self, status: str = "FINISHED") -> bool:
         """End the parent run (FINISHED, FAILED, KILLED) and deliver; False, with one line, if some remains."""
-        self._systems.close()
-        self._systems.summarise_in(PARENT)
+        for _, run in self._systems:
+            if run.begun:  # and its other steps were not made
+                self._end(run, "KILLED")
+        self._log_means()
         if self._cached or self._made:
             counts = {
                 "steps/found": float(len(self._cached)),
                 "steps/made": float(len(self._made - self._cached.keys())),
             }
             self.measure(PARENT, counts)
-            self._note(SetTags(PARENT, cached_tags(list(self._cached))))
-        self._note(EndRun(PARENT, status, milliseconds_now()))
+            self._note(outbox.SetTags(PARENT, payloads.cached_tags(list(self._cached))))
+        self._note(outbox.EndRun(PARENT, status, milliseconds_now()))
         if self._delivery.finish():
             return True
         self._say(f"not all of this run is recorded yet: {self._outbox.path} is sent with the next run")
         return False
 
-    def _note(self, operation: Operation) -> None:
+    def _note(self, operation: outbox.Operation) -> None:
         try:
             self._outbox.append(operation)
         except OSError as error:  # a failure to record must not end the training
@@ -221,49 +252,110 @@ class Tracker(Observer):
                 self._lost = True
                 self._say(f"tracking: part of the record is lost ({self._outbox.path}: {error.strerror})")
 
-    def _run_of(self, step: Step) -> str:
-        """The run of a step outside the systems' runs."""
-        return PARENT if step.fingerprint == self._report else step.fingerprint
+    def _places_of(self, step: Step) -> list[tuple[_Run, str]]:
+        """The runs that show the step, each with its part in them."""
+        if step.fingerprint in self._places:
+            return self._places[step.fingerprint]
+        return [(self._of_others.setdefault(step.fingerprint, _Run(step.fingerprint)), "")]
 
-    def _begin(self, step: Step) -> None:
-        if step.fingerprint in self._begun:
+    def _begun(self, step: Step) -> list[tuple[_Run, str]]:
+        """The step's runs and parts, after starting the runs; without systems' runs that have ended."""
+        places = [(run, part) for run, part in self._places_of(step) if not (run.system and run.ended)]
+        for run, _ in places:
+            self._begin(run, step)
+        return places
+
+    def _begin(self, run: _Run, step: Step) -> None:
+        """Start a run, unless it has started before; `step` is the step of a run of its own."""
+        if run.begun:
             return
-        self._begun.add(step.fingerprint)
+        run.begun = True
+        if run.system is not None:
+            self._start(run.key, PARENT, run.system.name, run.system.params, run.system.tags)
+            return
         identity = {"stage": step.stage.name, FINGERPRINT: step.fingerprint, "cached": "false"}
         parent = self._above.get(step.fingerprint, PARENT)
-        recipe = step.recipe.model_dump(mode="json")
-        self._start(step.fingerprint, parent, step.name, recipe, {**identity, **step.labels})
-
-    def _begin_system(self, run: str, name: str, params: Mapping[str, Any], tags: Mapping[str, str]) -> None:
-        self._start(run, PARENT, name, params, tags)
+        self._start(run.key, parent, step.name, step.recipe.model_dump(mode="json"), {**identity, **step.labels})
 
     def _start(
         self, run: str, parent: str | None, name: str, params: Mapping[str, Any], tags: Mapping[str, str]
     ) -> None:
         flat = {key: str(value) for key, value in flatten(params).items()}
         self._last_start = max(milliseconds_now(), self._last_start + 1)  # runs are listed by their start
-        self._note(StartRun(run, parent, self._experiment, name, {**self._source, **tags}, flat, self._last_start))
+        tags = {**self._source, **tags}
+        self._note(outbox.StartRun(run, parent, self._experiment, name, tags, flat, self._last_start))
 
-    def _summarise(self, run: str, step: Step, record: Record) -> None:
-        payload, now, directory = StepPayload.of(record), milliseconds_now(), str(self._store.path(step))
-        if run == PARENT:
-            self._note(SetTags(run, {f"{FINGERPRINT}.{step.stage.name}": step.fingerprint}))
-            self._note(LogArtifacts(run, directory, payload.files, step.stage.name))
+    def _finish(self, run: _Run, part: str, step: Step, record: Record) -> None:
+        payload, directory = payloads.StepPayload.of(record), str(self._store.path(step))
+        if run.key == PARENT:
+            self._note(outbox.SetTags(PARENT, {f"{FINGERPRINT}.{step.stage.name}": step.fingerprint}))
+            self._note(outbox.LogArtifacts(PARENT, directory, payload.files, step.stage.name))
             return
-        self._note(LogMetrics(run, [(name, value, now, 0) for name, value in payload.numbers.items()]))
-        # A vocabulary's summary has a fingerprint of its own, which must not take the place of the step's.
-        texts = {f"summary.{name}" if name in IDENTITY else name: text for name, text in payload.texts.items()}
-        self._note(SetTags(run, texts))
-        self._note(LogArtifacts(run, directory, payload.files))
-        self._note(EndRun(run, "FINISHED", now))
+        self._note(outbox.LogMetrics(run.key, _points(payload.numbers, f"{part}/" if part else "")))
+        if part:
+            tags = {in_names(f"{part}.{name}"): text for name, text in payload.texts.items()}
+        else:  # a vocabulary's summary has a fingerprint, which must not replace the step's
+            tags = {f"summary.{name}" if name in IDENTITY else name: text for name, text in payload.texts.items()}
+        self._note(outbox.SetTags(run.key, tags))
+        self._note(outbox.LogArtifacts(run.key, directory, payload.files, part))
+        run.done[part] = record
+        if run.system is None or run.done.keys() == run.system.parts.keys():
+            self._end(run, "FINISHED")
+
+    def _end(self, run: _Run, status: str) -> None:
+        if run.system is not None:
+            if run.ended:
+                return
+            run.ended = True
+            self._describe(run, run.system)
+        self._note(outbox.EndRun(run.key, status, milliseconds_now()))
+
+    def _describe(self, run: _Run, system: SystemRun) -> None:
+        """Add to a system's run whether all of it was cached, its datasets, and the model that it trained."""
+        self._note(outbox.SetTags(run.key, {"cached": str(run.cached >= system.parts.keys()).lower()}))
+        records = [(record, self._store.path(step)) for step in system.corpora if (record := self._store.find(step))]
+        datasets = [dataset for record, path in records for dataset in payloads.described(record, path, READ)]
+        if datasets:
+            self._note(outbox.LogDatasets(run.key, datasets))
+        if TRAINED not in run.done:
+            return
+        step, record = system.parts[TRAINED], run.done[TRAINED]
+        tags = {
+            "system": system.system,
+            "seed": str(system.seed),
+            "fingerprint": step.fingerprint,
+            "digest": record.digest,
+            "directory": str(self._store.path(step)),
+        }
+        points = _points(payloads.scores_in(run.done[TEST]), f"{TEST}/") if TEST in run.done else []
+        tested = next(((one["name"], one["digest"]) for one in datasets if one["context"] == "test"), None)
+        self._note(outbox.LogModel(run.key, in_names(system.name).replace(".", "_"), tags, points, tested))
+
+    def _log_means(self) -> None:
+        """Log each system's mean scores in the parent run, as metrics (`BLEU/mean`) and as its description."""
+        by_system: dict[str, list[dict[str, float]]] = defaultdict(list)
+        for system, run in self._systems:
+            if TEST in run.done:
+                by_system[system.system].append(payloads.scores_in(run.done[TEST]))
+        means = {
+            name: {score: fmean(one[score] for one in seeds) for score in seeds[0]} for name, seeds in by_system.items()
+        }
+        numbers = {f"{score}/{name}": value for name, scores in means.items() for score, value in scores.items()}
+        if numbers:
+            self._note(outbox.LogMetrics(PARENT, _points(numbers)))
+            note = f"{MEANS}\n\n{payloads.table(means, 'system')}"
+            self._note(outbox.SetTags(PARENT, {"mlflow.note.content": note}))
 
 
-def _new_outbox(folder: Path) -> Outbox:
+def _points(numbers: Mapping[str, float], before: str = "") -> list[payloads.Point]:
+    """Figures of now, as points of curves with one point."""
+    return [(in_names(f"{before}{name}"), value, milliseconds_now(), 0) for name, value in numbers.items()]
+
+
+def _new_outbox(store: Store) -> outbox.Outbox:
+    folder = store.home / "tracking"
     try:
-        return Outbox.create(folder)
+        return outbox.Outbox.create(folder)
     except OSError as error:
-        raise OperationalError(
-            f"cannot write there: {error.strerror}",
-            where=str(folder),
-            hint="set SUBGRAFT_HOME to a place that can be written to",
-        ) from error
+        what, hint = f"cannot write there: {error.strerror}", "set SUBGRAFT_HOME to a place that can be written to"
+        raise OperationalError(what, where=str(folder), hint=hint) from error
