@@ -10,7 +10,7 @@ import pytest
 
 import toys
 from subgraft.interfaces.cli import main
-from subgraft.interfaces.cli.json_output import print_json
+from subgraft.interfaces.cli.arguments import print_json
 from subgraft.modeling.bundle import Bundle
 
 

@@ -1,14 +1,19 @@
-"""The parser and types of arguments that commands share: every mistake becomes one message."""
+"""What commands share: the parser, options and types of arguments, and JSON output. A mistake becomes one message."""
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from datetime import datetime
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, get_args
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, get_args
 
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
@@ -33,8 +38,6 @@ MODEL_HELP = "a directory, a hub id, or models:/NAME@ALIAS"
 _CODE = r"[a-z]{2,3}(?:_[A-Za-z]{2,4}|-[A-Z][A-Za-z]{1,3})?"
 _LANGUAGES = re.compile(rf"({_CODE})(?:-({_CODE}))?")
 _UNBOUNDED = 2**31 - 1
-
-
 _OPTION = re.compile(r"--?[A-Za-z][\w-]*")
 # The least similarity of a suggested name (difflib's ratio, 1 for equal names).
 _LEAST_SIMILARITY = 0.6
@@ -93,6 +96,43 @@ class Parser(argparse.ArgumentParser):
             self.error_with_nearest(f"unknown command '{value}'", near and f"`{self.prog} {near}`", "commands")
         name = "/".join(action.option_strings) or action.metavar or action.dest
         self.error_with_nearest(f"{name} is one of {', '.join(choices)}, found '{value}'", near, "arguments")
+
+
+class Options(Protocol):
+    """A command's parser, or a group of its options."""
+
+    def add_argument(self, *names: Any, **settings: Any) -> Any: ...
+
+
+def add_json(command: Options) -> None:
+    command.add_argument("--json", action="store_true", help="print JSON in place of a table")
+
+
+def add_out(command: Options, help: str = "absent or empty") -> None:
+    """--out, a directory to write."""
+    command.add_argument("--out", type=Path, required=True, metavar="DIR", help=help)
+
+
+def add_config(command: Options, config: str, overrides: str) -> None:
+    """An experiment's YAML file and its overrides; the arguments are their helps."""
+    command.add_argument("config", type=Path, metavar="CONFIG", help=config)
+    command.add_argument("overrides", nargs="*", default=[], metavar="key=value", help=overrides)
+
+
+def add_finished_run(command: Options) -> None:
+    """A run, by its name, id or configuration."""
+    command.add_argument("run", metavar="RUN|CONFIG", help="a run's name or id, or the experiment's YAML file")
+    command.add_argument("overrides", nargs="*", default=[], metavar="key=value", help="as the experiment was run with")
+
+
+def add_text(command: Options) -> None:
+    """--text, files of lines."""
+    command.add_argument("--text", type=Path, nargs="+", required=True, metavar="FILE", help="UTF-8, plain or gz")
+
+
+def add_languages(command: Options, help: str, required: bool = False) -> None:
+    """--languages, of source and target."""
+    command.add_argument("--languages", type=language_pair, required=required, metavar="SOURCE-TARGET", help=help)
 
 
 def nearest(word: str, names: Iterable[str]) -> str:
@@ -164,3 +204,31 @@ def _number(text: str) -> float:
         return float(text)
     except ValueError:
         return math.nan
+
+
+def print_json(**entries: Any) -> None:
+    """Print one object with stable names (docs/guide.md).
+
+    Dataclasses become objects, NaN and infinity null, times ISO 8601.
+    """
+    sys.stdout.write(json.dumps(_plain(entries), indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, Enum):
+        return _plain(value.value)
+    if isinstance(value, datetime):
+        return value.isoformat(timespec="seconds")
+    if isinstance(value, Path):
+        return str(value)
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    if isinstance(value, Iterable):
+        return [_plain(each) for each in value]
+    raise TypeError(f"no JSON form for {type(value).__name__}")

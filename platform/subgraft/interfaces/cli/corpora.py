@@ -11,8 +11,7 @@ from subgraft.base.errors import UserError
 from subgraft.base.terminal_escaping import say
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.data.sources.squad import Pairing
-from subgraft.interfaces.cli.arguments import Commands, console, corpus_languages
-from subgraft.interfaces.cli.json_output import add_json, print_json
+from subgraft.interfaces.cli.arguments import Commands, add_json, add_out, console, corpus_languages, print_json
 
 # The languages of the built-in corpora, and of any folder with both.
 USUAL = Languages(source="en", target="de")
@@ -31,15 +30,11 @@ def add_to(commands: Commands) -> None:
     ):
         one = group.add_parser(name, help=what)
         one.add_argument("corpus", help="a built-in domain (everyday, law), a folder, or CONFIG.yaml:NAME")
-        one.add_argument(
-            "--languages",
-            type=corpus_languages,
-            metavar="SOURCE-TARGET",
-            help="or one language, or A,B,C: of a folder, texts side by side; by default en-de, or all that it has",
-        )
+        asked = "or one language, or A,B,C: of a folder, texts side by side; by default en-de, or all that it has"
+        one.add_argument("--languages", type=corpus_languages, metavar="SOURCE-TARGET", help=asked)
         one.set_defaults(command=command)
         if name == "get":
-            one.add_argument("--out", type=Path, required=True, metavar="DIR", help="absent or empty")
+            add_out(one)
         else:
             add_json(one)
 

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from subgraft.base.terminal_escaping import printable
-from subgraft.interfaces.cli.arguments import Commands, console
-from subgraft.interfaces.cli.json_output import add_json, print_json
+from subgraft.interfaces.cli.arguments import Commands, add_json, console, print_json
 
 if TYPE_CHECKING:
     from rich.text import Text

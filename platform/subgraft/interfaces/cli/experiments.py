@@ -10,8 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from subgraft.base.terminal_escaping import say
-from subgraft.interfaces.cli.arguments import Commands, console, whole
-from subgraft.interfaces.cli.json_output import add_json, print_json
+from subgraft.interfaces.cli.arguments import (
+    Commands,
+    add_config,
+    add_finished_run,
+    add_json,
+    add_out,
+    console,
+    print_json,
+    whole,
+)
 from subgraft.orchestration.store.outputs import new_directory
 
 if TYPE_CHECKING:
@@ -28,8 +36,7 @@ def add_to(commands: Commands) -> None:
         ("plan", plan, "show the steps of a run, and why each would run"),
     ):
         one = commands.add_parser(name, help=what)
-        one.add_argument("config", type=Path, metavar="CONFIG", help="a YAML file, as in configs/")
-        one.add_argument("overrides", nargs="*", default=[], metavar="key=value", help="as in finetune.epochs=5")
+        add_config(one, "a YAML file, as in configs/", "as in finetune.epochs=5")
         one.add_argument("--verify", action="store_true", help="read all files again, also those that have not changed")
         one.set_defaults(command=command, json=False)
         if name == "plan":
@@ -48,9 +55,8 @@ def add_to(commands: Commands) -> None:
     compare.set_defaults(command=compare_runs)
 
     report = commands.add_parser("report", help="copy the report of a run or of an experiment")
-    report.add_argument("run", metavar="RUN|CONFIG", help="a run's name or id, or the experiment's YAML file")
-    report.add_argument("overrides", nargs="*", default=[], metavar="key=value", help="as the experiment was run with")
-    report.add_argument("--out", type=Path, required=True, metavar="DIR", help="absent or empty")
+    add_finished_run(report)
+    add_out(report)
     report.set_defaults(command=copy_report)
 
     tracking = commands.add_parser("tracking", help="the MLflow page of this store, on this machine, for you alone")
@@ -152,8 +158,7 @@ def serve_tracking(arguments: argparse.Namespace) -> None:
 
 def _add_search(commands: Commands) -> None:
     one = commands.add_parser("search", help="search for hyperparameters of systems; finished trials are not repeated")
-    one.add_argument("config", type=Path, metavar="CONFIG", help="a YAML file with a section `search`")
-    one.add_argument("overrides", nargs="*", default=[], metavar="key=value", help="as in search.trials=40")
+    add_config(one, "a YAML file with a section `search`", "as in search.trials=40")
     one.add_argument("--address", help="of a Ray cluster; default: one on this machine")
     one.set_defaults(command=search)
 

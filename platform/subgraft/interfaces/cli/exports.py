@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from subgraft.base.errors import UserError
 from subgraft.base.terminal_escaping import say
 from subgraft.interfaces.api.arguments import local_model
-from subgraft.interfaces.cli.arguments import MODEL_HELP, Commands, language_pair
+from subgraft.interfaces.cli.arguments import MODEL_HELP, Commands, add_languages, add_out
 from subgraft.orchestration.store.outputs import new_directory
 
 if TYPE_CHECKING:
@@ -30,10 +30,8 @@ def add_to(commands: Commands) -> None:
     export.add_argument("model", metavar="MODEL", help=MODEL_HELP)
     export.add_argument("--to", required=True, choices=sorted(FORMATS), help="the engine")
     export.add_argument("--quantization", choices=QUANTIZATIONS, help="of ctranslate2's weights (default: float32)")
-    export.add_argument(
-        "--languages", type=language_pair, metavar="SOURCE-TARGET", help="of models with language codes, as in en-fr"
-    )
-    export.add_argument("--out", type=Path, required=True, metavar="DIR", help="absent or empty")
+    add_languages(export, "of models with language codes, as in en-fr")
+    add_out(export)
     export.set_defaults(command=export_model)
     _add_push(commands)
 
@@ -87,9 +85,7 @@ def _add_push(commands: Commands) -> None:
     push.add_argument("--licence", type=_licence, metavar="ID", help="as the hub has it: apache-2.0 (default: unknown)")
     base = "the published model that it was made from (default: as its registration says)"
     push.add_argument("--base-model", metavar="ID", help=base)
-    push.add_argument(
-        "--languages", type=language_pair, metavar="SOURCE-TARGET", help="its languages (default: as its files say)"
-    )
+    add_languages(push, "its languages (default: as its files say)")
     push.set_defaults(command=push_model)
 
 
@@ -174,7 +170,7 @@ def _add_conversion(commands: Commands) -> None:
     convert.add_argument("model", metavar="MODEL", help="a directory, or an id on the hub; with --base a directory")
     convert.add_argument("--base", metavar="MODEL", help="of a LoRA adapter: the model to merge it into")
     convert.add_argument("--revision", metavar="COMMIT", help="of the hub's repository (default: its newest)")
-    convert.add_argument("--out", type=Path, required=True, metavar="DIR", help="absent or empty")
+    add_out(convert)
     convert.set_defaults(command=convert_model)
 
 

@@ -10,8 +10,16 @@ from pathlib import Path
 from subgraft.base.terminal_escaping import say
 from subgraft.config.settings_base import SideName
 from subgraft.interfaces.api.arguments import local_model
-from subgraft.interfaces.cli.arguments import MODEL_HELP, Commands, console, language_pair
-from subgraft.interfaces.cli.json_output import add_json, print_json
+from subgraft.interfaces.cli.arguments import (
+    MODEL_HELP,
+    Commands,
+    add_json,
+    add_languages,
+    add_out,
+    add_text,
+    console,
+    print_json,
+)
 from subgraft.orchestration.store.outputs import new_file, require_absent
 
 WHAT = (
@@ -24,36 +32,15 @@ WHAT = (
 def add_to(commands: Commands) -> None:
     fit = commands.add_parser("fit", help="fit a model to two parallel files, without YAML", description=WHAT)
     fit.add_argument("model", metavar="MODEL", help=MODEL_HELP)
-    fit.add_argument(
-        "--pairs",
-        type=Path,
-        nargs=2,
-        required=True,
-        metavar=("SOURCE", "TARGET"),
-        help="two files of text or gzipped text, line N of one the translation of line N of the other; lines that are "
-        "blank in both mark where a document ends",
+    pairs = (
+        "two files of text or gzipped text, line N of one the translation of line N of the other; lines that are "
+        "blank in both mark where a document ends"
     )
-    fit.add_argument(
-        "--text",
-        type=Path,
-        nargs="+",
-        default=[],
-        metavar="FILE",
-        help="more text of the target language, a segment a line, without translations",
-    )
-    fit.add_argument(
-        "--languages",
-        type=language_pair,
-        metavar="SOURCE-TARGET",
-        help="as in en-fr; needed if the model's files do not name them",
-    )
-    fit.add_argument(
-        "--out",
-        type=Path,
-        required=True,
-        metavar="DIR",
-        help="gets model/, report/, fit.yaml and the split text/; absent, empty, or of the same fit",
-    )
+    fit.add_argument("--pairs", type=Path, nargs=2, required=True, metavar=("SOURCE", "TARGET"), help=pairs)
+    more = "more text of the target language, a segment a line, without translations"
+    fit.add_argument("--text", type=Path, nargs="+", default=[], metavar="FILE", help=more)
+    add_languages(fit, "as in en-fr; needed if the model's files do not name them")
+    add_out(fit, "gets model/, report/, fit.yaml and the split text/; absent, empty, or of the same fit")
     fit.add_argument("--quick", action="store_true", help="one seed, half the steps, 100 test sentences")
     fit.add_argument("--plan", action="store_true", help="split, measure and show the plan; train nothing")
     fit.set_defaults(command=run_fit)
@@ -85,13 +72,9 @@ MOST_LINES = 100_000
 def _add_advise(commands: Commands) -> None:
     advising = commands.add_parser("advise", help="the effect of another vocabulary on a text, before any training")
     advising.add_argument("model", metavar="MODEL", help=MODEL_HELP)
-    advising.add_argument("--text", type=Path, nargs="+", required=True, metavar="FILE", help="UTF-8, plain or gz")
-    advising.add_argument(
-        "--side",
-        choices=("encoder", "decoder"),
-        default="decoder",
-        help="whether the model reads the text or writes it (default: decoder)",
-    )
+    add_text(advising)
+    side = "whether the model reads the text or writes it (default: decoder)"
+    advising.add_argument("--side", choices=("encoder", "decoder"), default="decoder", help=side)
     advising.add_argument("--picture", type=Path, metavar="FILE.png", help="tokens of a line by size, as a picture")
     add_json(advising)
     advising.set_defaults(command=advise)

@@ -6,15 +6,14 @@ import argparse
 from pathlib import Path
 
 from subgraft.base.terminal_escaping import say
-from subgraft.interfaces.cli.arguments import Commands, console, whole
+from subgraft.interfaces.cli.arguments import Commands, add_finished_run, add_out, console, whole
 
 
 def add_to(commands: Commands) -> None:
     group = commands.add_parser("judge", help="let people judge texts blindly").add_subparsers(required=True)
     make = group.add_parser("make", help="sheets of the outputs of a run's systems, without their names")
-    make.add_argument("run", metavar="RUN|CONFIG", help="a run's name or id, or the experiment's YAML file")
-    make.add_argument("overrides", nargs="*", default=[], metavar="key=value", help="as the experiment was run with")
-    make.add_argument("--out", type=Path, required=True, metavar="DIR", help="of the sheets; absent or empty")
+    add_finished_run(make)
+    add_out(make, "of the sheets; absent or empty")
     make.add_argument("--key", type=Path, required=True, metavar="FILE", help="the systems of the texts: for you alone")
     make.add_argument("--system", action="append", default=[], metavar="NAME", help="one of several; default: all")
     make.add_argument("--items", type=whole(1), metavar="NUMBER", help="sources; default: 125, or as many as there are")

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from subgraft.base.errors import UserError
 from subgraft.base.terminal_escaping import say
-from subgraft.interfaces.cli.arguments import Commands, console, fraction, whole
-from subgraft.interfaces.cli.json_output import add_json, print_json
+from subgraft.interfaces.cli.arguments import Commands, add_json, add_out, console, fraction, print_json, whole
 from subgraft.orchestration.store.outputs import new_directory
 
 if TYPE_CHECKING:
@@ -31,7 +29,7 @@ def add_to(commands: Commands) -> None:
 
     pull = group.add_parser("pull", help="copy a version into a directory, verified")
     pull.add_argument("model", metavar="models:/NAME@ALIAS", help=MODEL)
-    pull.add_argument("--out", type=Path, required=True, metavar="DIR", help="absent or empty")
+    add_out(pull)
     pull.set_defaults(command=pull_model)
 
     what = (

@@ -12,8 +12,7 @@ from subgraft.base.errors import UserError
 from subgraft.base.limits import LARGEST_BEAM
 from subgraft.base.terminal_escaping import say, write
 from subgraft.config.tasks import TASKS
-from subgraft.interfaces.cli.arguments import MODEL_HELP, Commands, language_pair, whole
-from subgraft.interfaces.cli.json_output import add_json, print_json
+from subgraft.interfaces.cli.arguments import MODEL_HELP, Commands, add_json, add_languages, print_json, whole
 
 
 def add_to(commands: Commands) -> None:
@@ -51,11 +50,9 @@ def add_to(commands: Commands) -> None:
 def _add_generation(command: argparse.ArgumentParser) -> None:
     command.add_argument("--beam", type=whole(1, LARGEST_BEAM), default=4, help="beam size (default 4)")
     command.add_argument("--batch-size", type=whole(1), default=32, help="sentences at a time (default 32)")
-    command.add_argument(
-        "--languages",
-        type=language_pair,
-        metavar="SOURCE-TARGET",
-        help="of models with language codes, as in en-de or eng_Latn-deu_Latn; default: those the model was made for",
+    add_languages(
+        command,
+        "of models with language codes, as in en-de or eng_Latn-deu_Latn; default: those the model was made for",
     )
 
 

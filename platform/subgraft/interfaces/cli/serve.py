@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from subgraft.base.errors import OperationalError, UserError
 from subgraft.base.terminal_escaping import say
 from subgraft.interfaces.api.arguments import local_model
-from subgraft.interfaces.cli.arguments import MODEL_HELP, Commands, language_pair, whole
+from subgraft.interfaces.cli.arguments import MODEL_HELP, Commands, add_languages, whole
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -33,7 +33,7 @@ def add_to(commands: Commands) -> None:
     host = f"address to listen on, as 0.0.0.0 in a container; there is no TLS (default {HOST}: this machine alone)"
     serve.add_argument("--host", metavar="ADDRESS", type=_address, default=HOST, help=host)
     serve.add_argument("--beam", type=whole(1, 16), default=4, help="beam size (default 4)")
-    serve.add_argument("--languages", type=language_pair, metavar="SOURCE-TARGET", help="of models with language codes")
+    add_languages(serve, "of models with language codes")
     token = "file for the token that requests need (default: only printed)"
     serve.add_argument("--token-file", type=Path, metavar="FILE", help=token)
     serve.set_defaults(command=serve_model)

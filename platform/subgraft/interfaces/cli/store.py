@@ -27,14 +27,8 @@ def add_to(commands: Commands) -> None:
     listing.set_defaults(command=list_store)
 
     collect = group.add_parser("gc", help="remove what none of the configurations needs; only lists it, unless --apply")
-    collect.add_argument(
-        "--keep",
-        nargs="+",
-        action="extend",
-        required=True,
-        metavar="CONFIG",
-        help="YAML files; key=value behind one changes it, as in `subgraft run`",
-    )
+    files = "YAML files; key=value behind one changes it, as in `subgraft run`"
+    collect.add_argument("--keep", nargs="+", action="extend", required=True, metavar="CONFIG", help=files)
     collect.add_argument("--older-than", type=whole(0, HUNDRED_YEARS), metavar="DAYS", help="keep younger ones")
     collect.add_argument("--apply", action="store_true", help="remove it; without this, only list what would go")
     collect.set_defaults(command=collect_garbage)

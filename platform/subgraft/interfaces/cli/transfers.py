@@ -13,7 +13,7 @@ from subgraft.base.errors import UserError
 from subgraft.base.terminal_escaping import say
 from subgraft.config.initialiser_registry import names_with
 from subgraft.interfaces.api.arguments import local_model, require_sound
-from subgraft.interfaces.cli.arguments import MODEL_HELP, Commands, console, language_pair, sides, whole
+from subgraft.interfaces.cli.arguments import MODEL_HELP, Commands, add_languages, add_out, console, sides, whole
 from subgraft.orchestration.store.outputs import new_directory, new_file, require_absent
 from subgraft.subwords.vocabulary.entry import Mark
 
@@ -45,27 +45,21 @@ def add_to(commands: Commands) -> None:
     assemble = commands.add_parser("assemble", help="make an encoder-decoder of a BERT")
     assemble.add_argument("--model", required=True, help="a directory or hub id")
     assemble.add_argument("--seed", type=whole(0), default=1, help="of the attention between the sides, which is new")
-    assemble.add_argument("--out", type=Path, required=True, metavar="DIR", help="absent or empty")
+    add_out(assemble)
     assemble.set_defaults(command=assemble_model)
 
     transfer = commands.add_parser("transfer", help="give a model another vocabulary")
     transfer.add_argument("--model", required=True, help=MODEL_HELP)
     transfer.add_argument("--vocab", type=Path, required=True, help="a vocabulary directory")
-    transfer.add_argument(
-        "--method", default="mean", help="random, mean, avg, patt, focus, …; docs/guide.md has all (default: mean)"
-    )
+    methods = "random, mean, avg, patt, focus, …; docs/guide.md has all (default: mean)"
+    transfer.add_argument("--method", default="mean", help=methods)
     transfer.add_argument("--generator", type=Path, metavar="DIR", help="the trained one of att, patt and network")
     transfer.add_argument("--static", type=Path, metavar="DIR", help="static embeddings, for methods that need them")
-    transfer.add_argument(
-        "--distilled",
-        type=Path,
-        metavar="DIR",
-        help="rows that a run's training of new rows made",
-    )
+    transfer.add_argument("--distilled", type=Path, metavar="DIR", help="rows that a run's training of new rows made")
     transfer.add_argument("--sides", type=sides, default=("decoder",), metavar="decoder|encoder,decoder")
     transfer.add_argument("--max-similar", type=whole(1), default=10, help="of avg (default 10)")
     transfer.add_argument("--seed", type=whole(0), default=1, help="of the random methods")
-    transfer.add_argument("--out", type=Path, required=True, metavar="DIR", help="absent or empty")
+    add_out(transfer)
     transfer.set_defaults(command=transfer_model)
 
 
@@ -203,19 +197,15 @@ def _add_generators(commands: Commands) -> None:
     text = train.add_mutually_exclusive_group(required=True)
     text.add_argument("--pairs", type=Path, nargs=2, metavar=("SOURCE", "TARGET"), help="of a model that translates")
     text.add_argument("--text", type=Path, metavar="FILE", help="of any other model; UTF-8, plain or gz")
-    train.add_argument(
-        "--languages", type=language_pair, required=True, metavar="SOURCE-TARGET", help="en-fr; of one text, en-en"
-    )
+    add_languages(train, "en-fr; of one text, en-en", required=True)
     objectives = ("denoising", "masked", "causal")
     train.add_argument("--objective", choices=objectives, default="causal", help="of --text (default: causal)")
-    kinds = names_with("trained")
-    train.add_argument("--kind", choices=kinds, default="network", help="default: network")
-    train.add_argument(
-        "--sides", type=sides, default=("decoder",), metavar="decoder|encoder,decoder", help="default: decoder"
-    )
+    train.add_argument("--kind", choices=names_with("trained"), default="network", help="default: network")
+    both = "decoder|encoder,decoder"
+    train.add_argument("--sides", type=sides, default=("decoder",), metavar=both, help="default: decoder")
     train.add_argument("--steps", type=whole(1), help="of its training; default: the preset's")
     train.add_argument("--preset", choices=("small", "gpu", "paper"), default="small", help="default: small")
-    train.add_argument("--out", type=Path, required=True, metavar="DIR", help="absent or empty")
+    add_out(train)
     train.set_defaults(command=train_generator)
 
 

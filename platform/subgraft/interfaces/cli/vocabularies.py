@@ -11,7 +11,7 @@ from subgraft.base.errors import UserError
 from subgraft.base.limits import LARGEST_VOCABULARY, WIDEST
 from subgraft.base.terminal_escaping import say
 from subgraft.config.settings_base import SideName, VocabularyKind
-from subgraft.interfaces.cli.arguments import Commands, console, share, whole
+from subgraft.interfaces.cli.arguments import Commands, add_config, add_out, add_text, console, share, whole
 from subgraft.orchestration.store.outputs import new_directory
 
 if TYPE_CHECKING:
@@ -23,33 +23,21 @@ def add_to(commands: Commands) -> None:
         required=True
     )
     learning = group.add_parser("learn", help="learn a vocabulary from text")
-    learning.add_argument("--text", type=Path, nargs="+", required=True, metavar="FILE", help="UTF-8, plain or gz")
+    add_text(learning)
     size = whole(1, LARGEST_VOCABULARY)
     learning.add_argument("--size", type=size, required=True, help="number of pieces, special tokens included")
     learning.add_argument("--kind", choices=get_args(VocabularyKind), default="unigram", help="default: unigram")
-    learning.add_argument(
-        "--like",
-        metavar="MODEL",
-        help="take over the special tokens and language codes of a model, or of a vocabulary's directory",
-    )
-    learning.add_argument(
-        "--character-coverage",
-        type=share,
-        default=1.0,
-        help="share of the text's characters that get pieces of their own (default 1.0)",
-    )
-    learning.add_argument(
-        "--byte-fallback",
-        action=argparse.BooleanOptionalAction,
-        help="spell other characters in bytes, which take 256 pieces (default: yes for unigram and bpe; no other can)",
-    )
-    learning.add_argument(
-        "--min-count", type=whole(1), metavar="N", help="leave out pieces that the text uses fewer than N times"
-    )
-    learning.add_argument("--out", type=Path, required=True, metavar="DIR", help="absent or empty")
+    like = "take over the special tokens and language codes of a model, or of a vocabulary's directory"
+    learning.add_argument("--like", metavar="MODEL", help=like)
+    coverage = "share of the text's characters that get pieces of their own (default 1.0)"
+    learning.add_argument("--character-coverage", type=share, default=1.0, help=coverage)
+    fallback = "spell other characters in bytes, which take 256 pieces (default: yes for unigram and bpe; no other can)"
+    learning.add_argument("--byte-fallback", action=argparse.BooleanOptionalAction, help=fallback)
+    fewer = "leave out pieces that the text uses fewer than N times"
+    learning.add_argument("--min-count", type=whole(1), metavar="N", help=fewer)
+    add_out(learning)
     learning.set_defaults(command=learn)
-    _add_extend(group)
-    _add_trim(group)
+    _add_changes(group)
     comparing = group.add_parser("compare", help="the subword gap between two vocabularies")
     comparing.add_argument("upstream", help="a vocabulary or model directory, or a hub id")
     comparing.add_argument("downstream", type=Path, help="a vocabulary or model directory")
@@ -60,53 +48,42 @@ def add_to(commands: Commands) -> None:
     _add_allocations(group)
 
 
-def _add_extend(group: Commands) -> None:
-    extending = group.add_parser("extend", help="add a task's subwords to a vocabulary that stays as it is")
-    extending.add_argument("vocabulary", metavar="MODEL", help="a model or vocabulary directory, or a hub id")
-    extending.add_argument("--text", type=Path, nargs="+", required=True, metavar="FILE", help="UTF-8, plain or gz")
-    extending.add_argument("--add", type=whole(1), required=True, metavar="N", help="number of new subwords")
-    extending.add_argument(
-        "--min-count", type=whole(1), default=2, metavar="N", help="add none that the text has fewer times (default 2)"
-    )
-    _add_side_and_out(extending)
-    extending.set_defaults(command=extend)
-
-
-def _add_trim(group: Commands) -> None:
-    trimming = group.add_parser("trim", help="drop the subwords of a vocabulary that a task's text never uses")
-    trimming.add_argument("vocabulary", metavar="MODEL", help="a model or vocabulary directory, or a hub id")
-    trimming.add_argument("--text", type=Path, nargs="+", required=True, metavar="FILE", help="UTF-8, plain or gz")
-    trimming.add_argument(
-        "--min-count", type=whole(1), default=1, metavar="N", help="drop what the text uses fewer times (default 1)"
-    )
-    _add_side_and_out(trimming)
-    trimming.set_defaults(command=trim)
-
-
-def _add_side_and_out(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--side",
-        choices=get_args(SideName),
-        default="decoder",
-        help="whose vocabulary, in a model with two (default: decoder)",
-    )
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="absent or empty")
+def _add_changes(group: Commands) -> None:
+    for name, command, what, rare, count in (
+        (
+            "extend",
+            extend,
+            "add a task's subwords to a vocabulary that stays as it is",
+            "add none that the text has",
+            2,
+        ),
+        ("trim", trim, "drop the subwords of a vocabulary that a task's text never uses", "drop what the text uses", 1),
+    ):
+        one = group.add_parser(name, help=what)
+        one.add_argument("vocabulary", metavar="MODEL", help="a model or vocabulary directory, or a hub id")
+        add_text(one)
+        if name == "extend":
+            one.add_argument("--add", type=whole(1), required=True, metavar="N", help="number of new subwords")
+        fewer = f"{rare} fewer times (default {count})"
+        one.add_argument("--min-count", type=whole(1), default=count, metavar="N", help=fewer)
+        whose = "whose vocabulary, in a model with two (default: decoder)"
+        one.add_argument("--side", choices=get_args(SideName), default="decoder", help=whose)
+        add_out(one)
+        one.set_defaults(command=command)
 
 
 def _add_embed(group: Commands) -> None:
     embedding = group.add_parser("embed", help="train static embeddings of a vocabulary's tokens on text")
     embedding.add_argument("--vocab", type=Path, required=True, help="a vocabulary directory")
-    embedding.add_argument("--text", type=Path, nargs="+", required=True, metavar="FILE", help="UTF-8, plain or gz")
-    embedding.add_argument(
-        "--algorithm", choices=("skip-gram", "cbow", "fasttext"), default="fasttext", help="default: fasttext"
-    )
-    embedding.add_argument(
-        "--dimensions", type=whole(1, WIDEST), default=256, help="as the model's table (default 256)"
-    )
+    add_text(embedding)
+    algorithms = ("skip-gram", "cbow", "fasttext")
+    embedding.add_argument("--algorithm", choices=algorithms, default="fasttext", help="default: fasttext")
+    width = "as the model's table (default 256)"
+    embedding.add_argument("--dimensions", type=whole(1, WIDEST), default=256, help=width)
     embedding.add_argument("--epochs", type=whole(1), default=5, help="default 5")
     embedding.add_argument("--min-count", type=whole(1), default=5, help="rarer tokens get none (default 5)")
     embedding.add_argument("--seed", type=whole(0), default=1)
-    embedding.add_argument("--out", type=Path, required=True, metavar="DIR", help="absent or empty")
+    add_out(embedding)
     embedding.set_defaults(command=embed)
 
 
@@ -186,20 +163,13 @@ def embed(arguments: argparse.Namespace) -> None:
 def _add_allocations(group: Commands) -> None:
     judging = group.add_parser("capacity", help="the capacity of a vocabulary for each language (ALP), on any text")
     judging.add_argument("vocabulary", metavar="MODEL", help="a vocabulary or model directory, or a hub id")
-    judging.add_argument(
-        "--text",
-        type=_language_file,
-        nargs="+",
-        required=True,
-        metavar="LANG=FILE",
-        help="UTF-8, plain or gz; LANG may be followed by a split, as in sw/dev=FILE",
-    )
+    files = "UTF-8, plain or gz; LANG may be followed by a split, as in sw/dev=FILE"
+    judging.add_argument("--text", type=_language_file, nargs="+", required=True, metavar="LANG=FILE", help=files)
     judging.set_defaults(command=capacity)
     allocating = group.add_parser(
         "allocate", help="allocate one vocabulary to several languages; finished steps are not repeated"
     )
-    allocating.add_argument("config", type=Path, metavar="CONFIG", help="a YAML file, as configs/vocap.yaml")
-    allocating.add_argument("overrides", nargs="*", default=[], metavar="key=value", help="as in totals=[60000]")
+    add_config(allocating, "a YAML file, as configs/vocap.yaml", "as in totals=[60000]")
     allocating.add_argument("--plan", action="store_true", help="show what would be done only")
     allocating.add_argument("--address", help="of a Ray cluster; default: one on this machine")
     allocating.add_argument("--out", type=Path, metavar="DIR", help="copy report and vocabularies; absent or empty")

@@ -22,9 +22,6 @@ from subgraft.pipeline.recipes.training import TrainedRecipe
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from subgraft.orchestration.store.step import Step
-    from subgraft.pipeline.recipes.training import TrainedRecipe
-
 
 # Settings of a training that its time per update depends on.
 SHAPE = ("batch_size", "batch_unit", "micro_batch_size", "max_length")

@@ -16,6 +16,7 @@ from subgraft.orchestration.store.record import Record
 from subgraft.orchestration.store.step import Step
 
 if TYPE_CHECKING:
+    from rich.progress import Progress as Bars
     from rich.progress import TaskID
 
     from subgraft.base.terminal import Terminal
@@ -75,26 +76,14 @@ class PlainDisplay(Display):
         self.say(f"[failed]   {step.name}: {(str(error) or type(error).__name__).splitlines()[0]}")
 
 
-class RichDisplay(Display):
-    """A bar per running step, and the finished ones above."""
+class RichDisplay(PlainDisplay):
+    """A bar per running step, and the lines of the others above."""
 
     def __init__(self, console: Terminal) -> None:
-        from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-        from rich.progress import Progress as Bars
-
-        text = partial(TextColumn, markup=False)
-        columns = [text("{task.description}"), BarColumn(bar_width=24), text("{task.fields[shown]}")]
-        self._bars = Bars(*columns, TimeElapsedColumn(), console=console, transient=True)
-        self._lines = PlainDisplay(self._print, seconds=float("inf"))
+        self._bars = _bars(console)
+        super().__init__(lambda line: self._bars.console.print(redacted(line)))
         self._tasks: dict[str, TaskID] = {}
-        self._pace: dict[str, Pace] = {}
         self._bars.start()
-
-    def say(self, line: str) -> None:
-        self._print(line)
-
-    def cached(self, step: Step, record: Record) -> None:
-        self._lines.cached(step, record)
 
     def started(self, step: Step) -> None:
         if step.fingerprint not in self._tasks:
@@ -111,16 +100,13 @@ class RichDisplay(Display):
             shown=printable(f"{counted(event)}{pace.left(event)}"),
         )
 
-    def warned(self, step: Step, event: Warned) -> None:
-        self._lines.warned(step, event)
-
     def finished(self, step: Step, record: Record) -> None:
         self._drop(step)
-        self._lines.finished(step, record)
+        super().finished(step, record)
 
     def failed(self, step: Step, error: BaseException) -> None:
         self._drop(step)
-        self._lines.failed(step, error)
+        super().failed(step, error)
 
     def close(self) -> None:
         self._bars.stop()
@@ -130,8 +116,13 @@ class RichDisplay(Display):
         if task is not None:
             self._bars.remove_task(task)
 
-    def _print(self, line: str) -> None:
-        self._bars.console.print(redacted(line))
+
+def _bars(console: Terminal) -> Bars:
+    from rich import progress
+
+    text = partial(progress.TextColumn, markup=False)
+    columns = text("{task.description}"), progress.BarColumn(bar_width=24), text("{task.fields[shown]}")
+    return progress.Progress(*columns, progress.TimeElapsedColumn(), console=console, transient=True)
 
 
 class Pace:
@@ -211,13 +202,8 @@ def counting(what: str, to: TextIO | None = None, seconds: float = LINE_SECONDS)
 
 @contextmanager
 def _bar(what: str, console: Terminal, seconds: float) -> Iterator[Callable[[Progress, str], None]]:
-    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-    from rich.progress import Progress as Bars
-
     del seconds
-    columns = TextColumn("{task.description}", markup=False), TextColumn("{task.fields[shown]}", markup=False)
-    bars = Bars(columns[0], BarColumn(bar_width=24), columns[1], TimeElapsedColumn(), console=console, transient=True)
-    with bars:
+    with _bars(console) as bars:
         task = bars.add_task(printable(what), total=None, shown="")
         yield lambda event, line: bars.update(task, completed=event.done, total=event.total, shown=printable(line))
 

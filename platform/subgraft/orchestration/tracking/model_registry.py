@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import Any
 from subgraft.base.errors import OperationalError, UserError
 from subgraft.base.files import file_digest
 from subgraft.orchestration.store.record import FileEntry, content_digest, file_entries
-from subgraft.orchestration.tracking.server import Server
+from subgraft.orchestration.tracking.server import Server, pages
 
 CHAMPION, CANDIDATE = "champion", "candidate"
 CARD = "README.md"
@@ -78,8 +78,8 @@ class Registry:
     def versions(self) -> list[RegisteredVersion]:
         """Every version of every model, by name, the newest first."""
         versions = []
-        for model in _pages(self._client.search_registered_models):
-            listed = _pages(self._client.search_model_versions, f"name='{model.name}'")
+        for model in pages(self._client.search_registered_models):
+            listed = pages(self._client.search_model_versions, f"name='{model.name}'")
             versions += [_version(one, model.aliases) for one in listed]
         return sorted(versions, key=lambda one: (one.model, -one.number))
 
@@ -105,7 +105,7 @@ class Registry:
 
     def with_digest(self, model: str, digest: str) -> RegisteredVersion | None:
         """The version of a model with this digest of its files, or None."""
-        listed = _pages(self._client.search_model_versions, f"name='{model}'")
+        listed = pages(self._client.search_model_versions, f"name='{model}'")
         return next((_version(one, {}) for one in listed if one.tags.get(DIGEST) == digest), None)
 
     def resolve(self, uri: str) -> Path:
@@ -199,7 +199,7 @@ class Registry:
 
     def _first(self, model: str) -> RegisteredVersion:
         """The oldest version of a model."""
-        listed = _pages(self._client.search_model_versions, f"name='{model}'")
+        listed = pages(self._client.search_model_versions, f"name='{model}'")
         return min((_version(one, {}) for one in listed), key=lambda one: one.number)
 
     def _attach(self, run_id: str, operation: RegisterModel) -> dict[str, str]:
@@ -253,12 +253,3 @@ def _version(registered: Any, aliases: Mapping[str, str]) -> RegisteredVersion:
         registered.run_id or "",
         datetime.fromtimestamp(registered.creation_timestamp / 1000, UTC),
     )
-
-
-def _pages(search: Any, *arguments: str) -> Iterable[Any]:
-    """All results of an MLflow search, page by page."""
-    token: str | None = None
-    while token != "":
-        page = search(*arguments, page_token=token)
-        yield from page
-        token = page.token or ""

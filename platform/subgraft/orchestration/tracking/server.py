@@ -10,10 +10,10 @@ import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
 from subgraft.base.errors import OperationalError, UserError
@@ -119,11 +119,7 @@ class Server:
 
     def find(self, run: str) -> TrackedRun:
         """A parent run by id, or the newest by name, in all experiments. Raises UserError with the existing runs."""
-        experiments = [experiment.experiment_id for experiment in self.client.search_experiments()]
-        named = self.client.search_runs(
-            experiments, f"attributes.run_name = '{_quoted(run)}'", order_by=["attributes.start_time DESC"]
-        )
-        recent = self.client.search_runs(experiments, order_by=["attributes.start_time DESC"])
+        named, recent = self._newest(f"attributes.run_name = '{_quoted(run)}'"), self._newest()
         for candidate in (*named, *recent):
             if PARENT not in candidate.data.tags and run in (candidate.info.run_id, candidate.info.run_name):
                 return _tracked(candidate)
@@ -133,28 +129,22 @@ class Server:
 
     def children(self, run: TrackedRun) -> Iterator[TrackedRun]:
         """The stages of a run, in the order they were started."""
-        experiments = [self.client.get_run(run.id).info.experiment_id]
-        token: str | None = None
-        while token != "":
-            page = self.client.search_runs(
-                experiments,
-                f"tags.`{PARENT}` = '{run.id}'",
-                order_by=["attributes.start_time ASC"],
-                page_token=token,
-            )
-            yield from (_tracked(child) for child in page)
-            token = page.token or ""
+        experiments, below = [self.client.get_run(run.id).info.experiment_id], f"tags.`{PARENT}` = '{run.id}'"
+        oldest_first = ["attributes.start_time ASC"]
+        yield from map(_tracked, pages(self.client.search_runs, experiments, below, order_by=oldest_first))
 
     def recent(self, count: int) -> list[TrackedRun]:
         """The newest parent runs of all experiments, newest first."""
-        experiments = [experiment.experiment_id for experiment in self.client.search_experiments()]
-        runs = self.client.search_runs(experiments, order_by=["attributes.start_time DESC"])
-        return [_tracked(run) for run in runs if PARENT not in run.data.tags][:count]
+        return [_tracked(run) for run in self._newest() if PARENT not in run.data.tags][:count]
 
     def figures_of(self, experiment: str, condition: str) -> set[str]:
         """The names of all figures that the newest runs of an experiment have, of those that meet a condition."""
-        runs = self.client.search_runs([experiment], condition, order_by=["attributes.start_time DESC"])
-        return {name for run in runs for name in run.data.metrics}
+        return {name for run in self._newest(condition, [experiment]) for name in run.data.metrics}
+
+    def _newest(self, condition: str = "", experiments: list[str] | None = None) -> Sequence[Run]:
+        """The newest runs that meet a condition, of these experiments or of all, the newest first."""
+        chosen = experiments or [experiment.experiment_id for experiment in self.client.search_experiments()]
+        return self.client.search_runs(chosen, condition, order_by=["attributes.start_time DESC"])
 
     def fetch(self, source: str, target: Path) -> Path:
         """The directory of artifacts at a URI: itself if it is on this machine, else a copy at `target`."""
@@ -265,7 +255,8 @@ class Server:
         model_id = self.model_of(run_id)
         if model_id is None:
             run = self.client.get_run(run_id)
-            experiment, source = run.info.experiment_id, _source_of(run)
+            experiment = run.info.experiment_id
+            source = {name: value for name, value in run.data.tags.items() if name.startswith("mlflow.source.")}
             (logged, *_) = (*self.client.search_logged_models([experiment], f"source_run_id = '{run_id}'"), None)
             made = logged or self.client.create_logged_model(experiment, name, run_id, {**source, **tags})
             model_id = _answered(made.model_id)
@@ -328,10 +319,6 @@ def _answered(identity: str) -> str:
     return identity
 
 
-def _source_of(run: Run) -> dict[str, str]:
-    return {name: value for name, value in run.data.tags.items() if name.startswith("mlflow.source.")}
-
-
 def _quoted(name: str) -> str:
     """A name for use inside a filter's quotes, without quotes of its own."""
     return name.replace("'", "")
@@ -340,3 +327,12 @@ def _quoted(name: str) -> str:
 def _tracked(run: Run) -> TrackedRun:
     tags, metrics = dict(run.data.tags), dict(run.data.metrics)
     return TrackedRun(run.info.run_id, run.info.run_name, tags, metrics, run.info.experiment_id)
+
+
+def pages(search: Callable[..., Any], *arguments: Any, **options: Any) -> Iterator[Any]:
+    """All results of an MLflow search, page by page."""
+    token: str | None = None
+    while token != "":
+        page = search(*arguments, **options, page_token=token)
+        yield from page
+        token = page.token or ""
