@@ -43,18 +43,23 @@ def run(
 
 def session_of(config: Path, overrides: Mapping[str, object] | Sequence[str] = ()) -> Session:
     """An experiment in the default store. Raises UserError with all mistakes of its configuration."""
-    from subgraft.config.experiment import Experiment
-    from subgraft.config.loading import load
-
     if isinstance(overrides, str) or not isinstance(overrides, Mapping | Sequence):
         hint = 'Give {"finetune.epochs": 5} or ["finetune.epochs=5"].'
         raise ArgumentError(f"expected a mapping or a list, found {shown(overrides)}", where="overrides", hint=hint)
     if isinstance(overrides, Mapping):
         overrides = [f"{name}={json.dumps(value)}" for name, value in overrides.items()]  # JSON is YAML
-    experiment = load(config, Experiment, overrides)
+    experiment = load_experiment(config, overrides)
     from subgraft.experiments.session import Session  # slow; errors in the configuration are reported before
 
     return Session(experiment, config.absolute().parent)
+
+
+def load_experiment(path: Path, overrides: Sequence[str] = ()) -> Experiment:
+    """A configuration file with its overrides. Raises UserError with everything that is wrong."""
+    from subgraft.config.experiment import Experiment
+    from subgraft.config.loading import load
+
+    return load(path, Experiment, overrides)
 
 
 def report_of(run: str, overrides: Sequence[str] = ()) -> Path:
@@ -104,11 +109,7 @@ def stopped_after(config: Path, overrides: Sequence[str], stop_after: str) -> li
 
 
 NAME = "generator"
-
-
 TextObjective = Literal["denoising", "masked", "causal"]
-
-
 # A configuration needs a task; here it is only used to allow the objective of the pretraining.
 _TASKS: Mapping[str, TaskName] = {facts.finetuned_on.kind: name for name, facts in reversed(list(TASKS.items()))}
 
@@ -189,13 +190,10 @@ def _files(pairs: tuple[Path | str, Path | str] | None, text: Path | str | None)
 
 def _experiment(settings: dict[str, Any]) -> Experiment:
     """The experiment whose only result is the generator."""
-    from subgraft.config.experiment import Experiment
-    from subgraft.config.loading import load
-
     with tempfile.TemporaryDirectory() as folder:
         written = Path(folder) / f"{NAME}.yaml"
         written.write_text(json.dumps(settings), encoding="utf-8")  # JSON is YAML
-        return load(written, Experiment)
+        return load_experiment(written)
 
 
 def _train(experiment: Experiment, out: Path) -> None:

@@ -11,6 +11,7 @@ from subgraft.base.errors import UserError
 from subgraft.base.terminal_escaping import say
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.data.sources.squad import Pairing
+from subgraft.interfaces.api.experiments import load_experiment
 from subgraft.interfaces.cli.arguments import Commands, add_json, add_out, console, corpus_languages, print_json
 
 # The languages of the built-in corpora, and of any folder with both.
@@ -161,7 +162,6 @@ def _folder(named: str, languages: Languages | tuple[str, ...] | None) -> tuple[
 
 def _configured(named: str) -> _Asked:
     from subgraft.data.tasks.question_generation import pairing
-    from subgraft.interfaces.cli.experiments import load_experiment
 
     path, _, name = named.rpartition(":")
     experiment = load_experiment(Path(path))

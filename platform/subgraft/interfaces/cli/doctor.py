@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from subgraft.base.terminal_escaping import printable
 from subgraft.interfaces.cli.arguments import Commands, add_json, console, print_json
+from subgraft.orchestration.store.home import default_home
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -83,8 +84,6 @@ def _devices() -> tuple[bool, str]:
 
 
 def _store() -> tuple[bool, str]:
-    from subgraft.orchestration.store.home import default_home
-
     home = default_home().absolute()
     existing = next(path for path in (home, *home.parents) if path.exists())
     free = shutil.disk_usage(existing).free / 1e9

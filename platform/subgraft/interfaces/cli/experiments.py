@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from subgraft.base.errors import OperationalError
 from subgraft.base.terminal_escaping import say
+from subgraft.interfaces.api import experiments
 from subgraft.interfaces.cli.arguments import (
     Commands,
     add_config,
@@ -20,12 +22,13 @@ from subgraft.interfaces.cli.arguments import (
     print_json,
     whole,
 )
-from subgraft.orchestration.store.outputs import new_directory
+from subgraft.orchestration.store.home import default_home
+from subgraft.orchestration.store.outputs import new_directory, new_file
+from subgraft.orchestration.tracking.server import recording_server, require_recorded
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from subgraft.config.experiment import Experiment
     from subgraft.experiments.search.session import SearchOutcome
     from subgraft.experiments.search.trial_results import SearchData, TrialResult
 
@@ -66,25 +69,13 @@ def add_to(commands: Commands) -> None:
     _add_schema(commands)
 
 
-def load_experiment(path: Path, overrides: Sequence[str] = ()) -> Experiment:
-    """A configuration file with its overrides. Raises UserError with everything that is wrong."""
-    from subgraft.config.experiment import Experiment
-    from subgraft.config.loading import load
-
-    return load(path, Experiment, overrides)
-
-
 def run(arguments: argparse.Namespace) -> None:
     if arguments.stop_after:
-        from subgraft.interfaces.api.experiments import stopped_after
-
-        arguments.overrides = stopped_after(arguments.config, arguments.overrides, arguments.stop_after)
+        arguments.overrides = experiments.stopped_after(arguments.config, arguments.overrides, arguments.stop_after)
         say(f"ended early  {arguments.overrides[-1]}", to=sys.stderr)
     if arguments.plan:
         plan(arguments)
         return
-    from subgraft.interfaces.api import experiments
-
     if arguments.verify:
         experiments.session_of(arguments.config, arguments.overrides).store.forget_digests()
     finished = experiments.run(arguments.config, arguments.overrides, address=arguments.address)
@@ -95,10 +86,9 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def plan(arguments: argparse.Namespace) -> None:
-    from subgraft.interfaces.api.experiments import session_of
     from subgraft.orchestration.execution.plan import described, table
 
-    session = session_of(arguments.config, arguments.overrides)
+    session = experiments.session_of(arguments.config, arguments.overrides)
     if arguments.verify:
         session.store.forget_digests()
     planned = session.plan()
@@ -118,9 +108,7 @@ def plan(arguments: argparse.Namespace) -> None:
 
 
 def compare_runs(arguments: argparse.Namespace) -> None:
-    from subgraft.orchestration.store.outputs import new_file
     from subgraft.orchestration.tracking.compare import compare, table, write_csv
-    from subgraft.orchestration.tracking.server import recording_server
 
     with recording_server() as server:
         systems = compare(server, arguments.runs)
@@ -137,20 +125,14 @@ def compare_runs(arguments: argparse.Namespace) -> None:
 
 
 def copy_report(arguments: argparse.Namespace) -> None:
-    import shutil
-
-    from subgraft.interfaces.api.experiments import report_of
-
-    source = report_of(arguments.run, arguments.overrides)
+    source = experiments.report_of(arguments.run, arguments.overrides)
     with new_directory(arguments.out) as out:
         shutil.copytree(source, out, dirs_exist_ok=True)
     say(f"{arguments.out / 'report.html'}")
 
 
 def serve_tracking(arguments: argparse.Namespace) -> None:
-    from subgraft.orchestration.store.home import default_home
     from subgraft.orchestration.tracking.page import serve
-    from subgraft.orchestration.tracking.server import require_recorded
 
     require_recorded()
     serve(default_home(), arguments.port, say)
@@ -165,9 +147,7 @@ def _add_search(commands: Commands) -> None:
 
 def search(arguments: argparse.Namespace) -> None:
     """Raises OperationalError if trials failed, after the others are reported."""
-    from subgraft.base.errors import OperationalError
-
-    experiment = load_experiment(arguments.config, arguments.overrides)
+    experiment = experiments.load_experiment(arguments.config, arguments.overrides)
     from subgraft.experiments.search.session import sessions  # slow; errors in the configuration are reported before
 
     searches = sessions(experiment, arguments.config.absolute().parent)

@@ -15,6 +15,7 @@ from subgraft.base.terminal_escaping import say
 from subgraft.interfaces.api.arguments import local_model
 from subgraft.interfaces.cli.arguments import MODEL_HELP, Commands, add_languages, add_out
 from subgraft.orchestration.store.outputs import new_directory
+from subgraft.orchestration.tracking.server import recording_server
 
 if TYPE_CHECKING:
     from subgraft.modeling.exporting.publishing import Publication
@@ -146,7 +147,6 @@ def _publication(arguments: argparse.Namespace, model: str) -> Publication:
     from subgraft.modeling.hub import require_model
     from subgraft.modeling.tokenizers import checkpoint_languages
     from subgraft.orchestration.tracking.model_registry import CARD, SCHEME, Registry
-    from subgraft.orchestration.tracking.server import recording_server
 
     directory = require_model(model)
     languages = arguments.languages or checkpoint_languages(directory)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from subgraft.base.terminal_escaping import say
 from subgraft.config.settings_base import SideName
+from subgraft.data.text import reading
 from subgraft.interfaces.api.arguments import local_model
 from subgraft.interfaces.cli.arguments import (
     MODEL_HELP,
@@ -81,7 +82,6 @@ def _add_advise(commands: Commands) -> None:
 
 
 def advise(arguments: argparse.Namespace) -> None:
-    from subgraft.data.text import reading
     from subgraft.experiments.fit.preview_page import picture, render
     from subgraft.experiments.fit.sentence_cost import measure_cost
     from subgraft.experiments.fit.vocabulary_preview import described, look_ahead

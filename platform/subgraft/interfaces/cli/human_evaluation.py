@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 
 from subgraft.base.terminal_escaping import say
 from subgraft.interfaces.cli.arguments import Commands, add_finished_run, add_out, console, whole
+from subgraft.orchestration.store.outputs import new_file, require_absent
 
 
 def add_to(commands: Commands) -> None:
@@ -51,10 +53,7 @@ def make_sheets(arguments: argparse.Namespace) -> None:
 
 
 def score_sheets(arguments: argparse.Namespace) -> None:
-    import json
-
     from subgraft.interfaces.api import human_evaluation
-    from subgraft.orchestration.store.outputs import new_file, require_absent
 
     if arguments.out is not None:
         require_absent(arguments.out)

@@ -9,6 +9,7 @@ from subgraft.base.errors import UserError
 from subgraft.base.terminal_escaping import say
 from subgraft.interfaces.cli.arguments import Commands, add_json, add_out, console, fraction, print_json, whole
 from subgraft.orchestration.store.outputs import new_directory
+from subgraft.orchestration.tracking.server import recording_server
 
 if TYPE_CHECKING:
     from subgraft.orchestration.tracking.promotion import Requirement, Verdict
@@ -47,7 +48,6 @@ def list_models(arguments: argparse.Namespace) -> None:
     from subgraft.base.terminal import Sheet
     from subgraft.evaluation.reporting.numbers import fixed
     from subgraft.orchestration.tracking.model_registry import Registry
-    from subgraft.orchestration.tracking.server import recording_server
 
     with recording_server() as server:
         versions = Registry(server).versions()
@@ -70,7 +70,6 @@ def list_models(arguments: argparse.Namespace) -> None:
 
 def show_model(arguments: argparse.Namespace) -> None:
     from subgraft.orchestration.tracking.model_registry import CARD, Registry
-    from subgraft.orchestration.tracking.server import recording_server
 
     with recording_server() as server:
         registry = Registry(server)
@@ -93,7 +92,6 @@ def show_model(arguments: argparse.Namespace) -> None:
 
 def pull_model(arguments: argparse.Namespace) -> None:
     from subgraft.orchestration.tracking.model_registry import Registry
-    from subgraft.orchestration.tracking.server import recording_server
 
     with new_directory(arguments.out) as out, recording_server() as server:
         version = Registry(server).pull(arguments.model, out)
@@ -103,7 +101,6 @@ def pull_model(arguments: argparse.Namespace) -> None:
 def promote_model(arguments: argparse.Namespace) -> int:
     from subgraft.orchestration.tracking.model_registry import SCHEME, Registry
     from subgraft.orchestration.tracking.promotion import Requirement, promote
-    from subgraft.orchestration.tracking.server import recording_server
 
     name = arguments.model.removeprefix(SCHEME)
     if "@" in name or "/" in name:

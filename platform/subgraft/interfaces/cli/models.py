@@ -12,6 +12,7 @@ from subgraft.base.errors import UserError
 from subgraft.base.limits import LARGEST_BEAM
 from subgraft.base.terminal_escaping import say, write
 from subgraft.config.tasks import TASKS
+from subgraft.data.text import reading
 from subgraft.interfaces.cli.arguments import MODEL_HELP, Commands, add_json, add_languages, print_json, whole
 
 
@@ -57,8 +58,6 @@ def _add_generation(command: argparse.ArgumentParser) -> None:
 
 
 def generate_text(arguments: argparse.Namespace) -> None:
-    from subgraft.data.text import reading
-
     inputs: Any = None
     if arguments.features is None:
         inputs = list(reading.lines(arguments.input) if arguments.input else _standard_input())
@@ -91,7 +90,6 @@ def _standard_input() -> Iterator[str]:
 
 
 def evaluate_text(arguments: argparse.Namespace) -> None:
-    from subgraft.data.text import reading
     from subgraft.evaluation.metrics.scores import check_parallel
     from subgraft.interfaces.api.scores import evaluate, package_metrics
 

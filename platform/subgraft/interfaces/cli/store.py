@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING
 
 from subgraft.base.errors import OperationalError, UserError
 from subgraft.base.terminal_escaping import say
+from subgraft.interfaces.api.experiments import load_experiment
 from subgraft.interfaces.cli.arguments import Commands, console, whole
+from subgraft.orchestration.store.home import default_home, describe_empty_store
+from subgraft.orchestration.tracking.server import recording_server
 
 if TYPE_CHECKING:
     from subgraft.experiments.garbage_collection import Surplus
@@ -36,7 +39,6 @@ def add_to(commands: Commands) -> None:
 
 def list_store(arguments: argparse.Namespace) -> None:
     from subgraft.experiments.inventory import artifacts, work_directories
-    from subgraft.orchestration.store.home import default_home, describe_empty_store
 
     del arguments
     home = default_home()
@@ -52,7 +54,6 @@ def list_store(arguments: argparse.Namespace) -> None:
 
 def collect_garbage(arguments: argparse.Namespace) -> None:
     from subgraft.experiments.garbage_collection import remove, surplus
-    from subgraft.orchestration.store.home import default_home
 
     home = default_home()
     keep = set[str]().union(*(needed(*each) for each in _configurations(arguments.keep)))
@@ -88,8 +89,6 @@ def needed(config: Path, changes: Sequence[str]) -> set[str]:
     from subgraft.experiments.garbage_collection import needed_by
     from subgraft.experiments.pipeline import Pipeline
     from subgraft.experiments.search.session import last_trial_steps
-    from subgraft.interfaces.cli.experiments import load_experiment
-    from subgraft.orchestration.store.home import default_home
 
     experiment, base = load_experiment(config, changes), config.absolute().parent
     return needed_by(Pipeline(experiment, base).report, *last_trial_steps(default_home(), experiment, base))
@@ -98,7 +97,6 @@ def needed(config: Path, changes: Sequence[str]) -> set[str]:
 def _uses() -> Mapping[str, list[str]]:
     """Recent runs by fingerprint; none, and a line on standard error, if they are not available."""
     from subgraft.experiments.inventory import recent_uses
-    from subgraft.orchestration.tracking.server import recording_server
 
     try:
         with recording_server() as server:

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 from subgraft.base.errors import UserError
 from subgraft.base.terminal_escaping import say
 from subgraft.config.initialiser_registry import names_with
+from subgraft.data.text import reading
+from subgraft.interfaces.api import experiments
 from subgraft.interfaces.api.arguments import local_model, require_sound
 from subgraft.interfaces.cli.arguments import MODEL_HELP, Commands, add_languages, add_out, console, sides, whole
 from subgraft.orchestration.store.outputs import new_directory, new_file, require_absent
@@ -77,8 +79,6 @@ def _warn_of_marks(tokens: Iterable[str], mark: Mark) -> None:
 
 def read_tokens(path: Path, tokenizer: Tokenizer) -> dict[str, Entry]:
     """Subwords of a file by their spelling. Raises UserError for a line that is not a subword."""
-    from subgraft.data.text import reading
-
     tokens: dict[str, Entry] = {}
     for number, line in enumerate(reading.lines(path), 1):
         entry = tokenizer.parse(line)
@@ -210,8 +210,6 @@ def _add_generators(commands: Commands) -> None:
 
 
 def train_generator(arguments: argparse.Namespace) -> None:
-    from subgraft.interfaces.api import experiments
-
     experiments.train_generator(
         arguments.model,
         languages=arguments.languages,

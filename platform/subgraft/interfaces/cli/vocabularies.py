@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
@@ -11,8 +12,9 @@ from subgraft.base.errors import UserError
 from subgraft.base.limits import LARGEST_VOCABULARY, WIDEST
 from subgraft.base.terminal_escaping import say
 from subgraft.config.settings_base import SideName, VocabularyKind
+from subgraft.data.text import reading
 from subgraft.interfaces.cli.arguments import Commands, add_config, add_out, add_text, console, share, whole
-from subgraft.orchestration.store.outputs import new_directory
+from subgraft.orchestration.store.outputs import new_directory, require_empty_directory
 
 if TYPE_CHECKING:
     from subgraft.subwords.allocation.capacity import Capacity
@@ -127,7 +129,6 @@ def trim(arguments: argparse.Namespace) -> None:
 
 
 def compare(arguments: argparse.Namespace) -> None:
-    from subgraft.data.text import reading
     from subgraft.interfaces.api.vocabularies import load_vocabulary
     from subgraft.subwords.vocabulary.compare import compare as compare_vocabularies
     from subgraft.subwords.vocabulary.compare import render
@@ -142,7 +143,6 @@ def compare(arguments: argparse.Namespace) -> None:
 
 def embed(arguments: argparse.Namespace) -> None:
     from subgraft.config.initialisers import StaticEmbeddingSettings
-    from subgraft.data.text import reading
     from subgraft.embeddings.initialisers.static_embeddings import train_static
     from subgraft.interfaces.api.vocabularies import load_vocabulary
 
@@ -218,12 +218,9 @@ def _show(by_text: dict[str, Capacity]) -> None:
 
 
 def allocate(arguments: argparse.Namespace) -> None:
-    import shutil
-
     from subgraft.base.terminal import Terminal
     from subgraft.interfaces.api.vocabularies import allocation_session
     from subgraft.orchestration.execution.plan import table
-    from subgraft.orchestration.store.outputs import require_empty_directory
 
     session = allocation_session(arguments.config, arguments.overrides)
     if arguments.plan:
