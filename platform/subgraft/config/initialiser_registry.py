@@ -27,6 +27,7 @@ class InitialiserInfo:
     static: by what static embeddings of the new vocabulary are trained, which it needs; as_they_are: whether it takes
     these for rows, so that they must be as wide.
     learnt_by: the training on the task's text that learns its rows while the model is frozen.
+    donor: whether they are mapped from a second model that has the new tokens.
     seeded: whether rows depend on a seed; drawn: whether they know nothing but how large rows are.
     """
 
@@ -36,6 +37,7 @@ class InitialiserInfo:
     static: StaticAlgorithm | None = None
     as_they_are: bool = False
     learnt_by: LearningName | None = None
+    donor: bool = False
     seeded: bool = False
     drawn: bool = False
 
@@ -69,6 +71,7 @@ INITIALISERS: Mapping[str, InitialiserInfo] = {
     "wechsel": InitialiserInfo(static="fasttext"),
     "omp": InitialiserInfo(static="fasttext"),
     "locally-linear": InitialiserInfo(static="cbow"),
+    "donor": InitialiserInfo(donor=True),
     "token-distillation": InitialiserInfo(learnt_by="token-distillation"),
     "likelihood-matching": InitialiserInfo(learnt_by="likelihood-matching"),
     "vocadt": InitialiserInfo(learnt_by="vocadt"),

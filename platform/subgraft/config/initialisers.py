@@ -116,6 +116,50 @@ class StaticEmbeddingSettings(Settings):
     seed: Seed = 1
 
 
+class DonorMapping(Settings):
+    """How a donor's embeddings are mapped into the model's space.
+
+    mapping: omp, the combination of few shared tokens that is nearest to the donor's embedding, found by orthogonal
+    matching pursuit and applied to the model's embeddings of these tokens; or linear, an affine map fitted by least
+    squares to the shared tokens.
+    atoms: the number of shared tokens in a combination of omp.
+    ridge: the ridge of the linear map, relative to the mean variance of the donor's dimensions; by default the one with
+    the least error on shared tokens left out of the fit.
+    """
+
+    mapping: Literal["omp", "linear"] = "omp"
+    atoms: Annotated[int, Field(ge=1, le=4096)] = 64
+    ridge: Annotated[float, Field(ge=0)] | None = None
+
+    @model_validator(mode="after")
+    def _of_its_mapping(self) -> DonorMapping:
+        if self.mapping == "linear" and self.atoms != DonorMapping.model_fields["atoms"].default:
+            raise ValueError("atoms goes with mapping: omp")
+        if self.mapping == "omp" and self.ridge is not None:
+            raise ValueError("ridge goes with mapping: linear")
+        return self
+
+
+class DonorSettings(DonorMapping):
+    """The donor of a system: another model, which has the new tokens.
+
+    model: its directory, relative to the configuration, or its id on the hub.
+    mapping: omp, the combination of few shared tokens that is nearest to the donor's embedding, found by orthogonal
+    matching pursuit and applied to the model's embeddings of these tokens; or linear, an affine map fitted by least
+    squares to the shared tokens.
+    atoms: the number of shared tokens in a combination of omp.
+    ridge: the ridge of the linear map, relative to the mean variance of the donor's dimensions; by default the one with
+    the least error on shared tokens left out of the fit.
+    """
+
+    model: str
+
+    @property
+    def how(self) -> DonorMapping:
+        """The settings without the model, which a recipe has as an input."""
+        return DonorMapping(mapping=self.mapping, atoms=self.atoms, ridge=self.ridge)
+
+
 class TokenDistillationSettings(Settings):
     """New embeddings by distilling hidden states (Dobler, Elliott and de Melo 2025); their training is a separate
     group.

@@ -195,6 +195,8 @@ def _require_meaning(space: SearchSpace, system: System, training: FinetuneSetti
         if getattr(space, name) is not None and not any(trained):
             only = ", ".join(names_with("trained"))
             raise ValueError(f"search.space.{name} applies to {only} only, and no trial has either")
+    if system.donor is None and any(initialiser_info(name).donor for name in space.initialiser or ()):
+        raise ValueError(f"search.space.initialiser has donor, which system '{system.name}' needs a `donor` for")
     for varied in _with_extreme_rates(space, system):
         require_something_trained(varied, training)
         require_trained_tables(varied, training)

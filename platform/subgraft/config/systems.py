@@ -16,6 +16,7 @@ from subgraft.config.initialiser_registry import (
     learning_of,
     names_with,
 )
+from subgraft.config.initialisers import DonorSettings
 from subgraft.config.settings_base import Count, Settings, VocabularyMode
 from subgraft.config.synthetic import TextUse
 from subgraft.config.training import AdapterSettings, FinetuneSettings, RareTokenSettings, TrainName
@@ -46,6 +47,7 @@ class System(Settings):
     generator_steps: of this system's generator, in place of generator_training.max_steps.
     rare_tokens: how this system's new embeddings of rare tokens are finetuned, in place of finetune.rare_tokens.
     starts_from: the initialiser of the embeddings that likelihood matching starts from; mean by default.
+    donor: of initialiser donor: the model whose embeddings of the new tokens are mapped to this one's.
     learning_rate: of this system's finetuning, in place of finetune.learning_rate.
     embedding_learning_rate: of this system's embeddings, in place of finetune.embedding_learning_rate; 0 freezes the
     embeddings.
@@ -79,6 +81,7 @@ class System(Settings):
     generator_steps: Count | None = None
     rare_tokens: RareTokenSettings | None = None
     starts_from: StartName | None = None
+    donor: DonorSettings | None = None
     learning_rate: Annotated[float, Field(gt=0)] | None = None
     embedding_learning_rate: Annotated[float, Field(ge=0)] | None = None
     train: TrainName | None = None
@@ -154,6 +157,8 @@ class System(Settings):
         if self.starts_from is not None and (learning is None or not learning.has_start):
             starting = ", ".join(name for name, facts in LEARNINGS.items() if facts.has_start)
             raise ValueError(f"starts_from is for systems of {starting}")
+        if (self.donor is not None) != initialiser_info(self.initialiser).donor:
+            raise ValueError("`initialiser: donor` and `donor: {model: DIRECTORY}` go together")
         return self
 
     @model_validator(mode="after")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -16,6 +17,9 @@ from subgraft.embeddings.initialisers.mixing_matrix import MixingMatrix
 from subgraft.modeling.sides import Side
 from subgraft.subwords.vocabulary.entry import Entry
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from subgraft.embeddings.initialisers.donor_model import Donor
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,9 @@ class Request:
     common         how common each entry is in the new vocabulary [n], see `generators.network`
     static         the directory of static embeddings of the new vocabulary, for those that need them
     distilled      the directory of this side's distilled rows, for those that need them
+    target         the new vocabulary, where there is one
+    other_ids      the ids of these tokens in it that are not text
+    donor          a second model that has the new tokens, for methods that need one
     origin_checked whether it is known already that the generator is this model's, whose side may be masked here
     """
 
@@ -46,6 +53,9 @@ class Request:
     distilled: Path | None = None
     origin_checked: bool = False
     common: NDArray[np.float32] | None = None
+    target: Tokenizer | None = None
+    other_ids: Sequence[int] = ()
+    donor: Donor | None = None
 
 
 @dataclass(frozen=True)
@@ -118,3 +128,15 @@ def combined(request: Request, rows: Tensor, tokens: Tensor, weights: Tensor, co
     ordinary = torch.from_numpy(request.source.ordinary_ids)
     similar = RaggedSimilar(offsets, tokens, torch.zeros_like(tokens), rows, ordinary)
     return mixed(request.side, similar, lambda table: weights, {})
+
+
+def interleaved(first: NewRows, second: NewRows, places: Sequence[int]) -> NewRows:
+    """Both, each row at its place: those of the first one's rows come first in `places`."""
+    order = torch.tensor(places, dtype=torch.long).argsort()
+
+    def both(one: Tensor | None, other: Tensor | None) -> Tensor | None:
+        return None if one is None or other is None else torch.cat([one, other])[order]
+
+    rows = both(first.input, second.input)
+    assert rows is not None
+    return NewRows(rows, both(first.output, second.output), both(first.bias, second.bias), {})

@@ -25,6 +25,7 @@ from subgraft.embeddings.generators.generator import (
     require_kind,
 )
 from subgraft.embeddings.initialisers.distilled_rows import take_distilled
+from subgraft.embeddings.initialisers.donor import map_from_donor
 from subgraft.embeddings.initialisers.locally_linear import mix_locally_linear
 from subgraft.embeddings.initialisers.neighbours import mix_nearest
 from subgraft.embeddings.initialisers.network_rows import add_to_mean
@@ -116,6 +117,7 @@ METHODS: Mapping[str, Initialiser] = {
     "wechsel": partial(from_static, answer=mix_nearest),
     "omp": partial(from_static, answer=mix_matching_pursuit),
     "locally-linear": partial(from_static, answer=mix_locally_linear),
+    "donor": map_from_donor,
     "token-distillation": take_distilled,
     "likelihood-matching": partial(take_distilled, method="likelihood-matching"),
     "vocadt": partial(take_distilled, method="vocadt"),

@@ -70,6 +70,39 @@ def matching_pursuit(targets: Tensor, dictionary: Tensor, atoms: int) -> tuple[T
     return chosen, coefficients / dictionary.norm(dim=1).clamp_min(torch.finfo(torch.double).tiny)[chosen]
 
 
+def pursuit_by_product(targets: Tensor, dictionary: Tensor, atoms: int) -> tuple[Tensor, Tensor]:
+    """As `matching_pursuit`, with the vectors as long as they are: long ones are chosen more readily.
+
+    mergekit's tokensurgeon does so. Atoms are chosen in the precision of the dictionary, and fitted in double.
+    """
+    atoms, count = min(atoms, *dictionary.shape), len(targets)
+    targets = targets.double()
+    vectors = torch.empty(count, atoms, dictionary.shape[1], dtype=torch.double)
+    gram = torch.empty(count, atoms, atoms, dtype=torch.double)
+    products = torch.empty(count, atoms, dtype=torch.double)
+    chosen, coefficients = torch.empty(count, atoms, dtype=torch.long), products
+    alignment = torch.empty(count, len(dictionary), dtype=dictionary.dtype)
+    left = targets
+    for last in range(atoms):
+        torch.mm(left.to(dictionary.dtype), dictionary.T, out=alignment).abs_().scatter_(1, chosen[:, :last], -1.0)
+        chosen[:, last] = alignment.argmax(dim=1)
+        newest, every = dictionary[chosen[:, last]].double(), vectors[:, : last + 1]
+        vectors[:, last] = newest
+        row = (every @ newest[:, :, None]).squeeze(2)
+        gram[:, last, : last + 1] = gram[:, : last + 1, last] = row
+        products[:, last] = (newest * targets).sum(dim=1)
+        coefficients = _solved(gram[:, : last + 1, : last + 1], products[:, : last + 1])
+        left = targets - (coefficients[:, None] @ every).squeeze(1)
+    return chosen, coefficients
+
+
+def _solved(gram: Tensor, products: Tensor) -> Tensor:
+    """Coefficients [n, a], with a tiny ridge for vectors that are equal or zero."""
+    ridge = 1e-12 * gram.diagonal(dim1=1, dim2=2).mean(dim=1) + 1e-30
+    solved: Tensor = torch.linalg.solve(gram + torch.diag_embed(ridge[:, None].expand_as(products)), products)
+    return solved
+
+
 def _fitted(chosen: Tensor, targets: Tensor) -> Tensor:
     """Least-squares coefficients [n, a] of unit vectors [n, a, k], with a tiny ridge for equal vectors."""
     gram = chosen @ chosen.transpose(1, 2)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 
 from subgraft.base.errors import UserError
-from subgraft.embeddings.initialisers.new_rows import FloatTables, NewRows, Request
+from subgraft.embeddings.initialisers.new_rows import FloatTables, NewRows, Request, interleaved
 from subgraft.embeddings.initialisers.static_embeddings import HOW_TO_MAKE, StaticEmbeddings
 from subgraft.embeddings.initialisers.subword_mean import mix_subwords
 
@@ -51,7 +51,9 @@ def from_static(request: Request, answer: Answer) -> NewRows:
         return replace(rest, fallbacks=fallbacks)
     vectors = embeddings.vectors[[row for row in places if row is not None]]
     answered = answer(request, _space(request, embeddings, vectors))
-    return replace(_merged(answered, rest, known, lacking), fallbacks=fallbacks)
+    # Tokens that are not text come last, as they do in `rest`.
+    others = range(len(request.entries), len(request.entries) + request.others)
+    return replace(interleaved(answered, rest, [*known, *lacking, *others]), fallbacks=fallbacks)
 
 
 def _space(request: Request, embeddings: StaticEmbeddings, unseen: Tensor) -> StaticSpace:
@@ -68,19 +70,6 @@ def _space(request: Request, embeddings: StaticEmbeddings, unseen: Tensor) -> St
         )
     tokens, origins = torch.tensor(pairs, dtype=torch.long).T
     return StaticSpace(unseen, embeddings.vectors[tokens], origins, embeddings)
-
-
-def _merged(answered: NewRows, rest: NewRows, known: Sequence[int], lacking: Sequence[int]) -> NewRows:
-    """Both in the order of the request; tokens that are not text come last, as they do in `rest`."""
-    others = range(len(known) + len(lacking), len(known) + len(rest.input))
-    order = torch.tensor([*known, *lacking, *others], dtype=torch.long).argsort()
-
-    def both(first: Tensor | None, second: Tensor | None) -> Tensor | None:
-        return None if first is None or second is None else torch.cat([first, second])[order]
-
-    rows = both(answered.input, rest.input)
-    assert rows is not None
-    return NewRows(rows, both(answered.output, rest.output), both(answered.bias, rest.bias), {})
 
 
 def take_vectors(request: Request, space: StaticSpace) -> NewRows:

@@ -92,6 +92,7 @@ def remake(
         max_similar=method.max_similar,
         generator=method.generator,
         static=method.static.get(name),
+        donor=method.donor,
         origin_checked=True,
     )
     return initialiser(method.name)(request)

@@ -14,6 +14,7 @@ from transformers import PreTrainedModel
 from subgraft.base.errors import UserError
 from subgraft.config.settings_base import SideName
 from subgraft.embeddings.generators.network import commonness
+from subgraft.embeddings.initialisers.donor_model import Donor
 from subgraft.embeddings.initialisers.mixing_matrix import MixingMatrix, whole_matrix
 from subgraft.embeddings.initialisers.new_rows import NewRows, Request
 from subgraft.embeddings.initialisers.registry import initialiser
@@ -36,6 +37,7 @@ class Method:
         copy_shared_tokens: copy the embeddings of seen tokens; else the method also initialises these.
         static: directory of static embeddings of each side's new vocabulary, for methods that need them.
         distilled: directory of learned rows, with one folder per side, for methods that need them.
+        donor: a second model that has the new tokens, for methods that need one.
     """
 
     name: str
@@ -45,6 +47,7 @@ class Method:
     copy_shared_tokens: bool = True
     static: Mapping[SideName, Path] = field(default_factory=dict)
     distilled: Path | None = None
+    donor: Donor | None = None
 
 
 @dataclass(frozen=True)
@@ -181,6 +184,9 @@ def graft(model: PreTrainedModel, name: SideName, source: Tokenizer, target: Tok
         generator=method.generator,
         static=method.static.get(name),
         distilled=None if method.distilled is None else method.distilled / name,
+        target=target,
+        other_ids=alignment.others,
+        donor=method.donor,
         common=commonness(target)[[token for token in alignment.unseen if target.entries[token] is not None]],
     )
     rows = initialiser(method.name)(request)

@@ -13,8 +13,9 @@ from subgraft.config.settings_base import SideName, StaticAlgorithm
 from subgraft.config.systems import System
 from subgraft.config.training import TrainingSettings
 from subgraft.experiments.steps.additional_text import AdditionalTextSteps
-from subgraft.experiments.steps.inputs import InputSteps
+from subgraft.experiments.steps.inputs import InputSteps, from_checkpoint
 from subgraft.experiments.steps.vocabularies import VocabularySteps
+from subgraft.modeling.hub import require_model
 from subgraft.orchestration.store.step import Step
 from subgraft.pipeline import stages
 from subgraft.pipeline.recipes.embeddings import (
@@ -51,6 +52,7 @@ class EmbeddingSteps:
             # Initialisers without randomness are given one seed, so that all seeds share the transfer.
             seed=seed if seeded else 0,
             package=package_of(method),
+            donor=system.donor.how if facts.donor and system.donor else None,
             copy_shared_tokens=system.copy_shared_tokens,
             keep_matrices=system.tie_to_sources,
         )
@@ -61,6 +63,8 @@ class EmbeddingSteps:
         if facts.static:
             sides = self.experiment.sides
             inputs |= {f"static/{side}": self._static(facts.static, side, vocabularies[side]) for side in sides}
+        if facts.donor and system.donor:
+            inputs |= {"donor": self._donor(system.name, system.donor.model)}
         if facts.learnt_by:
             inputs |= {"distilled": self._learnt(facts.learnt_by, system, model, vocabularies, generator)}
         name = f"transfer {system.name} seed {seed}" if seeded else f"transfer {system.name}"
@@ -136,6 +140,14 @@ class EmbeddingSteps:
             **self._inputs.text_on(recipe.side),
         }
         return Step(stages.STATIC, f"{recipe.algorithm} embeddings of the {side}", recipe, inputs)
+
+    def _donor(self, system: str, named: str) -> Step:
+        """The donor's model, brought into the store. Raises UserError for one that cannot be read."""
+        model = self._inputs.model_named(named)
+        try:
+            return from_checkpoint(f"donor {named}", model, require_model(model))
+        except UserError as error:
+            raise UserError(f"{named}: {error.what}", where=f"system {system}, donor.model", hint=error.hint) from None
 
     def _learnt(
         self,

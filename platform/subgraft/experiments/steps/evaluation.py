@@ -104,6 +104,7 @@ class EvaluationSteps:
             max_similar=made.max_similar,
             seed=made.seed,
             package=made.package,
+            donor=made.donor,
             sample=sample,
         )
         name = transfer.name.replace("transfer", "intrinsic quality of", 1)

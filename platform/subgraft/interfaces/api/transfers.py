@@ -6,16 +6,21 @@ import copy
 from collections.abc import Sequence
 from pathlib import Path
 
-from subgraft.base.errors import ArgumentError
+from pydantic import ValidationError
+
+from subgraft.base.errors import ArgumentError, UserError
 from subgraft.config.initialiser_registry import initialiser_info, names_with
+from subgraft.config.initialisers import DonorMapping
 from subgraft.config.settings_base import SideName
+from subgraft.embeddings.initialisers.donor_model import Donor
 from subgraft.embeddings.initialisers.registry import require_known
 from subgraft.embeddings.transplanting.transplant import Method
-from subgraft.interfaces.api.arguments import require_sound, sides_of, whole
+from subgraft.interfaces.api.arguments import one_of, require_sound, sides_of, whole
 from subgraft.interfaces.api.outputs import Model, load
 from subgraft.interfaces.api.vocabularies import VocabularyLike, vocabulary_of
 from subgraft.modeling.bundle import Bundle
 from subgraft.pipeline.stages.transfer import transferred
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 
 def transfer(
@@ -26,6 +31,10 @@ def transfer(
     generator: Path | str | None = None,
     static: Path | str | None = None,
     distilled: Path | str | None = None,
+    donor: Model | Path | str | None = None,
+    mapping: str = "omp",
+    atoms: int | None = None,
+    ridge: float | None = None,
     sides: Sequence[SideName] = ("decoder",),
     max_similar: int = 10,
     seed: int = 1,
@@ -34,18 +43,22 @@ def transfer(
 
     Args:
         model: a model, a directory or a hub id. A `Model` is copied, not modified.
-        vocabulary: the new vocabulary.
+        vocabulary: the new vocabulary; of a model, each side gets the vocabulary of that model's side.
         method: the initialiser of new tokens, see docs/guide.md.
         generator: directory of a trained generator, for methods that need one.
         static: directory of static embeddings of the new vocabulary, for methods that need them.
         distilled: directory of distilled embeddings, for methods that need them.
+        donor: a model that has the new tokens, for method `donor`; by default the model whose vocabulary it is.
+        mapping: how its embeddings are mapped: `omp`, combinations of shared tokens; or `linear`, an affine map.
+        atoms: the number of shared tokens in a combination of `omp`, 64 by default.
+        ridge: of `linear`; by default the one with the least error on shared tokens left out of the fit.
         sides: the sides that get the vocabulary.
         max_similar: the number of similar tokens that `avg` uses.
         seed: of random methods.
 
     Raises:
         UserError: the method is unknown or its inputs do not match, the model lacks a side, the vocabulary lacks
-            special tokens, or the generator was made for another model.
+            special tokens, the generator was made for another model, or the donor shares no token with this one.
     """
     sides = sides_of(sides)
     whole("max_similar", max_similar, 1)
@@ -57,12 +70,46 @@ def transfer(
         seed,
         static={} if static is None else dict.fromkeys(sides, require_sound(Path(static))),
         distilled=None if distilled is None else require_sound(Path(distilled)),
+        donor=_donor(method, vocabulary, donor, _mapping(mapping, atoms, ridge)),
     )
     check_method(made)
-    target = dict.fromkeys(sides, vocabulary_of(vocabulary))
+    target = {side: vocabulary_of(vocabulary, side) for side in sides}
     old = _copied(model) if isinstance(model, Model) else load(model)
     result = transferred(old.bundle, target, made)
     return Model(result.bundle, old.languages, result.reports)
+
+
+def _donor(
+    method: str, vocabulary: VocabularyLike, donor: Model | Path | str | None, mapping: DonorMapping
+) -> Donor | None:
+    """The donor of a method that needs one: the model named, or the one whose vocabulary it is."""
+    if not initialiser_info(require_known(method)).donor:
+        if donor is not None or mapping != DonorMapping():
+            only = ", ".join(names_with("donor"))
+            raise ArgumentError(f"{only} needs a donor, and nothing else takes one or its mapping", where="donor")
+        return None
+    model = vocabulary if donor is None else donor
+    if isinstance(model, Tokenizer):
+        hint = "Give a model that has the new tokens."
+        raise ArgumentError("a vocabulary has no embeddings that could be mapped", where="donor", hint=hint)
+    try:
+        loaded = model if isinstance(model, Model) else load(model)
+    except UserError as error:
+        hint = error.hint if donor is not None else "The new vocabulary's model is the donor unless another is named."
+        raise UserError(f"the donor cannot be used: {error.what}", where=error.where, hint=hint) from error
+    return Donor.of(loaded.bundle, mapping, "donor" if isinstance(model, Model) else str(model))
+
+
+def _mapping(mapping: str, atoms: int | None, ridge: float | None) -> DonorMapping:
+    """Raises ArgumentError for settings that no mapping has."""
+    one_of("mapping", mapping, ("omp", "linear"))
+    whole("atoms", atoms, 1, optional=True)
+    try:
+        return DonorMapping.model_validate(
+            {"mapping": mapping, "ridge": ridge} | ({} if atoms is None else {"atoms": atoms})
+        )
+    except ValidationError as error:
+        raise ArgumentError(error.errors()[0]["msg"].removeprefix("Value error, "), where="mapping") from None
 
 
 def _copied(model: Model) -> Model:

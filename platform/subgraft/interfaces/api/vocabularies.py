@@ -123,7 +123,12 @@ def vocabulary_of(source: VocabularyLike, side: SideName = "decoder") -> Tokeniz
     if not isinstance(source, Model):
         what = f"expected a tokenizer, a model, a directory or a hub id, found {shown(source)}"
         raise ArgumentError(what, where="vocabulary")
-    return source.bundle.tokenizers[side]
+    return _of_side(source.bundle.tokenizers, side)
+
+
+def _of_side(tokenizers: Mapping[SideName, Tokenizer], side: SideName) -> Tokenizer:
+    """The vocabulary of a side, or of the only side."""
+    return tokenizers.get(side) or next(iter(tokenizers.values()))
 
 
 def load_vocabulary(place: str | Path, side: SideName = "decoder") -> Tokenizer:
@@ -145,7 +150,7 @@ def load_vocabulary(place: str | Path, side: SideName = "decoder") -> Tokenizer:
 
     directory = resolve_model(place, SMALL_FILES)
     known = is_known(read_config(directory))
-    return load_tokenizers(directory)[side] if known else Tokenizer.load(directory)
+    return _of_side(load_tokenizers(directory), side) if known else Tokenizer.load(directory)
 
 
 def text_lines(text: Text) -> Iterator[str]:

@@ -52,12 +52,16 @@ def add_to(commands: Commands) -> None:
 
     transfer = commands.add_parser("transfer", help="give a model another vocabulary")
     transfer.add_argument("--model", required=True, help=MODEL_HELP)
-    transfer.add_argument("--vocab", type=Path, required=True, help="a vocabulary directory")
+    transfer.add_argument("--vocab", required=True, help="a vocabulary or model directory, or a hub id")
     methods = "random, mean, avg, patt, focus, …; docs/guide.md has all (default: mean)"
     transfer.add_argument("--method", default="mean", help=methods)
     transfer.add_argument("--generator", type=Path, metavar="DIR", help="the trained one of att, patt and network")
     transfer.add_argument("--static", type=Path, metavar="DIR", help="static embeddings, for methods that need them")
     transfer.add_argument("--distilled", type=Path, metavar="DIR", help="rows that a run's training of new rows made")
+    transfer.add_argument("--donor", metavar="MODEL", help="of donor: a model with the new tokens (default: --vocab)")
+    transfer.add_argument("--mapping", choices=("omp", "linear"), default="omp", help="of the donor (default: omp)")
+    transfer.add_argument("--atoms", type=whole(1), help="of omp: shared tokens that one is combined from (default 64)")
+    transfer.add_argument("--ridge", type=float, help="of linear (default: the best for shared tokens left out)")
     transfer.add_argument("--sides", type=sides, default=("decoder",), metavar="decoder|encoder,decoder")
     transfer.add_argument("--max-similar", type=whole(1), default=10, help="of avg (default 10)")
     transfer.add_argument("--seed", type=whole(0), default=1, help="of the random methods")
@@ -177,6 +181,10 @@ def transfer_model(arguments: argparse.Namespace) -> None:
             generator=arguments.generator,
             static=arguments.static,
             distilled=arguments.distilled,
+            donor=None if arguments.donor is None else local_model(arguments.donor),
+            mapping=arguments.mapping,
+            atoms=arguments.atoms,
+            ridge=arguments.ridge,
             sides=arguments.sides,
             max_similar=arguments.max_similar,
             seed=arguments.seed,

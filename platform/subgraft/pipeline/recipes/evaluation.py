@@ -8,6 +8,7 @@ from pydantic import Field
 
 from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import IntrinsicSettings, MeasurementSettings, RankingSettings
+from subgraft.config.initialisers import DonorMapping
 from subgraft.config.objectives import TaskObjectiveSettings, TranslationSettings
 from subgraft.config.settings_base import Settings, SideName
 from subgraft.config.training import SelectName
@@ -40,6 +41,7 @@ class IntrinsicRecipe(Recipe):
     Attributes:
         seed: Of random initialisers, as in a transfer; the sample has its own.
         package: Package and version of a plugin's method.
+        donor: As in a transfer.
     """
 
     method: str
@@ -47,6 +49,7 @@ class IntrinsicRecipe(Recipe):
     max_similar: int
     seed: int
     package: str | None = None
+    donor: DonorMapping | None = Field(default=None, exclude_if=lambda donor: donor is None)
     sample: IntrinsicSettings
 
 

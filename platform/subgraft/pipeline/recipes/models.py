@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from subgraft.config.conditioning import CopyingName, ReadingSettings, SourceName, VariantName
+from subgraft.config.initialisers import DonorMapping
 from subgraft.config.models import ModelSettings
 from subgraft.config.settings_base import SideName
 from subgraft.pipeline.recipes.recipe import (
@@ -77,6 +78,7 @@ class TransferRecipe(Recipe):
     Attributes:
         seed: Of random initialisers; 0 for the others, so that all seeds share one transfer.
         package: Package and version of a plugin's method.
+        donor: How embeddings of the input model `donor` are mapped.
         keep_matrices: Whether to save the mixing matrices, for a finetuning with tie_to_sources.
     """
 
@@ -85,6 +87,8 @@ class TransferRecipe(Recipe):
     max_similar: int
     seed: int
     package: str | None = None
+    # Left out of other methods' recipes, which are as old as their results.
+    donor: DonorMapping | None = Field(default=None, exclude_if=lambda donor: donor is None)
     copy_shared_tokens: bool = True
     keep_matrices: bool = False
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
 
 from subgraft.config.settings_base import SideName
+from subgraft.embeddings.initialisers.donor_model import load_donor
 from subgraft.embeddings.initialisers.mixing_matrix import MixingMatrix, save_matrices
 from subgraft.embeddings.transplanting.intrinsic import measure
 from subgraft.embeddings.transplanting.transplant import Method, TransplantReport, transplant
@@ -25,7 +26,7 @@ def measure_intrinsic(
 ) -> dict[str, Json]:
     del context
     bundle = Bundle.load(inputs["model"])
-    method = method_of(recipe.method, recipe.sides, recipe.max_similar, recipe.seed, inputs)
+    method = method_of(recipe, inputs)
     sample = recipe.sample
     qualities: dict[str, Json] = {}
     for side in recipe.sides:
@@ -42,22 +43,25 @@ REPORT = "transfer.json"
 def run_transfer(recipe: TransferRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     del context
     target = {side: Tokenizer.load(inputs[f"vocabulary/{side}"]) for side in recipe.sides}
-    method = method_of(recipe.method, recipe.sides, recipe.max_similar, recipe.seed, inputs, recipe.copy_shared_tokens)
+    method = method_of(recipe, inputs, recipe.copy_shared_tokens)
     reports = transfer(inputs["model"], target, method, out, recipe.keep_matrices)
     return {"method": recipe.method, "sides": {side: asdict(report) for side, report in reports.items()}}
 
 
 def method_of(
-    name: str,
-    sides: Iterable[SideName],
-    max_similar: int,
-    seed: int,
-    inputs: Mapping[str, Path],
-    copy_shared_tokens: bool = True,
+    recipe: TransferRecipe | IntrinsicRecipe, inputs: Mapping[str, Path], copy_shared_tokens: bool = True
 ) -> Method:
-    """A method with the inputs of a step that it needs."""
-    static = {side: inputs[key] for side in sides if (key := f"static/{side}") in inputs}
-    return Method(name, inputs.get("generator"), max_similar, seed, copy_shared_tokens, static, inputs.get("distilled"))
+    """A recipe's method with the inputs of its step that it needs."""
+    return Method(
+        recipe.method,
+        inputs.get("generator"),
+        recipe.max_similar,
+        recipe.seed,
+        copy_shared_tokens,
+        static={side: inputs[key] for side in recipe.sides if (key := f"static/{side}") in inputs},
+        distilled=inputs.get("distilled"),
+        donor=None if recipe.donor is None else load_donor(inputs["donor"], recipe.donor),
+    )
 
 
 class Transferred(NamedTuple):

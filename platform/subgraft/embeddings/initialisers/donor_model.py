@@ -1,0 +1,59 @@
+"""A donor: another model, whose embeddings of new tokens are mapped into the space of the first one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from subgraft.base.errors import UserError
+from subgraft.config.initialisers import DonorMapping
+from subgraft.config.settings_base import SideName
+from subgraft.embeddings.initialisers.new_rows import FloatTables
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.sides import side
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class DonorSide:
+    """The vocabulary of one side of a donor, and its embeddings in fp32."""
+
+    tokenizer: Tokenizer
+    tables: FloatTables
+
+
+@dataclass(frozen=True)
+class Donor:
+    """The donor's sides, and how their embeddings are mapped.
+
+    name: how messages call it.
+    """
+
+    name: str
+    sides: Mapping[SideName, DonorSide]
+    mapping: DonorMapping
+
+    @classmethod
+    def of(cls, bundle: Bundle, mapping: DonorMapping, name: str) -> Donor:
+        """The donor that is this model. Raises UserError if it has fewer embeddings than tokens."""
+        sides: dict[SideName, DonorSide] = {}
+        for each, tokenizer in bundle.tokenizers.items():
+            tables = FloatTables.of(side(bundle.model, each))
+            if len(tokenizer) > len(tables.input):
+                what = f"the donor's {each} has {len(tables.input)} rows for {len(tokenizer)} tokens"
+                raise UserError(what, where=name, hint="Give the vocabulary that it was trained with.")
+            sides[each] = DonorSide(tokenizer, tables)
+        return cls(name, sides, mapping)
+
+    def side(self, name: SideName) -> DonorSide:
+        """The side that gives embeddings to a model's side: the one of its name, or the only one."""
+        return self.sides.get(name) or next(iter(self.sides.values()))
+
+
+def load_donor(model: Path | str, mapping: DonorMapping) -> Donor:
+    """The donor in a directory or on the hub; only its embeddings stay in memory.
+
+    Raises UserError for a model that cannot be loaded.
+    """
+    return Donor.of(Bundle.load(model), mapping, str(model))
