@@ -144,12 +144,6 @@ class DonorSettings(DonorMapping):
     """The donor of a system: another model, which has the new tokens.
 
     model: its directory, relative to the configuration, or its id on the hub.
-    mapping: omp, the combination of few shared tokens that is nearest to the donor's embedding, found by orthogonal
-    matching pursuit and applied to the model's embeddings of these tokens; or linear, an affine map fitted by least
-    squares to the shared tokens.
-    atoms: the number of shared tokens in a combination of omp.
-    ridge: the ridge of the linear map, relative to the mean variance of the donor's dimensions; by default the one with
-    the least error on shared tokens left out of the fit.
     """
 
     model: str

@@ -10,6 +10,7 @@ import torch
 
 from subgraft.base.errors import UserError
 from subgraft.config.initialisers import DonorMapping
+from subgraft.config.settings_base import VocabularyKind
 from subgraft.embeddings.initialisers.donor import combine_shared, map_from_donor, map_linearly, shared_tokens
 from subgraft.embeddings.initialisers.donor_model import Donor, DonorSide
 from subgraft.embeddings.initialisers.new_rows import FloatTables, Request
@@ -152,11 +153,11 @@ def test_without_a_donor_or_shared_tokens_it_is_refused() -> None:
 
 
 @pytest.mark.parametrize("kind", ["bpe", "wordpiece", "byte-level-bpe"])
-def test_tokens_are_shared_whatever_their_mark(kind: str) -> None:
+def test_tokens_are_shared_whatever_their_mark(kind: VocabularyKind) -> None:
     """By what they are and whether they begin a word; no special token is among them."""
     other = learn(
         [*english(), *german()], kind=kind, size=340 if kind == "byte-level-bpe" else 120, byte_fallback=False
-    )  # type: ignore[arg-type]
+    )
     ours, theirs = shared_tokens(SOURCE, other)
     pairs = list(zip(ours.tolist(), theirs.tolist(), strict=True))
     words = [(SOURCE.entries[one], other.entries[two]) for one, two in pairs if SOURCE.entries[one] is not None]

@@ -161,7 +161,9 @@ def test_rows_of_seen_and_special_tokens_are_copied_and_nothing_else_changes(fam
     assert all(torch.equal(after[name], tensor) for name, tensor in before.items() if name not in tables)
 
 
-PREPARED = {name for name, facts in INITIALISERS.items() if facts.trained or facts.learnt_by or facts.static}
+PREPARED = {
+    name for name, facts in INITIALISERS.items() if facts.trained or facts.learnt_by or facts.static or facts.donor
+}
 
 
 @pytest.mark.parametrize("method", [name for name in METHODS if name not in PREPARED])

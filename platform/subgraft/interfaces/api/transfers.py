@@ -109,7 +109,9 @@ def _mapping(mapping: str, atoms: int | None, ridge: float | None) -> DonorMappi
             {"mapping": mapping, "ridge": ridge} | ({} if atoms is None else {"atoms": atoms})
         )
     except ValidationError as error:
-        raise ArgumentError(error.errors()[0]["msg"].removeprefix("Value error, "), where="mapping") from None
+        first = error.errors()[0]
+        where = str((*first["loc"], "mapping")[0])
+        raise ArgumentError(first["msg"].removeprefix("Value error, "), where=where) from None
 
 
 def _copied(model: Model) -> Model:
