@@ -212,7 +212,7 @@ MISTAKES = [
     (f"{TRANSFER} --model gpt2 --sides encoder,decoder", ["gpt2", "no encoder"]),
     (f"{TRANSFER} --model mbart", ["lacks special tokens", "language code (de_DE", "Learn a vocabulary like"]),
     (f"{TRANSFER} --model no-weights", ["no-weights: no weights in safetensors format"]),
-    (f"{TRANSFER} --vocab absent", ["absent: no such model directory"]),
+    (f"{TRANSFER} --vocab ./absent", ["absent: no such model directory"]),
     (f"{TRANSFER} --out gpt2", ["gpt2: exists and is not an empty directory"]),
     (f"{TRANSFER} --seed -1", ["--seed", "'-1'"]),
     (f"{GENERATE} --beam -1", ["--beam", "'-1'", "from 1"]),

@@ -27,7 +27,7 @@ LINEAR = DonorMapping(mapping="linear")
 
 
 def donor_of(tables: FloatTables, mapping: DonorMapping, tokenizer: Tokenizer = TARGET) -> Donor:
-    return Donor("the donor", {"decoder": DonorSide(tokenizer, tables)}, mapping)
+    return Donor("the donor", {"decoder": DonorSide(tokenizer, tables.input, tables.output, tables.bias)}, mapping)
 
 
 def rotated(width: int, seed: int = 3) -> tuple[FloatTables, FloatTables]:
@@ -106,7 +106,7 @@ def test_combinations_are_those_of_a_plain_reference(atoms: int) -> None:
     assert all(set(row.tolist()) == set(np.flatnonzero(one)) for row, one in zip(chosen, dense, strict=True))
 
 
-def test_equal_and_zero_vectors_are_no_obstacle() -> None:
+def test_equal_and_zero_vectors_can_be_combined() -> None:
     dictionary = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 0.0]])
     made = combine_shared(torch.tensor([[2.0, 1.0]]), dictionary, torch.eye(3), 64)
     assert torch.isfinite(made).all() and torch.allclose(made @ dictionary, torch.tensor([[2.0, 0.0]]), atol=1e-5)

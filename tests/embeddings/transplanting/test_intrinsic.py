@@ -14,7 +14,6 @@ from subgraft.config.initialisers import DonorMapping, StaticEmbeddingSettings
 from subgraft.embeddings.generators.generator import Generator, GeneratorOrigin, save_generators, table_digest
 from subgraft.embeddings.generators.network import Network, NetworkShape, save_networks
 from subgraft.embeddings.initialisers.donor_model import Donor, DonorSide
-from subgraft.embeddings.initialisers.new_rows import FloatTables
 from subgraft.embeddings.initialisers.registry import METHODS
 from subgraft.embeddings.initialisers.static_embeddings import train_static
 from subgraft.embeddings.transplanting.intrinsic import _cosines_and_ranks, held_out, measure, remake
@@ -50,8 +49,7 @@ def method(name: str, places: Path, model: PreTrainedModel, out: Path) -> Method
     static = {"decoder": places / facts.static} if facts.static else {}
     if facts.donor:
         rows = torch.randn(len(TARGET), 12, generator=torch.Generator().manual_seed(4))
-        tables = FloatTables(rows, None, None)
-        return Method(name, donor=Donor("donor", {"decoder": DonorSide(TARGET, tables)}, DonorMapping(atoms=3)))
+        return Method(name, donor=Donor("donor", {"decoder": DonorSide(TARGET, rows)}, DonorMapping(atoms=3)))
     if facts.trained is None:
         return Method(name, static=static)  # type: ignore[arg-type]
     out.mkdir()

@@ -84,13 +84,13 @@ def _mapped(request: Request, donor: Donor, theirs: DonorSide, tokens: Tensor) -
         known = origin if bias is None else torch.cat([origin, bias], dim=1)
         return map_linearly(known[tokens], known[shared], wanted[ours], donor.mapping.ridge)
 
-    their_output = theirs.tables.input if theirs.tables.output is None else theirs.tables.output
+    their_output = theirs.input if theirs.output is None else theirs.output
     if tables.output is None:
-        bias = None if tables.bias is None else theirs.tables.bias
-        return tables.rows(rows(theirs.tables.input, bias, tables.joined()), {})
+        bias = None if tables.bias is None else theirs.bias
+        return tables.rows(rows(theirs.input, bias, tables.joined()), {})
     heads = tables.output if tables.bias is None else torch.cat([tables.output, tables.bias], dim=1)
-    bias = None if tables.bias is None else theirs.tables.bias
-    made = (rows(theirs.tables.input, None, tables.input), rows(their_output, bias, heads))
+    bias = None if tables.bias is None else theirs.bias
+    made = (rows(theirs.input, None, tables.input), rows(their_output, bias, heads))
     return tables.rows(torch.cat(made, dim=1), {})
 
 

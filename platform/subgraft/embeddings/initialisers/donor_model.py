@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from torch import Tensor
+
 from subgraft.base.errors import UserError
 from subgraft.config.initialisers import DonorMapping
 from subgraft.config.settings_base import SideName
-from subgraft.embeddings.initialisers.new_rows import FloatTables
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -17,10 +18,18 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class DonorSide:
-    """The vocabulary of one side of a donor, and its embeddings in fp32."""
+    """The vocabulary of one side of a donor, and its tables in fp32.
+
+    Attributes:
+        input: input embeddings [V, d].
+        output: output embeddings [V, d], unless they are tied to the input or the side has none.
+        bias: output bias [V, 1], if there is one.
+    """
 
     tokenizer: Tokenizer
-    tables: FloatTables
+    input: Tensor
+    output: Tensor | None = None
+    bias: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -39,11 +48,14 @@ class Donor:
         """The donor that is this model. Raises UserError if it has fewer embeddings than tokens."""
         sides: dict[SideName, DonorSide] = {}
         for each, tokenizer in bundle.tokenizers.items():
-            tables = FloatTables.of(side(bundle.model, each))
-            if len(tokenizer) > len(tables.input):
-                what = f"the donor's {each} has {len(tables.input)} rows for {len(tokenizer)} tokens"
+            theirs = side(bundle.model, each)
+            table = theirs.input.weight.detach().float()
+            if len(tokenizer) > len(table):
+                what = f"the donor's {each} has {len(table)} rows for {len(tokenizer)} tokens"
                 raise UserError(what, where=name, hint="Give the vocabulary that it was trained with.")
-            sides[each] = DonorSide(tokenizer, tables)
+            output = None if theirs.output is None or theirs.tied else theirs.output.weight.detach().float()
+            bias = None if theirs.bias is None else theirs.bias.detach().float().reshape(-1, 1)
+            sides[each] = DonorSide(tokenizer, table, output, bias)
         return cls(name, sides, mapping)
 
     def side(self, name: SideName) -> DonorSide:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -13,13 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from subgraft.embeddings.generators.generator import RaggedSimilar, mix
+from subgraft.embeddings.initialisers.donor_model import Donor
 from subgraft.embeddings.initialisers.mixing_matrix import MixingMatrix
 from subgraft.modeling.sides import Side
 from subgraft.subwords.vocabulary.entry import Entry
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-
-if TYPE_CHECKING:
-    from subgraft.embeddings.initialisers.donor_model import Donor
 
 
 @dataclass(frozen=True)

@@ -49,10 +49,10 @@ def test_a_decoder_adopts_the_tokenizer_of_another_model(
     model, donor, out = placed(tmp_path, "model", publish), placed(tmp_path, "donor", donate), tmp_path / "out"
     moved("--model", model, "--vocab", donor, "--method", "donor", "--mapping", mapping, "--out", str(out))
     assert "fallbacks: none" in capsys.readouterr().out
-    old, new, given = Bundle.load(model), Bundle.load(out), Bundle.load(donor)
-    assert new.decoder.fingerprint == given.decoder.fingerprint
+    old, new, donated = Bundle.load(model), Bundle.load(out), Bundle.load(donor)
+    assert new.decoder.fingerprint == donated.decoder.fingerprint
     report = json.loads((out / "transfer.json").read_text())["decoder"]
-    assert report["unseen"] > 0 and report["size"] == len(given.decoder)
+    assert report["unseen"] > 0 and report["size"] == len(donated.decoder)
     alignment = align(old.decoder, new.decoder)
     tables = side(old.model, "decoder").input.weight, side(new.model, "decoder").input.weight
     for token in new.decoder.special.values():
@@ -106,7 +106,7 @@ def test_a_vocabulary_of_the_task_takes_rows_of_a_donor_that_is_named(
     assert "by subwords" in capsys.readouterr().out
 
 
-def test_what_is_no_donor_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unusable_donor_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model, donor = placed(tmp_path, "model", published.gpt2), placed(tmp_path, "donor", published.llama_3)
     out = str(tmp_path / "out")
     with pytest.raises(UserError, match="nothing else takes one"):
