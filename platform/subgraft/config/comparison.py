@@ -19,7 +19,7 @@ from subgraft.config.initialisers import (
     TokenDistillationSettings,
 )
 from subgraft.config.models import ModelSettings
-from subgraft.config.objectives import TaskObjectiveSettings
+from subgraft.config.objectives import ChatSettings, ConversationSettings, TaskObjectiveSettings
 from subgraft.config.runtime import Runtime
 from subgraft.config.search import SearchSettings
 from subgraft.config.settings_base import Seed, Settings, SideName, VocabularyMode
@@ -37,6 +37,7 @@ class Comparison(Settings):
     preset: the sizes and trainings for settings that the configuration leaves out.
     task: the task that the model is finetuned for.
     question_generation: the model's input, for the task of that name.
+    chat: how conversations are learnt, for the task of that name.
     languages: the languages that the task reads and writes.
     seeds: every system is trained once for each seed.
     sides: the sides whose vocabulary changes.
@@ -73,6 +74,7 @@ class Comparison(Settings):
     preset: Literal["small", "gpu", "paper"] = "small"
     task: TaskName = "translation"
     question_generation: QuestionGenerationSettings = QuestionGenerationSettings()
+    chat: ChatSettings = ChatSettings()
     languages: Languages
     seeds: Annotated[tuple[Seed, ...], Field(min_length=1, max_length=1000)] = (1,)
     sides: Annotated[tuple[SideName, ...], Field(min_length=1)] = ("decoder",)
@@ -118,7 +120,10 @@ class Comparison(Settings):
     @property
     def finetuned_on(self) -> TaskObjectiveSettings:
         """How the task's text is learnt."""
-        return TASKS[self.task].finetuned_on.after(self.upstream.objectives)
+        learnt = TASKS[self.task].finetuned_on
+        if isinstance(learnt, ConversationSettings):
+            return ConversationSettings(chat=self.chat)
+        return learnt.after(self.upstream.objectives)
 
     @property
     def pretrains(self) -> bool:

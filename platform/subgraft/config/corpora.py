@@ -43,11 +43,46 @@ SourceKind = Literal[
     "columns",
     "together",
     "records",
+    "conversations",
     "features",
     "verses",
     "plain",
     "texts",
 ]
+
+
+class ConversationFiles(Settings):
+    """Conversations in JSON lines, `{"messages": [{"role": "user", "content": "…"}, …]}`, or ShareGPT's
+    `{"conversations": [{"from": "human", "value": "…"}, …]}`; or made of pairs.
+
+    folder: a folder with {train,dev,test}.jsonl[.gz].
+    files: a path per split, in place of folder.
+    pairs: a corpus of pairs or questions, in place of files: each source becomes a user's turn, its target the answer.
+    languages: the languages of the pairs; the task's by default.
+    prompt: the user's turn, with {source} in the place of the source.
+    system: the text of a system's turn at the beginning, for conversations without one.
+    """
+
+    folder: str | None = None
+    files: dict[Split, str] | None = None
+    pairs: CorpusSource | None = None
+    languages: Languages | None = None
+    prompt: str = "{source}"
+    system: str | None = None
+
+    @model_validator(mode="after")
+    def _consistent(self) -> ConversationFiles:
+        if sum(place is not None for place in (self.folder, self.files, self.pairs)) != 1:
+            raise ValueError("give exactly one of folder, files, pairs")
+        if "{source}" not in self.prompt:
+            raise ValueError("prompt needs {source}, the place of the pair's source")
+        if self.pairs is None and not self.model_fields_set.isdisjoint({"languages", "prompt"}):
+            raise ValueError("languages and prompt are of pairs: conversations have prompts of their own")
+        if self.system is not None and not self.system.strip():
+            raise ValueError("system is empty: leave it out")
+        return self
+
+
 SOURCE_KINDS: tuple[SourceKind, ...] = get_args(SourceKind)
 
 
@@ -64,6 +99,7 @@ class CorpusSource(Settings):
     columns: pairs in columns of a file.
     together: several corpora combined and cleaned as one; each part has its own limit.
     records: named fields (texts, labels, spans, tensors) in files, which may form documents.
+    conversations: turns of users and assistants, for `task: chat`; for other tasks the text of all turns.
     features: precomputed features, and a text for each.
     verses: translations of one book.
     plain: text by language, split here.
@@ -81,6 +117,7 @@ class CorpusSource(Settings):
     columns: ColumnFiles | None = None
     together: tuple[CorpusSource, ...] | None = None
     records: RecordFiles | None = None
+    conversations: ConversationFiles | None = None
     features: FeatureFiles | None = None
     verses: VerseFiles | None = None
     plain: PlainTexts | None = None
@@ -92,6 +129,12 @@ class CorpusSource(Settings):
     def parts(self) -> tuple[CorpusSource, ...]:
         """The corpora that it combines; only itself unless its kind is `together`."""
         return self.together or (self,)
+
+    @property
+    def asks(self) -> bool:
+        """Whether it holds questions on passages, or conversations that are made of them."""
+        made = self.conversations
+        return bool(self.squad or (made and made.pairs and made.pairs.squad))
 
     @property
     def kind(self) -> SourceKind:
@@ -111,7 +154,7 @@ class CorpusSource(Settings):
     def _parts(self) -> CorpusSource:
         if self.together and self.limit:
             raise ValueError("limit applies to one corpus: give it in the parts of together")
-        apart = ("together", "squad", "records", "features", "verses", "texts")
+        apart = ("together", "squad", "records", "conversations", "features", "verses", "texts")
         if self.together and any(part.kind in apart for part in self.together):
             raise ValueError(f"together cannot have parts of kind {', '.join(apart)}")
         if self.texts and self.limit:

@@ -195,6 +195,27 @@ class FeatureConditionedSettings(AnyConditionedSettings):
     source = "features"
 
 
+class ChatSettings(Settings):
+    """How conversations are learnt, for `task: chat`.
+
+    turns: the assistant's turns that are learnt: all, or the last of each conversation.
+    template: the chat template of a model without one, as Jinja text; it should end each answer with eos_token. An
+    instruct model has its own.
+    """
+
+    turns: Literal["all", "last"] = "all"
+    template: str | None = None
+
+
+class ConversationSettings(AnyObjective):
+    """The assistant's turns of a conversation, each token given all before it."""
+
+    kind: Literal["chat"] = "chat"
+    chat: ChatSettings = ChatSettings()
+
+    continues = True
+
+
 ObjectiveSettings = Annotated[
     TranslationSettings | DenoisingSettings | MaskedSettings | CausalSettings, Field(discriminator="kind")
 ]
@@ -206,6 +227,7 @@ TaskObjectiveSettings = Annotated[
     | CausalSettings
     | ConditionedSettings
     | TextConditionedSettings
-    | FeatureConditionedSettings,
+    | FeatureConditionedSettings
+    | ConversationSettings,
     Field(discriminator="kind"),
 ]

@@ -13,6 +13,7 @@ from subgraft.config.conditioning import SourceName
 from subgraft.config.objectives import (
     CausalSettings,
     ConditionedSettings,
+    ConversationSettings,
     FeatureConditionedSettings,
     TaskObjectiveSettings,
     TextConditionedSettings,
@@ -96,6 +97,13 @@ TASKS: Mapping[str, TaskFacts] = {
         finetuned_on=FeatureConditionedSettings(),
         # Texts alone are compared, and several images may have the same text.
         defaults={**_BY_BITS, "cleaning": {"deduplicate": False, "drop_held_out": False}},
+    ),
+    "chat": TaskFacts(
+        "Chat",
+        "text-generation",
+        (),
+        finetuned_on=ConversationSettings(),
+        defaults={**_BY_BITS, "cleaning": _ANY_LENGTH},
     ),
 }
 

@@ -35,7 +35,7 @@ def text_step(experiment: Experiment, base: Path, pairs: Step) -> Step[TextRecip
         )
         for side in settings.sides
     }
-    questions = any(source.squad for named in sources.values() for source in named)
+    questions = any(source.asks for named in sources.values() for source in named)
     recipe = TextRecipe(
         identities={},
         languages=experiment.languages,

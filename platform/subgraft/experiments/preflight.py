@@ -19,6 +19,7 @@ from subgraft.data.sources.file_sources import FeaturesSource
 from subgraft.data.sources.resolved_corpus import ResolvedSource
 from subgraft.data.tasks.question_generation import require_marks
 from subgraft.data.text.features import look_through
+from subgraft.data.text.fields import CONVERSATION
 from subgraft.data.text.tensors import row_count
 from subgraft.modeling.families import Family, family_of, language_code
 from subgraft.modeling.hub import read_config, require_model
@@ -82,6 +83,15 @@ def require_source(source: ResolvedSource, read: SourceName | None, name: str) -
         files = {split: source.tensor(split, fields[0]) for split in source.splits}
         for split in files:
             look_through(files, split, fields[0], row_count(files[split], fields[0]))
+
+
+def require_conversations(source: ResolvedSource, name: str) -> None:
+    """Raises UserError for a corpus without conversations."""
+    if not any(field.kind == CONVERSATION for field in source.fields):
+        hint = "Write `conversations: {folder: …}`, or `conversations: {pairs: …, prompt: …}` for a corpus of pairs."
+        raise UserError(
+            "`task: chat` needs conversations, and this corpus has none", where=f"corpora.{name}", hint=hint
+        )
 
 
 def require_libraries(experiment: Experiment) -> None:

@@ -167,6 +167,17 @@ def require_text_of_task(experiment: Comparison) -> None:
             )
 
 
+def require_settings_of_chat(experiment: Comparison) -> None:
+    """Only `task: chat` has conversations to learn, and it reads no other text."""
+    if experiment.task != "chat":
+        if experiment.chat.model_fields_set:
+            raise ValueError("chat: these settings are of `task: chat` alone")
+        return
+    read = [name for name in ("text", "embedding_warmup") if any(getattr(one, name) for one in experiment.systems)]
+    if read:
+        raise ValueError(f"systems with {read[0]}: chat is learnt of conversations, not of mere lines")
+
+
 def require_model_of_task(experiment: Comparison) -> None:
     """Continuing text needs a decoder-only model, and all other tasks need an encoder."""
     continues, kinds = (
@@ -291,6 +302,7 @@ CHECKS = (
     require_upstream_text,
     require_corpus_of_task,
     require_text_of_task,
+    require_settings_of_chat,
     require_model_of_task,
     require_conditioned_systems,
     require_changing_tables,

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from pathlib import Path
+from typing import Literal
 
 from subgraft.base.errors import UserError
 from subgraft.base.files import file_digest
@@ -80,7 +81,7 @@ class FieldStatistics:
 
     split: Split
     field: str
-    kind: FieldKind
+    kind: FieldKind | Literal["conversation"]
     language: str | None
     segments: int
     words: int

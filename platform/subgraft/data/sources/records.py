@@ -207,7 +207,7 @@ def text_of(value: object, name: int | str, where: str) -> str:
         return value
     turns = value if isinstance(value, list) else [value]
     if any(isinstance(turn, dict) and "role" in turn for turn in turns):
-        what = f"the field '{name}' holds a conversation, and models are not finetuned on conversations"
-        hint = "Give texts in fields: for a turn and its answer a source and a target, or one text to continue."
+        what = f"the field '{name}' holds a conversation, not a text"
+        hint = "Write `task: chat` and the corpus as `conversations: {folder: …}`, or give texts in fields."
         raise UserError(what, where=where, hint=hint)
     raise UserError(f"the field '{name}' contains no text", where=where)

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from subgraft.base.errors import UserError
-from subgraft.config.corpora import CorpusSource, Languages, SourceKind
+from subgraft.config.corpora import ConversationFiles, CorpusSource, Languages, SourceKind
 from subgraft.config.settings_base import Split
 from subgraft.data.sources import download
+from subgraft.data.sources.conversations import ConversationsSource, PairsAsConversations, conversation_fields
 from subgraft.data.sources.file_sources import (
     GENERATED_LANGUAGES,
     FeaturesSource,
@@ -194,6 +195,21 @@ def _records(asked: _Asked) -> ResolvedSource:
     return RecordsSource(tuple(named.values()), asked.limit, files, settings, tuple(named))
 
 
+def _conversations(asked: _Asked) -> ResolvedSource:
+    """One text of all turns, in the language that the task writes, and the turns."""
+    settings: ConversationFiles = asked.settings
+    fields = conversation_fields(asked.pair.target)
+    if (places := settings.folder or settings.files) is not None:
+        files = _one_file_a_split(places, "jsonl", asked.base)
+        return ConversationsSource(fields, asked.limit, files, settings)
+    assert settings.pairs is not None  # one of the three is set
+    pairs = asked.part(settings.pairs, settings.languages or asked.languages)
+    if [field.name for field in pairs.fields] != ["source", "target"] or pairs.documented:
+        hint = "Name the languages of its two texts: conversations: {pairs: …, languages: {source: en, target: fr}}."
+        raise UserError("pairs of texts are expected", where="conversations.pairs", hint=hint)
+    return PairsAsConversations(fields, asked.limit, pairs, settings)
+
+
 def _features(asked: _Asked) -> ResolvedSource:
     settings, folder = asked.settings, find(asked.settings.folder, asked.base)
     texts = {split: paths[0] for split, paths in split_files(folder, (asked.pair.target,)).items()}
@@ -254,6 +270,7 @@ _FINDERS: Mapping[SourceKind, Callable[[_Asked], ResolvedSource]] = {
     "columns": _columns,
     "together": _together,
     "records": _records,
+    "conversations": _conversations,
     "features": _features,
     "verses": _verses,
     "plain": _plain,

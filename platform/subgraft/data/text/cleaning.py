@@ -18,6 +18,8 @@ from subgraft.data.text.held_out import HeldOut, folded
 
 # What is dropped, in words, by the name that it is counted under.
 RULES: Mapping[str, str] = {
+    "empty_turn": "with an empty turn",
+    "no_answer": "without an assistant's turn after a user's",
     "too_short": "too short",
     "too_long": "too long",
     "ratio": "unequally long",

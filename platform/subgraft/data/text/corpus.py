@@ -124,12 +124,17 @@ class Corpus:
         return names[0] if self.monolingual else {"encoder": "source", "decoder": "target"}[side]
 
     def lines(self, split: str, field: str) -> Iterator[str]:
-        """The segments of a text, or the labels of a label field, streaming."""
-        return reading.lines(self._opened(split, field, ("text", "label")))
+        """The segments of a text, the labels of a label field, or conversations, streaming."""
+        return reading.lines(self._opened(split, field, ("text", "label", "conversation")))
 
     def text(self, split: str, field: str) -> Text:
         """The segments of a text, read on access; encoded once if the corpus has a cache."""
         return Text(self._opened(split, field, ("text",)), self.cache)
+
+    def conversations(self, split: str) -> Iterator[list[dict[str, str]]]:
+        """The turns of each conversation, with `role` and `content`, streaming."""
+        for line in self.lines(split, field_names.CONVERSATION):
+            yield [{"role": role, "content": content} for role, content in json.loads(line)]
 
     def texts(self, split: str) -> Iterator[tuple[str, Text]]:
         """Every text with its language, read on access."""

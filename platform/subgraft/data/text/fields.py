@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
@@ -13,6 +13,8 @@ from subgraft.config.source_files import FieldKind
 
 # A segment: a cell for each field of the corpus, in order, and behind them its place where it is of a document.
 Sides = tuple[str, ...]
+# The kind of the field with a conversation's turns, and its name.
+CONVERSATION: Literal["conversation"] = "conversation"
 
 
 @dataclass(frozen=True)
@@ -21,13 +23,14 @@ class Field:
 
     Attributes:
         name: The name.
-        kind: A text; a label of the segment; a span of a text, [start, end) in characters; or a tensor.
+        kind: A text; a label of the segment; a span of a text, [start, end) in characters; a tensor; or the turns of a
+            conversation, as JSON.
         language: The language of a text.
         of: The text that contains a span.
     """
 
     name: str
-    kind: FieldKind = "text"
+    kind: FieldKind | Literal["conversation"] = "text"
     language: str | None = None
     of: str | None = None
 
@@ -66,7 +69,7 @@ def named_for(languages: Languages | None, declared: Sequence[Field], where: str
             chosen[field.name] = replace(field, name=renamed[field.name])
         elif field.kind == "span" and field.of in renamed:
             chosen[field.name] = replace(field, of=renamed[field.of])
-        elif field.kind in ("label", "tensor"):
+        elif field.kind in ("label", "tensor", "conversation"):
             chosen[field.name] = field
     # The source comes first, as everywhere.
     return dict(sorted(chosen.items(), key=lambda item: item[1].name != "source"))

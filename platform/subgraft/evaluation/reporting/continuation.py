@@ -69,7 +69,8 @@ def continuation_table(data: ReportData) -> MainTable:
     several = len(data.seeds) > 1
     seeds = [f"bits\nseed {seed}" for seed in data.seeds] if several else []
     written = tuple(scores[data.system_names[0]])
-    length = ("tokens/\nline",) if written else ("tokens/\nline", "chars/\ntoken")
+    length = ["tokens/\nline", *([] if written else ["chars/\ntoken"])]
+    length += ["tokens/\nprompt"] if _has_prompt_lengths(data) else []
     rows = tuple(
         (
             name,
@@ -90,11 +91,17 @@ def _against(system: MetricSummary) -> list[str]:
     return [signed(compared.difference, 3), probability(compared.p_value)] if compared else [MISSING, MISSING]
 
 
+def _has_prompt_lengths(data: ReportData) -> bool:
+    return all(system.tokens_per_prompt is not None for system in data.systems)
+
+
 def _figures(results: Sequence[SystemResult], written: bool = False) -> list[str]:
     characters = [] if written else [fixed(fmean(result.characters_per_token for result in results))]
+    prompts = [result.tokens_per_prompt for result in results if result.tokens_per_prompt is not None]
     return [
         fixed(fmean(result.tokens_per_sentence for result in results), 1),
         *characters,
+        *([fixed(fmean(prompts), 1)] if prompts else []),
         fixed(fmean(result.sentences_per_second for result in results), 1),
     ]
 
@@ -146,7 +153,8 @@ def _score_table(data: ReportData, systems: Mapping[str, MetricSummary]) -> Tabl
 
 
 def _cost_table(data: ReportData) -> Table:
-    headings = ["system", "tokens\nper line", "characters\nper token", "prompts\nper second", "parameters"]
+    prompts = ["tokens\nper prompt"] if _has_prompt_lengths(data) else []
+    headings = ["system", "tokens\nper line", "characters\nper token", *prompts, "prompts\nper second", "parameters"]
     rows = []
     for name in data.system_names:
         results = data.results(name)

@@ -100,6 +100,7 @@ class SystemResult:
     curve: dev evaluations by rising step.  selected_step: the step of the selected weights, from which all figures are.
     tokens_per_sentence: mean target length of the test references in the system's vocabulary, end of sentence included.
     characters_per_token: mean length of those tokens, the end of sentence left out.
+    tokens_per_prompt: mean length of the test prompts with the chat template, where models answer in conversations.
     inference_ece: calibration error of generated tokens, 0 to 1; None where it was not measured.
     sentences_per_second: median, generating at the batch size that `ReportData.speed_batch_size` names.
     cut_outputs: how many hypotheses did not end of themselves but ran into the length limit.
@@ -148,6 +149,7 @@ class SystemResult:
     continuations: tuple[str, ...] = ()
     load: float | None = None
     cores: int | None = None
+    tokens_per_prompt: float | None = None
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,8 @@ def with_engine(step: Step[R]) -> Step[R]:
     """
     recipe: Recipe = step.recipe
     if isinstance(recipe, EvaluateRecipe):
-        drawn = recipe.objective.source is not None  # by transformers, also from a model without a source
+        # By transformers, also from a model without a source.
+        drawn = recipe.objective.source is not None or recipe.objective.kind == "chat"
         if recipe.evaluation.engine == "ctranslate2" and (drawn or not _has(step.inputs["model"])):
             evaluation = recipe.evaluation.model_copy(update={"engine": "transformers"})
             return _changed(step, evaluation=evaluation)

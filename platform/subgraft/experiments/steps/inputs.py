@@ -18,7 +18,7 @@ from subgraft.data.tasks.question_generation import pairing
 from subgraft.data.text.fields import texts
 from subgraft.data.text.languages import code_token
 from subgraft.experiments.monolingual_data import text_step
-from subgraft.experiments.preflight import require_checkpoint, require_corpus, require_source
+from subgraft.experiments.preflight import require_checkpoint, require_conversations, require_corpus, require_source
 from subgraft.modeling.hub import pinned, with_revision
 from subgraft.orchestration.store.step import Step
 from subgraft.pipeline import stages
@@ -71,6 +71,7 @@ class InputSteps:
             pairs=pairs,
             one_text=not pairs,
             source=TASKS[experiment.task].source,
+            chat=experiment.finetuned_on.kind == "chat",
         )
 
     @cached_property
@@ -111,21 +112,25 @@ class InputSteps:
         pairs: bool,
         one_text: bool = False,
         source: SourceName | None = None,
+        chat: bool = False,
     ) -> Step[CorpusRecipe]:
         """languages: of the pair that is wanted; every text of the corpus where None.  pairs: whether it must have two
         sides.  one_text: whether it must have one.  source: the field that its segments need besides texts.
+        chat: whether it must have conversations.
         """
         experiment = self.experiment
         corpus = experiment.corpora[name]
         resolved = resolve(corpus, languages, self.base, pairing=pairing(experiment.question_generation))
         require_corpus(resolved, needed, name, purpose, pairs=pairs, one_text=one_text)
         require_source(resolved, source, name)
+        if chat:
+            require_conversations(resolved, name)
         recipe = CorpusRecipe(
             identity=dict(resolved.identity()),
             languages=languages,
             texts=None if languages else {text.name: str(text.language) for text in texts(resolved.fields)},
             cleaning=experiment.cleaning,
-            questions=experiment.question_generation if corpus.squad else None,
+            questions=experiment.question_generation if corpus.asks else None,
             source=corpus,
             base=self.base,
         )

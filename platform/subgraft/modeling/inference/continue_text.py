@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from transformers import StoppingCriteriaList
 
-from subgraft.modeling.inference.prompts import ChatTemplate, Prompts
+from subgraft.modeling.inference.prompts import ChatTemplate, Prompts, Turn
 from subgraft.modeling.inference.search import AT_ONCE, BatchSearch, LengthLimit, Progress, searched
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
@@ -47,11 +47,12 @@ class Continuer(BatchSearch):
         self._max_positions = max_positions
 
     def __call__(
-        self, prompts: Sequence[str], batch_size: int = AT_ONCE, progress: Progress | None = None
+        self, prompts: Sequence[Turn], batch_size: int = AT_ONCE, progress: Progress | None = None
     ) -> list[str]:
         """The continuation of each prompt. Leaves the model in evaluation mode."""
         prompt_ids, outputs = self._prompts.ids(prompts), [""] * len(prompts)
-        for chosen, written in self._written(range(len(prompts)), prompt_ids, prompts, batch_size, progress):
+        texts = [prompt if isinstance(prompt, str) else "" for prompt in prompts]
+        for chosen, written in self._written(range(len(prompts)), prompt_ids, texts, batch_size, progress):
             for place, tokens in zip(chosen, written.tolist(), strict=True):
                 outputs[place] = self._prompts.output(prompt_ids[place], tokens, self._ends)
         return outputs
@@ -69,7 +70,8 @@ class Continuer(BatchSearch):
         rows = [[ids[0]] * missing + ids for missing, ids in zip(padding, sequences, strict=True)]
         input_ids = torch.tensor(rows, device=device)
         mask = (torch.arange(longest, device=device) >= torch.tensor(padding, device=device)[:, None]).long()
-        limit = LengthLimit(self._lengths, texts, self._prompts.ratio, prompt_length=longest)
+        # No length of a prompt limits an answer.
+        limits = [] if self._prompts.chat else [LengthLimit(self._lengths, texts, self._prompts.ratio, longest)]
         written = searched(
             self._model,
             input_ids=input_ids,
@@ -82,6 +84,6 @@ class Continuer(BatchSearch):
             forced_bos_token_id=None,
             forced_eos_token_id=None,
             max_length=min(self._max_positions, longest + (self._prompts.most or self._max_positions)),
-            stopping_criteria=StoppingCriteriaList([limit]),
+            stopping_criteria=StoppingCriteriaList(limits),
         )
         return written[:, longest:]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeAlias
 
 import tokenizers
 
@@ -14,6 +15,9 @@ from subgraft.subwords.vocabulary.directory import CHAT_TEMPLATE
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.tokenizer_description import ROLES
 
+# A user's turn, or a conversation whose next turn is the assistant's: of each turn `role` and `content`.
+Turn: TypeAlias = "str | Sequence[Mapping[str, str]]"
+
 # Tokens of an answer to a turn, where nothing else is said: the length of a question does not limit it.
 ANSWER_TOKENS = 512
 _UNLIMITED = 1e9
@@ -21,7 +25,7 @@ _UNLIMITED = 1e9
 
 @dataclass(frozen=True)
 class ChatTemplate:
-    """A tokenizer's chat template, which adds role marks around a user's turn; it runs in Jinja's sandbox."""
+    """A tokenizer's chat template, which adds role marks around turns; it runs in Jinja's sandbox."""
 
     tokenizer: Tokenizer
     template: str
@@ -38,24 +42,39 @@ class ChatTemplate:
             raise UserError("this model's tokenizer has no chat template", where=where, hint=hint)
         return cls(tokenizer, template)
 
-    def ids(self, turns: Sequence[str], room: int) -> list[list[int]]:
-        """The ids of a conversation with one turn, up to the start of the answer, for each turn.
+    def ids(self, turns: Sequence[Turn], room: int) -> list[list[int]]:
+        """The ids of each conversation, up to the start of the answer.
 
         Raises UserError for a turn that contains a special token, which would end the turn; for one with more than
         `room` tokens; and for an invalid template.
         """
         conversations = []
         for number, turn in enumerate(turns, 1):
-            spelled = next((piece for piece in self._special if piece in turn), None)
+            spelled = self.special_in(turn)
             if spelled is not None:
                 what = f"the text has {spelled} in it, which the chat template would take for a special token"
                 raise UserError(what, where=f"line {number}", hint="Leave it out of the text.")
-            ids = self._backend.encode(self._rendered(turn), add_special_tokens=False).ids
+            ids = self.prompt_ids(turn)
             if len(ids) > room:
                 what = f"{len(ids):,} tokens with the chat template, and the model takes {room:,}"
                 raise UserError(what, where=f"line {number}", hint="Make the text shorter.")
             conversations.append(ids)
         return conversations
+
+    def special_in(self, turn: Turn) -> str | None:
+        """A special token that a content spells, if any: the template would end a turn there, or begin another."""
+        contents = [message["content"] for message in _messages(turn)]
+        return next((piece for piece in self._special if any(piece in content for content in contents)), None)
+
+    def prompt_ids(self, turn: Turn) -> list[int]:
+        """The ids of a conversation up to the start of the answer. Raises UserError for an invalid template."""
+        ids: list[int] = self.encodings([self.rendered(turn, prompt=True)])[0].ids
+        return ids
+
+    def encodings(self, rendered: Sequence[str]) -> list[tokenizers.Encoding]:
+        """The tokens of rendered conversations, with their places in characters."""
+        encodings: list[tokenizers.Encoding] = self._backend.encode_batch(list(rendered), add_special_tokens=False)
+        return encodings
 
     @cached_property
     def _backend(self) -> tokenizers.Tokenizer:
@@ -69,20 +88,36 @@ class ChatTemplate:
         added = self._backend.get_added_tokens_decoder().values()
         return tuple(token.content for token in added if token.special)
 
-    def _rendered(self, turn: str) -> str:
+    def rendered(self, turn: Turn, *, prompt: bool = False) -> str:
+        """A conversation as text. prompt: whether the beginning of an answer follows.
+
+        Raises UserError for an invalid template, and where the template refuses the conversation.
+        """
+        return self._render(turn, prompt=prompt)[0]
+
+    def marked(self, turn: Turn) -> tuple[str, list[tuple[int, int]]] | None:
+        """A conversation as text, and the bounds of the answers in it; None without marks {% generation %}."""
+        if not re.search(r"\{%-?\s*generation\s*-?%\}", self.template):
+            return None
+        return self._render(turn, marked=True)
+
+    def _render(self, turn: Turn, *, prompt: bool = False, marked: bool = False) -> tuple[str, list[tuple[int, int]]]:
         from jinja2 import TemplateError
         from transformers.utils.chat_template_utils import render_jinja_template
 
         pieces, special = self.tokenizer.pieces, self.tokenizer.special
         named: dict[str, Any] = {f"{role}_token": pieces[special[role]] for role in ROLES if role in special}
-        messages: list[Any] = [{"role": "user", "content": turn}]
+        named |= {"add_generation_prompt": prompt, "return_assistant_tokens_mask": marked}
         try:
-            rendered: Any = render_jinja_template(
-                [messages], chat_template=self.template, add_generation_prompt=True, **named
-            )
+            result: Any = render_jinja_template([_messages(turn)], chat_template=self.template, **named)
         except (TemplateError, ImportError, TypeError, ValueError, ArithmeticError, LookupError) as error:
             raise UserError(f"the chat template cannot be used: {error}", where="--chat") from error
-        return str(rendered[0][0])
+        rendered, marks = result
+        return str(rendered[0]), list(marks[0]) if marked else []
+
+
+def _messages(turn: Turn) -> list[Any]:
+    return [{"role": "user", "content": turn}] if isinstance(turn, str) else [dict(message) for message in turn]
 
 
 @dataclass(frozen=True)
@@ -115,13 +150,13 @@ class Prompts:
         """The limit of an output in bytes, per byte of its prompt."""
         return self.max_length_ratio if self.chat is None else _UNLIMITED
 
-    def ids(self, texts: Sequence[str]) -> list[list[int]]:
+    def ids(self, texts: Sequence[Turn]) -> list[list[int]]:
         """The ids of each prompt, at least one. A plain prompt that is too long is truncated at its beginning."""
         if self.chat is not None:
             return [ids or [self.start] for ids in self.chat.ids(texts, self.max_positions - 1)]
         half = self.max_positions // 2
         room = self.max_positions - 1 - min(self.max_tokens or half, half)
-        bodies = self.tokenizer.encode_batch(texts)
+        bodies = self.tokenizer.encode_batch([text for text in texts if isinstance(text, str)])
         return [[self.start, *tokens[max(0, len(tokens) - room) :]] for tokens in bodies]
 
     def output(self, prompt: Sequence[int], written: Sequence[int], ends: Sequence[int]) -> str:
@@ -136,4 +171,9 @@ def added_text(tokenizer: Tokenizer, prompt_ids: Sequence[int], written: Sequenc
     body = written[: next(stops, len(written))]
     prompt, whole = tokenizer.decode(prompt_ids), tokenizer.decode([*prompt_ids, *body])
     added = whole[len(prompt) :] if whole.startswith(prompt) else tokenizer.decode(body)
-    return "".join(" " if character in "\n\r\v\f\x85\u2028\u2029" else character for character in added)
+    return one_line(added)
+
+
+def one_line(text: str) -> str:
+    """The text with a space in place of each character that ends a line."""
+    return "".join(" " if character in "\n\r\v\f\x85\u2028\u2029" else character for character in text)

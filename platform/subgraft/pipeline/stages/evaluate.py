@@ -26,7 +26,7 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.exporting.ctranslate2 import fast_translator
 from subgraft.modeling.inference.translate import Translator
 from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
-from subgraft.pipeline.stages import continuation, sourced
+from subgraft.pipeline.stages import chat, continuation, sourced
 from subgraft.pipeline.stages.likelihood import measure_length
 from subgraft.pipeline.stages.search_record import outputs_recorded, search_speed, warm_up
 from subgraft.pipeline.stages.stage import SPELLED, STATISTICS
@@ -155,4 +155,5 @@ MEASUREMENTS: Mapping[str, Callable[[EvaluateRecipe, Mapping[str, Path], Path, C
     "conditioned": sourced.measure,
     "conditioned-on-text": sourced.measure,
     "conditioned-on-features": sourced.measure,
+    "chat": chat.measure,
 }

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor, nn
 
+from subgraft.config.objectives import ConversationSettings
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import AdapterSettings, FinetuneSettings
 from subgraft.data.synthetic_pairs import is_tagged, require_tag
@@ -27,8 +28,9 @@ from subgraft.training.auto_precision import with_named_precision
 from subgraft.training.context import Context, Json
 from subgraft.training.objectives.auxiliary_text import with_text
 from subgraft.training.objectives.conditioned import losses_of
+from subgraft.training.objectives.conversations import with_template
 from subgraft.training.objectives.dev_scores import describe_dev_engine, with_drift
-from subgraft.training.objectives.finetuning import TaskText, task_text
+from subgraft.training.objectives.finetuning import ConversationsOfTask, TaskText, task_text
 from subgraft.training.objectives.objective import Request
 from subgraft.training.phases import copy_embeddings, join_outcomes, split_training, train_embeddings_only
 from subgraft.training.progress import Outcome
@@ -39,6 +41,8 @@ from subgraft.training.setup import fit, is_writer, peak_memory, write_curve
 
 def run(recipe: FinetuneRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
     bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"], context.cache)
+    if isinstance(recipe.objective, ConversationSettings):
+        bundle = with_template(bundle, recipe.objective.chat)
     recipe = with_named_precision(recipe, bundle.model, context)
     settings = recipe.training
     request = Request(bundle, corpus, recipe.languages, settings, recipe.seed)
@@ -68,6 +72,7 @@ def run(recipe: FinetuneRecipe, inputs: Mapping[str, Path], out: Path, context: 
         **write_curve(outcome, out),
         **(describe_dev_engine(settings, bundle.model) if recipe.objective.needs_pairs else {}),
         "cut_pairs": text.cut,
+        **({"left_out": dict(text.left_out)} if isinstance(text, ConversationsOfTask) else {}),
         **({"rare_tokens": rare.sizes} if rare else {}),
         "parameters": bundle.model.num_parameters(),
         "trained_parameters": outcome.trained_parameters,

@@ -60,6 +60,11 @@ def _collect_continued(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> Repo
     return _collect(recipe, inputs, continued_result, "prompts.txt")
 
 
+def _collect_answered(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> ReportData:
+    """The same for models that answer in conversations."""
+    return replace(_collect_continued(recipe, inputs), prompts="the turns of test conversations before the last answer")
+
+
 def _collect_written(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> ReportData:
     """The same for models that write for a source; the prompts are the sources."""
     assert recipe.objective.source is not None
@@ -203,6 +208,7 @@ class _Form:
 
 _FORMS: Mapping[str, _Form] = {
     "translation": _Form(collect, write_report, terminal_table),
+    "chat": _Form(_collect_answered, write_continuation_report, continuation_table),
     "causal": _Form(_collect_continued, write_continuation_report, continuation_table),
     **dict.fromkeys(
         ("conditioned", "conditioned-on-text", "conditioned-on-features"),

@@ -74,6 +74,7 @@ def _of_any_task(system: ReportedSystem, inputs: Mapping[str, Path], evaluation:
         "selected_step": selected_weights(finetuned, design.select).step,
         "tokens_per_sentence": evaluation["tokens_per_sentence"],
         "characters_per_token": evaluation["characters_per_token"],
+        "tokens_per_prompt": evaluation.get("tokens_per_prompt"),
         "sentences_per_second": evaluation["speed"]["median"],
         "load": evaluation["speed"].get("load"),
         "cores": evaluation["speed"].get("cores"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -14,7 +15,7 @@ from subgraft.modeling.inference.translate import Translator
 from subgraft.training.context import Json
 
 
-def warm_up(write: Translator | Continuer, texts: Sequence[str], settings: MeasurementSettings) -> None:
+def warm_up(write: Translator | Continuer, texts: Sequence[Any], settings: MeasurementSettings) -> None:
     """Warm up before a timed pass."""
     if settings.speed_measured == "in-translation":
         write(texts[:1])
@@ -26,7 +27,7 @@ def outputs_recorded(write: Translator | Continuer) -> dict[str, Json]:
     return {"cut_outputs": write.cut, **again}
 
 
-def search_speed(write: Translator | Continuer, texts: Sequence[str], settings: MeasurementSettings) -> Speed:
+def search_speed(write: Translator | Continuer, texts: Sequence[Any], settings: MeasurementSettings) -> Speed:
     """The speed of the last call, which was for all texts, or of further calls for the first texts.
 
     Sentences that CTranslate2 leaves to transformers do not count in its speed.

@@ -175,10 +175,12 @@ def exact(written: Sequence[str], references: Sequence[str]) -> Scored:
     return share(EXACT, np.array(same, dtype=np.float64), "nrefs:1|case:mixed")
 
 
-def overlap(written: Sequence[str], references: Sequence[str], language: str) -> list[Scored]:
+def overlap(
+    written: Sequence[str], references: Sequence[str], language: str, metrics: Sequence[AnyMetricName] = OVERLAP
+) -> list[Scored]:
     """Overlap of the texts with their references."""
     scores = []
-    for metric in OVERLAP:
+    for metric in metrics:
         statistics = sentence_statistics(metric, written, references, language)
         scores.append(Scored(corpus_score(metric, statistics, language), statistics))
     return scores

@@ -7,6 +7,7 @@ import hashlib
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 
 from subgraft.base.errors import UserError
 from subgraft.base.json_io import parse_user_object
-from subgraft.subwords.vocabulary.directory import Source, read_directory
+from subgraft.subwords.vocabulary.directory import CHAT_TEMPLATE, Source, read_directory
 from subgraft.subwords.vocabulary.entry import Entry, Mark, parse_piece
 from subgraft.subwords.vocabulary.growth import Guard, require_quick_patterns
 from subgraft.subwords.vocabulary.segmenters import Segmenters
@@ -120,6 +121,10 @@ class Tokenizer:
     def save(self, directory: Path) -> None:
         """Write tokenizer.json, tokenizer_config.json and, if available, sentencepiece.model."""
         self._source.write(directory)
+
+    def with_chat_template(self, template: str) -> Tokenizer:
+        """The same vocabulary with another chat template."""
+        return Tokenizer(replace(self._source, config={**self.config, CHAT_TEMPLATE: template}))
 
     @cached_property
     @uncollected()

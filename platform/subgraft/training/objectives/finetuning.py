@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
 from typing import Any, Protocol
 
 import numpy as np
 from torch import nn
 
-from subgraft.config.objectives import AnyConditionedSettings, CausalSettings, TaskObjectiveSettings
+from subgraft.base.errors import UserError
+from subgraft.config.objectives import (
+    AnyConditionedSettings,
+    CausalSettings,
+    ConversationSettings,
+    TaskObjectiveSettings,
+)
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import FinetuneSettings
 from subgraft.data.text.batches import evenly_spaced_places
@@ -16,6 +23,7 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.conditioning.sources import Sourced
 from subgraft.training.objectives.causal import CausalScores, Lines, begin_with, separator_of
 from subgraft.training.objectives.conditioned import SourcedLines, SourcedLoss, SourcedScores, source_read
+from subgraft.training.objectives.conversations import Conversations, ConversationScores, template_of
 from subgraft.training.objectives.dev_scores import DevScores
 from subgraft.training.objectives.objective import Request
 from subgraft.training.objectives.parallel_text import Translation
@@ -170,12 +178,54 @@ class SourcedOfTask(SourcedLines):
         return SourcedScores(bundle, list(self._dev.texts), sources, self._separator, self._training)
 
 
+class ConversationsOfTask:
+    """The conversations of a task.
+
+    left_out: how many have no answer to learn, by reason.
+    """
+
+    def __init__(self, settings: ConversationSettings, request: Request, training: FinetuneSettings) -> None:
+        corpus, self._learnt, self._training = request.corpus, settings.chat.turns, training
+        text, conversations = corpus.text("train", corpus.text_of("decoder")), list(corpus.conversations("train"))
+        chosen = selected_examples(len(text), training, request.seed)
+        places = np.arange(len(text)) if chosen is None else chosen
+        costs = np.array([len(line) + 1 for line in text.take(places)]) if training.batch_unit == "characters" else None
+        template = template_of(request.bundle.decoder)
+        limit = min(training.max_length, request.bundle.max_positions)
+        self._all = Conversations(
+            (conversations[place] for place in places.tolist()), template, self._learnt, limit, costs
+        )
+        self.left_out: Mapping[str, int] = self._all.left_out
+        self._places = np.flatnonzero(self._all.usable)
+        if not len(self._places):
+            reasons = ", ".join(f"{reason.replace('_', ' ')} {count}" for reason, count in self.left_out.items())
+            hint = "Set a larger finetune.max_length, or see what the conversations hold."
+            raise UserError(f"no conversation has an answer to learn ({reasons})", where="finetune", hint=hint)
+        self.cut = int((~self._all.whole[self._places]).sum())
+        self.texts: Mapping[SideName, Iterable[str]] = {"decoder": text.take(places[self._places])}
+        self._dev = list(islice(corpus.conversations("dev"), training.dev_sentences))
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self._all.lengths[self._places]
+
+    def batch(self, indices: np.ndarray, epoch: int) -> StackBatch:
+        return self._all.batch(self._places[indices], epoch)
+
+    def loss(self, bundle: Bundle) -> StackLoss:
+        return StackLoss(bundle.model, self._training.label_smoothing)
+
+    def dev_scores(self, bundle: Bundle) -> ConversationScores:
+        return ConversationScores(bundle, self._dev, self._learnt, self._training)
+
+
 FINETUNINGS: Mapping[str, Callable[[Any, Request, FinetuneSettings], TaskText]] = {
     "translation": PairsOfTask.of,
     "causal": LinesOfTask,
     "conditioned": SourcedOfTask,
     "conditioned-on-text": SourcedOfTask,
     "conditioned-on-features": SourcedOfTask,
+    "chat": ConversationsOfTask,
 }
 
 

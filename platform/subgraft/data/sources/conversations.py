@@ -1,0 +1,158 @@
+"""Conversations: JSON lines of turns with roles, and pairs of a user's turn and its answer."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from subgraft.base import json_io
+from subgraft.base.errors import UserError
+from subgraft.config.corpora import ConversationFiles
+from subgraft.config.settings_base import Split
+from subgraft.data.sources.resolved_corpus import FilesSource, PairFilesSource, ResolvedSource
+from subgraft.data.text import reading
+from subgraft.data.text.fields import CONVERSATION, Field, Sides
+
+Turn = dict[str, str]
+ROLES = ("system", "user", "assistant")
+_SHAREGPT = {"human": "user", "gpt": "assistant", "system": "system"} | {role: role for role in ROLES}
+_EXAMPLE = '{"messages": [{"role": "user", "content": "…"}, {"role": "assistant", "content": "…"}]}'
+
+
+def conversation_fields(language: str) -> tuple[Field, ...]:
+    """The text of all turns, and the turns."""
+    return Field("source", language=language), Field(CONVERSATION, kind=CONVERSATION)
+
+
+def turns_of(record: Mapping[str, Any], where: str) -> list[Turn]:
+    """The turns of a JSON line in OpenAI's form or in ShareGPT's.
+
+    Raises UserError with `where` for another form, an unknown role, and a content that is not text.
+    """
+    name = next((name for name in ("messages", "conversations") if name in record), None)
+    turns = record.get(name) if name else None
+    if not isinstance(turns, list) or not all(isinstance(turn, dict) for turn in turns):
+        raise UserError("no conversation: a list `messages` is missing", where=where, hint=f"Write {_EXAMPLE}.")
+    return [_turn(turn, number, where) for number, turn in enumerate(turns, 1)]
+
+
+def _turn(turn: Mapping[str, Any], number: int, where: str) -> Turn:
+    role, content = (turn.get(ours, turn.get(theirs)) for ours, theirs in (("role", "from"), ("content", "value")))
+    if not isinstance(role, str) or role not in _SHAREGPT:
+        what = f"turn {number} has the role {role!r:.40}" if role is not None else f"turn {number} has no role"
+        hint = f"Write {', '.join(ROLES)}; ShareGPT's human and gpt are read as user and assistant."
+        raise UserError(what, where=where, hint=hint)
+    if not isinstance(content, str):
+        what = f"the content of turn {number} is not text"
+        raise UserError(what, where=where, hint=f"Models are finetuned on text alone; write {_EXAMPLE}.")
+    return {"role": _SHAREGPT[role], "content": content}
+
+
+def usable(turns: Sequence[Turn], system: str | None, counts: Counter[str]) -> list[Turn] | None:
+    """The turns up to the last answer, after a system's turn if `system` is set; None if nothing can be learnt.
+
+    Empty system's turns are left out. `counts` receives what is left out, by reason.
+    """
+    chosen = [turn for turn in turns if turn["role"] != "system" or turn["content"].strip()]
+    counts["empty_system_turns"] += len(turns) - len(chosen)
+    roles = [turn["role"] for turn in chosen]
+    asked = roles.index("user") if "user" in roles else len(roles)
+    if "assistant" not in roles[asked:] or "assistant" in roles[:asked]:
+        counts["no_answer"] += 1
+        return None
+    end = len(roles) - roles[::-1].index("assistant")
+    counts["unanswered_turns"] += len(chosen) - end
+    if not all(turn["content"].strip() for turn in chosen[:end]):
+        counts["empty_turn"] += 1
+        return None
+    first = [{"role": "system", "content": system}] if system and "system" not in roles[:end] else []
+    return [*first, *chosen[:end]]
+
+
+def cells_of(turns: Sequence[Turn]) -> Sides:
+    """The text of all turns, in one line, and the turns as JSON."""
+    text = " ".join(" ".join(turn["content"].splitlines()) for turn in turns)
+    written = json.dumps([[turn["role"], turn["content"]] for turn in turns], ensure_ascii=False)
+    # Characters that some readers take for the end of a line; JSON escapes the others itself.
+    for character in "\x85\u2028\u2029":
+        written = written.replace(character, f"\\u{ord(character):04x}")
+    return text, written
+
+
+@dataclass(frozen=True)
+class ConversationsSource(PairFilesSource):
+    """A conversation in each line of one file per split."""
+
+    settings: ConversationFiles
+    _left_out: dict[Split, Counter[str]] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def _origin(self) -> dict[str, object]:
+        form = {"system": self.settings.system} if self.settings.system else {}
+        return {"conversations": form, "files": self._digests}
+
+    def remarks(self, split: Split) -> Mapping[str, int]:
+        return {reason: count for reason, count in self._left_out.get(split, {}).items() if count}
+
+    def _segments(self, split: Split) -> Iterator[Sides]:
+        path, counts = self.files[split], Counter[str]()
+        self._left_out[split] = counts
+        for number, record in enumerate(json_io.objects(reading.lines(path), path), 1):
+            turns = usable(turns_of(record, f"{path}:{number}"), self.settings.system, counts)
+            if turns is not None:
+                yield cells_of(turns)
+
+    def _counted(self, split: Split) -> int:
+        count = sum(1 for _ in self._segments(split))
+        if not count:
+            reasons = ", ".join(f"{reason} {of_one}" for reason, of_one in self.remarks(split).items()) or "no line"
+            what = f"no conversation with an answer ({reasons})"
+            raise UserError(what, where=str(self.files[split]), hint=f"Write lines such as {_EXAMPLE}.")
+        return count
+
+
+@dataclass(frozen=True)
+class PairsAsConversations(FilesSource):
+    """Each pair of a corpus as a question and its answer; pairs with an empty side are left out."""
+
+    pairs: ResolvedSource
+    settings: ConversationFiles
+    _left_out: dict[Split, Counter[str]] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @property
+    def on_disk(self) -> bool:  # type: ignore[override]
+        return self.pairs.on_disk
+
+    @property
+    def generated(self) -> bool:  # type: ignore[override]
+        return self.pairs.generated
+
+    @property
+    def splits(self) -> tuple[Split, ...]:
+        return self.pairs.splits
+
+    def paths(self, split: Split) -> tuple[Path, ...]:
+        return self.pairs.paths(split) if isinstance(self.pairs, FilesSource) else ()
+
+    def remarks(self, split: Split) -> Mapping[str, int]:
+        own = {reason: count for reason, count in self._left_out.get(split, {}).items() if count}
+        return {**self.pairs.remarks(split), **own}
+
+    def _origin(self) -> dict[str, object]:
+        form = self.settings.model_dump(mode="json", include={"prompt", "system"})
+        return {"conversations": form, "pairs": self.pairs.identity()}
+
+    def _segments(self, split: Split) -> Iterator[Sides]:
+        counts = self._left_out[split] = Counter[str]()
+        for source, target in self.pairs.read(split):
+            asked = self.settings.prompt.replace("{source}", source)
+            answer = target if source.strip() else ""
+            turns = [{"role": "user", "content": asked}, {"role": "assistant", "content": answer}]
+            if (chosen := usable(turns, self.settings.system, counts)) is not None:
+                yield cells_of(chosen)
+
+    def _counted(self, split: Split) -> int:
+        return self._count_segments(split)

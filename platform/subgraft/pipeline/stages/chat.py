@@ -1,0 +1,109 @@
+"""FinetunedModel and Corpus → Evaluation of a model that answers in conversations.
+
+Bits per character are of the answers that are learnt. The last answer of each conversation is generated from the turns
+before it, and scored against its reference.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from itertools import islice
+from math import log
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import save_file
+
+from subgraft.base.errors import UserError
+from subgraft.config.objectives import ConversationSettings
+from subgraft.data.text.corpus import Corpus
+from subgraft.evaluation.metrics.bits_per_character import count_characters
+from subgraft.evaluation.metrics.scores import AnyMetricName
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.inference.prompts import ChatTemplate, one_line
+from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
+from subgraft.pipeline.stages.continuation import continuer
+from subgraft.pipeline.stages.likelihood import measure_length
+from subgraft.pipeline.stages.search_record import outputs_recorded, search_speed, warm_up
+from subgraft.pipeline.stages.sourced import exact, figures, overlap, recorded, resampled
+from subgraft.pipeline.stages.stage import BITS, CHARACTERS, STATISTICS
+from subgraft.subwords.vocabulary.spelling import spelling
+from subgraft.training.context import Context, Json
+from subgraft.training.objectives.conversations import Turns, answer_nats, answers_of, template_of
+from subgraft.training.setup import device
+
+_METRICS: tuple[AnyMetricName, ...] = ("BLEU", "chrF", "ROUGE-1", "ROUGE-2", "ROUGE-L")
+
+
+def measure(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+    """Raises UserError if no test conversation fits into the model."""
+    bundle, corpus, settings = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"]), recipe.evaluation
+    assert isinstance(recipe.objective, ConversationSettings)
+    bundle.model.to(device())  # type: ignore[arg-type]
+    conversations = list(islice(corpus.conversations(recipe.split), settings.test_sentences))
+    template, learnt = template_of(bundle.decoder), recipe.objective.chat.turns
+    bits, characters = np.zeros(len(conversations)), np.zeros(len(conversations))
+    for place, nats in answer_nats(bundle, conversations, learnt, context.progress):
+        bits[place] = nats.sum() / log(2)
+        characters[place] = count_characters([answers_of(conversations[place], learnt)])
+    if not characters.any():
+        raise UserError(f"no test conversation fits into the {bundle.max_positions} tokens that the model takes")
+
+    prompts = [turns[:-1] for turns in conversations]
+    references = [one_line(turns[-1]["content"]) for turns in conversations]
+    answered = _answerable(template, prompts, bundle.max_positions)
+    lengths = [len(template.prompt_ids(prompt)) for prompt in prompts]
+    # Of a reference's tokens and its end, so that a model that does not end is not measured for long.
+    longest = max(len(tokens) for tokens in bundle.decoder.encode_batch(references)) + 1
+    write = continuer(bundle, recipe.languages, settings, longest, template)
+    asked = [prompts[place] for place in answered]
+    warm_up(write, asked, settings)
+    outputs = dict(zip(answered, write(asked, settings.batch_size, context.progress), strict=True))
+    written = outputs_recorded(write)
+    speed = search_speed(write, asked, settings) if recipe.speed else None
+    answers = [outputs.get(place, "") for place in range(len(prompts))]
+
+    scored = [exact(answers, references), *overlap(answers, references, recipe.languages.target, _METRICS)]
+    save_file({BITS: bits, CHARACTERS: characters, **resampled(scored)}, out / STATISTICS)
+    texts = {"references": references, "prompts": [_in_words(prompt) for prompt in prompts], "continuations": answers}
+    for name, lines in texts.items():
+        (out / f"{name}.txt").write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    length = measure_length(bundle, references)
+    summary: dict[str, Json] = {
+        "bits_per_character": float(bits.sum() / characters.sum()),
+        "lines_left_out": int((characters == 0).sum()),
+        "prompts_left_out": len(prompts) - len(answered),
+        "tokens_per_prompt": float(np.mean(lengths)),
+        **written,
+        **figures(scored),
+    }
+    result: dict[str, Json] = summary | {
+        "tokens_per_sentence": length.tokens_per_sentence,
+        "characters_per_token": length.characters_per_token,
+        "speed": asdict(speed) if speed else None,
+        "parameters": bundle.model.num_parameters(),
+        "sentences": len(conversations),
+        "spelling": asdict(spelling(bundle.decoder, references)),
+        "scores": recorded(scored),
+    }
+    (out / "evaluation.json").write_text(json.dumps(result, indent=1) + "\n")
+    signatures: dict[str, Json] = {each.score.name: each.score.signature for each in scored}
+    return summary | {"signatures": signatures, "artifacts": ["evaluation.json"]}
+
+
+def _answerable(template: ChatTemplate, prompts: Sequence[Turns], limit: int) -> list[int]:
+    """The places of prompts that leave room for an answer, and spell no special token; other answers are empty."""
+    return [
+        place
+        for place, prompt in enumerate(prompts)
+        if template.special_in(prompt) is None and len(template.prompt_ids(prompt)) < limit
+    ]
+
+
+def _in_words(prompt: Turns) -> str:
+    """The turns in one line, with their roles if there are several."""
+    if len(prompt) == 1:
+        return one_line(prompt[0]["content"])
+    return " ".join(f"[{turn['role']}] {one_line(turn['content'])}" for turn in prompt)
