@@ -480,9 +480,9 @@ def llama_2(directory: Path) -> None:
     _as_type(directory, torch.bfloat16)
 
 
-def llama_3(directory: Path) -> None:
+def llama_3(directory: Path, *further: str) -> None:
     """meta-llama/Llama-3.2-1B: byte-level BPE, a tied projection, several ends."""
-    special = ("<|begin_of_text|>", "<|end_of_text|>", "<|eot_id|>", "<|reserved_special_token_0|>")
+    special = ("<|begin_of_text|>", "<|end_of_text|>", "<|eot_id|>", "<|reserved_special_token_0|>", *further)
     size = _write_byte_level(directory, byte_level(600, special, "qwen"), both=False)
     ids = {piece: size - len(special) + i for i, piece in enumerate(special)}
     settings = {"bos_token": special[0], "eos_token": special[1], "tokenizer_class": "PreTrainedTokenizerFast"}

@@ -162,6 +162,9 @@ class CorpusSource(Settings):
         return self
 
 
+ConversationFiles.model_rebuild()
+
+
 class Cleaning(Settings):
     """Rules a training pair must pass; dev and test are only stripped, never filtered. null disables a rule.
 

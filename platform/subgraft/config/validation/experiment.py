@@ -169,7 +169,7 @@ def require_text_of_task(experiment: Comparison) -> None:
 
 def require_settings_of_chat(experiment: Comparison) -> None:
     """Only `task: chat` has conversations to learn, and it reads no other text."""
-    if experiment.task != "chat":
+    if experiment.finetuned_on.kind != "chat":
         if experiment.chat.model_fields_set:
             raise ValueError("chat: these settings are of `task: chat` alone")
         return

@@ -55,7 +55,7 @@ def _turn(turn: Mapping[str, Any], number: int, where: str) -> Turn:
 def usable(turns: Sequence[Turn], system: str | None, counts: Counter[str]) -> list[Turn] | None:
     """The turns up to the last answer, after a system's turn if `system` is set; None if nothing can be learnt.
 
-    Empty system's turns are left out. `counts` receives what is left out, by reason.
+    Empty system's turns are left out. `counts` receives the numbers of omitted turns and conversations, by reason.
     """
     chosen = [turn for turn in turns if turn["role"] != "system" or turn["content"].strip()]
     counts["empty_system_turns"] += len(turns) - len(chosen)

@@ -121,7 +121,7 @@ class Conversations:
     def _encoded(
         self, conversations: Sequence[Turns], template: ChatTemplate, learnt: Learnt
     ) -> Iterator[tuple[list[int], list[int]]]:
-        """Of each conversation its tokens, and whether each is of an answer; none of what is left out."""
+        """The tokens of each conversation, and whether each is of an answer; no answers where it is left out."""
         rendered = list[tuple[str, list[tuple[int, int]]]]()
         for turns in conversations:
             if template.special_in(turns) is not None:
