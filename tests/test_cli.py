@@ -270,7 +270,7 @@ def test_a_trimmed_model_is_as_sure_of_every_token_that_it_still_has(
     lines = toys.german(6, 7)
     message = succeed("vocab", "trim", marian, "--text", write(tmp_path / "de.txt", lines), "--out", "less")
     remaining = Tokenizer.load(tmp_path / "less")
-    assert message == f"{len(remaining)} of 90 subwords kept, written to less\n" and len(remaining) < 90
+    assert message == f"{len(remaining)} of 90 subwords retained, written to less\n" and len(remaining) < 90
     succeed("transfer", "--model", marian, "--vocab", "less", "--method", "mean", "--out", "fitted")
     old, new = Bundle.load(marian), Bundle.load("fitted")
     rows = [old.decoder.pieces.index(piece) for piece in remaining.pieces]

@@ -68,7 +68,7 @@ def test_after_a_failure_it_is_kept_for_a_week(place: Path, error: Exception) ->
         (folder / "log").write_text("why")
         raise error
     (line,) = said
-    assert line == f"Ray's logs of this run are kept for a week: {folder}/session_latest/logs"
+    assert line == f"Ray's logs of this run remain for a week: {folder}/session_latest/logs"
     with ray_folder(said.append):
         assert (folder / "log").read_text() == "why"
     long_ago = time.time() - LOG_RETENTION_SECONDS - 60

@@ -109,7 +109,6 @@ def add_json(command: Options) -> None:
 
 
 def add_out(command: Options, help: str = "absent or empty") -> None:
-    """--out, a directory to write."""
     command.add_argument("--out", type=Path, required=True, metavar="DIR", help=help)
 
 
@@ -126,13 +125,16 @@ def add_finished_run(command: Options) -> None:
 
 
 def add_text(command: Options) -> None:
-    """--text, files of lines."""
     command.add_argument("--text", type=Path, nargs="+", required=True, metavar="FILE", help="UTF-8, plain or gz")
 
 
 def add_languages(command: Options, help: str, required: bool = False) -> None:
-    """--languages, of source and target."""
     command.add_argument("--languages", type=language_pair, required=required, metavar="SOURCE-TARGET", help=help)
+
+
+def chosen(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
+    """The values of some arguments, for the parameters of a function that have their names."""
+    return {name: getattr(arguments, name) for name in names}
 
 
 def nearest(word: str, names: Iterable[str]) -> str:

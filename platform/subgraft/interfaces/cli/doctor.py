@@ -29,9 +29,7 @@ def add_to(commands: Commands) -> None:
     add_json(doctor)
     doctor.set_defaults(command=examine)
     completion = commands.add_parser("completion", help="print the completion of commands and options for a shell")
-    completion.add_argument(
-        "shell", choices=SHELLS, help="in ~/.bashrc: source <(subgraft completion bash)"
-    )
+    completion.add_argument("shell", choices=SHELLS, help="in ~/.bashrc: source <(subgraft completion bash)")
     completion.set_defaults(command=complete)
 
 

@@ -100,7 +100,7 @@ def push_model(arguments: argparse.Namespace) -> None:
     from subgraft.modeling.exporting.publishing import require_name, require_token, upload
 
     if arguments.dry_run != (arguments.out is not None):
-        hint = "A dry run writes the folder to --out; without --dry-run it is sent and not kept."
+        hint = "A dry run writes the folder to --out; without --dry-run it is sent, and no copy remains here."
         raise UserError("--dry-run and --out go together", where="push", hint=hint)
     require_name(arguments.name)
     token = None if arguments.dry_run else require_token()

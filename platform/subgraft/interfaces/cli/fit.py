@@ -18,6 +18,7 @@ from subgraft.interfaces.cli.arguments import (
     add_languages,
     add_out,
     add_text,
+    chosen,
     console,
     print_json,
 )
@@ -51,15 +52,9 @@ def add_to(commands: Commands) -> None:
 def run_fit(arguments: argparse.Namespace) -> None:
     from subgraft.interfaces.api.fit import fit_session
 
-    session = fit_session(
-        arguments.model,
-        tuple(arguments.pairs),
-        out=arguments.out,
-        languages=arguments.languages,
-        text=arguments.text,
-        quick=arguments.quick,
-        console=console(),
-    )
+    source, target = arguments.pairs
+    options = chosen(arguments, "out", "languages", "text", "quick")
+    session = fit_session(arguments.model, (source, target), console=console(), **options)
     if arguments.plan:
         session.plan()
     else:

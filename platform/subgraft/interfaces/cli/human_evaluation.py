@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from subgraft.base.terminal_escaping import say
-from subgraft.interfaces.cli.arguments import Commands, add_finished_run, add_out, console, whole
+from subgraft.interfaces.cli.arguments import Commands, add_finished_run, add_out, chosen, console, whole
 from subgraft.orchestration.store.outputs import new_file, require_absent
 
 
@@ -36,17 +36,10 @@ def add_to(commands: Commands) -> None:
 def make_sheets(arguments: argparse.Namespace) -> None:
     from subgraft.interfaces.api import human_evaluation
 
+    options = chosen(arguments, "out", "key", "most", "items", "judges", "seed")
+    questions = arguments.question or human_evaluation.QUESTIONS
     key = human_evaluation.make_sheets(
-        arguments.run,
-        arguments.overrides,
-        out=arguments.out,
-        key=arguments.key,
-        systems=arguments.system,
-        questions=arguments.question or human_evaluation.QUESTIONS,
-        most=arguments.most,
-        items=arguments.items,
-        judges=arguments.judges,
-        seed=arguments.seed,
+        arguments.run, arguments.overrides, systems=arguments.system, questions=questions, **options
     )
     say(f"{arguments.judges} sheets of {len(key.texts)} texts written to {arguments.out}")
     say(f"their key, which no judge may see: {arguments.key}")

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import subgraft
 from subgraft.base.errors import UserError
 from subgraft.base.limits import LARGEST_BEAM
 from subgraft.base.terminal_escaping import say, write
@@ -91,7 +92,7 @@ def _standard_input() -> Iterator[str]:
 
 def evaluate_text(arguments: argparse.Namespace) -> None:
     from subgraft.evaluation.metrics.scores import check_parallel
-    from subgraft.interfaces.api.scores import evaluate, package_metrics
+    from subgraft.interfaces.api.scores import package_metrics
 
     own = [metric.name for metric in package_metrics(arguments.metric)]  # unknown ones, before anything is read
     if (arguments.model is None) != (arguments.sources is None) and not (own and arguments.model is None):
@@ -103,13 +104,12 @@ def evaluate_text(arguments: argparse.Namespace) -> None:
     if sources is not None:
         check_parallel(sources, references, f"{arguments.sources} and {arguments.references}", "sources")
     if arguments.model is not None:
-        from subgraft.interfaces.api.outputs import translate
         from subgraft.orchestration.execution.progress import counting
 
         with counting("translating") as progress:
-            hypotheses = translate(arguments.model, hypotheses, **_search(arguments), progress=progress)
+            hypotheses = subgraft.translate(arguments.model, hypotheses, **_search(arguments), progress=progress)
     scored = {"language": arguments.language, "task": arguments.task, "metrics": arguments.metric}
-    scores = evaluate(hypotheses, references, sources=sources, **scored).scores
+    scores = subgraft.evaluate(hypotheses, references, sources=sources, **scored).scores
     if arguments.json:
         print_json(sentences=len(references), scores=scores)
         return

@@ -9,13 +9,22 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import subgraft
 from subgraft.base.errors import UserError
 from subgraft.base.terminal_escaping import say
 from subgraft.config.initialiser_registry import names_with
 from subgraft.data.text import reading
-from subgraft.interfaces.api import experiments
 from subgraft.interfaces.api.arguments import local_model, require_sound
-from subgraft.interfaces.cli.arguments import MODEL_HELP, Commands, add_languages, add_out, console, sides, whole
+from subgraft.interfaces.cli.arguments import (
+    MODEL_HELP,
+    Commands,
+    add_languages,
+    add_out,
+    chosen,
+    console,
+    sides,
+    whole,
+)
 from subgraft.orchestration.store.outputs import new_directory, new_file, require_absent
 from subgraft.subwords.vocabulary.entry import Mark
 
@@ -171,24 +180,11 @@ def assemble_model(arguments: argparse.Namespace) -> None:
 
 
 def transfer_model(arguments: argparse.Namespace) -> None:
-    from subgraft.interfaces.api.transfers import transfer
-
+    donor = None if arguments.donor is None else local_model(arguments.donor)
+    inputs = chosen(arguments, "generator", "static", "distilled", "mapping", "atoms", "ridge")
+    options = chosen(arguments, "method", "sides", "max_similar", "seed")
     with new_directory(arguments.out) as out:
-        made = transfer(
-            arguments.model,
-            arguments.vocab,
-            method=arguments.method,
-            generator=arguments.generator,
-            static=arguments.static,
-            distilled=arguments.distilled,
-            donor=None if arguments.donor is None else local_model(arguments.donor),
-            mapping=arguments.mapping,
-            atoms=arguments.atoms,
-            ridge=arguments.ridge,
-            sides=arguments.sides,
-            max_similar=arguments.max_similar,
-            seed=arguments.seed,
-        )
+        made = subgraft.transfer(arguments.model, arguments.vocab, donor=donor, **inputs, **options)
         made.write(out)
     for side, report in made.reports.items():
         fallbacks = ", ".join(f"{count} by {kind}" for kind, count in report.fallbacks.items() if count) or "none"
@@ -218,16 +214,6 @@ def _add_generators(commands: Commands) -> None:
 
 
 def train_generator(arguments: argparse.Namespace) -> None:
-    experiments.train_generator(
-        arguments.model,
-        languages=arguments.languages,
-        out=arguments.out,
-        pairs=arguments.pairs and tuple(arguments.pairs),
-        text=arguments.text,
-        objective=arguments.objective,
-        kind=arguments.kind,
-        sides=arguments.sides,
-        steps=arguments.steps,
-        preset=arguments.preset,
-    )
+    options = chosen(arguments, "languages", "out", "text", "objective", "kind", "sides", "steps", "preset")
+    subgraft.train_generator(arguments.model, pairs=arguments.pairs and tuple(arguments.pairs), **options)
     say(f"written to {arguments.out}; `subgraft transfer --method {arguments.kind} --generator` takes it")

@@ -8,12 +8,13 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
+import subgraft
 from subgraft.base.errors import UserError
 from subgraft.base.limits import LARGEST_VOCABULARY, WIDEST
 from subgraft.base.terminal_escaping import say
 from subgraft.config.settings_base import SideName, VocabularyKind
 from subgraft.data.text import reading
-from subgraft.interfaces.cli.arguments import Commands, add_config, add_out, add_text, console, share, whole
+from subgraft.interfaces.cli.arguments import Commands, add_config, add_out, add_text, chosen, console, share, whole
 from subgraft.orchestration.store.outputs import new_directory, require_empty_directory
 
 if TYPE_CHECKING:
@@ -90,42 +91,31 @@ def _add_embed(group: Commands) -> None:
 
 
 def learn(arguments: argparse.Namespace) -> None:
-    from subgraft.interfaces.api.vocabularies import learn_vocabulary
-
+    options = chosen(arguments, "size", "kind", "like", "character_coverage", "byte_fallback", "min_count")
     with new_directory(arguments.out) as out:
-        tokenizer = learn_vocabulary(
-            arguments.text,
-            size=arguments.size,
-            kind=arguments.kind,
-            like=arguments.like,
-            character_coverage=arguments.character_coverage,
-            byte_fallback=arguments.byte_fallback,
-            min_count=arguments.min_count,
-        )
+        tokenizer = subgraft.learn_vocabulary(arguments.text, **options)
         tokenizer.save(out)
     say(f"{len(tokenizer):,} pieces written to {arguments.out}")
 
 
 def extend(arguments: argparse.Namespace) -> None:
-    from subgraft.interfaces.api.vocabularies import extend as extend_vocabulary
     from subgraft.interfaces.api.vocabularies import load_vocabulary
 
     with new_directory(arguments.out) as out:
         old = load_vocabulary(arguments.vocabulary, arguments.side)
-        extended = extend_vocabulary(old, arguments.text, add=arguments.add, min_count=arguments.min_count)
+        extended = subgraft.extend(old, arguments.text, add=arguments.add, min_count=arguments.min_count)
         extended.save(out)
     say(f"{arguments.add:,} subwords added to {len(old):,}: {len(extended):,} written to {arguments.out}")
 
 
 def trim(arguments: argparse.Namespace) -> None:
     from subgraft.interfaces.api.vocabularies import load_vocabulary
-    from subgraft.interfaces.api.vocabularies import trim as trim_vocabulary
 
     with new_directory(arguments.out) as out:
         old = load_vocabulary(arguments.vocabulary, arguments.side)
-        trimmed = trim_vocabulary(old, arguments.text, min_count=arguments.min_count)
+        trimmed = subgraft.trim(old, arguments.text, min_count=arguments.min_count)
         trimmed.save(out)
-    say(f"{len(trimmed):,} of {len(old):,} subwords kept, written to {arguments.out}")
+    say(f"{len(trimmed):,} of {len(old):,} subwords retained, written to {arguments.out}")
 
 
 def compare(arguments: argparse.Namespace) -> None:
@@ -146,12 +136,7 @@ def embed(arguments: argparse.Namespace) -> None:
     from subgraft.embeddings.initialisers.static_embeddings import train_static
     from subgraft.interfaces.api.vocabularies import load_vocabulary
 
-    settings = StaticEmbeddingSettings(
-        dimensions=arguments.dimensions,
-        epochs=arguments.epochs,
-        min_count=arguments.min_count,
-        seed=arguments.seed,
-    )
+    settings = StaticEmbeddingSettings(**chosen(arguments, "dimensions", "epochs", "min_count", "seed"))
     with new_directory(arguments.out) as out:
         lines = chain.from_iterable(reading.lines(path) for path in arguments.text)
         embeddings = train_static(lines, load_vocabulary(arguments.vocab), arguments.algorithm, settings)

@@ -213,7 +213,7 @@ def ray_folder(say: Callable[[str], None]) -> Iterator[Path]:
             _remove(folder)
             raise
         except Exception:
-            say(f"Ray's logs of this run are kept for a week: {folder / RAY / 'session_latest' / 'logs'}")
+            say(f"Ray's logs of this run remain for a week: {folder / RAY / 'session_latest' / 'logs'}")
             raise
         _remove(folder)
 

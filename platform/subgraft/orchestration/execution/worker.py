@@ -7,7 +7,7 @@ import shutil
 import sys
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,7 +83,7 @@ def perform(job: Job) -> Record:
 def _publish(job: Job, store: Store, work: Path) -> Record:
     run = _on_worker_group if job.distributed else _here
     try:
-        record = store.publish(job.step, lambda out: run(job, out), job.provenance.on(_device(job)))
+        record = store.publish(job.step, lambda out: run(job, out), replace(job.provenance, device=_device(job)))
     except SubgraftError:
         raise
     except Exception as error:

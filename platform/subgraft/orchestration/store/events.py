@@ -80,7 +80,6 @@ class EventLog:
         self._path = path
 
     def append(self, event: Event) -> None:
-        """Append an event."""
         json_io.append(self._path, {"kind": type(event).__name__.lower(), **asdict(event)})
 
 
@@ -124,12 +123,10 @@ class StageContext:
             self.log.append(Progress(int(done), int(total), what, now=now))
 
     def metrics(self, step: int, values: Mapping[str, float]) -> None:
-        """Append measured values."""
         if self.rank == 0:
             self.log.append(Metrics(int(step), {name: float(value) for name, value in values.items()}))
 
     def warn(self, line: str) -> None:
-        """Append a warning."""
         self.log.append(Warned(redacted(line)))
 
 

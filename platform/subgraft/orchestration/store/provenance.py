@@ -6,7 +6,7 @@ import platform
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib import metadata
 from pathlib import Path
 
@@ -32,10 +32,6 @@ class Provenance:
     def here(cls) -> Provenance:
         """Of this process, on the CPU."""
         return cls(redacted_words(sys.argv), _git_commit(Path(subgraft.__file__).parent), _versions())
-
-    def on(self, device: str) -> Provenance:
-        """The same on another device."""
-        return replace(self, device=device)
 
 
 def _versions() -> dict[str, str]:

@@ -145,7 +145,6 @@ class Registry:
         return directory
 
     def tag(self, version: RegisteredVersion, tags: Mapping[str, str]) -> None:
-        """Add tags to a version."""
         for name, value in tags.items():
             self._client.set_model_version_tag(version.model, str(version.number), name, value)
 
