@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
 
 from pydantic import Field, model_validator
 
@@ -10,11 +12,60 @@ from subgraft.base.limits import LARGEST_VOCABULARY, LONGEST_SEQUENCE
 from subgraft.config.settings_base import Settings
 from subgraft.config.vocabularies import VocabularySettings
 
-VariantName = Literal[
-    "pseudo-self", "context-attention", "cross-attention", "prepend", "simple-fusion", "representation", "none"
-]
-# Those that put a new attention into the layers of the language model.
-IN_LAYERS: frozenset[VariantName] = frozenset({"context-attention", "cross-attention", "none"})
+
+class PartCounts(NamedTuple):
+    """Numbers of parameters of the parts that a variant may add to a language model.
+
+    Attributes:
+        layers: The number of the language model's layers.
+        attention: An attention of the language model's width.
+        norm: A norm of that width.
+        keys_and_values: The map from source states to a layer's keys and values.
+        read: The map from the language model's width to the decoder's.
+        decoder: The decoder that reads the source, with the map back.
+        decoder_norm: A norm of the decoder's width.
+    """
+
+    layers: int
+    attention: int
+    norm: int
+    keys_and_values: int
+    read: int
+    decoder: int
+    decoder_norm: int
+
+
+@dataclass(frozen=True)
+class VariantFacts:
+    """The properties of a way of conditioning, for settings and plans.
+
+    Attributes:
+        parameters: The number of its new parameters, without those of the source's encoder.
+        in_layers: Whether it adds an attention to the layers of the language model.
+        frozen: Whether the language model is not trained; a decoder next to it then reads the source.
+    """
+
+    parameters: Callable[[PartCounts], int]
+    in_layers: bool = False
+    frozen: bool = False
+
+
+# `modeling.conditioning.registry` has their classes.
+VARIANTS: Mapping[str, VariantFacts] = {
+    "pseudo-self": VariantFacts(lambda count: count.layers * count.keys_and_values),
+    "context-attention": VariantFacts(lambda count: count.layers * count.attention, in_layers=True),
+    "cross-attention": VariantFacts(lambda count: count.layers * (count.attention + count.norm), in_layers=True),
+    "prepend": VariantFacts(lambda count: 0),
+    "simple-fusion": VariantFacts(lambda count: count.read + count.decoder_norm + count.decoder, frozen=True),
+    # Also the shares of the layers and of the input, and gamma.
+    "representation": VariantFacts(lambda count: count.read + count.decoder + count.layers + 2, frozen=True),
+    "none": VariantFacts(lambda count: count.layers * (count.attention + count.norm), in_layers=True),
+}
+if TYPE_CHECKING:
+    VariantName: TypeAlias = str
+else:  # settings and their JSON schema accept exactly the names of the table
+    VariantName = Literal[tuple(VARIANTS)]
+IN_LAYERS = frozenset(name for name, facts in VARIANTS.items() if facts.in_layers)
 # The kind of a task's source.
 SourceName = Literal["class", "text", "features"]
 # How a model copies tokens of its source.

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from subgraft.base.errors import UserError
 from subgraft.base.json_io import read_object
 from subgraft.base.limits import MODEL_LAYERS, MODEL_POSITIONS, MODEL_WIDTH, PIECES, Limit
 from subgraft.modeling.families import FAMILIES
-
-if TYPE_CHECKING:
-    pass
 
 # Sizes that no family declares as its width, inner width, layers, heads or positions.
 _LAYERS = ("encoder_layers", "decoder_layers", "num_decoder_layers")

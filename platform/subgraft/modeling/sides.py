@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from torch import Tensor, nn
 
-from subgraft.modeling.families import Side, Tables, family_of
+from subgraft.modeling.families import Side as Side
+from subgraft.modeling.families import Tables as Tables
+from subgraft.modeling.families import family_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
@@ -16,22 +18,6 @@ if TYPE_CHECKING:
 
 Model = TypeVar("Model", bound=nn.Module)
 RATES = ("dropout", "attention_dropout", "activation_dropout", "layerdrop")
-__all__ = [
-    "Side",
-    "Tables",
-    "decoder_states_from_memory",
-    "encoder_states",
-    "input_scale",
-    "replace_tables",
-    "set_hidden_dropout",
-    "shares_table",
-    "side",
-    "side_config",
-    "side_names",
-    "stack_states",
-    "tables_of",
-    "without_dropout",
-]
 
 
 def without_dropout(model: Model) -> Model:

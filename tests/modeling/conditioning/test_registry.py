@@ -15,7 +15,7 @@ from subgraft.base.errors import UserError
 from subgraft.config.conditioning import VariantName
 from subgraft.modeling.conditioning.conditional_model import ConditionalModel, conditioned
 from subgraft.modeling.conditioning.context_attention import blocks
-from subgraft.modeling.conditioning.registry import VARIANTS
+from subgraft.modeling.conditioning.registry import CLASSES
 
 NAMES: tuple[VariantName, ...] = get_args(VariantName)
 FROZEN = ("simple-fusion", "representation")
@@ -41,7 +41,7 @@ def _ids(length: int = 6) -> Tensor:
 
 
 def test_the_table_is_complete() -> None:
-    assert tuple(VARIANTS) == NAMES
+    assert tuple(CLASSES) == NAMES
 
 
 @pytest.mark.parametrize(("family", "name"), [(family, name) for family, name in FAMILIES if name in PLAIN])

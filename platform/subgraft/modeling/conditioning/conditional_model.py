@@ -19,28 +19,11 @@ from transformers import (
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 
 from subgraft.base.errors import UserError
-from subgraft.config.conditioning import (
-    ClassSourceSettings,
-    ConditioningSettings,
-    FeatureSourceSettings,
-    PretrainedTextSourceSettings,
-    TextSourceSettings,
-    TrainedTextSourceSettings,
-)
+from subgraft.config import conditioning
+from subgraft.config.conditioning import ConditioningSettings
+from subgraft.modeling.conditioning import source_encoders
 from subgraft.modeling.conditioning.copying import CopyHead, TargetStates
-from subgraft.modeling.conditioning.registry import VARIANTS, variant
-from subgraft.modeling.conditioning.source_encoders import (
-    ClassEncoder,
-    EncodedSource,
-    FeatureEncoder,
-    PretrainedTextEncoder,
-    SourceEncoder,
-    SourceTable,
-    TextEncoder,
-    TrainedTextEncoder,
-    encoder_of,
-    memory_mask,
-)
+from subgraft.modeling.conditioning.registry import CLASSES, variant
 from subgraft.modeling.conditioning.variant import Memory
 
 
@@ -98,6 +81,7 @@ class ConditionalModel(PreTrainedModel, GenerationMixin):
         super().__init__(config)
         settings = config.settings
         self.language_model: PreTrainedModel = AutoModelForCausalLM.from_config(config.language_model)
+        self._is_frozen = conditioning.VARIANTS[settings.variant].frozen
         self.variant = variant(settings, config.language_model)
         self.variant.settle(self.language_model)
         self.source = _encoder(settings, config.language_model, self.language_model)
@@ -111,7 +95,7 @@ class ConditionalModel(PreTrainedModel, GenerationMixin):
     def train(self, mode: bool = True) -> ConditionalModel:
         """Set the mode; a frozen language model stays in evaluation mode without gradients."""
         super().train(mode)
-        if self.variant.frozen:
+        if self._is_frozen:
             self.language_model.eval().requires_grad_(False)
         return self
 
@@ -130,7 +114,7 @@ class ConditionalModel(PreTrainedModel, GenerationMixin):
         projection: nn.Module = self.language_model.get_output_embeddings()
         return projection
 
-    def get_encoder(self, modality: str | None = None) -> SourceEncoder:
+    def get_encoder(self, modality: str | None = None) -> source_encoders.SourceEncoder:
         del modality
         return self.source
 
@@ -147,7 +131,7 @@ class ConditionalModel(PreTrainedModel, GenerationMixin):
 
     def states(self, memory: Memory, cache: EncoderDecoderCache | None = None, **inputs: Tensor) -> Tensor:
         """Top states [B, T, d] of target tokens given an encoded source; the language model's projection reads them."""
-        rows = memory_mask(memory.mask, memory.states)
+        rows = source_encoders.memory_mask(memory.mask, memory.states)
         return self.variant.states(self.language_model, Memory(memory.states, rows), cache, **inputs)
 
     def forward(
@@ -190,33 +174,37 @@ class ConditionalModel(PreTrainedModel, GenerationMixin):
         return Seq2SeqLMOutput(logits=logits, past_key_values=cache, encoder_last_hidden_state=encoded[0])
 
 
-def _memory(encoded: EncodedSource, mask: Tensor) -> Memory:
+def _memory(encoded: source_encoders.EncodedSource, mask: Tensor) -> Memory:
     states: Any = encoded[0]
     return Memory(states, mask, getattr(encoded, "tokens", None))
 
 
 def _encoder(
     settings: ConditioningSettings, config: PreTrainedConfig, language_model: PreTrainedModel
-) -> SourceEncoder:
+) -> source_encoders.SourceEncoder:
     source, width = settings.source, int(config.hidden_size)
-    if isinstance(source, ClassSourceSettings):
-        return ClassEncoder(len(source.classes), width, source.vectors)
-    if isinstance(source, FeatureSourceSettings):
-        return FeatureEncoder(source.features, width)
-    if isinstance(source, TextSourceSettings):
-        return TextEncoder(source.vocabulary, width, source.layers, source.attention_heads, source.dropout)
-    if isinstance(source, PretrainedTextSourceSettings):
-        return PretrainedTextEncoder(source.model, source.width, width)
-    if isinstance(source, TrainedTextSourceSettings) and source.encoder is not None:
+    if isinstance(source, conditioning.ClassSourceSettings):
+        return source_encoders.ClassEncoder(len(source.classes), width, source.vectors)
+    if isinstance(source, conditioning.FeatureSourceSettings):
+        return source_encoders.FeatureEncoder(source.features, width)
+    if isinstance(source, conditioning.TextSourceSettings):
+        return source_encoders.TextEncoder(
+            source.vocabulary, width, source.layers, source.attention_heads, source.dropout
+        )
+    if isinstance(source, conditioning.PretrainedTextSourceSettings):
+        return source_encoders.PretrainedTextEncoder(source.model, source.width, width)
+    if isinstance(source, conditioning.TrainedTextSourceSettings) and source.encoder is not None:
         sizes = source.encoder
-        return TrainedTextEncoder(language_model, width, sizes.layers, sizes.attention_heads, sizes.dropout)
-    return SourceTable(language_model)
+        return source_encoders.TrainedTextEncoder(
+            language_model, width, sizes.layers, sizes.attention_heads, sizes.dropout
+        )
+    return source_encoders.SourceTable(language_model)
 
 
 def described(language_model: PreTrainedConfig, settings: ConditioningSettings) -> ConditionalConfig:
     """The configuration of a language model with a source. Raises UserError where it cannot bear the variant."""
     own = deepcopy(language_model)
-    VARIANTS[settings.variant].prepare(own)
+    CLASSES[settings.variant].prepare(own)
     ids: dict[str, Any] = {f"{role}_token_id": getattr(own, f"{role}_token_id", None) for role in ("bos", "eos", "pad")}
     ids["decoder_start_token_id"] = ids["bos_token_id"]
     return ConditionalConfig(language_model=own.to_dict(), conditioning=settings.model_dump(mode="json"), **ids)
@@ -243,7 +231,7 @@ def conditioned(
         loaded = model.language_model.load_state_dict(language_model.state_dict(), strict=False)
         assert not loaded.unexpected_keys
         assert all("cross" in name for name in loaded.missing_keys)
-    if isinstance(model.source, PretrainedTextEncoder) and reader is not None:
-        model.source.encoder.load_state_dict(encoder_of(reader).state_dict())
+    if isinstance(model.source, source_encoders.PretrainedTextEncoder) and reader is not None:
+        model.source.encoder.load_state_dict(source_encoders.encoder_of(reader).state_dict())
     model.eval()
     return model

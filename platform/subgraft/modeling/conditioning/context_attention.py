@@ -15,10 +15,6 @@ from subgraft.modeling.conditioning.variant import Memory, Variant, all_targets
 class ContextAttention(Variant):
     """transformers' cross-attention, with a separate norm before the queries. Its weights are in the language model."""
 
-    def __init__(self, config: PreTrainedConfig) -> None:
-        super().__init__()
-        del config
-
     @classmethod
     def prepare(cls, config: PreTrainedConfig) -> None:
         if not hasattr(config, "add_cross_attention"):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from transformers import EncoderDecoderCache, PreTrainedConfig, PreTrainedModel
+from transformers import EncoderDecoderCache, PreTrainedModel
 
-from subgraft.modeling.conditioning.variant import Memory, Variant, attended, length_of, own_cache
+from subgraft.modeling.conditioning.variant import Memory, Variant, attended, input_embeddings, length_of, own_cache
 
 
 class Prepend(Variant):
@@ -15,10 +15,6 @@ class Prepend(Variant):
     Positions count source and target, which together must not exceed the model's limit. Padding follows the source's
     rows and is not counted in positions.
     """
-
-    def __init__(self, config: PreTrainedConfig) -> None:
-        super().__init__()
-        del config
 
     def states(
         self, language_model: PreTrainedModel, memory: Memory, cache: EncoderDecoderCache | None, **inputs: Tensor
@@ -30,9 +26,7 @@ class Prepend(Variant):
         positions = memory.mask.sum(1, keepdim=True) + torch.arange(seen, seen + length, device=device)
         model_inputs = inputs
         if first:
-            embedded = inputs.get("inputs_embeds")
-            if embedded is None:
-                embedded = language_model.get_input_embeddings()(inputs["input_ids"])
+            embedded = input_embeddings(language_model, inputs)
             model_inputs = {"inputs_embeds": torch.cat([memory.states.to(embedded.dtype), embedded], dim=1)}
             before = torch.arange(rows, device=device).expand(len(positions), -1)
             positions = torch.cat([before, positions], dim=1)

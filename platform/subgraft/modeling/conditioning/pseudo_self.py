@@ -23,7 +23,7 @@ class PseudoSelf(Variant):
     """
 
     def __init__(self, config: PreTrainedConfig) -> None:
-        super().__init__()
+        super().__init__(config)
         self._heads = Heads.of(config)
         both = 2 * self._heads.heads * self._heads.size
         self.projections = nn.ModuleList(nn.Linear(config.hidden_size, both) for _ in range(self._heads.layers))

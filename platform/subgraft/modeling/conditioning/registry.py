@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from transformers import PreTrainedConfig
 
-from subgraft.config.conditioning import ConditioningSettings, VariantName
+from subgraft.config.conditioning import VARIANTS, ConditioningSettings, VariantName
 from subgraft.modeling.conditioning.context_attention import ContextAttention, FromScratch, SharedNormContextAttention
 from subgraft.modeling.conditioning.prepend import Prepend
 from subgraft.modeling.conditioning.pseudo_self import PseudoSelf
@@ -14,7 +15,8 @@ from subgraft.modeling.conditioning.representation import Representation
 from subgraft.modeling.conditioning.simple_fusion import SimpleFusion
 from subgraft.modeling.conditioning.variant import Variant
 
-VARIANTS: Mapping[VariantName, type[Variant]] = {
+# Their properties for settings and plans are in `config.conditioning.VARIANTS`.
+CLASSES: Mapping[VariantName, type[Variant]] = {
     "pseudo-self": PseudoSelf,
     "context-attention": SharedNormContextAttention,
     "cross-attention": ContextAttention,
@@ -27,8 +29,10 @@ VARIANTS: Mapping[VariantName, type[Variant]] = {
 
 def variant(settings: ConditioningSettings, language_model: PreTrainedConfig) -> Variant:
     """The variant's new parameters for a language model of this configuration, drawn from torch's generator."""
-    kind = VARIANTS[settings.variant]
-    if kind.frozen:  # and so with a decoder of its own
+    kind: Any = CLASSES[settings.variant]
+    if VARIANTS[settings.variant].frozen:
         sizes = settings.decoder
-        return kind(language_model, sizes.d_model, sizes.layers, sizes.attention_heads, sizes.dropout)
-    return kind(language_model)
+        made: Variant = kind(language_model, sizes.d_model, sizes.layers, sizes.attention_heads, sizes.dropout)
+    else:
+        made = kind(language_model)
+    return made

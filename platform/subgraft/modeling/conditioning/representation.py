@@ -17,10 +17,8 @@ from subgraft.modeling.conditioning.variant import Heads, Memory, Variant, all_t
 class Representation(Variant):
     """The decoder's states are mapped back to the language model's width and read by its frozen projection."""
 
-    frozen = True
-
     def __init__(self, config: PreTrainedConfig, width: int, layers: int, heads: int, dropout: float) -> None:
-        super().__init__()
+        super().__init__(config)
         model_width, depth = int(config.hidden_size), Heads.of(config).layers
         self.mix = nn.Parameter(torch.zeros(depth + 1))
         # Of one dimension, since DeepSpeed cannot send a parameter of none to its workers.

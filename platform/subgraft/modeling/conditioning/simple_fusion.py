@@ -11,16 +11,14 @@ from torch import Tensor, nn
 from transformers import EncoderDecoderCache, PreTrainedConfig, PreTrainedModel
 
 from subgraft.modeling.conditioning.source_decoder import SourceDecoder, sinusoids
-from subgraft.modeling.conditioning.variant import Heads, Memory, Variant, all_targets, own_cache
+from subgraft.modeling.conditioning.variant import Heads, Memory, Variant, all_targets, input_embeddings, own_cache
 
 
 class SimpleFusion(Variant):
     """S is a Transformer decoder over the language model's frozen embeddings of the target, with S = 0 at first."""
 
-    frozen = True
-
     def __init__(self, config: PreTrainedConfig, width: int, layers: int, heads: int, dropout: float) -> None:
-        super().__init__()
+        super().__init__(config)
         model_width = int(config.hidden_size)
         self._width = width
         self.read = nn.Linear(model_width, width)
@@ -35,9 +33,7 @@ class SimpleFusion(Variant):
     ) -> Tensor:
         seen = 0 if cache is None else own_cache(cache).get_seq_length()
         visible = all_targets(cache, inputs)
-        embedded = inputs.get("inputs_embeds")
-        if embedded is None:
-            embedded = language_model.get_input_embeddings()(inputs["input_ids"])
+        embedded = input_embeddings(language_model, inputs)
         positions = sinusoids(seen, embedded.shape[1], self._width, embedded.device)
         scored = self.score(self.decoder(self.norm(self.read(embedded)) + positions, memory, cache))
         own = None if cache is None else own_cache(cache)

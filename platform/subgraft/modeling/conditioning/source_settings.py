@@ -3,20 +3,8 @@
 from __future__ import annotations
 
 from subgraft.base.errors import UserError
-from subgraft.config.conditioning import (
-    ClassSourceSettings,
-    ConditioningSettings,
-    CopyingName,
-    CopyingSettings,
-    FeatureSourceSettings,
-    PretrainedTextSourceSettings,
-    ReadingSettings,
-    SourceName,
-    SourceSettings,
-    TextSourceSettings,
-    TrainedTextSourceSettings,
-    VariantName,
-)
+from subgraft.config import conditioning
+from subgraft.config.conditioning import CopyingName, ReadingSettings, SourceName, VariantName
 from subgraft.data.text.corpus import Corpus, class_labels
 from subgraft.data.text.features import features_of
 from subgraft.modeling.families import Config, Parameters, SequenceFormat, count_parameters, family_of
@@ -31,9 +19,9 @@ def conditioning_settings(
     settings: ReadingSettings,
     corpus: Corpus | None,
     vocabulary: int,
-    reader: PretrainedTextSourceSettings | None = None,
+    reader: conditioning.PretrainedTextSourceSettings | None = None,
     copying: CopyingName | None = None,
-) -> ConditioningSettings:
+) -> conditioning.ConditioningSettings:
     """The conditioning settings of a model.
 
     Args:
@@ -47,29 +35,31 @@ def conditioning_settings(
     """
     source_settings = reader or _source(variant, source, settings, corpus, vocabulary)
     threshold = settings.copy_threshold if copying == "bottom-up" else None
-    copies = None if copying is None else CopyingSettings(kind=copying, threshold=threshold)
-    return ConditioningSettings(variant=variant, source=source_settings, decoder=settings.decoder, copying=copies)
+    copies = None if copying is None else conditioning.CopyingSettings(kind=copying, threshold=threshold)
+    return conditioning.ConditioningSettings(
+        variant=variant, source=source_settings, decoder=settings.decoder, copying=copies
+    )
 
 
 def _source(
     variant: VariantName, source: SourceName, settings: ReadingSettings, corpus: Corpus | None, vocabulary: int
-) -> SourceSettings:
+) -> conditioning.SourceSettings:
     if source == "class":
         classes = _CLASSES if corpus is None else class_labels(corpus).labels
-        return ClassSourceSettings(classes=classes, vectors=settings.vectors)
+        return conditioning.ClassSourceSettings(classes=classes, vectors=settings.vectors)
     if source == "features":
-        return FeatureSourceSettings(features=_FEATURES) if corpus is None else _features(corpus, variant)
+        return conditioning.FeatureSourceSettings(features=_FEATURES) if corpus is None else _features(corpus, variant)
     if variant == "prepend":
-        return TrainedTextSourceSettings(max_length=settings.max_length)
+        return conditioning.TrainedTextSourceSettings(max_length=settings.max_length)
     if settings.shared_vocabulary:
-        return TrainedTextSourceSettings(max_length=settings.max_length, encoder=settings.encoder)
+        return conditioning.TrainedTextSourceSettings(max_length=settings.max_length, encoder=settings.encoder)
     encoder = settings.encoder.model_dump()
-    return TextSourceSettings(vocabulary=vocabulary, max_length=settings.max_length, **encoder)
+    return conditioning.TextSourceSettings(vocabulary=vocabulary, max_length=settings.max_length, **encoder)
 
 
 def pretrained_source(
     config: Config, max_length: int, form: SequenceFormat | None = None, parameters: Parameters | None = None
-) -> PretrainedTextSourceSettings:
+) -> conditioning.PretrainedTextSourceSettings:
     """The settings of a text source that the encoder of a pretrained model reads.
 
     Args:
@@ -90,7 +80,7 @@ def pretrained_source(
         share = count_parameters(config).total * own // max(1, own + other)
         parameters = Parameters(share, share)
     limit = family.position_limit(config) or max_length
-    return PretrainedTextSourceSettings(
+    return conditioning.PretrainedTextSourceSettings(
         model=dict(config),
         width=family.width(config),
         parameters=parameters.total,
@@ -101,8 +91,8 @@ def pretrained_source(
     )
 
 
-def _features(corpus: Corpus, variant: VariantName) -> FeatureSourceSettings:
+def _features(corpus: Corpus, variant: VariantName) -> conditioning.FeatureSourceSettings:
     """The settings of a feature source; `prepend` needs the maximum number of rows in any split."""
     of_splits = [features_of(corpus, split) for split in corpus.splits]
     rows = max(int(features.counts.max()) for features in of_splits) if variant == "prepend" else None
-    return FeatureSourceSettings(features=of_splits[0].width, rows=rows)
+    return conditioning.FeatureSourceSettings(features=of_splits[0].width, rows=rows)

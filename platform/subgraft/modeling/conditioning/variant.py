@@ -45,13 +45,15 @@ class Memory:
 class Variant(nn.Module, ABC):
     """A way for a language model to read a source: its new parameters, without the language model's.
 
-    Attributes:
-        frozen: Whether the language model is not trained.
-        pretrained: Whether the language model is pretrained.
+    config: the language model's configuration.
+
+    pretrained: whether the language model is pretrained.
     """
 
-    frozen: ClassVar[bool] = False
     pretrained: ClassVar[bool] = True
+
+    def __init__(self, config: PreTrainedConfig) -> None:
+        super().__init__()
 
     @classmethod
     def prepare(cls, config: PreTrainedConfig) -> None:
@@ -71,6 +73,12 @@ class Variant(nn.Module, ABC):
 
         inputs: `input_ids` [B, T] or `inputs_embeds` [B, T, d] of the tokens after those in the cache.
         """
+
+
+def input_embeddings(language_model: PreTrainedModel, inputs: dict[str, Any]) -> Tensor:
+    """`inputs_embeds` [B, T, d], or the embeddings of `input_ids`."""
+    embedded: Tensor | None = inputs.get("inputs_embeds")
+    return language_model.get_input_embeddings()(inputs["input_ids"]) if embedded is None else embedded
 
 
 def length_of(inputs: dict[str, Any]) -> tuple[int, int]:

@@ -15,7 +15,13 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
     from transformers import PreTrainedConfig, PreTrainedModel
 
-    from subgraft.config.conditioning import ConditioningSettings, SourceSettings
+    from subgraft.config.conditioning import (
+        ConditioningSettings,
+        PartCounts,
+        SourceSettings,
+        StackSettings,
+        VariantFacts,
+    )
     from subgraft.config.settings_base import SideName
     from subgraft.modeling.conditioning.copying import TargetStates
 
@@ -81,11 +87,11 @@ class Conditional(DecoderOnly):
         body, new = self._family(config).body_parameters(_own(config)), self._new(config)
         source = _settings(config).source
         trained = new - (source.fixed if source.kind == "pretrained-text" else 0)
-        return Parameters(body.total + new, trained if _frozen(config) else body.trained + trained)
+        return Parameters(body.total + new, trained if _facts(config).frozen else body.trained + trained)
 
     def parameters(self, config: Config, frozen: Iterable[SideName] = ()) -> Parameters:
         """The embeddings of a frozen language model are frozen too."""
-        return super().parameters(config, self.sides if _frozen(config) else frozen)
+        return super().parameters(config, self.sides if _facts(config).frozen else frozen)
 
     def in_words(self, config: Config) -> str:
         return f"{self._family(config).in_words(_own(config))}, with a source by {_settings(config).variant}"
@@ -128,23 +134,8 @@ class Conditional(DecoderOnly):
     def _new(self, config: Config) -> int:
         """Parameters that the variant, the source encoder and the copy head add to the language model."""
         settings, width = _settings(config), self.width(config)
-        return self._of_variant(config, settings) + _of_source(settings, width) + _of_copying(settings, width)
-
-    def _of_variant(self, config: Config, settings: ConditioningSettings) -> int:
-        width, depth = self.width(config), self.depth(config)
-        small = settings.decoder
-        decoder = _source_decoder(small.d_model, width, small.layers) + parameter_counts.linear(small.d_model, width)
-        read = parameter_counts.linear(width, small.d_model)
-        by_variant = {
-            "pseudo-self": depth * parameter_counts.linear(width, 2 * self.key_width(config)),
-            "context-attention": depth * parameter_counts.attention(width),
-            "cross-attention": depth * (parameter_counts.attention(width) + parameter_counts.norm(width)),
-            "none": depth * (parameter_counts.attention(width) + parameter_counts.norm(width)),
-            "prepend": 0,
-            "simple-fusion": read + parameter_counts.norm(small.d_model) + decoder,
-            "representation": read + decoder + depth + 2,  # shares of the layers and the input, and gamma
-        }
-        return by_variant[settings.variant]
+        counts = _part_counts(settings.decoder, width, self.depth(config), self.key_width(config))
+        return _facts(config).parameters(counts) + _of_source(settings, width) + _of_copying(settings, width)
 
 
 def with_source(config: Config, settings: ConditioningSettings) -> dict[str, Any]:
@@ -183,14 +174,28 @@ def _most_rows(source: SourceSettings) -> int:
     return (source.rows or 0) if source.kind == "features" else source.max_length
 
 
-def _frozen(config: Config) -> bool:
-    return _settings(config).variant in ("simple-fusion", "representation")
+def _facts(config: Config) -> VariantFacts:
+    from subgraft.config.conditioning import VARIANTS
+
+    return VARIANTS[_settings(config).variant]
 
 
-def _source_decoder(width: int, memory: int, layers: int) -> int:
-    """Parameters of `conditioning.source_decoder`, which projects keys and values from states of width `memory`."""
-    layer = parameter_counts.decoder_layer(width, 4 * width) - 2 * parameter_counts.linear(width, width)
-    return layers * (layer + parameter_counts.linear(memory, 2 * width)) + parameter_counts.norm(width)
+def _part_counts(small: StackSettings, width: int, depth: int, key_width: int) -> PartCounts:
+    """small: the decoder that reads the source; the language model is of this width."""
+    from subgraft.config.conditioning import PartCounts
+
+    own, linear = small.d_model, parameter_counts.linear
+    # Keys and values of the source are projected from the language model's width.
+    layer = parameter_counts.decoder_layer(own, 4 * own) - 2 * linear(own, own) + linear(width, 2 * own)
+    return PartCounts(
+        layers=depth,
+        attention=parameter_counts.attention(width),
+        norm=parameter_counts.norm(width),
+        keys_and_values=linear(width, 2 * key_width),
+        read=linear(width, own),
+        decoder=small.layers * layer + parameter_counts.norm(own) + linear(own, width),
+        decoder_norm=parameter_counts.norm(own),
+    )
 
 
 def _of_source(settings: ConditioningSettings, width: int) -> int:
