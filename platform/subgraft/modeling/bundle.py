@@ -16,7 +16,7 @@ from subgraft.modeling.sides import side_names
 from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
-# Of models without a limit of positions: what searches and batches make room for, more than any sentence takes.
+# The limit of searches and batches in tokens, for models without one; longer than any sentence.
 ROOM = 8192
 
 

@@ -22,7 +22,7 @@ from subgraft.modeling.load import load_model, save_without_tokenizers
 from subgraft.modeling.torch_weights import conversion_seconds
 from subgraft.modeling.weights import TORCH_INDEX, TORCH_WEIGHTS, torch_files
 
-# What the limited processor time may take by the clock, on a busy machine or a slow disk: torch alone takes seconds.
+# The limit of wall time: the start of torch, and a multiple of the CPU time for a busy machine or a slow disk.
 START_SECONDS, PATIENCE = 60, 10
 
 

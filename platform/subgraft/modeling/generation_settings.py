@@ -19,9 +19,9 @@ from subgraft.base.terminal_escaping import say
 if TYPE_CHECKING:
     from transformers import GenerationConfig
 
-# Says what is wrong with the settings without these names; nothing where they are valid.
+# Describes the error in the settings without these names; empty if they are valid.
 _Complaint = Callable[[Collection[str]], str]
-# How transformers quotes a setting, and how it says that a setting has no effect in the default search.
+# transformers' quotes around a setting, and its words for settings without effect in the default search.
 _NAMED = re.compile(r"`(\w+)`")
 _WITHOUT_EFFECT = {
     "sample-based": "used for sampling only, and do_sample is not set",
@@ -70,7 +70,7 @@ def _error_of(check: Callable[[], object]) -> str:
 
 
 def _invalid(settings: Mapping[str, Any], complaint: _Complaint, where: str) -> dict[str, str]:
-    """The settings that have to go for the others to be valid, and why each; they are reported in one line."""
+    """The settings that must be removed to make the others valid, with reasons; they are reported in one line."""
     from transformers import GenerationConfig
 
     invalid: dict[str, str] = {}

@@ -19,8 +19,8 @@ from subgraft.modeling.weights import ADAPTER, INDEX, TORCH_INDEX, other_form, w
 from subgraft.subwords.vocabulary.directory import CHAT_TEMPLATE_FILE, MODEL_NAMES
 
 _HUB_ID = re.compile(r"(?P<id>\w[\w.-]*(/[\w.-]+)?)(@(?P<revision>\w[\w./-]*))?")
-# Never *.pt or *.py, and *.bin for a conversion alone: no code is run that is not this package's. By name, since a
-# pattern would bring whatever an index or a configuration could be made to lead to.
+# Never *.pt or *.py, and *.bin for a conversion only: no code from a repository is run. Files are listed by name: a
+# pattern would also download any file that an index or a configuration refers to.
 CONFIGURATION = ("config.json", "generation_config.json")
 _VOCABULARY = (
     "tokenizer.json",
@@ -42,7 +42,7 @@ VOCABULARY_FILES = tuple(f"{folder}{name}" for folder in _FOLDERS for name in _V
 SMALL_FILES = (*CONFIGURATION, *VOCABULARY_FILES)
 HUB_FILES = [*SMALL_FILES, INDEX, "*.safetensors"]
 TORCH_FILES = [*SMALL_FILES, TORCH_INDEX, "*.bin"]
-# A star stands for folders as well.
+# The star also matches folders.
 NOT_FROM_HUB = ["*/*.safetensors", "*/*.bin"]
 
 
@@ -128,7 +128,7 @@ def family_at(directory: Path, called: str = "") -> Family:
 
 
 def read_config(directory: Path, called: str = "") -> dict[str, Any]:
-    """config.json of a model directory, checked. Raises UserError where it is missing, broken or of no model."""
+    """config.json of a model directory, checked. Raises UserError if it is missing, invalid or not a model's."""
     if not (directory / "config.json").is_file() or "model_type" not in (config := read_checked(directory)):
         raise other_form(directory, called) or UserError(
             "not a model directory: it has no config.json with a model_type",
@@ -149,8 +149,7 @@ def require_model(model: Path | str) -> Path:
     return directory
 
 
-# Safetensors that the hub itself has made of a repository's weights, in a pull request which nobody has merged.
-
+# The author of pull requests with the hub's own conversion of a repository's weights to safetensors.
 BOT = "SFconvertbot"
 
 
@@ -173,6 +172,6 @@ def converted_weights(hub_id: str, head: str) -> str | None:
                 commit = commits[0].commit_id
                 say(f"{hub_id}: weights of {BOT}'s pull request {asked.num}, commit {commit}", to=sys.stderr)
                 return commit
-    except (HfHubHTTPError, OSError):  # without an answer the repository is what it is
+    except (HfHubHTTPError, OSError):  # without an answer, the repository is used as it is
         return None
     return None

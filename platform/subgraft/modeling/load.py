@@ -47,7 +47,7 @@ def load_model(model: Path | str, dtype: torch.dtype | None = None) -> PreTraine
                 local_files_only=True,
                 output_loading_info=True,
             )
-        except Exception as error:  # transformers raises anything at all
+        except Exception as error:  # transformers raises errors of any type
             message = str(error).replace(str(weights), str(directory)) or type(error).__name__
             raise UserError(f"the weights cannot be loaded: {message}", where=str(directory)) from error
     loaded.name_or_path = loaded.config.name_or_path = str(directory)
@@ -61,7 +61,7 @@ def load_model(model: Path | str, dtype: torch.dtype | None = None) -> PreTraine
 
 
 def _needed(kind: type[PreTrainedModel], config: Mapping[str, Any]) -> str:
-    """What model has the weights that are missing, where config.json says that this is one of another class."""
+    """A hint if config.json says that the model is of another class, so that weights are missing."""
     named = config.get("architectures")
     other = named[0] if isinstance(named, list) and named and named[0] != kind.__name__ else None
     return f"config.json says that it is a {other!r:.60}, and a {kind.__name__} is needed." if other else ""
@@ -110,9 +110,9 @@ def _savable_settings(model: PreTrainedModel) -> Iterator[None]:
 
 @contextmanager
 def _taken_as_it_is() -> Iterator[None]:
-    """transformers saves a model without asking accelerate what may be wrapped around it: here nothing is.
+    """transformers saves the model without asking accelerate to unwrap it: nothing is wrapped around it here.
 
-    To ask imports DeepSpeed: a second of CPU in every worker, and lines on standard output.
+    Asking would import DeepSpeed: a second of CPU in every worker, and lines on standard output.
     """
     unwrap = modeling_utils.unwrap_model
     modeling_utils.unwrap_model = lambda model, recursive=False: model

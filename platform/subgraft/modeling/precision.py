@@ -30,25 +30,26 @@ from subgraft.config.training import NamedPrecision, Precision
 from subgraft.modeling.families import family_of
 
 ONEDNN = "oneDNN"
-# Fused attention is many small products, each with a start in oneDNN that costs more than itself; plain attention is
-# few large ones, and takes memory by the square of the length. From here on the fused one is as fast.
+# Fused attention consists of many small products, and starting each in oneDNN costs more than the product. Plain
+# attention consists of few large ones, and its memory grows with the square of the length. Above this length, in
+# tokens, fused attention is as fast.
 LONGEST_PLAIN = 256
-# oneDNN keeps the code that it makes for each shape of a product, 1,024 of them: hundreds of MiB where every batch has
-# another shape. Those of one layer are enough for the others, and no slower.
+# oneDNN caches the code that it compiles for each shape of a product, by default for 1,024 shapes: hundreds of MiB if
+# every batch has another shape. The shapes of one layer are enough, and as fast.
 _CACHED_SHAPES = "64"
-# bf16 is taken where it needs at most this part of the time of fp32: for less, nobody wants other roundings.
+# bf16 is chosen if it takes at most this share of the time of fp32; a smaller gain does not justify its rounding.
 WORTHWHILE = 0.9
-# Where one sentence takes so many times as long in bf16, a whole batch is not tried: it could take minutes. Without
+# If one sentence takes this many times as long in bf16, no batch is measured: it could take minutes. Without
 # instructions for bf16 the product for the gradient of states takes up to 67 times as long (docs/performance.md).
 HOPELESS = 3.0
 SECONDS = 1.0
-# Of a pass: enough to keep the device busy, little enough for a second.
+# The tokens of a pass: enough to use the device fully, few enough for a second.
 TOKENS = {"cpu": 2048, "cuda": 16384}
-# Of sentences, in the order of the passes: every batch of a training has another shape, and on a CPU products in bf16
-# are prepared again for each shape.
+# The lengths of sentences, in the order of the passes: in training every batch has another shape, and on a CPU products
+# in bf16 are prepared for each shape.
 LENGTHS = tuple(24 + 7 * number % 17 for number in range(17))
 HEAD = 64
-# Rows of the projection at a layer's end are this number by the layers: a vocabulary of a task's size.
+# The size of a task's vocabulary; each layer is measured with its share of the projection onto it.
 VOCABULARY = 8192
 
 
@@ -156,7 +157,7 @@ class _Layer(nn.Module):
 
     def forward(self, states: Tensor, fused: bool) -> Tensor:
         """[sentences, tokens, width] → a loss."""
-        for _ in range(2):  # what is prepared for a shape serves all layers of a side
+        for _ in range(2):  # the code for a shape is compiled once for all layers of a side
             states = self._passed(states, fused)
         logits: Tensor = self.rows(states).flatten(0, 1).float()
         labels = torch.zeros(len(logits), dtype=torch.long, device=logits.device)
@@ -201,15 +202,15 @@ def _processor() -> str:
 
 
 def products_by(device: torch.device, precision: Precision) -> str | None:
-    """The library of a training's products where it is not the one that PyTorch chooses."""
+    """The library for matrix products in training, if it is not the one that PyTorch chooses."""
     return ONEDNN if device.type == "cpu" and precision == "fp32" and _onednn_is_faster() else None
 
 
 @contextmanager
 def faster_products(device: torch.device, precision: Precision, tokens: int) -> Iterator[None]:
-    """While open, for a pass forward and back, products are those of the faster library.
+    """A forward and backward pass in this context uses the faster library for products.
 
-    tokens: of the batch's longest sentence.
+    tokens: the length of the batch's longest sentence.
     """
     if products_by(device, precision) is None:
         yield

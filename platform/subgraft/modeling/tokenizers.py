@@ -55,6 +55,6 @@ def checkpoint_languages(directory: Path) -> Languages | None:
         return Languages(source=str(recorded["source"]), target=str(recorded["target"]))
     settings = object_in(directory / "tokenizer_config.json")
     pair = str(settings.get("source_lang")), str(settings.get("target_lang"))
-    # Of a model of many languages they are only what its tokenizer begins with, or the name of a group.
+    # A multilingual model has its tokenizer's default languages there, or the name of a group.
     single = settings.get("tokenizer_class") in (None, "MarianTokenizer")
     return Languages(source=pair[0], target=pair[1]) if single and all(len(code) == 2 for code in pair) else None

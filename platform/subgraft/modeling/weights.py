@@ -116,7 +116,7 @@ def weights_alone(directory: Path, config: Mapping[str, Any]) -> Iterator[Path]:
     if generation.is_file():
         files["config.json"] = json.dumps(config)
         files[generation.name] = json.dumps(loadable(read_object(generation), str(generation)))
-    else:  # older models say in config.json how they generate
+    else:  # older models have generation settings in config.json
         files["config.json"] = json.dumps(loadable(config, str(directory / "config.json")))
     if WEIGHTS not in files:
         files[INDEX] = json.dumps({"metadata": {}, "weight_map": read_index(directory / INDEX)})

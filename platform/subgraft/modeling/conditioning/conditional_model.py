@@ -74,7 +74,7 @@ class ConditionalModel(PreTrainedModel, GenerationMixin):
     base_model_prefix = ""
     main_input_name = "input_ids"
     _supports_sdpa = True
-    # Layers that are computed again get no cache, where pseudo-self keeps its source.
+    # Recomputed layers get no cache, and pseudo-self stores its source there.
     supports_gradient_checkpointing = False
 
     def __init__(self, config: ConditionalConfig) -> None:
@@ -202,7 +202,7 @@ def _encoder(
 
 
 def described(language_model: PreTrainedConfig, settings: ConditioningSettings) -> ConditionalConfig:
-    """The configuration of a language model with a source. Raises UserError where it cannot bear the variant."""
+    """The configuration of a language model with a source. Raises UserError if it does not support the variant."""
     own = deepcopy(language_model)
     CLASSES[settings.variant].prepare(own)
     ids: dict[str, Any] = {f"{role}_token_id": getattr(own, f"{role}_token_id", None) for role in ("bos", "eos", "pad")}

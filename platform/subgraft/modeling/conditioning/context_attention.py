@@ -49,7 +49,7 @@ class SharedNormContextAttention(ContextAttention):
         super().settle(language_model)
         for block in blocks(language_model):
             del block.ln_cross_attn
-            # Not a module of its own, so that its weights are there, and are written, once.
+            # Not registered as a module, so that its weights exist, and are saved, once.
             object.__setattr__(block, "ln_cross_attn", block.ln_2)
 
 

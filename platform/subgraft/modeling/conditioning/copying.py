@@ -16,11 +16,11 @@ from torch.nn.functional import logsigmoid
 
 from subgraft.modeling.conditioning.variant import Memory
 
-# The logarithm of a probability that is nought to the bit, and yet has gradients that are numbers.
+# The logarithm of a probability that underflows to exactly 0, with finite gradients.
 NOTHING = -1e30
-# g begins at 0.88: the language model begins nearly as it was pretrained, and rare tokens can be copied all the same.
+# g starts at 0.88: outputs start close to the pretrained language model's, and rare tokens can still be copied.
 GENERATES = 2.0
-# A selector begins with one token in twenty: of a text that is much longer than its target, few are copied.
+# A selector starts by choosing one token in twenty: few tokens are copied from a text much longer than its target.
 SELECTED = -3.0
 
 

@@ -11,7 +11,7 @@ from transformers import EncoderDecoderCache, PreTrainedConfig, PreTrainedModel
 
 from subgraft.modeling.conditioning.variant import Heads, Memory, Variant, attended, length_of, own_cache
 
-# As GPT-2's own projections are drawn: scores of the source begin near zero, and its values near nothing.
+# The standard deviation of GPT-2's own projections: scores and values of the source start near zero.
 SCALE = 0.02
 
 

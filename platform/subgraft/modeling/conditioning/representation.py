@@ -21,7 +21,7 @@ class Representation(Variant):
         super().__init__(config)
         model_width, depth = int(config.hidden_size), Heads.of(config).layers
         self.mix = nn.Parameter(torch.zeros(depth + 1))
-        # Of one dimension, since DeepSpeed cannot send a parameter of none to its workers.
+        # One-dimensional, because DeepSpeed cannot send a scalar parameter to its workers.
         self.gamma = nn.Parameter(torch.ones(1))
         self.read = nn.Linear(model_width, width)
         self.decoder = SourceDecoder(width, model_width, layers, heads, dropout, first=depth)

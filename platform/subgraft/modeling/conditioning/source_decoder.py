@@ -69,7 +69,7 @@ class _Layer(nn.Module):
         visible = memory.mask.bool()[:, None, None]
         query = self._split(self.query(hidden))
         added = self._joined(self.source_output, scaled_dot_product_attention(query, key, value, attn_mask=visible))
-        # A source without any row adds nothing.
+        # A completely masked source adds nothing.
         return added.where(visible.any(-1), added.new_zeros(()))
 
     def _split(self, states: Tensor) -> Tensor:

@@ -96,13 +96,13 @@ class PretrainedTextEncoder(SourceEncoder):
         config = AutoConfig.for_model(model["model_type"], **entries)
         build: Any = AutoModel
         self.encoder = encoder_of(build.from_config(config))
-        if hasattr(self.encoder, "pooler"):  # which reads no state but the first
+        if hasattr(self.encoder, "pooler"):  # it reads the first state only
             self.encoder.pooler = None
         self.read = nn.Linear(states, width)
         self.norm = nn.LayerNorm(width)
 
     def states(self, inputs: Tensor, mask: Tensor) -> Tensor:
-        # Where nothing is visible, all is, as above.
+        # A completely masked source is visible, as in `_encoded`.
         visible = mask | (mask == 0).all(1, keepdim=True)
         encoded = self.encoder(input_ids=inputs, attention_mask=visible).last_hidden_state
         rows: Tensor = self.norm(self.read(encoded))
@@ -154,7 +154,7 @@ def _encoded(layers: nn.TransformerEncoder, embedded: Tensor, mask: Tensor) -> T
     """Top states [B, S, d] of embedded tokens [B, S, d]; positions are added here."""
     placed = embedded + sinusoids(0, embedded.shape[1], embedded.shape[2], embedded.device)
     hidden = mask == 0
-    # Where nothing is visible, all is: a softmax needs something, and nobody reads what comes of it.
+    # A completely masked source is visible: a softmax needs a value, and the result is not read.
     hidden = hidden & ~hidden.all(1, keepdim=True)
     encoded: Tensor = layers(placed, src_key_padding_mask=hidden)
     return encoded

@@ -1,4 +1,4 @@
-"""What a language model is to read, by the corpus of its task and the settings of an experiment."""
+"""The settings of a model's source, from the corpus of its task and the settings of an experiment."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from subgraft.data.text.corpus import Corpus, class_labels
 from subgraft.data.text.features import features_of
 from subgraft.modeling.families import Config, Parameters, SequenceFormat, count_parameters, family_of
 
-# Of a corpus that is not there yet, for what only has to be near: two classes, of any names, and rows of 64 numbers.
+# Estimates for a corpus that does not exist yet: two classes with any names, and rows of 64 numbers.
 _CLASSES, _FEATURES = ("", " "), 64
 
 

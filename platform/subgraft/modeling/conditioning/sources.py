@@ -155,7 +155,7 @@ def padded(encoded: Sequence[np.ndarray]) -> tuple[Tensor, Tensor]:
 
 @dataclass(frozen=True)
 class Sourced:
-    """Segments of a split: `texts`, and the source of each as it is given, a label, a text or rows of features."""
+    """Segments of a split: `texts`, and the source of each: a label, a text or rows of features."""
 
     texts: Text
     sources: Sequence[Any]
@@ -176,16 +176,16 @@ class Sourced:
         return Sourced(self.texts, self.take(np.random.default_rng(seed).permutation(len(self.texts))).sources)
 
     def costs(self) -> np.ndarray | None:
-        """What reading each source costs in a batch that is counted in characters [n], whether or not a model reads it.
+        """The size of each source [n] in a batch that is counted in characters, whether or not a model reads it.
 
-        Of a text its characters, of features their rows; None of a class, which costs nothing.
+        The characters of a text, or the rows of features; None for classes, which are not counted.
         """
         if isinstance(self.sources, Features):
             return self.sources.counts
         return np.array([len(text) + 1 for text in self.sources]) if isinstance(self.sources, Text) else None
 
     def turned(self, by: int) -> Sourced:
-        """The same, each segment in the place of the one that is so many before it, and the last ones first."""
+        """The same segments, rotated by this many places."""
         return self.take(np.roll(np.arange(len(self.texts)), -by))
 
     def in_words(self) -> list[str]:

@@ -57,9 +57,9 @@ class Variant(nn.Module, ABC):
 
     @classmethod
     def prepare(cls, config: PreTrainedConfig) -> None:
-        """Have the language model's configuration describe what this variant needs in it.
+        """Set the entries of the language model's configuration that this variant needs.
 
-        Raises UserError for a model that cannot bear the variant.
+        Raises UserError for a model that does not support the variant.
         """
 
     def settle(self, language_model: PreTrainedModel) -> None:
@@ -88,12 +88,12 @@ def length_of(inputs: dict[str, Any]) -> tuple[int, int]:
 
 
 def attended(memory: Memory, targets: int) -> Tensor:
-    """The mask [B, S + targets] of a source and of the target tokens behind it, none of which is hidden."""
+    """The mask [B, S + targets] of a source and the target tokens after it, all of which are visible."""
     return torch.cat([memory.mask, memory.mask.new_ones(len(memory.mask), targets)], dim=1)
 
 
 def all_targets(cache: EncoderDecoderCache | None, inputs: dict[str, Any]) -> Tensor:
-    """The mask [B, T so far] of a target of which nothing is hidden: padding stands behind all that counts."""
+    """The mask [B, T so far] of a target, all of it visible: padding follows the tokens whose states are read."""
     seen = 0 if cache is None else cache.get_seq_length()
     count, length = length_of(inputs)
     tensor: Tensor = next(iter(inputs.values()))
@@ -101,5 +101,5 @@ def all_targets(cache: EncoderDecoderCache | None, inputs: dict[str, Any]) -> Te
 
 
 def own_cache(cache: EncoderDecoderCache | None) -> DynamicCache:
-    """The keys and values of the target so far; an empty one where none are kept."""
+    """The keys and values of the target so far; an empty cache without one."""
     return DynamicCache() if cache is None else cache.self_attention_cache

@@ -1,5 +1,5 @@
 # mypy: allow-untyped-calls
-"""Export to CTranslate2: to a directory, or of a model in memory that CTranslate2 then searches for.
+"""Export to CTranslate2: to a directory, or in memory for a search with CTranslate2.
 
 CTranslate2's own loaders are used, with a vocabulary for each side. Its converter supports one vocabulary for both
 sides and drops a Marian's padding row, which must be the last. Here every row remains: decoding starts with the same
@@ -35,11 +35,11 @@ WITHOUT_IT = (
     "pretrain for dev scores."
 )
 QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16")
-# A mean deviation above which outputs may be worse, in nats: probabilities are off by a tenth.
+# A mean deviation in nats above which outputs may be worse: probabilities are wrong by a tenth.
 NOTEWORTHY = 0.1
-# What rounding of 32 bits may make of a token's log-probability; and what coarser numbers may, on average.
+# The largest deviation of a token's log-probability by rounding in fp32, and the largest mean one in coarser types.
 TOLERANCE, COARSE_TOLERANCE = 0.01, 1.0
-# Of the check: sequences, and tokens in each.
+# The size of the check: sequences, and tokens in each.
 _SEQUENCES, _LENGTH = 8, 12
 
 

@@ -19,7 +19,7 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 _ROLES = {"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
 _NEEDED = ("eos", "unk", "pad")
-# Those that tokenizer_config.json names where both sides have them.
+# The roles that tokenizer_config.json names if both sides have them.
 _WRITTEN = (*_NEEDED, "bos", "mask")
 
 

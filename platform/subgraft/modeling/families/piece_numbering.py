@@ -14,9 +14,9 @@ from subgraft.subwords.vocabulary.sentencepiece_model import convert
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.tokenizer_checks import refusing
 
-# Below the score of any segmentation by pieces of its own, per character: so that a piece of the other language is
-# chosen only for a character that the side itself does not know, as a Marian tokenizer does. (A run of such characters
-# it takes for one unknown piece; here each is looked up by itself.)
+# Per character; below the score of any segmentation into the side's own pieces. So a piece of the other language is
+# chosen only for a character that the side does not have, as in a Marian tokenizer. (Marian's treats a run of such
+# characters as one unknown piece; here each is looked up.)
 _FOREIGN_SCORE = -1e6
 
 
@@ -33,7 +33,7 @@ def numbered(model: Path, ids: Mapping[str, int], special: Iterable[str], config
         with refusing("not in a form that is known"):
             specification = json.loads(convert(read_bytes(model)).to_str())
             specification["model"] = _renumbered(specification["model"], ids)
-            # What no text is cut into, whatever it spells: <s> and the like.
+            # Pieces that no text is cut into, such as <s>.
             control = (token["content"] for token in specification["added_tokens"] if token["special"])
             ordered = sorted({*special, *(piece for piece in control if piece in ids)}, key=lambda piece: ids[piece])
             specification["added_tokens"] = [_added(piece, ids[piece]) for piece in ordered]

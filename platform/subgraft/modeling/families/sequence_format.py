@@ -13,13 +13,11 @@ if TYPE_CHECKING:
     from subgraft.modeling.families.model_parts import Config
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
-# What codes begin with that name the target's language in front of a source: >>fra<<, <2fr>. No decoder writes them.
+# The first characters of codes that name the target's language before a source: >>fra<<, <2fr>. No decoder writes them.
 BEFORE_SOURCE = (">>", "<2")
-# What M2M-100, Marian and MADLAD-400 put around a language's code: __fr__, >>fra<<, <2fr>.
+# The marks of M2M-100, Marian and MADLAD-400 around a language's code: __fr__, >>fra<<, <2fr>.
 _MARKED = re.compile(r"(?:__|>>|<2)(.+?)(?:__|<<|>)")
-# Codes of one language: two letters (ISO 639-1), three (ISO 639-3), and what published models say for either.
-#
-# A language a line: its two letters, its three, then those of its largest variety, where models name that.
+# The codes of each language: ISO 639-1, ISO 639-3, then the code of its largest variety, if published models use that.
 _CODES = """
 af afr | am amh | ar ara arb | as asm | ast ast | az aze azj | ba bak | be bel | bg bul | bn ben | bo bod | br bre
 bs bos | ca cat | cs ces | cy cym | da dan | de deu | el ell | en eng | eo epo | es spa | et est ekk | eu eus

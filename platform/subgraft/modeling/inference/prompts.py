@@ -18,7 +18,7 @@ from subgraft.subwords.vocabulary.tokenizer_description import ROLES
 # A user's turn, or a conversation whose next turn is the assistant's: of each turn `role` and `content`.
 Turn: TypeAlias = "str | Sequence[Mapping[str, str]]"
 
-# Tokens of an answer to a turn, where nothing else is said: the length of a question does not limit it.
+# The default limit of an answer to a turn in tokens: the length of a question does not limit it.
 ANSWER_TOKENS = 512
 _UNLIMITED = 1e9
 

@@ -206,9 +206,9 @@ class LengthLimit(StoppingCriteria):
 
 
 def allowed(tokens: Sequence[int], lengths: Sequence[int], source: str, ratio: float) -> int:
-    """How many of an output's tokens are written before `LengthLimit` ends it; all where it never does.
+    """The number of an output's tokens before `LengthLimit` stops it; all tokens if it does not.
 
-    For searches that know no such limit and are cut afterwards. lengths: bytes of each piece.
+    For searches without this limit, whose outputs are truncated afterwards. lengths: bytes of each piece.
     """
     limit = output_limit(source, ratio)
     written = accumulate(lengths[min(token, len(lengths) - 1)] for token in tokens)
