@@ -23,7 +23,14 @@ def write_pairs(
     splits: Mapping[str, Iterable[tuple[str, str]]], languages: Languages, identity: Mapping[str, object], out: Path
 ) -> Corpus:
     """Write the pairs of each split into the existing folder `out`; `identity` describes their inputs."""
-    sizes = {split: _write(pairs, out, split) for split, pairs in splits.items()}
+    sizes = dict.fromkeys(splits, 0)
+    for split, pairs in splits.items():
+        sides = [(out / f"{split}.{side}").open("w", encoding="utf-8", newline="\n") for side in ("source", "target")]
+        with sides[0] as sources, sides[1] as targets:
+            for source, target in pairs:
+                sources.write(f"{source}\n")
+                targets.write(f"{target}\n")
+                sizes[split] += 1
     corpus = Corpus(
         directory=out,
         fields=pair_fields(languages, two=True),
@@ -34,20 +41,6 @@ def write_pairs(
     )
     corpus.save()
     return corpus
-
-
-def _write(pairs: Iterable[tuple[str, str]], out: Path, split: str) -> int:
-    """Writes the pairs of a split; returns their number."""
-    count = 0
-    with (
-        (out / f"{split}.source").open("w", encoding="utf-8", newline="\n") as sources,
-        (out / f"{split}.target").open("w", encoding="utf-8", newline="\n") as targets,
-    ):
-        for source, target in pairs:
-            sources.write(f"{source}\n")
-            targets.write(f"{target}\n")
-            count += 1
-    return count
 
 
 # Copied text: a line as the target of itself, some of whose words are left out (Currey, Miceli Barone, Heafield 2017).

@@ -40,8 +40,6 @@ class Listing:
 
     Attributes:
         name: The built-in domain, or the folder.
-        kind: The kind of source.
-        languages: The languages of its texts.
         segments: Lines per split; text without splits counts as train, all languages together.
         fields: Names of fields that are not texts.
         documents: Whether segments belong to documents.

@@ -24,7 +24,7 @@ _CODE = r"[a-z]{2,3}(?:[_-][A-Za-z]{2,4})?"
 # {split}.{language code}, plain or gzipped; codes as in "en", "src" or "pt_BR".
 _SPLIT_FILE = re.compile(rf"(train|dev|test)\.({_CODE})(?:\.gz)?")
 _TAGGED = re.compile(rf"({_CODE})\t")
-# The language of a text that nobody names (ISO 639-2).
+# The code of an unknown language (ISO 639-2).
 UNDETERMINED = "und"
 
 
@@ -92,7 +92,7 @@ def _split_files(folder: Path) -> Folder | None:
     if not codes:
         return None
     source = CorpusSource(folder=str(folder), languages=codes if len(codes) > 2 else None)
-    # They agree line by line: one file has the number of segments.
+    # The files are parallel, so one of them has the number of segments.
     return Folder(source, codes, {split: (next(iter(files[split].values())),) for split in SPLITS if split in files})
 
 

@@ -39,10 +39,8 @@ class PlainSource(FilesSource):
 
     def _origin(self) -> dict[str, object]:
         form: dict[str, object] = {"held_out": dict(sorted(self.settings.held_out.items())), "seed": self.settings.seed}
-        return {
-            "plain": form | ({"name": self.name} if self.settings.tagged else {}),
-            "files": [file_digest(self.file)],
-        }
+        form |= {"name": self.name} if self.settings.tagged else {}
+        return {"plain": form, "files": [file_digest(self.file)]}
 
     def _segments(self, split: Split) -> Iterator[Sides]:
         splits = self._splits

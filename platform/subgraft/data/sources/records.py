@@ -202,7 +202,7 @@ class ColumnsSource(PairFilesSource):
 
 
 def text_of(value: object, name: int | str, where: str) -> str:
-    """Raises UserError where the field holds anything else, and says so of a conversation."""
+    """The text of a field. Raises UserError for other values; a conversation gets its own message."""
     if isinstance(value, str):
         return value
     turns = value if isinstance(value, list) else [value]

@@ -43,7 +43,6 @@ def resolve(
     """Find a corpus, without downloading anything yet.
 
     Args:
-        source: Its settings.
         languages: The task's languages, whose texts become the fields `source` and `target`; equal ones mean one text,
             unless the source has two. None: all fields, with the names of the source.
         base: The folder of relative paths, searched before SUBGRAFT_DATA.
@@ -58,7 +57,7 @@ def resolve(
 
 @dataclass(frozen=True)
 class _Asked:
-    """A corpus that was asked for, with the arguments of `resolve`."""
+    """The arguments of `resolve`."""
 
     source: CorpusSource
     languages: Languages | None
@@ -84,7 +83,7 @@ class _Asked:
         return self.languages
 
     def fields(self, files: Mapping[Split, tuple[Any, ...]]) -> tuple[Field, ...]:
-        """Those of as many files as each split has: source and target, or source alone."""
+        """The fields of the files of a split: source and target, or source alone."""
         return pair_fields(self.pair, two=any(len(paths) == 2 for paths in files.values()))
 
     def part(self, source: CorpusSource, languages: Languages | None) -> ResolvedSource:
@@ -114,7 +113,7 @@ def _built(asked: _Asked, corpus: Corpus) -> ResolvedSource:
     """A folder that `corpora get` made."""
     folder = corpus.directory
     if corpus.is_pair and asked.languages is not None:
-        # Which languages its sides are in, the task says.
+        # The task decides the languages of the sides.
         languages = asked.languages
         within = not corpus.monolingual and len(set(corpus.languages)) == 1
         two = within or languages.source != languages.target

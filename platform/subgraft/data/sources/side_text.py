@@ -48,14 +48,9 @@ class SideText:
 def named_sources(name: str, corpora: Mapping[str, CorpusSource], base: Path, where: str) -> tuple[CorpusSource, ...]:
     """The sources of a name: a corpus of that name, else a file, else the files of a folder in order of their names.
 
-    Args:
-        name: The name.
-        corpora: The configuration's corpora.
-        base: The folder of relative paths.
-        where: The setting that contains the name, for errors.
-
     Raises:
-        UserError: The name is none of these (the message has the closest ones), or a folder has no text files.
+        UserError: The name, in the setting `where`, is none of these (the message has the closest ones), or a folder
+            has no text files.
     """
     if name in corpora:
         return (corpora[name],)

@@ -30,7 +30,7 @@ class Question:
     text: str
 
 
-# What a task makes of a question: the text to read and the text to write.
+# Maps a question to the text that the model reads and the text that it writes.
 Pairing = Callable[[Question], tuple[str, str]]
 
 
@@ -78,7 +78,7 @@ def _require_bounded(passage: str, asked: Sequence[object], where: str) -> None:
 
 
 def _nearest(passage: str, answer: str, declared: int) -> int | None:
-    """Where the occurrence of the answer begins that is nearest to the given place; of two, the earlier one."""
+    """The start of the answer's occurrence nearest to the declared start; of two, the earlier one."""
     declared = min(max(declared, 0), len(passage))
     around = passage.rfind(answer, 0, declared + len(answer)), passage.find(answer, declared)
     return min((start for start in around if start >= 0), key=lambda start: abs(start - declared), default=None)

@@ -2,22 +2,23 @@
 
 Of a large corpus, batches and the costs of examples are in memory-mapped files, made once for all workers:
 
-    <folder>/<key>/costs.bin     [n], what each example costs
+    <folder>/<key>/costs.bin     [n], the cost of each example
 
     <folder>/<key>/order.bin     int32 or int64 [n], the examples, batch after batch
     <folder>/<key>/starts.bin    int64 [b], where each batch begins among them, in the order of the epoch
     <folder>/<key>/ends.bin      int64 [b]
 
-The key of batches is made of all that composing depends on, what examples cost included. See `mapped_arrays`.
+The key of batches is a digest of all inputs of composing them, costs included. See `mapped_arrays`.
 """
 
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar, overload
+from typing import Self, TypeVar, overload
 
 import numpy as np
 
@@ -37,11 +38,34 @@ def evenly_spaced(items: Sequence[Item], count: int | None) -> Sequence[Item]:
 
 
 def evenly_spaced_places(whole: int, count: int) -> np.ndarray:
-    """Where they are among `whole` items [count]."""
+    """The indices of `count` evenly spaced items among `whole` items [count]."""
     return np.arange(count, dtype=np.int64) * whole // count
 
 
-class Batches(Sequence[np.ndarray]):
+class Selectable(Sequence[Item], ABC):
+    """A sequence of which any part can be selected; a slice is one too."""
+
+    @abstractmethod
+    def take(self, places: np.ndarray) -> Self:
+        """The items at these indices [m], in this order."""
+
+    @abstractmethod
+    def _item(self, index: int) -> Item:
+        """The item at an index from 0."""
+
+    @overload
+    def __getitem__(self, index: int) -> Item: ...
+    @overload
+    def __getitem__(self, index: slice) -> Self: ...
+    def __getitem__(self, index: int | slice) -> Item | Self:
+        if isinstance(index, slice):
+            return self.take(np.arange(len(self))[index])
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
+        return self._item(index % len(self))
+
+
+class Batches(Selectable[np.ndarray]):
     """Arrays of example indices, stored as ranges of one array: 4 or 8 bytes per example and 16 per batch.
 
     Args:
@@ -55,18 +79,11 @@ class Batches(Sequence[np.ndarray]):
     def __len__(self) -> int:
         return len(self.starts)
 
-    @overload
-    def __getitem__(self, index: int) -> np.ndarray: ...
-    @overload
-    def __getitem__(self, index: slice) -> Batches: ...
-    def __getitem__(self, index: int | slice) -> np.ndarray | Batches:
-        if isinstance(index, slice):
-            return Batches(self._order, self.starts[index], self.ends[index])
+    def _item(self, index: int) -> np.ndarray:
         return self._order[self.starts[index] : self.ends[index]].astype(np.int64, copy=False)
 
-    def take(self, places: np.ndarray) -> Batches:
-        """The batches at these indices [m]."""
-        return Batches(self._order, self.starts[places], self.ends[places])
+    def take(self, places: np.ndarray) -> Self:
+        return type(self)(self._order, self.starts[places], self.ends[places])
 
 
 @dataclass(frozen=True)
@@ -132,10 +149,8 @@ def share_of_worker(micro_batches: Sequence[np.ndarray], rank: int, world: int) 
     return [batch[rank::world] for batch in micro_batches]
 
 
-# Of fewer examples it takes less time to compose batches than to find them.
+# Composing batches of fewer examples takes less time than looking them up.
 LEAST = 1_000_000
-
-
 _FORMAT = 1
 
 

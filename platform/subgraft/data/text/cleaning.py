@@ -15,8 +15,9 @@ from subgraft.config.corpora import Cleaning
 from subgraft.data.text.deduplication import SegmentDigests
 from subgraft.data.text.fields import Sides
 from subgraft.data.text.held_out import HeldOut, folded
+from subgraft.data.text.reading import bounded_chunks
 
-# What is dropped, in words, by the name that it is counted under.
+# The reasons in words for dropping a segment, by rule.
 RULES: Mapping[str, str] = {
     "empty_turn": "with an empty turn",
     "no_answer": "without an assistant's turn after a user's",
@@ -29,10 +30,10 @@ RULES: Mapping[str, str] = {
     "duplicate": "a second time",
 }
 
-# So many segments are judged at once, or as many as have so many characters.
+# The number of segments that are judged at once, or of their characters.
 _AT_ONCE, _CHARACTERS_AT_ONCE = 1 << 16, 1 << 24
-# Whatever some reader takes for the end of a line (str.splitlines, universal newlines) becomes a space, so that
-# everybody who opens a written corpus counts the same lines.
+# All characters that some reader takes for the end of a line (str.splitlines, universal newlines) become spaces, so
+# that all readers of a written corpus count the same lines.
 _LINE_BREAKS = str.maketrans(dict.fromkeys("\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029", " "))
 
 
@@ -42,7 +43,7 @@ def dropped_in_words(counts: Mapping[str, int]) -> dict[str, int]:
 
 
 def near_copies_in_words(count: int) -> str:
-    """How many dev and test segments have near copies in the training text; nothing where none has."""
+    """How many dev and test segments have near copies in the training text; empty if none has."""
     return f"near copies of {count:,} dev and test segments stay" if count else ""
 
 
@@ -76,8 +77,6 @@ def clean(
     elsewhere, duplicate. Memory is constant in the number of segments, except for digests without a folder.
 
     Args:
-        segments: The segments.
-        cleaning: The rules.
         held_out: The stripped dev and test texts.
         counts: Receives "read", "kept", a count for each broken rule, and "near_copies" of held-out segments.
         texts: The indices of text cells; rules apply only to these.
@@ -103,15 +102,7 @@ def clean(
 
 def chunks(segments: Iterable[Sides]) -> Iterator[list[Sides]]:
     """The segments in lists of bounded size."""
-    chunk, characters = list[Sides](), 0
-    for cells in segments:
-        chunk.append(cells)
-        characters += sum(map(len, cells))
-        if len(chunk) == _AT_ONCE or characters >= _CHARACTERS_AT_ONCE:
-            yield chunk
-            chunk, characters = [], 0
-    if chunk:
-        yield chunk
+    return bounded_chunks(segments, lambda cells: sum(map(len, cells)), _AT_ONCE, _CHARACTERS_AT_ONCE)
 
 
 def _broken_rule(sides: Sides, cleaning: Cleaning) -> str | None:
@@ -129,7 +120,7 @@ def _broken_rule(sides: Sides, cleaning: Cleaning) -> str | None:
 
 @dataclass(frozen=True)
 class _Judge:
-    """By what was seen before.  known: what passed every rule so far."""
+    """Rules that depend on other segments; `known` are those that passed every rule so far."""
 
     cleaning: Cleaning
     held_out: HeldOut
@@ -161,7 +152,7 @@ class _Judge:
 
 
 def _without(left: np.ndarray, struck: np.ndarray, broken: np.ndarray, rule: str) -> np.ndarray:
-    """The places [n] that a rule has not struck [n]; the others are noted."""
+    """The places [n] without those that break a rule (`struck` [n]), which are noted in `broken`."""
     broken[left[struck]] = rule
     remaining: np.ndarray = left[~struck]
     return remaining

@@ -21,11 +21,11 @@ from subgraft.data.text.fields import Field, Run, runs
 from subgraft.data.text.segments import Pairs, Text
 from subgraft.data.text.tensors import StoredTensor
 
-# Of a text or a label its text, of a span its bounds, of a tensor its row.
+# The value of a field: the text of a text or label, the bounds of a span, or the row of a tensor.
 Value: TypeAlias = "str | tuple[int, int] | np.ndarray"
 
 RECORD = "corpus.json"
-# Of a pair, or of one text; and of anything that has more to say.
+# The formats of records: of a pair or one text, and of all other corpora.
 _PAIR, _FIELDS = 1, 2
 
 
@@ -75,9 +75,8 @@ class Corpus:
             known = _pair_from(record) if form == _PAIR else _fields_from(record)
             return cls(directory=directory, cache=cache, **known)
         except (KeyError, TypeError, ValueError, AttributeError):
-            raise UserError(
-                "not the record of a corpus", where=str(directory / RECORD), hint="Build it again."
-            ) from None
+            where = str(directory / RECORD)
+            raise UserError("not the record of a corpus", where=where, hint="Build it again.") from None
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -216,21 +215,12 @@ class Corpus:
 
     def save(self) -> None:
         """Write corpus.json; pairs and single texts have a shorter record."""
-        shared = {
-            "generated": self.generated,
-            "sizes": self.sizes,
-            "counts": self.counts,
-            "identity": self.identity,
-        }
+        counted = {"sizes": self.sizes, "counts": self.counts, "identity": self.identity}
+        record: dict[str, Any]
         if self.is_pair:
             languages = (self.languages[0], self.languages[-1])
-            new = {
-                "format": _PAIR,
-                "languages": languages,
-                "generated": self.generated,
-                "monolingual": self.monolingual,
-            }
-            record: dict[str, Any] = {**new, **{key: shared[key] for key in ("sizes", "counts", "identity")}}
+            record = {"format": _PAIR, "languages": languages, "generated": self.generated}
+            record |= {"monolingual": self.monolingual, **counted}
         else:
             record = {
                 "format": _FIELDS,
@@ -239,7 +229,8 @@ class Corpus:
                 "documented": self.documented,
                 "field_sizes": self.field_sizes,
                 "classes": self.classes,
-                **shared,
+                "generated": self.generated,
+                **counted,
             }
         text = json.dumps(record, ensure_ascii=False, indent=2)
         (self.directory / RECORD).write_text(text + "\n", encoding="utf-8")

@@ -27,6 +27,7 @@ from subgraft.base import json_io
 from subgraft.base.digest_cache import DigestCache
 from subgraft.base.threads import allowed_threads
 from subgraft.data.text.mapped_arrays import RECORD, MappedArrays
+from subgraft.data.text.reading import bounded_chunks
 from subgraft.data.text.segments import Text
 
 
@@ -114,11 +115,11 @@ def blocks(costs: np.ndarray, room: int) -> np.ndarray:
 
 _FORMAT = 1
 _ARRAYS: Mapping[str, type[np.generic]] = {"ids": np.int32, "bounds": np.int64, "characters": np.int32}
-# Segments are encoded in chunks of so many, or of so many characters where they are long.
+# The number of segments in a chunk that is encoded at once, or of their characters.
 _AT_ONCE, _CHARACTERS_AT_ONCE = 8192, 1 << 20
 # The number of chunks segmented in parallel: more would wait for Python, which has one of them at a time.
 _THREADS_AHEAD = 2
-# Less than this share of a text is encoded for itself: to encode all of it would take longer than it ever saves.
+# A part smaller than this share of a text is encoded alone: encoding the whole text would take longer than it saves.
 _WORTH_THE_WHOLE = 0.1
 
 
@@ -155,7 +156,7 @@ def encode(texts: Sequence[str], encoder: Encoder) -> Encoded:
 
 
 def _is_small_part(text: Text) -> bool:
-    # Of a whole text, nobody has to know here where its lines begin.
+    # A whole text needs no line offsets here.
     return text.chosen is not None and len(text) < _WORTH_THE_WHOLE * text.whole_size
 
 
@@ -164,7 +165,6 @@ class Entry:
     """A cache entry derived from a text.
 
     Attributes:
-        directory: The folder of the entry.
         text, tokenizer: SHA-256 of the files; no tokenizer for line offsets.
         size: Bytes on disk.
         used: Time of the last access.
@@ -199,7 +199,7 @@ def _in_memory(texts: Sequence[str], encoder: Encoder) -> Encoded:
 def _cached(text: Text, cache: Path, encoder: Encoder) -> Encoded:
     digests = DigestCache(cache.parent)
     source = {"text": digests.of(text.path), "tokenizer": encoder.digest, "fingerprint": encoder.fingerprint}
-    # The library cuts text too, and its next version may do it otherwise.
+    # The next version of the library may segment text differently.
     made_of = {"format": _FORMAT, "tokenizers": tokenizers.__version__, **source}
     arrays = MappedArrays(cache, made_of, _ARRAYS, digests, "encodes the same text")
     encoded = arrays.made_by(lambda files: _write(files, Text(text.path), encoder))
@@ -229,8 +229,9 @@ def _flat(encodings: Sequence[Sequence[int]]) -> np.ndarray:
 
 def _chunks_with_ids(texts: Iterable[str], encoder: Encoder) -> Iterator[tuple[list[str], list[list[int]]]]:
     """Encoded chunks in order. With several cores, libraries encode one chunk while Python processes another."""
-    chunks = _chunks(texts)
-    for chunk in islice(chunks, None if allowed_threads() == 1 else 1):  # the first one settles by whom they are cut
+    chunks = bounded_chunks(texts, len, _AT_ONCE, _CHARACTERS_AT_ONCE)
+    # The first chunk decides which library segments the text.
+    for chunk in islice(chunks, None if allowed_threads() == 1 else 1):
         yield chunk, encoder.encode_batch(chunk)
     with ThreadPoolExecutor(_THREADS_AHEAD) as pool:
         begun: deque[tuple[list[str], Future[list[list[int]]]]] = deque()
@@ -241,15 +242,3 @@ def _chunks_with_ids(texts: Iterable[str], encoder: Encoder) -> Iterator[tuple[l
                 yield chunk, future.result()
         for chunk, future in begun:
             yield chunk, future.result()
-
-
-def _chunks(texts: Iterable[str]) -> Iterator[list[str]]:
-    chunk, characters = list[str](), 0
-    for text in texts:
-        chunk.append(text)
-        characters += len(text)
-        if len(chunk) == _AT_ONCE or characters >= _CHARACTERS_AT_ONCE:
-            yield chunk
-            chunk, characters = [], 0
-    if chunk:
-        yield chunk

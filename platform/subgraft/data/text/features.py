@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import overload
+from typing import Self
 
 import numpy as np
 
 from subgraft.base.errors import UserError
 from subgraft.config.settings_base import Split
+from subgraft.data.text.batches import Selectable
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.tensors import StoredTensor
 
-# What the tensor is called where nobody says otherwise.
+# The tensor's default name.
 FEATURES = "features"
 _FLOATING = ("F16", "F32", "F64")
 
 
-class Features(Sequence[np.ndarray]):
+class Features(Selectable[np.ndarray]):
     """A matrix [n, k] for each of N examples, n > 0, as float32; read on access.
 
     The file has one of the layouts of `StoredTensor`: [N, k] (one row per example), [N, n, k], or n differs between
@@ -66,29 +67,16 @@ class Features(Sequence[np.ndarray]):
                 what = f"features of example {place} (counted from 0) contain NaN or infinity"
                 raise UserError(what, where=str(self.path))
 
-    def take(self, places: np.ndarray) -> Features:
-        """The examples at these indices [m]."""
-        return Features(self._stored, places if self._chosen is None else self._chosen[places])
+    def take(self, places: np.ndarray) -> Self:
+        return type(self)(self._stored, places if self._chosen is None else self._chosen[places])
 
     def __len__(self) -> int:
         return len(self._stored) if self._chosen is None else len(self._chosen)
 
-    @overload
-    def __getitem__(self, index: int) -> np.ndarray: ...
-    @overload
-    def __getitem__(self, index: slice) -> Features: ...
-    def __getitem__(self, index: int | slice) -> np.ndarray | Features:
-        if isinstance(index, slice):
-            return self.take(np.arange(len(self))[index])
-        if not -len(self) <= index < len(self):
-            raise IndexError(index)
-        place = index % len(self) if self._chosen is None else int(self._chosen[index])
-        rows = self._stored[place]
+    def _item(self, index: int) -> np.ndarray:
+        rows = self._stored[index if self._chosen is None else int(self._chosen[index])]
         with np.errstate(over="ignore"):  # values beyond float32 become infinite, and are reported
             return np.atleast_2d(rows).astype(np.float32)
-
-    def __iter__(self) -> Iterator[np.ndarray]:
-        return (self[place] for place in range(len(self)))
 
 
 def feature_field(corpus: Corpus) -> str:
@@ -100,9 +88,10 @@ def feature_field(corpus: Corpus) -> str:
 
 
 def look_through(files: Mapping[Split, Path], split: Split, name: str, examples: int) -> None:
-    """See that a split's features can be read, all of them, and are as wide as those of the first split.
+    """Raises UserError unless all features of a split can be read and are as wide as those of the first split.
 
-    files: those of all splits.  Raises UserError.
+    Args:
+        files: The files of all splits.
     """
     features = Features.open(files[split], name, examples)
     first = next(iter(files))

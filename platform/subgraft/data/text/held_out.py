@@ -22,12 +22,12 @@ import numpy as np
 from subgraft.data.text.fields import Sides
 
 RUN, SHARE = 8, 0.5
-# A side with fewer different lines than this share of the segments holds classes, answers or the like: a line of it
-# does not tell which segment it belongs to.
+# A side whose distinct lines are fewer than this share of the segments has classes, short answers or the like, which do
+# not identify segments.
 DIFFERENT = 0.5
 
 _APOSTROPHES, _QUOTATION_MARKS = "’‘‛ʼʹ′`´＇｀", "“”„‟«»″＂"
-# Controls, and formatting characters and variation selectors, which nobody sees.
+# Controls, formatting characters and variation selectors, which are invisible.
 _INVISIBLE = (
     "\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
 )
@@ -85,9 +85,9 @@ class HeldOut:
         keys = tuple(map(key, sides))
         if len(keys) == 1:
             return keys[0] in self._lines
-        if not self._telling:
+        if not self._identifying:
             return keys in self._whole
-        return not self._telling.isdisjoint(keys)
+        return not self._identifying.isdisjoint(keys)
 
     def note(self, segments: Iterable[Sequence[str]]) -> None:
         """Record folded training segments for `near_copies`."""
@@ -113,8 +113,8 @@ class HeldOut:
         return frozenset[str]().union(*self._by_side)
 
     @cached_property
-    def _telling(self) -> frozenset[str]:
-        """Lines that tell which segment they are of."""
+    def _identifying(self) -> frozenset[str]:
+        """Lines that identify their segment."""
         return frozenset[str]().union(*(lines for lines in self._by_side if len(lines) >= DIFFERENT * len(self._whole)))
 
     @cached_property

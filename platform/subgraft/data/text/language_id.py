@@ -10,12 +10,12 @@ from enum import Enum
 from typing import NamedTuple
 
 # Measured with pairs of everyday sentences, laws and documentation in English and French: text of the same language has
-# at least 0.46 of the advantage that the pairs' dev split has, whatever its domain; of 46 other languages all but few
-# have less, or take more bits than the other side does.
+# at least 0.46 of the advantage of the dev split, in every domain. Nearly all of 46 other languages have less, or
+# take more bits than the other side.
 LEAST_ADVANTAGE = 0.4
-# Where there is no other side to compare with: text of another domain took at most 1.5 times as many bits.
+# For a task with one language: text of another domain took at most 1.5 times as many bits.
 MOST_BITS = 2.0
-# A line that is shown should say something.
+# The shortest line, in characters, that is shown as an example.
 _SHOWN_FROM = 20
 
 
@@ -35,21 +35,21 @@ class Sample(NamedTuple):
 
 
 class Similarity(NamedTuple):
-    """What a text looks like, and the line that shows it best."""
+    """The likely language of a text, and the line that shows it best."""
 
     verdict: Verdict
     example: str
 
 
 def similarity(lines: Sequence[str], own: Sample, other: Sample | None) -> Similarity:
-    """Of lines that should be like one side; the other side is not given where it is in the same language.
+    """The verdict on lines that should be like one side; `other` is None if both sides have the same language.
 
     A text is like a side whose characters predict it better than they predict the other side's held-out lines, and
     better than the other side's characters do, by a share of this advantage for held-out lines.
     """
     mine = TrigramModel.of(own.train)
     own_bits = mine.bits_per_character(lines)
-    unlikely = max(_telling(lines), key=lambda line: mine.bits_per_character([line]))
+    unlikely = max(_long_lines(lines), key=lambda line: mine.bits_per_character([line]))
     usual = mine.bits_per_character(own.held_out)
     if other is None:
         return Similarity(Verdict.NEITHER if own_bits > MOST_BITS * usual else Verdict.OWN, unlikely)
@@ -63,13 +63,13 @@ def similarity(lines: Sequence[str], own: Sample, other: Sample | None) -> Simil
     return Similarity(Verdict.NEITHER, unlikely)
 
 
-def _telling(lines: Sequence[str]) -> Sequence[str]:
+def _long_lines(lines: Sequence[str]) -> Sequence[str]:
     return [line for line in lines if len(line) >= _SHOWN_FROM] or lines
 
 
-# How likely a text is by the characters of another: trigrams, interpolated with shorter contexts (Jelinek 1980).
+# The likelihood of a text under the trigrams of another, interpolated with shorter contexts (Jelinek 1980).
 #
-# Of the probabilities given two characters, one, and none; the rest is uniform over all characters.
+# Weights of the probabilities after two characters, one, and none; the rest is uniform over all characters.
 _WEIGHTS = (0.6, 0.3, 0.09)
 _CHARACTERS = 2**16
 _BEGINNING = "\n"

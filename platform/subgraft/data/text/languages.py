@@ -84,9 +84,6 @@ def balanced(
     Args:
         texts: Opens each language's text.
         sizes: Segments of each text.
-        alpha: The exponent of the shares.
-        total: The number of segments.
-        seed: The seed of the samples.
     """
     for number, (language, count) in enumerate(allotted(sizes, alpha, total).items()):
         if count:

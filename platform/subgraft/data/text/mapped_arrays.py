@@ -16,7 +16,7 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,9 +33,11 @@ RECORD = "record.json"
 
 @dataclass(frozen=True)
 class MappedArrays:
-    """Arrays by name, each of a type, that lie or will lie in a directory of their own in a folder.
+    """Arrays by name and type, stored in one directory of a folder.
 
-    made_of: all that they depend on, in JSON.  doing: the message for processes that wait for them.
+    Attributes:
+        made_of: All inputs of the arrays, as JSON.
+        doing: The message for processes that wait for them.
     """
 
     folder: Path
@@ -49,7 +51,7 @@ class MappedArrays:
         return self.folder / hashlib.sha256(json.dumps(self.made_of, sort_keys=True).encode()).hexdigest()[:40]
 
     def made_by(self, make: Callable[[Mapping[str, Path]], None]) -> dict[str, np.ndarray]:
-        """The arrays; where they are not there, `make` writes them to the files that it is given."""
+        """The arrays; if they are not stored yet, `make` writes them to its argument's files."""
         opened = self._opened()
         if opened is None:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -65,18 +67,19 @@ class MappedArrays:
         """The stored arrays if their digests are right; otherwise None."""
         try:
             record = json_io.object_in(self.directory / RECORD)
-            for name, file in _files(self.directory, self.types).items():
+            files = _files(self.directory, self.types)
+            for name, file in files.items():
                 expected = record["files"][name]
                 if self.digests.of(file) != expected and file_digest(file) != expected:
                     return None
             os.utime(self.directory / RECORD)
-            return {name: mapped(_file(self.directory, name), dtype) for name, dtype in self.types.items()}
+            return {name: mapped(files[name], dtype) for name, dtype in self.types.items()}
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
     def _make(self, make: Callable[[Mapping[str, Path]], None]) -> None:
         directory = self.directory
-        for left in directory.parent.glob(f"{directory.name}.partial-*"):  # by one that was killed
+        for left in directory.parent.glob(f"{directory.name}.partial-*"):  # of a killed process
             shutil.rmtree(left, ignore_errors=True)
         partial = directory.with_name(f"{directory.name}.partial-{secrets.token_hex(4)}")
         partial.mkdir()
@@ -84,12 +87,11 @@ class MappedArrays:
             files = _files(partial, self.types)
             make(files)
             digests = {name: file_digest(file) for name, file in files.items()}
-            (partial / RECORD).write_text(
-                json.dumps({**self.made_of, "files": digests}, indent=1) + "\n", encoding="utf-8"
-            )
+            record = json.dumps({**self.made_of, "files": digests}, indent=1)
+            (partial / RECORD).write_text(record + "\n", encoding="utf-8")
             sync_tree(partial)
-            shutil.rmtree(directory, ignore_errors=True)  # what is there does not verify
-            with suppress(OSError, KeyError):  # another machine was quicker, where locks do not reach
+            shutil.rmtree(directory, ignore_errors=True)  # an entry that does not verify
+            with suppress(OSError, KeyError):  # another machine, which locks do not reach, was quicker
                 partial.rename(directory)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
@@ -102,9 +104,5 @@ def mapped(path: Path, dtype: type[np.generic]) -> np.ndarray:
     return np.memmap(path, dtype=dtype, mode="r").view(np.ndarray)
 
 
-def _files(directory: Path, names: Mapping[str, object]) -> dict[str, Path]:
-    return {name: _file(directory, name) for name in names}
-
-
-def _file(directory: Path, name: str) -> Path:
-    return directory / f"{name}.bin"
+def _files(directory: Path, names: Iterable[str]) -> dict[str, Path]:
+    return {name: directory / f"{name}.bin" for name in names}

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, TypeVar, cast
 
 from subgraft.base.errors import UserError
 from subgraft.base.files import require_path
 
+Item = TypeVar("Item")
 _GZIP_MAGIC = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-# Bytes: a line longer than any file of questions in one line, and what would not fit into memory.
+# Bytes; more than any file of questions in one line has, and less than would fill the memory.
 LONGEST_LINE = 256 * 1024**2
-# Text is zipped to a third or a tenth of its size. What expands to more than so many times its size, and to more bytes
-# than these, is made to fill a disk. A short line counts as one of this length: there is work in each, however short.
+# Text is zipped to a third or a tenth of its size. A file that expands to more than this many times its size, and to
+# more than ALWAYS_ALLOWED bytes, is a decompression bomb. A shorter line counts as LINE_BYTES, because each takes time.
 LARGEST_EXPANSION = 200
 ALWAYS_ALLOWED = 8 * 1024**2
 LINE_BYTES = 16
@@ -43,6 +44,21 @@ def lines(path: Path) -> Iterator[str]:
             except UnicodeDecodeError as error:
                 what = f"not UTF-8: byte 0x{line[error.start]:02x} at byte {error.start + 1} of the line"
                 raise UserError(what, where=f"{path}:{number}", hint="Convert the file to UTF-8.") from None
+
+
+def bounded_chunks(
+    items: Iterable[Item], size: Callable[[Item], int], most: int, most_size: int
+) -> Iterator[list[Item]]:
+    """The items in lists of `most`, or fewer once their sizes reach `most_size`."""
+    chunk, total = list[Item](), 0
+    for item in items:
+        chunk.append(item)
+        total += size(item)
+        if len(chunk) == most or total >= most_size:
+            yield chunk
+            chunk, total = [], 0
+    if chunk:
+        yield chunk
 
 
 def has_byte_order_mark(path: Path) -> bool:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import overload
+from typing import Self
 
 import numpy as np
 
 from subgraft.base.digest_cache import DigestCache
 from subgraft.data.text import reading
-from subgraft.data.text.batches import evenly_spaced_places
+from subgraft.data.text.batches import Selectable, evenly_spaced_places
 from subgraft.data.text.mapped_arrays import MappedArrays, mapped
 
 
-class Text(Sequence[str]):
+class Text(Selectable[str]):
     """All or selected lines of a text of a corpus.
 
     Args:
@@ -37,32 +37,21 @@ class Text(Sequence[str]):
         """The number of lines in the file."""
         return len(self._begins) - 1
 
-    @overload
-    def __getitem__(self, index: int) -> str: ...
-    @overload
-    def __getitem__(self, index: slice) -> Text: ...
-    def __getitem__(self, index: int | slice) -> str | Text:
-        if isinstance(index, slice):
-            return self.take(np.arange(len(self))[index])
-        if not -len(self) <= index < len(self):
-            raise IndexError(index)
-        line = index % len(self) if self.chosen is None else int(self.chosen[index])
-        return self._line(line)
+    def _item(self, index: int) -> str:
+        return self._line(index if self.chosen is None else int(self.chosen[index]))
 
     def __iter__(self) -> Iterator[str]:
         if self.chosen is None:
             return reading.lines(self.path)
         return (self._line(int(line)) for line in self.chosen)
 
-    def take(self, places: np.ndarray) -> Text:
-        """The lines at these indices [m]."""
-        return Text(self.path, self.cache, places if self.chosen is None else self.chosen[places])
+    def take(self, places: np.ndarray) -> Self:
+        return type(self)(self.path, self.cache, places if self.chosen is None else self.chosen[places])
 
     def _line(self, number: int) -> str:
-        line = (
-            self._bytes[self._begins[number] : self._begins[number + 1]].tobytes().removesuffix(b"\n").decode("utf-8")
-        )
-        # As `reading` does, so that a segment is the same however it is read.
+        raw = self._bytes[self._begins[number] : self._begins[number + 1]].tobytes()
+        line = raw.removesuffix(b"\n").decode("utf-8")
+        # As in `reading`, so that both ways of reading yield the same segment.
         return line.removeprefix("\ufeff") if number == 0 else line
 
     @cached_property
@@ -74,7 +63,7 @@ class Text(Sequence[str]):
         return line_offsets(self.path, self.cache)
 
 
-class Pairs(Sequence[tuple[str, str]]):
+class Pairs(Selectable[tuple[str, str]]):
     """Pairs of segments of two parallel texts."""
 
     def __init__(self, source: Text, target: Text) -> None:
@@ -84,27 +73,20 @@ class Pairs(Sequence[tuple[str, str]]):
     def __len__(self) -> int:
         return len(self.source)
 
-    @overload
-    def __getitem__(self, index: int) -> tuple[str, str]: ...
-    @overload
-    def __getitem__(self, index: slice) -> Pairs: ...
-    def __getitem__(self, index: int | slice) -> tuple[str, str] | Pairs:
-        if isinstance(index, slice):
-            return Pairs(self.source[index], self.target[index])
+    def _item(self, index: int) -> tuple[str, str]:
         return self.source[index], self.target[index]
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         return zip(self.source, self.target, strict=True)
 
-    def evenly_spaced(self, count: int | None) -> Pairs:
+    def evenly_spaced(self, count: int | None) -> Self:
         """`count` of the pairs, evenly spaced and in order; all of them if count is None or there are fewer."""
         if count is None or count >= len(self):
             return self
         return self.take(evenly_spaced_places(len(self), count))
 
-    def take(self, places: np.ndarray) -> Pairs:
-        """The pairs at these indices [n], in this order."""
-        return Pairs(self.source.take(places), self.target.take(places))
+    def take(self, places: np.ndarray) -> Self:
+        return type(self)(self.source.take(places), self.target.take(places))
 
 
 def sides(pairs: Sequence[tuple[str, str]]) -> tuple[Sequence[str], Sequence[str]]:
@@ -114,15 +96,13 @@ def sides(pairs: Sequence[tuple[str, str]]) -> tuple[Sequence[str], Sequence[str
     return [pair[0] for pair in pairs], [pair[1] for pair in pairs]
 
 
-# Where the lines of a file begin: found by a pass over it, which of a large file is made once for everybody.
+# The offsets of a file's lines, from one pass over it. Those of a large file are stored for all workers:
 #
 #     <cache>/<key>/begins.bin     int64 [n + 1], where each line begins, and the end of the last
-# <cache>/<key>/record.json    the text's digest
+#     <cache>/<key>/record.json    the text's digest
 #
-# Eight bytes a line would be 0.8 GB of every worker for 100 million lines; mapped, they are pages that the machine
-# shares and takes back. See `mapped_arrays`.
-#
-# Of a smaller file the lines are found in less time than their places are looked up, and take a few MiB.
+# For 100 million lines they would take 0.8 GB in every worker; mapped, they are pages that the machine shares and can
+# release. See `mapped_arrays`. In a smaller file, finding the lines takes less time than looking up their offsets.
 LEAST_BYTES = 1 << 26
 _FORMAT = 1
 _SCANNED_AT_ONCE = 1 << 24
@@ -147,7 +127,7 @@ def _write(begins: Path, path: Path) -> None:
 
 
 def _line_ends(path: Path) -> Iterator[np.ndarray]:
-    """The same in parts: nothing grows with the file."""
+    """The same in parts, with constant memory."""
     data, last = mapped(path, np.uint8), 0
     yield np.zeros(1, dtype=np.int64)
     for start in range(0, len(data), _SCANNED_AT_ONCE):

@@ -12,9 +12,9 @@ from safetensors import SafetensorError, safe_open
 
 from subgraft.base.errors import UserError
 
-# A file next to the tensor: the number of rows of each segment, where they differ.
+# The tensor with the number of rows of each segment, if they differ.
 ROWS = "rows"
-# Of a number, by the type that safetensors names.
+# Bytes of a number, by safetensors' name of its type.
 _BYTES: Mapping[str, int] = {
     **dict.fromkeys(("BOOL", "U8", "I8"), 1),
     **dict.fromkeys(("U16", "I16", "F16"), 2),

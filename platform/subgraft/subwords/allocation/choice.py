@@ -38,13 +38,7 @@ class NoRoomError(UserError):
 
 @dataclass(frozen=True)
 class Candidate:
-    """The candidate vocabularies of a language.
-
-    Attributes:
-        sizes: Their sizes, ascending.
-        values: The weighted value of each.
-        pieces: The pieces of each.
-    """
+    """The candidate vocabularies of a language: ascending sizes, the weighted value of each, and its pieces."""
 
     sizes: Sequence[int]
     values: Sequence[float]
@@ -53,14 +47,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Choice:
-    """The chosen sizes.
-
-    Attributes:
-        sizes: By language.
-        union: The size of the union.
-        value: The value of the objective.
-        bound: An upper bound on the objective.
-    """
+    """The chosen sizes by language, the size of the union, the value of the objective, and an upper bound on it."""
 
     sizes: Mapping[str, int]
     union: int
@@ -164,11 +151,10 @@ class _Problem:
         return steps
 
     def smallest(self) -> dict[str, int]:
-        """The vocabularies with the fewest pieces together, as the place of each among the sizes.
+        """The vocabularies with the fewest pieces together, as an index into the sizes of each language.
 
-        They need not be the smallest of each language: a larger one may share more subwords with the others. Languages
-        are added one by one, and the MOST_TRIED combinations with the fewest pieces are gone on with; beyond so many,
-        the result may have some pieces more than another combination.
+        They need not be the smallest of each language, because a larger one may share more subwords with the others. A
+        beam search adds languages one by one and continues the MOST_TRIED combinations with the fewest pieces.
         """
         tried: list[tuple[dict[str, int], NDArray[np.uint8]]] = [({}, np.zeros(-(-self.count // 8), dtype=np.uint8))]
         for name, every in self.ids.items():
@@ -212,7 +198,7 @@ class _Problem:
         return growth
 
 
-# The concave hull of a language's gain over its cost: what a greedy choice, and a bound on it, go by.
+# The concave hull of a language's gain over its cost, which the greedy choice and the bound use.
 #
 # A curve's increments are not always decreasing. The slopes of its hull are those that isotonic regression fits to its
 # own: pooling adjacent violators (Barlow et al., 1972) is how either is found.
@@ -220,12 +206,7 @@ class _Problem:
 
 @dataclass(frozen=True)
 class Hull:
-    """A concave hull.
-
-    Attributes:
-        points: Indices of the points on the hull, by ascending cost.
-        costs, values: Costs and values of these points; the slopes between them decrease.
-    """
+    """Indices of the points on a concave hull, by ascending cost, and their costs and values; the slopes decrease."""
 
     points: tuple[int, ...]
     costs: NDArray[np.float64]
@@ -260,11 +241,16 @@ RECORD = "allocation.json"
 
 @dataclass(frozen=True)
 class Allocated:
-    """What was chosen.
+    """The record of a choice.
 
-    total: that was allowed.  size: of the vocabulary as it is written.  shares: q, how often each language is drawn.
-    sizes: ordinary pieces of each language; the union counts what they share once.  alp: of each language by its own
-    pieces alone.  value: Σ q^β ALP by these.  bound: no choice of sizes has more.
+    Attributes:
+        total: The allowed number of pieces.
+        size: The size of the written vocabulary.
+        shares: q, the sampling probability of each language.
+        sizes: Ordinary pieces of each language; shared pieces count once in the union.
+        alp: ALP of each language by its own pieces alone.
+        value: Σ q^β ALP by these.
+        bound: An upper bound on the value of any choice.
     """
 
     total: int

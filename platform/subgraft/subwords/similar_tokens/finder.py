@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import partial
 from itertools import chain
 from typing import NamedTuple
 
@@ -66,7 +67,6 @@ class SimilarTokens:
         return len(self.fallback)
 
     def fallback_counts(self) -> dict[str, int]:
-        """How many tokens needed each fallback, by its lower-case name."""
         return count_fallbacks(self.fallback.tolist())
 
 
@@ -106,7 +106,7 @@ class SimilarTokenFinder:
         fallback = np.full(len(entries), Fallback.NONE, dtype=np.int8)
         missing = np.setdiff1d(np.arange(len(entries)), np.concatenate([subwords.rows, hyperwords.rows]))
         pairs = [subwords, hyperwords]
-        for kind, spell in ((Fallback.CHARACTERS, self._characters), (Fallback.BYTES, self._bytes)):
+        for kind, spell in ((Fallback.CHARACTERS, partial(characters, self.tokenizer)), (Fallback.BYTES, self._bytes)):
             fallback[missing] = kind
             pieces = _flat([spell(entries[row]) for row in missing.tolist()], missing)
             pairs.append(_related(*pieces))
@@ -136,9 +136,6 @@ class SimilarTokenFinder:
         room = self.max_similar - np.bincount(subwords.rows, minlength=len(entries))
         fitting = positions_in_rows(rows) < room[rows]
         return _Pairs(rows[fitting], ids[fitting], relations[fitting].astype(np.int8))
-
-    def _characters(self, entry: Entry) -> list[int]:
-        return characters(self.tokenizer, entry)
 
     def _bytes(self, entry: Entry) -> list[int]:
         return [self.tokenizer.byte_ids.get(byte, MISSING) for byte in entry.surface.encode("utf-8")]

@@ -30,7 +30,9 @@ Int64s = NDArray[np.int64]
 class Hyperwords:
     """Pairs of a query and an entry that contains it, by query, then in the order of the entries.
 
-    queries, entries: int64 [nnz], indices.  prefix, suffix: bool [nnz], whether the query begins or ends the entry.
+    Attributes:
+        queries, entries: int64 [nnz], indices.
+        prefix, suffix: bool [nnz], whether the query begins or ends the entry.
     """
 
     queries: Int64s
@@ -52,7 +54,7 @@ class HyperwordIndex:
         # How long a window may be that starts at a position: up to the entry's end, and less than the whole entry.
         self._room = np.repeat(starts + lengths, lengths) - np.arange(len(self._text.codes))
         self._room[starts] -= 1
-        # Nothing begins where the word begins but what carries its beginning along.
+        # Only windows that include the beginning of a word begin there.
         word_starts = starts[self._text.codes[starts] == ord(BEGINNING)]
         self._room[word_starts + 1] = 0
         self._sorted_windows: dict[int, NDArray[np.uint64]] = {}

@@ -1,4 +1,4 @@
-"""What a new token is cut into by the upstream vocabulary, or what stands in for that."""
+"""The segmentation of a new token by the upstream vocabulary, or a substitute for it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Parts:
 
 
 def subwords(source: Tokenizer, entries: Sequence[Entry]) -> list[Parts]:
-    """Each entry's ordinary subwords, as the tokenizer cuts it; in want of any its characters, bytes, or nothing.
+    """Each entry's ordinary subwords, as segmented by the tokenizer; without any its characters, bytes, or nothing.
 
     Bytes next to ordinary subwords are left out, like bare marks: one byte does not determine a character.
     """
@@ -45,7 +45,7 @@ def _parts(source: Tokenizer, entry: Entry, cut: list[int]) -> Parts:
 
 
 def spelled_by(source: Tokenizer, target: Tokenizer) -> tuple[int, ...]:
-    """Unseen tokens of `target` that `source` knows a part of; the others it reads as unknown."""
+    """Unseen tokens of `target` of which `source` has a part; it reads the others as unknown."""
     unseen = align(source, target).unseen
     entries = [entry for token in unseen if (entry := target.entries[token]) is not None]
     return tuple(token for token, parts in zip(unseen, subwords(source, entries), strict=True) if parts.read)

@@ -15,10 +15,10 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.tokenizer_description import parts
 from subgraft.subwords.vocabulary.tokenizer_spec import merge_ranks
 
-# Scores below this are not log-probabilities: such a piece is cut only where no other fits.
+# Scores below this are not log-probabilities: such a piece is used only if no other fits.
 _LAST_RESORT = -1e5
-# Texts that both are compared on, tokens in each, and the share that may be cut otherwise: SentencePiece adds scores in
-# 32 bits, which decides between cuts that score almost the same.
+# The number of texts for comparison, tokens in each, and the share that may differ: SentencePiece adds scores in 32
+# bits, which decides between segmentations that score almost the same.
 _TEXTS, _LENGTH, _DIFFERING = 200, 12, 0.05
 # Of these, white space at the edges is a token of its own in some published vocabularies.
 _HARD_DIFFERING = 2
@@ -48,7 +48,7 @@ def as_sentencepiece(tokenizer: Tokenizer) -> bytes | None:
     model = _serialised(tokenizer, specification["model"], normaliser, scores)
     try:
         processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-    except (RuntimeError, ValueError):  # a piece that it takes for none
+    except (RuntimeError, ValueError):  # a piece that SentencePiece rejects
         return None
     return model if _agree(tokenizer, processor) else None
 
@@ -93,7 +93,7 @@ def _scores(tokenizer: Tokenizer, model: Mapping[str, Any]) -> dict[int, float] 
             made.setdefault(left + right, rank)
         last = len(made)
         pieces = tokenizer.pieces
-        # What no merge makes never comes out of a text, unless it is a character.
+        # A piece that no merge produces never occurs in a segmentation, unless it is a character.
         cut = [i for i in ordinary if pieces[i] in made or len(pieces[i]) == 1]
         return {i: -float(made.get(pieces[i], last)) for i in cut}
     return None

@@ -16,11 +16,11 @@ from subgraft.subwords.vocabulary.tokenizer_checks import refusing, require_few_
 from subgraft.subwords.vocabulary.tokenizer_description import ROLES
 
 MODEL_NAMES = ("sentencepiece.model", "sentencepiece.bpe.model", "spiece.model", "tokenizer.model")
-# What transformers makes a tokenizer of: files of pieces and their ids, and others.
+# The files from which transformers builds a tokenizer: pieces with their ids, and others.
 _NUMBERINGS = ("vocab.json", "added_tokens.json", "target_vocab.json")
 _OBJECTS = (*_NUMBERINGS, "config.json", "tokenizer_config.json", "special_tokens_map.json")
 _LINES = ("vocab.txt", "merges.txt")
-# The template of conversations, in tokenizer_config.json or in a file of its own, which counts for more.
+# The template of conversations, in tokenizer_config.json or in a file of its own, which takes precedence.
 CHAT_TEMPLATE = "chat_template"
 CHAT_TEMPLATE_FILE = f"{CHAT_TEMPLATE}.jinja"
 # Names of other files and of code, which a configuration may hold.

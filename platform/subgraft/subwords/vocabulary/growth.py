@@ -32,10 +32,10 @@ from subgraft.subwords.vocabulary.tokenizer_description import parts
 
 Step: TypeAlias = Mapping[str, Any]
 
-# Bytes that texts may become at once, and tokens of any text, however short.
+# The limit in bytes on expanded texts at once, and the number of tokens that any text may have.
 WORK, _FREE_TOKENS = 1 << 24, 4096
 COMPONENTS = ("normalizer", "pre_tokenizer", "post_processor", "decoder")
-# Seconds of processor time for short texts of one character, which take a sound pattern a thousandth of that.
+# Seconds of processor time for short texts of one character; a sound pattern takes a thousandth of it.
 _PATTERN_SECONDS = 0.5
 _PROBE_LENGTHS, _PROBES, _MOST_PROBES = (16, 64, 256), ("a", "A", "1", " ", "\n", "-", "é", "中"), 64
 # A regular expression that matches one character, or so many and more of it.
@@ -155,7 +155,7 @@ def _size(text: str) -> int:
 
 
 def _require_few(text: str, made: int, most: int, what: str) -> None:
-    """most: the limit on the length that a character may grow to, on top of the limit for any text."""
+    """Raises UserError if a text grows to more than `most` per character, plus the number that any text may have."""
     if made > most * len(text) + _FREE_TOKENS:
         problem = f"a text of {len(text):,} characters becomes {made:,} {what} by this vocabulary's normalizer"
         raise UserError(problem, hint=TOKENS_OF_CHARACTER.hint)

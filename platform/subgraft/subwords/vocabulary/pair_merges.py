@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-# What two neighbours make; None for those that must not be joined.
+# The result of joining two neighbours; None for those that must not be joined.
 Join = Callable[[str, str], str | None]
 
 
@@ -34,11 +34,13 @@ def join_pieces(
     *,
     on_the_way: bool,
 ) -> Joined:
-    """At most `wanted` new pieces, each joined where it was the most frequent, `min_count` times or more.
+    """At most `wanted` new pieces; each was the most frequent join and occurred at least `min_count` times.
 
-    words, cuts: of a text, how often it has each word, and its pieces.  known: pieces that are there already, which
-    nothing is joined to.  on_the_way: whether a piece counts that is hardly used in the end, since what it was joined
-    to took its places: a BPE vocabulary needs it; else it is left out, and another piece is found.
+    Args:
+        words, cuts: The count and the pieces of each word of a text.
+        known: Existing pieces, which are never the result of a join.
+        on_the_way: Retain a piece whose final count is too low because longer pieces replaced it, as BPE requires;
+            otherwise another piece takes its place.
     """
     text = _Text(words, cuts, join, frozenset(known))
     pieces: list[str] = []
@@ -73,7 +75,7 @@ class _Text:
             times, piece = heapq.heappop(heap)
             now = self._counts[piece]
             if -times != now or now < min_count or piece in done:
-                continue  # an entry of before; what has changed has been pushed again
+                continue  # an outdated entry; changed counts have been pushed again
             done.add(piece)
             for changed in self._join_all(piece):
                 if changed not in done and self._counts[changed] >= min_count:

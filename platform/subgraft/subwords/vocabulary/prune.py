@@ -51,9 +51,7 @@ def learn_used(
 
     Args:
         learn: Learns a vocabulary of a size; raises TooLargeError.
-        lines: The text.
         size: The number of pieces, including special tokens.
-        min_count: The least number of occurrences.
         appended: The number of special tokens in `size` that `learn` does not add.
 
     Raises:
@@ -67,7 +65,7 @@ def learn_used(
         trimmed = _trimmed(used, size - appended, min_count)
         if trimmed is not None:
             return trimmed.learnt
-        # What was learnt at this very size would not be there to begin from, were another size asked for.
+        # For another size, this first vocabulary would not be learnt.
         possible = possible if learnt is first else max(possible, len(used) + appended)
     raise too_rare(size, min_count, possible)
 
@@ -88,10 +86,12 @@ def _larger(learn: Callable[[int], Learnt], size: int) -> Iterator[Learnt]:
 
 @dataclass(frozen=True)
 class _Used:
-    """A vocabulary and what the text makes of it.
+    """A vocabulary and the text segmented by it.
 
-    pieces: those that may go, if nothing else forbids it, by id.  parts: what each is merged from, in BPE.  cuts: the
-    pieces of each word.
+    Attributes:
+        pieces: Removable pieces, by id.
+        parts: The pieces that each is merged from, in BPE.
+        cuts: The pieces of each word.
     """
 
     learnt: Learnt
@@ -133,7 +133,7 @@ class _Used:
 
     def without(self, pieces: Sequence[str]) -> _Used:
         gone, learnt = frozenset(pieces), self.learnt.without(pieces)
-        # Words that had none of them are cut as before: what was best among more is best among fewer.
+        # Words without these pieces are segmented as before: their best segmentation remains possible.
         affected = [word for word, cut in self.cuts.items() if not gone.isdisjoint(cut)]
         left = tuple(piece for piece in self.pieces if piece not in gone)
         return replace(self, learnt=learnt, pieces=left, cuts={**self.cuts, **cut_words(learnt.backend, affected)})
@@ -147,7 +147,7 @@ def _longer_pieces(backend: tokenizers.Tokenizer) -> list[str]:
 
 
 def _risen(used: _Used, min_count: int) -> _Used:
-    """Without what is used too rarely. The bar rises by doubling: where a rare piece goes, its parts are used more."""
+    """Without rare pieces. The bar rises by doubling, because the parts of a removed piece become more frequent."""
     bar = 1
     while bar < min_count:
         used = _settled(used, bar)
@@ -173,7 +173,7 @@ def _trimmed(used: _Used, size: int, min_count: int) -> _Used | None:
 
 
 def _parts_of(rarest: Sequence[str], excess: int) -> Iterator[Sequence[str]]:
-    """What may be taken out at once: half of the excess, a quarter, ... one, another one, ..., the rarest first."""
+    """Pieces to remove at once: half of the excess, a quarter, ... one, another one, ..., the rarest first."""
     taken = -(-excess // 2)
     while taken > 1:
         yield rarest[:taken]

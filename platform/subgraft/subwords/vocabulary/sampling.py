@@ -141,11 +141,7 @@ class UnigramLattice:
 class BpeDropout:
     """BPE that drops each possible merge with a probability at every step (Provilkov et al. 2020, algorithm 1).
 
-    Args:
-        vocabulary: Ids by piece.
-        merges: Pairs of pieces, in rank order.
-        spell: Ids of a character that is not a piece.
-        dropout: The probability; with 0 this is ordinary BPE.
+    With probability 0 this is ordinary BPE. `merges` are in rank order.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
-"""Long texts cut by SentencePiece itself, about ten times as fast as by tokenizers, where both are known to agree.
+"""Segment long texts by SentencePiece, about ten times as fast as by tokenizers, where both are known to agree.
 
-Both agree on a tokenizer.json that `convert` has made of the model next to it, for text of single characters: combining
-marks, and special tokens that a text spells out, are left to tokenizers. A sample of the
-text is cut by both all the same, and one difference is enough to leave all of it to tokenizers.
+They agree on a tokenizer.json that `convert` made of the model next to it, for text of single characters; tokenizers
+segments texts with combining marks or spelled special tokens. A sample of the text is segmented by both nevertheless,
+and if they differ once, tokenizers segments all of it.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from subgraft.subwords.vocabulary.tokenizer_checks import refusing
 Cut: TypeAlias = Callable[[Sequence[str]], list[list[int]]]
 
 SAMPLE = 100
-# Latin, Greek, Cyrillic, punctuation, symbols, kana, Chinese characters, Hangul syllables: each by itself a character
-# that people see, and none of them normalised to what a special token begins with.
+# Latin, Greek, Cyrillic, punctuation, symbols, kana, Chinese characters, Hangul syllables: each is a visible character
+# by itself, and none is normalised to the first character of a special token.
 PLAIN = re.compile(
     "[ -~\u00a0-\u00ac\u00ae-\u02ff\u0370-\u0373\u0376-\u037d\u0384-\u0386\u0388-\u0482\u048a-\u052f\u2010-\u2027"
     "\u2030-\u205e\u2070-\u20c0\u2100-\u2125\u2127-\u2129\u212c-\u2328\u232b-\u2580\u2582-\u2adb\u2add-\u2bff"
@@ -49,10 +49,10 @@ _NORMALISATIONS = ("nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity")
 
 
 class SentencePieceCuts:
-    """Cuts texts as a tokenizer does that was made of a SentencePiece model; `of` says whether it was."""
+    """Segments texts like the tokenizer that was converted from a SentencePiece model."""
 
     def __init__(self, model: bytes, longest: float, elsewhere: Sequence[str], cut: Cut) -> None:
-        """longest: text left to `cut`, the tokenizer, in tokens.  elsewhere: special tokens the model lacks."""
+        """`cut`, the tokenizer, segments texts of more than `longest` tokens or with special tokens of `elsewhere`."""
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         self._unknown = int(self._processor.unk_id())
         spelled = [re.escape(opener) for opener in sorted(OPENERS)] + [re.escape(token) for token in elsewhere]
@@ -63,7 +63,7 @@ class SentencePieceCuts:
 
     @classmethod
     def of(cls, model: bytes, specification: Mapping[str, Any], cut: Cut) -> SentencePieceCuts | None:
-        """For a parsed tokenizer.json and the model next to it; None where they are not known to agree."""
+        """For a parsed tokenizer.json and the model next to it; None if they are not known to agree."""
         try:
             with refusing("no model of SentencePiece"):
                 proto = parse(model)
@@ -96,7 +96,7 @@ class SentencePieceCuts:
         return PLAIN.fullmatch(text) is not None and self._special.search(text) is None
 
     def _is_exact(self, ids: list[int]) -> bool:
-        """Whether every sum of scores on the way was exact: what is unknown may be many characters in one token."""
+        """Whether all sums of scores are exact; an unknown token may stand for many characters."""
         return len(ids) <= self._longest and self._unknown not in ids
 
 

@@ -92,7 +92,7 @@ def _turns(like: Tokenizer) -> list[str]:
 
 def _adopted(like: Tokenizer, ours: dict[str, str]) -> dict[str, str]:
     theirs = {role: like.pieces[i] for role, i in like.special.items()}
-    # GPT-2 says one word for unknown and for the end of a text: a generator must not learn to stop there.
+    # GPT-2 has one token for unknown text and for the end of a text: a generator must not learn to stop at the former.
     if theirs.get("unk") in (theirs.get("bos"), theirs.get("eos"), theirs.get("pad")):
         theirs.pop("unk", None)
     if "eos" not in theirs:

@@ -47,7 +47,7 @@ def uncollected() -> Iterator[None]:
 
 # The end of a token that is not part of the text.
 NOWHERE = -1
-# So many texts at once, or so many characters in them, are worth looking for a quicker way.
+# From this many texts at once, or characters in them, SentencePiece is tried.
 MANY, _MANY_CHARACTERS = 1000, 1 << 19
 _CUT = "this vocabulary cannot cut the text"
 
@@ -60,8 +60,8 @@ class Tokenizer:
     special         ids by role: "pad", "bos", "eos", "unk", "mask", "cls", "sep", those that there are
     languages       ids of language codes (en_XX and the like)
     backend         the tokenizers object underneath; do not change it
-    guard           what keeps texts from growing without bound on their way through the backend
-    config          what tokenizer_config.json says
+    guard           limits on the growth of texts in the backend
+    config          the contents of tokenizer_config.json
     special_ids     every id except ordinary subwords: roles, languages, other added tokens
     byte_ids        ids of the 256 bytes, for byte-level vocabularies and those with byte fallback; else empty
     commonness      int64 [V], rank by upstream commonness, 0 the most common: by piece score or merge rank, then id
@@ -99,7 +99,7 @@ class Tokenizer:
             require_quick_patterns(specification, self.backend)
         self.guard = Guard(specification, self.backend)
         self._segmenters = Segmenters(self.backend, specification, self.mark, self.guard)
-        # These must not come out of ordinary text, even where it spells them: "</s>" in a page on markup.
+        # Ordinary text never becomes these tokens, even if it spells them: "</s>" in a page on markup.
         self._unspeakable = self.special_ids - {self.special.get("unk", -1)}
 
     @classmethod
@@ -208,7 +208,7 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Ids of a text, without special tokens around it."""
-        # One text alone leaves the threads of tokenizers unused, which a process that forks later must not have begun.
+        # A single text does not start the threads of tokenizers, which a process that forks later must not have.
         (encoding,) = self._cut([text], lambda batch, **how: [self.backend.encode(each, **how) for each in batch])
         return self._ordinary(encoding.ids)
 

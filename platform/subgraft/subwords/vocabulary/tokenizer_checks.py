@@ -70,7 +70,7 @@ def require_few_pieces(count: int) -> None:
 
 @contextmanager
 def refusing(what: str) -> Iterator[None]:
-    """Around calls of tokenizers: whatever it raises or panics at becomes a UserError that says `what`."""
+    """Around calls of tokenizers: its exceptions and panics become a UserError with the message `what`."""
     try:
         yield
     except (UserError, MemoryError):

@@ -30,7 +30,7 @@ def trim(tokenizer: Tokenizer, lines: Iterable[str], min_count: int = 1) -> Toke
     retained = _Retained(tokenizer, specification)
     cuts = cut_words(tokenizer.backend, words)
     while gone := retained.rare(piece_counts(words, cuts), min_count):
-        # Pieces that the text does not use yet are still there, to spell what is taken out.
+        # Pieces that the text does not use yet remain, to spell the text of removed pieces.
         fewer = retained.without(gone)
         cuts |= cut_words(fewer.backend, [word for word, cut in cuts.items() if not gone.isdisjoint(cut)])
     return retained.only(piece_counts(words, cuts).keys())
@@ -47,7 +47,7 @@ class _Retained:
         self._ranks = merge_ranks(model) if model["type"] == "BPE" else None
 
     def rare(self, uses: Mapping[str, int], min_count: int) -> frozenset[str]:
-        """Pieces that are used, but too rarely, and that no other one is made from."""
+        """Pieces that are used too rarely and that no common piece is merged from."""
         common = [piece for piece, times in uses.items() if times >= min_count]
         needed = self._needed(common)
         return frozenset(piece for piece, times in uses.items() if 0 < times < min_count and piece not in needed)
@@ -79,7 +79,7 @@ class _Retained:
 
 
 def _always_retained(tokenizer: Tokenizer) -> frozenset[str]:
-    """Special tokens, bytes, the bare mark and, where there are no bytes, what single characters cannot spell."""
+    """Special tokens, bytes, the bare mark and, without bytes, pieces that single characters cannot spell."""
     spelled = {tokenizer.pieces[i] for i in (*tokenizer.special_ids, *tokenizer.byte_ids.values())}
     alone = set() if len(tokenizer.byte_ids) == 256 else set(_not_of_shorter(tokenizer))
     # With its mark, a character begins a word: "▁a" can be spelled as "▁" and "a", and "a" in WordPiece cannot.

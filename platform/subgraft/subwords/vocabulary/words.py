@@ -111,9 +111,9 @@ def _table(values: Iterable[bool]) -> np.ndarray:
     return np.fromiter(values, dtype=bool)
 
 
-# The words of a text, as a vocabulary cuts each by itself, and how often the text has them.
+# The words of a text, as units that a vocabulary segments separately, and their counts.
 #
-# A word with the marks before it, for vocabularies that are given whole lines.
+# A word with the marks before it, for vocabularies that do not split lines into words.
 _MARKED = re.compile(f"{SPACE_MARK}*[^{SPACE_MARK}]+|{SPACE_MARK}+")
 
 
@@ -134,7 +134,7 @@ def word_counts(backend: tokenizers.Tokenizer, lines: Iterable[str]) -> Counter[
 
 
 def cut_words(backend: tokenizers.Tokenizer, words: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """The pieces of each word; what the vocabulary cannot spell is its unknown token.
+    """The pieces of each word; text that the vocabulary cannot spell becomes its unknown token.
 
     Raises UserError for such text where the vocabulary has no unknown token either.
     """
