@@ -20,10 +20,8 @@ import torch
 from torch import Tensor, nn
 
 from subgraft.data.text import reading
-from subgraft.embeddings.generators.network import Network, NetworkShape, TokenPieces, commonness
-from subgraft.embeddings.initialisers.network_rows import made
-from subgraft.embeddings.initialisers.new_rows import Request
-from subgraft.embeddings.initialisers.subword_mean import mix_subwords
+from subgraft.embeddings.generators.network import Network, NetworkShape, TokenPieces, commonness, made
+from subgraft.embeddings.initialisers.new_rows import Request, mix_subwords
 from subgraft.modeling.sides import Side
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer

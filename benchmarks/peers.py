@@ -20,8 +20,14 @@ import torch
 from torch import Tensor
 
 from measurements import cannot, measurements, options
-from subgraft.embeddings.initialisers.neighbours import NEIGHBOURS, TEMPERATURE, nearest_weights
-from subgraft.embeddings.initialisers.sparse_combination import ATOMS, matching_pursuit, sparsemax
+from subgraft.embeddings.initialisers.static_mixtures import (
+    ATOMS,
+    NEIGHBOURS,
+    TEMPERATURE,
+    matching_pursuit,
+    nearest_weights,
+    sparsemax,
+)
 
 WIDTH, STATIC, BLOCK = 1024, 100, 1024
 SEEN, NEW = 20_000, 8_000

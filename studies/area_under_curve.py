@@ -27,7 +27,7 @@ from subgraft.config.loading import load
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.orchestration.store.home import default_home
 from subgraft.orchestration.store.store import Store
-from subgraft.training.selected_weights import CURVE
+from subgraft.training.progress import CURVE
 
 # What is measured, as a curve has it.
 MEASURES = {"bits_per_character": Measure("bits per character", 3, low=True), "bleu": Measure("dev BLEU", 2)}

@@ -25,7 +25,7 @@ from subgraft.evaluation.reporting.drawing import drawing, png
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.orchestration.store.home import default_home
 from subgraft.orchestration.store.store import Store
-from subgraft.training.selected_weights import selected_weights
+from subgraft.training.progress import selected_weights
 
 MEASURES = {
     "bits_per_character": "test bits per character",

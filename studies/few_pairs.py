@@ -27,7 +27,7 @@ from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.steps.system import SystemSteps
 from subgraft.orchestration.store.home import default_home
 from subgraft.orchestration.store.store import Store
-from subgraft.training.selected_weights import selected_weights
+from subgraft.training.progress import selected_weights
 
 MEASURES = {
     "chrF": Measure("test chrF", 1),

@@ -34,11 +34,10 @@ from subgraft.orchestration.store.home import default_home
 from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.recipes.training import FinetuneRecipe
-from subgraft.training.objectives.auxiliary_text import with_text
-from subgraft.training.objectives.dev_scores import DevScores
-from subgraft.training.objectives.finetuning import task_text
 from subgraft.training.objectives.objective import Request
-from subgraft.training.selected_weights import SELECTIONS
+from subgraft.training.objectives.registry import task_text, with_text
+from subgraft.training.objectives.translation import DevScores
+from subgraft.training.progress import SELECTIONS
 from subgraft.training.setup import fit
 
 Point = Mapping[str, float]

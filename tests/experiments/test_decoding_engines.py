@@ -18,7 +18,7 @@ from subgraft.experiments.steps.decoding_engine import left_to_transformers
 from subgraft.orchestration.store.step import in_order, made_by
 from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
 from subgraft.pipeline.recipes.training import FinetuneRecipe, PretrainRecipe
-from subgraft.training.selected_weights import CURVE
+from subgraft.training.progress import CURVE
 
 FAST = ("evaluation.engine=ctranslate2", "pretrain.dev_engine=ctranslate2", "finetune.dev_engine=ctranslate2")
 SLOW = tuple(change.replace("ctranslate2", "transformers") for change in FAST)

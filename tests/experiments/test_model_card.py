@@ -18,7 +18,7 @@ from subgraft.orchestration.store.events import EventLog, StageContext
 from subgraft.orchestration.store.step import Step, in_order
 from subgraft.orchestration.store.store import Store
 from subgraft.orchestration.tracking.model_registry import CARD
-from subgraft.training.selected_weights import CURVE
+from subgraft.training.progress import CURVE
 
 TINY = (
     "name=tiny",

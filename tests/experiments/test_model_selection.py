@@ -14,7 +14,7 @@ from subgraft.config.loading import load
 from subgraft.config.training import SelectName
 from subgraft.experiments.model_selection import Finetuned, Selection
 from subgraft.experiments.pipeline import Pipeline
-from subgraft.training.selected_weights import CURVE, selected_weights
+from subgraft.training.progress import CURVE, selected_weights
 
 
 @pytest.fixture(scope="module")

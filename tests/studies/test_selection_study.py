@@ -17,7 +17,7 @@ from subgraft.orchestration.execution.worker import Job, perform
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store
-from subgraft.training.selected_weights import SELECTIONS
+from subgraft.training.progress import SELECTIONS
 
 CONFIG = tiny(
     pretrain="{epochs: 1, batch_size: 500, precision: fp32, dev_sentences: 2}",

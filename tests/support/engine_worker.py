@@ -58,13 +58,13 @@ from subgraft.training.objectives.conditioned import SourcedLines, SourcedLoss
 from subgraft.training.objectives.distributed import Workers
 from subgraft.training.objectives.masked import MaskedSentences
 from subgraft.training.objectives.mixture import MixedLoss, Mixture
-from subgraft.training.objectives.parallel_text import Translation
 from subgraft.training.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss, Seq2SeqView
 from subgraft.training.objectives.single_stack import StackLoss
 from subgraft.training.objectives.target_sampling import NearestSampling, SampledBatch, SampledLoss
+from subgraft.training.objectives.translation import Translation
 from subgraft.training.parameter_groups import ParameterRates
+from subgraft.training.progress import Selection
 from subgraft.training.schedule import Data
-from subgraft.training.selected_weights import Selection
 from subgraft.training.tensor_shards import Gathered
 from toys import (
     SHAPE,

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from subgraft.config.training import BatchSizeFrom, FinetuneSettings
-from subgraft.training.batch_plans import JointPlan
-from subgraft.training.schedule import Data, data_plan, planned_steps, steps_of
+from subgraft.training.schedule import Data, JointPlan, data_plan, planned_steps, steps_of
 
 PAIRS = np.random.default_rng(0).integers(1, 30, size=90)
 TEXT = np.random.default_rng(1).integers(1, 30, size=400)

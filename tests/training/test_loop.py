@@ -16,8 +16,7 @@ from subgraft.training import loop
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import PlainEngine
 from subgraft.training.loop import Hooks, Trainer
-from subgraft.training.progress import Outcome
-from subgraft.training.selected_weights import Selection
+from subgraft.training.progress import Outcome, Selection
 
 EXAMPLES = 64
 

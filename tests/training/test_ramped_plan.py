@@ -6,8 +6,7 @@ import numpy as np
 
 from subgraft.config.training import BatchSizeFrom, TrainingSettings
 from subgraft.data.text.batches import BatchPlan
-from subgraft.training.batch_plans import RampedPlan
-from subgraft.training.schedule import batch_plan, planned_steps
+from subgraft.training.schedule import RampedPlan, batch_plan, planned_steps
 
 COSTS = np.random.default_rng(0).integers(1, 30, size=200)
 SIZES = [(0, 60), (7, 200), (30, 400)]

@@ -15,7 +15,7 @@ from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import FinetuneSettings, RareTokenSettings
 from subgraft.data.sources.corpus_builder import build
-from subgraft.embeddings.initialisers.mixing_matrix import save_matrices
+from subgraft.embeddings.initialisers.new_rows import save_matrices
 from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side

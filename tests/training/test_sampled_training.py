@@ -16,7 +16,6 @@ from torch import Tensor
 from engine_runs import STEPS, run_workers
 from subgraft.config.objectives import MaskedSettings
 from subgraft.config.training import NearestTargets, PretrainSettings
-from subgraft.training.batch_plans import RampedPlan
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import PlainEngine
 from subgraft.training.loop import Hooks, Trainer
@@ -25,7 +24,7 @@ from subgraft.training.objectives.embedding_view import IGNORED
 from subgraft.training.objectives.masked import MaskedSentences
 from subgraft.training.objectives.single_stack import StackBatch, StackLoss
 from subgraft.training.objectives.target_sampling import NearestSampling, SampledLoss
-from subgraft.training.schedule import batch_plan, coming
+from subgraft.training.schedule import RampedPlan, batch_plan, coming
 from toys import SHAPE, build_bert, cased_tokenizer, english
 from watched import KilledError
 

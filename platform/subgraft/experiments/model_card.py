@@ -26,7 +26,7 @@ from subgraft.orchestration.tracking.promotion import CHOSEN_BY, DECODING, ON_DE
 from subgraft.pipeline.recipes.corpora import CorpusRecipe, TextRecipe
 from subgraft.pipeline.recipes.models import CheckpointRecipe
 from subgraft.pipeline.recipes.vocabularies import AdaptedVocabularyRecipe, VocabularyRecipe
-from subgraft.training.selected_weights import SelectedWeights
+from subgraft.training.progress import SelectedWeights
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from subgraft.evaluation.reporting.numbers import fixed
 from subgraft.experiments.steps.system import SystemSteps
 from subgraft.orchestration.store.store import Store
-from subgraft.training.selected_weights import SelectedWeights, selected_weights
+from subgraft.training.progress import SelectedWeights, selected_weights
 
 
 @dataclass(frozen=True)

@@ -18,15 +18,13 @@ from torch import Tensor, nn
 
 from subgraft.config.training import TrainingSettings
 from subgraft.data.text.batches import BatchFiles, cut_by_size, share_of_worker
-from subgraft.training.batch_plans import JointPlan
 from subgraft.training.checkpoint import Checkpoint, Checkpoints
 from subgraft.training.checkpoint_writer import CheckpointWriter
 from subgraft.training.dry_run import most_demanding
 from subgraft.training.engine import Batch, Engine, add_up, sum_over_workers
 from subgraft.training.optimizers import SCHEDULES, Horizon, learning_rate
-from subgraft.training.progress import CurvePoint, Outcome, Preparation, Progress
-from subgraft.training.schedule import Data, coming, data_plan, dropout_seed, is_evaluated, steps_of
-from subgraft.training.selected_weights import Selection
+from subgraft.training.progress import CurvePoint, Outcome, Preparation, Progress, Selection
+from subgraft.training.schedule import Data, JointPlan, coming, data_plan, dropout_seed, is_evaluated, steps_of
 from subgraft.training.tensor_shards import Gathered, Selected, TensorSlice
 
 # So many batches are built to find the largest by tokens; before that, only lengths of examples are known.

@@ -1,18 +1,189 @@
-"""The steps of a training as functions of its settings and seed: batches, evaluations, seeds of dropout."""
+"""The batches of a training, and its steps: functions of its settings and seed.
+
+A batch plan is a function of (seed, epoch, first step of the epoch), so a resumed training sees the same batches.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
 from subgraft.config.training import TrainingSettings
-from subgraft.data.text.batches import BatchFiles
-from subgraft.training.batch_plans import JointPlan, MixedPlan, RampedPlan
+from subgraft.data.text.batches import Batches, BatchFiles, BatchPlan
 
 if TYPE_CHECKING:
     from subgraft.training.engine import Batch
+
+
+@dataclass(frozen=True)
+class RampedPlan:
+    """Global batches of one source of examples, whose size may grow with the steps.
+
+    Attributes:
+        costs: of the examples [n], as in `BatchPlan`.
+        sizes: pairs (step, size), ascending from step 0: the size of batches from that step on.
+        most: limit of an example's cost; None: the size of its batch.
+        seed: of the order.
+        files: where all workers read the batches of large data sets; None: batches are in memory.
+    """
+
+    costs: np.ndarray
+    sizes: Sequence[tuple[int, int]]
+    most: int | None
+    seed: int
+    files: BatchFiles | None = None
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        """The cost of each example in a batch of the largest size [n]."""
+        return self._plan(max(size for _, size in self.sizes)).lengths
+
+    def largest(self) -> Sequence[np.ndarray]:
+        """The batches of the first epoch at the largest size, for choosing the one that needs most memory."""
+        return self._epoch(max(size for _, size in self.sizes), 0)
+
+    def epoch(self, epoch: int, first_step: int = 0) -> Sequence[np.ndarray]:
+        """The batches of an epoch: arrays of example indices, each example exactly once.
+
+        When the size changes within the epoch, the remaining examples are batched again.
+        """
+        begins = [size for step, size in self.sizes if step <= first_step]
+        batches: Sequence[np.ndarray] = self._epoch(begins[-1], epoch)
+        for step, size in self.sizes[len(begins) :]:
+            before = batches[: step - first_step]
+            if len(before) == len(batches):
+                break
+            rest = np.sort(np.concatenate(batches[len(before) :]))
+            again = self._plan(size, rest).epoch(epoch)
+            batches = [*before, *(rest[batch] for batch in again)]
+        return batches
+
+    def parts(self, batch: np.ndarray) -> list[np.ndarray]:
+        """The parts of a batch that are computed separately: one."""
+        return [batch]
+
+    def _epoch(self, size: int, epoch: int) -> Batches:
+        plan = self._plan(size)
+        return plan.epoch(epoch) if self.files is None else self.files.epoch(plan, epoch)
+
+    def _plan(self, size: int, chosen: np.ndarray | None = None) -> BatchPlan:
+        costs = self.costs if chosen is None else self.costs[chosen]
+        most = self.most or size
+        # Without a cost above the limit the array is not copied.
+        return BatchPlan(np.minimum(costs, most) if len(costs) and costs.max() > most else costs, size, self.seed)
+
+
+@dataclass(frozen=True)
+class MixedPlan:
+    """Batches from several sources: each batch has one source, drawn by weight as a function of (seed, epoch).
+
+    Examples are numbered source after source. An epoch ends when the drawn source has no batch left ("stop when the
+    first is exhausted"), so no example occurs twice in it. The remaining examples occur in later epochs, which are
+    shuffled again.
+    """
+
+    plans: Sequence[RampedPlan]
+    weights: Sequence[float]
+    seed: int
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        return np.concatenate([plan.lengths for plan in self.plans])
+
+    def largest(self) -> list[np.ndarray]:
+        """The batches of all sources in the first epoch, for choosing the one that needs most memory."""
+        return [batch + first for plan, first in zip(self.plans, self._first, strict=True) for batch in plan.largest()]
+
+    def epoch(self, epoch: int, first_step: int = 0) -> list[np.ndarray]:
+        """The batches of an epoch: arrays of example indices, each example at most once."""
+        del first_step  # their size never changes
+        rng = np.random.default_rng([self.seed, epoch, len(self.plans)])
+        left = [iter(plan.epoch(epoch)) for plan in self.plans]
+        shares = np.array(self.weights) / np.sum(self.weights)
+        batches: list[np.ndarray] = []
+        while True:
+            source = int(rng.choice(len(left), p=shares))
+            drawn = next(left[source], None)
+            if drawn is None:
+                return batches
+            batches.append(drawn + self._first[source])
+
+    def parts(self, batch: np.ndarray) -> list[np.ndarray]:
+        """The parts of a batch that are computed separately: one, because a batch has one source."""
+        return [batch]
+
+    @cached_property
+    def _first(self) -> list[int]:
+        """The number of each source's first example."""
+        return [0, *np.cumsum([len(plan.costs) for plan in self.plans])[:-1].tolist()]
+
+
+@dataclass(frozen=True)
+class JointPlan:
+    """Each batch is a batch of `first` and one of `second`, whose examples are numbered after those of `first`.
+
+    An epoch is one pass over `first`. Each update takes the next batch of `second`, which has epochs of its own. So
+    equally many updates see equally much of `second`, whatever the size of `first`.
+    """
+
+    first: RampedPlan
+    second: RampedPlan
+    # The step at which each epoch of the second begins, as far as it is computed.
+    _begins: list[int] = field(default_factory=lambda: [0], compare=False, repr=False)
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        return np.concatenate([self.first.lengths, self.second.lengths])
+
+    def largest(self) -> list[np.ndarray]:
+        """The batches of both sources' first epochs, for choosing the part that needs most memory.
+
+        They are paired as far as possible; the rest of the longer epoch follows unpaired.
+        """
+        nothing = np.zeros(0, dtype=np.int64)
+        pairs = zip_longest(self.first.largest(), self.second.largest(), fillvalue=nothing)
+        return [np.concatenate([one, other + self._before]) for one, other in pairs]
+
+    def epoch(self, epoch: int, first_step: int = 0) -> list[np.ndarray]:
+        """The batches of an epoch: each example of the first exactly once."""
+        return [
+            np.concatenate([one, other + self._before])
+            for one, other in zip(self.first.epoch(epoch, first_step), self._second_from(first_step), strict=False)
+        ]
+
+    def parts(self, batch: np.ndarray) -> list[np.ndarray]:
+        """The two sources' parts of a batch, computed separately to avoid padding to the other's longest example."""
+        of_first = batch < self._before
+        return [part for part in (batch[of_first], batch[~of_first]) if len(part)]
+
+    def _second_from(self, step: int) -> Iterator[np.ndarray]:
+        """The batches of `second` from an update on, without end."""
+        epoch = 0
+        while self._begin(epoch + 1) <= step:
+            epoch += 1
+        passed = step - self._begin(epoch)
+        while True:
+            yield from self.second.epoch(epoch, self._begin(epoch))[passed:]
+            epoch, passed = epoch + 1, 0
+
+    def _begin(self, epoch: int) -> int:
+        while len(self._begins) <= epoch:
+            begun = len(self._begins) - 1
+            self._begins.append(self._begins[begun] + len(self.second.epoch(begun, self._begins[begun])))
+        return self._begins[epoch]
+
+    @property
+    def _before(self) -> int:
+        """How many examples the first has."""
+        return len(self.first.costs)
+
+
+Plan: TypeAlias = RampedPlan | MixedPlan | JointPlan
 
 
 class Data(Protocol):
@@ -22,9 +193,6 @@ class Data(Protocol):
     def lengths(self) -> np.ndarray: ...
 
     def batch(self, indices: np.ndarray, epoch: int) -> Batch: ...
-
-
-Plan: TypeAlias = RampedPlan | MixedPlan | JointPlan
 
 
 @runtime_checkable

@@ -29,10 +29,9 @@ from subgraft.training.loop import Hooks, Trainer
 from subgraft.training.objectives.distributed import rank_and_world, sums_over_batches
 from subgraft.training.optimizers import SCHEDULES
 from subgraft.training.parameter_groups import ParameterRates
-from subgraft.training.progress import Outcome, Preparation
+from subgraft.training.progress import CURVE, Outcome, Preparation, Selection
 from subgraft.training.rare_rows import RowUpdates
 from subgraft.training.schedule import Data, batch_plan
-from subgraft.training.selected_weights import CURVE, Selection
 
 
 def device() -> torch.device:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -77,7 +77,23 @@ def collect(directory: Path, world: int) -> list[Shard]:
     return shards
 
 
-class ShardedTensors(Mapping[str, Tensor]):
+class TensorsOnAccess(Mapping[str, Tensor]):
+    """Tensors that are read or computed on access; their names are known."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = dict.fromkeys(names)
+
+    def __contains__(self, name: object) -> bool:  # without reading the tensor
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+class ShardedTensors(TensorsOnAccess):
     """Complete tensors, each read from all shards on access, so that one at a time is in memory."""
 
     def __init__(self, directory: Path, shards: Sequence[Shard]) -> None:
@@ -91,6 +107,7 @@ class ShardedTensors(Mapping[str, Tensor]):
                 self._pieces.setdefault(name, []).append((shard.file, part))
         for name, pieces in self._pieces.items():
             _require_whole(name, sorted((part for _, part in pieces), key=lambda part: part.start))
+        super().__init__(self._pieces)
 
     def __getitem__(self, name: str) -> Tensor:
         (file, first), *others = self._pieces[name]
@@ -102,15 +119,6 @@ class ShardedTensors(Mapping[str, Tensor]):
         for file, part in others:
             part.of(whole).copy_(self._files[file].get_tensor(name).reshape(-1))
         return whole.reshape(first.shape)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._pieces
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._pieces)
-
-    def __len__(self) -> int:
-        return len(self._pieces)
 
 
 def _require_whole(name: str, parts: Sequence[TensorSlice]) -> None:
@@ -151,7 +159,7 @@ class Divided(Protocol):
         ...
 
 
-class Gathered(Mapping[str, Tensor]):
+class Gathered(TensorsOnAccess):
     """Complete tensors of slices that are divided among the workers.
 
     An access gathers the tensor, so all workers must access the same names in the same order.
@@ -159,6 +167,7 @@ class Gathered(Mapping[str, Tensor]):
 
     def __init__(self, tensors: Mapping[str, Tensor], worker: Divided) -> None:
         """tensors: this worker's."""
+        super().__init__(tensors)
         self._tensors, self._worker = tensors, worker
 
     def __getitem__(self, name: str) -> Tensor:
@@ -171,30 +180,13 @@ class Gathered(Mapping[str, Tensor]):
         dist.all_reduce(whole.view(torch.int32))
         return whole.reshape(part.shape)
 
-    def __contains__(self, name: object) -> bool:
-        return name in self._tensors
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._tensors)
-
-    def __len__(self) -> int:
-        return len(self._tensors)
-
-
-class Selected(Mapping[str, Tensor]):
+class Selected(TensorsOnAccess):
     """The tensors whose names start with a prefix, by the rest of their names; read on access."""
 
     def __init__(self, tensors: Mapping[str, Tensor], prefix: str) -> None:
+        super().__init__(name.removeprefix(prefix) for name in tensors if name.startswith(prefix))
         self._tensors, self._prefix = tensors, prefix
 
     def __getitem__(self, name: str) -> Tensor:
         return self._tensors[self._prefix + name]
-
-    def __contains__(self, name: object) -> bool:
-        return f"{self._prefix}{name}" in self._tensors
-
-    def __iter__(self) -> Iterator[str]:
-        return (name.removeprefix(self._prefix) for name in self._tensors if name.startswith(self._prefix))
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)

@@ -10,8 +10,7 @@ import pytest
 from subgraft.config.training import TrainingSettings
 from subgraft.data.text import batches
 from subgraft.data.text.batches import Batches, BatchFiles, BatchPlan, compose
-from subgraft.training.batch_plans import JointPlan, MixedPlan, RampedPlan
-from subgraft.training.schedule import batch_plan
+from subgraft.training.schedule import JointPlan, MixedPlan, RampedPlan, batch_plan
 
 LENGTHS = np.random.default_rng(0).integers(1, 60, size=5000)
 

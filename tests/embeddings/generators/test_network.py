@@ -8,9 +8,8 @@ import torch
 from subgraft.base.errors import UserError
 from subgraft.embeddings.generators.generator import GeneratorOrigin, table_digest
 from subgraft.embeddings.generators.network import Network, NetworkShape, TokenPieces, load_network, save_networks
-from subgraft.embeddings.initialisers.new_rows import NewRows, Request
+from subgraft.embeddings.initialisers.new_rows import NewRows, Request, mix_subwords
 from subgraft.embeddings.initialisers.registry import initialiser
-from subgraft.embeddings.initialisers.subword_mean import mix_subwords
 from subgraft.modeling.sides import Side, side
 from subgraft.subwords.vocabulary.entry import Entry
 from toys import german_tokenizer, llama, marian

@@ -11,11 +11,15 @@ import torch
 from subgraft.base.errors import UserError
 from subgraft.config.initialisers import DonorMapping
 from subgraft.config.settings_base import VocabularyKind
-from subgraft.embeddings.initialisers.donor import combine_shared, map_from_donor, map_linearly, shared_tokens
+from subgraft.embeddings.initialisers.donor import (
+    combine_shared,
+    map_from_donor,
+    map_linearly,
+    pursuit_by_product,
+    shared_tokens,
+)
 from subgraft.embeddings.initialisers.donor_model import Donor, DonorSide
-from subgraft.embeddings.initialisers.new_rows import FloatTables, Request
-from subgraft.embeddings.initialisers.sparse_combination import pursuit_by_product
-from subgraft.embeddings.initialisers.subword_mean import mix_subwords
+from subgraft.embeddings.initialisers.new_rows import FloatTables, Request, mix_subwords
 from subgraft.modeling.sides import side
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer

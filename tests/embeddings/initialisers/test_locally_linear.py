@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from subgraft.embeddings.initialisers.locally_linear import RIDGE, local_weights, mix_locally_linear
+from subgraft.embeddings.initialisers.static_mixtures import RIDGE, local_weights, mix_locally_linear
 from toys import multilingual_tokenizer
 from vectors import all_tables, drawn, request, seen_pairs, space_of, unseen, untied_decoder
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from subgraft.config.settings_base import SideName
-from subgraft.embeddings.initialisers.mixing_matrix import load_matrix, save_matrices
+from subgraft.embeddings.initialisers.new_rows import load_matrix, save_matrices
 from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.modeling.sides import side
 from subgraft.subwords.vocabulary.alignment import align

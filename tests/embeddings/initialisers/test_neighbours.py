@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from subgraft.embeddings.initialisers.neighbours import mix_nearest, nearest_weights, upstream_vectors
+from subgraft.embeddings.initialisers.static_mixtures import mix_nearest, nearest_weights, upstream_vectors
 from toys import multilingual_tokenizer
 from vectors import all_tables, drawn, request, space_of, unseen, untied_decoder
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from subgraft.embeddings.initialisers.sparse_combination import (
+from subgraft.embeddings.initialisers.static_mixtures import (
     matching_pursuit,
     mix_matching_pursuit,
     mix_sparsemax,

@@ -3,8 +3,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from subgraft.embeddings.initialisers.new_rows import Request
-from subgraft.embeddings.initialisers.subword_mean import mix_subwords
+from subgraft.embeddings.initialisers.new_rows import Request, mix_subwords
 from subgraft.modeling.sides import Side
 from subgraft.subwords.similar_tokens.finder import Fallback
 from subgraft.subwords.similar_tokens.token_subwords import Parts, subwords

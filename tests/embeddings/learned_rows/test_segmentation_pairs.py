@@ -16,7 +16,7 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families.encoder_only import BERT2BERT
 from subgraft.subwords.vocabulary.tokenizer import NOWHERE, Tokenizer
 from subgraft.training.objectives.embedding_view import IGNORED
-from subgraft.training.objectives.parallel_text import Translation
+from subgraft.training.objectives.translation import Translation
 from toys import german_tokenizer
 
 SOME = TEXTS[:60]

@@ -25,7 +25,7 @@ def unseen(bundle: Bundle, target: Tokenizer) -> list[int]:
 @pytest.mark.parametrize("family", ["marian", "mbart", BERT2BERT])
 def test_spans_have_the_same_text_in_both_segmentations_and_leave_out_nothing(family: str) -> None:
     bundle, target = upstream(family), new_vocabulary(family, "decoder")
-    pairs = SpanPairs(TEXTS[:30], bundle, target, LANGUAGES, TRAINING, unseen(bundle, target))
+    pairs = SpanPairs(TEXTS[:30], bundle, "decoder", target, LANGUAGES, TRAINING, unseen(bundle, target))
     batch = pairs.batch(np.arange(8), 0)
     flat = [read.labels[read.labels != IGNORED].tolist() for read in (batch.teacher, batch.student)]
     assert [len(labels) for labels in flat] == [int(batch.before.sum()), int(batch.after.sum())]
@@ -47,7 +47,8 @@ def test_spans_have_the_same_text_in_both_segmentations_and_leave_out_nothing(fa
 def test_spans_are_the_smallest() -> None:
     """Of every pair of tokens within a span, one or the other segmentation does not end where the first one does."""
     bundle, target = upstream("marian"), new_vocabulary("marian", "decoder")
-    batch = SpanPairs(TEXTS[:30], bundle, target, LANGUAGES, TRAINING, unseen(bundle, target)).batch(np.arange(8), 0)
+    pairs = SpanPairs(TEXTS[:30], bundle, "decoder", target, LANGUAGES, TRAINING, unseen(bundle, target))
+    batch = pairs.batch(np.arange(8), 0)
     assert not ((batch.before > 1) & (batch.after > 1) & ~batch.inner).any()
     one = two = 0
     flat = [read.labels[read.labels != IGNORED].tolist() for read in (batch.teacher, batch.student)]
@@ -64,7 +65,7 @@ def test_what_the_teacher_cannot_spell_is_left_out_and_counted() -> None:
     bundle = upstream("marian")
     target = learn([*german(200, 7), *["☃ Straße"] * 40], kind="unigram", size=150, character_coverage=1.0)
     texts = [(english, f"{text} ☃ {text}") for english, text in TEXTS[:6]]
-    pairs = SpanPairs(texts, bundle, target, LANGUAGES, TRAINING, unseen(bundle, target))
+    pairs = SpanPairs(texts, bundle, "decoder", target, LANGUAGES, TRAINING, unseen(bundle, target))
     batch = pairs.batch(np.arange(len(pairs)), 0)
     spans, unknown = pairs.spans
     assert (spans, unknown) == (len(batch.known), len(pairs)) and len(pairs) > 0

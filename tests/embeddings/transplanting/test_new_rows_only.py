@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 
 from subgraft.base.errors import UserError
 from subgraft.config.settings_base import SideName
-from subgraft.embeddings.transplanting.new_rows_only import NewRowsOnly
+from subgraft.embeddings.transplanting.computed_tables import NewRowsOnly
 from subgraft.modeling.sides import tables_of
 from subgraft.training.objectives.seq2seq import Seq2SeqBatch, Seq2SeqLoss
 from toys import bert2bert, marian, mbart, t5

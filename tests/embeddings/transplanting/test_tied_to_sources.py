@@ -6,8 +6,8 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from subgraft.config.settings_base import SideName
-from subgraft.embeddings.initialisers.mixing_matrix import MixingMatrix
-from subgraft.embeddings.transplanting.tied_to_sources import TiedToSources
+from subgraft.embeddings.initialisers.new_rows import MixingMatrix
+from subgraft.embeddings.transplanting.computed_tables import TiedToSources
 from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.modeling.sides import side
 from subgraft.subwords.vocabulary.learn import learn

@@ -32,7 +32,7 @@ from subgraft.experiments.search.trial_results import TrialResult, Value
 from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store
 from subgraft.training.context import Json
-from subgraft.training.selected_weights import CURVE
+from subgraft.training.progress import CURVE
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.stages.stage import LIKELIHOOD, SPELLED, STATISTICS
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.reference_likelihood import reference_nats
+from subgraft.training.objectives.translation import reference_nats
 
 
 @pytest.fixture(scope="module")

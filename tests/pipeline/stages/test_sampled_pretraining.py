@@ -22,7 +22,7 @@ from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store
 from subgraft.training.objectives.masked import MaskedSentences
 from subgraft.training.objectives.single_stack import StackLoss
-from subgraft.training.selected_weights import CURVE
+from subgraft.training.progress import CURVE
 from toys import english, german
 
 MASKED = (

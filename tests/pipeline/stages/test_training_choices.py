@@ -22,7 +22,7 @@ from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.recipes.training import PretrainRecipe
-from subgraft.training.selected_weights import CURVE, selected_weights
+from subgraft.training.progress import CURVE, selected_weights
 
 SHORT = "pretrain.epochs=4"
 # Dev BLEU is zero for so short a training, so it would keep the weights of the beginning.

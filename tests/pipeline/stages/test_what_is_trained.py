@@ -25,7 +25,7 @@ from subgraft.pipeline.recipes.training import FinetuneRecipe, NewRows
 from subgraft.pipeline.stages.finetune import run
 from subgraft.subwords.vocabulary.alignment import new_tokens
 from subgraft.training.context import Json
-from subgraft.training.objectives.dev_scores import DevScores
+from subgraft.training.objectives.translation import DevScores
 from watched import KilledError, Watched
 
 STEPS = 5

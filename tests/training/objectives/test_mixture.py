@@ -18,11 +18,10 @@ from subgraft.config.objectives import DenoisingSettings
 from subgraft.config.training import TrainingSettings
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
-from subgraft.training.batch_plans import MixedPlan, RampedPlan
 from subgraft.training.objectives.mixture import MixedBatch, MixedLoss, Mixture
 from subgraft.training.objectives.objective import Request
 from subgraft.training.objectives.registry import objectives_of
-from subgraft.training.schedule import data_plan, planned_steps, steps_of
+from subgraft.training.schedule import MixedPlan, RampedPlan, data_plan, planned_steps, steps_of
 
 BOTH = "upstream.objectives=[{kind: translation, weight: 3}, {kind: denoising}]"
 SETTINGS = TrainingSettings(epochs=3, batch_size=60, learning_rate=0.1, warmup_steps=1)

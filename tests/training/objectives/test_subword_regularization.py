@@ -14,8 +14,8 @@ from subgraft.config.vocabularies import SamplingSettings
 from subgraft.data.text.encoded import Sequences
 from subgraft.modeling.families import language_code
 from subgraft.training.objectives.denoising import Denoising
-from subgraft.training.objectives.parallel_text import Translation
 from subgraft.training.objectives.subword_regularization import Sampling
+from subgraft.training.objectives.translation import Translation
 from toys import english, english_tokenizer, german, german_tokenizer, multilingual_tokenizer, sequence_format
 
 PAIRS = list(zip(english(40), german(40), strict=True))

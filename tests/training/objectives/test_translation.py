@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from subgraft.config.corpora import Languages
 from subgraft.training.objectives.embedding_view import IGNORED
-from subgraft.training.objectives.parallel_text import Translation
 from subgraft.training.objectives.seq2seq import collate
+from subgraft.training.objectives.translation import Translation
 from toys import english, english_tokenizer, german, german_tokenizer, multilingual_tokenizer, sequence_format
 
 PAIRS = list(zip(english(20), german(20), strict=True))

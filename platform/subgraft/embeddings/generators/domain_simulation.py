@@ -15,13 +15,19 @@ from numpy.typing import NDArray
 from subgraft.config.initialisers import NetworkSettings
 from subgraft.config.settings_base import VocabularyKind
 from subgraft.embeddings.generators.network import TokenPieces, commonness
-from subgraft.embeddings.generators.resegment import Resegmentation, SimulatedToken, Span, unchanged
+from subgraft.embeddings.generators.resegment import (
+    Resegmentation,
+    SimulatedToken,
+    Span,
+    agreeing_spans,
+    unchanged,
+)
 from subgraft.embeddings.generators.simulation import GeneratorBatch, SimulatedBatches
 from subgraft.subwords.vocabulary.alignment import NEW, align
 from subgraft.subwords.vocabulary.entry import Mark
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.learning_errors import TooLargeError
-from subgraft.subwords.vocabulary.tokenizer import NOWHERE, Tokenizer
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.embedding_view import CompetingTokens
 from subgraft.training.objectives.objective import GeneratorView
 
@@ -102,7 +108,7 @@ class DomainSimulator(SimulatedBatches):
                     return unchanged(tokens)
                 origin = size + new.setdefault(SimulatedToken(entry), len(new))
             ids.append(origin)
-        return Resegmentation(ids, list(new), _spans(ends, own_ends))
+        return Resegmentation(ids, list(new), agreeing_spans(ends, own_ends))
 
     def collected(
         self, results: Sequence[Resegmentation], rng: np.random.Generator
@@ -143,21 +149,6 @@ def _joined(parts: Sequence[Resegmentation], size: int) -> Resegmentation:
 
 def _ranges(span: Span) -> tuple[tuple[int, int], tuple[int, int]]:
     return span.original, span.resegmented
-
-
-def _spans(ends: Sequence[int], own_ends: Sequence[int]) -> list[Span]:
-    """The smallest spans at whose ends both segmentations cover the same characters."""
-    places = {end: place for place, end in enumerate(ends) if end != NOWHERE}
-    spans: list[Span] = []
-    one = two = 0
-    last = {end: place for place, end in enumerate(own_ends) if end != NOWHERE}
-    for end, own in last.items():
-        if end in places and places[end] >= one:
-            spans.append(Span((one, places[end] + 1), (two, own + 1)))
-            one, two = places[end] + 1, own + 1
-    if one < len(ends) or two < len(own_ends):
-        spans.append(Span((one, len(ends)), (two, len(own_ends))))
-    return spans
 
 
 @dataclass(frozen=True)

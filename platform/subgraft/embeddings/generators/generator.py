@@ -15,6 +15,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -30,11 +32,13 @@ from torch import Tensor, nn
 from subgraft.base import json_io
 from subgraft.base.errors import UserError
 from subgraft.config.settings_base import SideName
+from subgraft.embeddings.initialisers.new_rows import weighted_sums
 from subgraft.modeling.sides import Side
 from subgraft.subwords.similar_tokens.finder import Relation, SimilarTokens
 from subgraft.training.objectives.embedding_view import TableName
 
 _TRAIN_AGAIN = "Train the generator again."
+_DESCRIPTION, _FILE = "generator.json", "generator.safetensors"
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ def table_digest(table: Tensor) -> str:
 
 def read_description(directory: Path, side: str) -> dict[str, Any]:
     """Read generator.json. Raises UserError if it is missing, damaged, or has no entry for this side."""
-    described = directory / "generator.json"
+    described = directory / _DESCRIPTION
     if not described.is_file():
         raise UserError(
             "no generator.json here", where=str(directory), hint="Give the directory of a trained generator."
@@ -91,10 +95,8 @@ def kind_of(directory: Path, side: str) -> str:
 def origin_of(directory: Path, side: str) -> GeneratorOrigin:
     """What a side's generator was trained on. Raises UserError if the description is damaged."""
     described = read_description(directory, side)["sides"][side]
-    try:
+    with refused_if_damaged(directory):
         return GeneratorOrigin(**{field.name: described[field.name] for field in fields(GeneratorOrigin)})
-    except (KeyError, TypeError) as error:
-        raise UserError(f"a damaged generator: {error}", where=str(directory), hint=_TRAIN_AGAIN) from error
 
 
 def check_origin(origin: GeneratorOrigin, table: Tensor, vocabulary: str, where: str) -> None:
@@ -148,13 +150,7 @@ class RaggedSimilar:
         )
 
     def to(self, device: torch.device | str) -> RaggedSimilar:
-        return RaggedSimilar(
-            self.offsets.to(device),
-            self.token_ids.to(device),
-            self.relations.to(device),
-            self.rows.to(device),
-            self.ordinary.to(device),
-        )
+        return RaggedSimilar(*(tensor.to(device) for tensor in vars(self).values()))
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -247,18 +243,6 @@ def mix(table: Tensor, weights: Tensor, similar: RaggedSimilar) -> Tensor:
     return weighted_sums(table, similar.offsets, similar.token_ids, weights.to(table.dtype), similar.ordinary)
 
 
-def weighted_sums(table: Tensor, offsets: Tensor, tokens: Tensor, weights: Tensor, ordinary: Tensor) -> Tensor:
-    """Weighted sums [n, k] of rows of a table [V, k], ragged by offsets [n + 1]; an empty sum is the mean row."""
-    sums = F.embedding_bag(tokens, table, offsets, mode="sum", per_sample_weights=weights, include_last_offset=True)
-    empty = offsets.diff() == 0
-    return torch.where(empty[:, None], mean_row(table, ordinary), sums) if bool(empty.any()) else sums
-
-
-def mean_row(table: Tensor, ordinary: Tensor) -> Tensor:
-    """The mean [k] of ordinary tokens' rows [m] of a table [V, k]; special tokens and spare rows are excluded."""
-    return F.embedding_bag(ordinary[None], table, mode="mean")[0]
-
-
 def save_generators(
     generators: dict[SideName, Generator], origins: dict[SideName, GeneratorOrigin], directory: Path
 ) -> None:
@@ -270,20 +254,42 @@ def save_generators(
         "literal_equation": first.literal_equation,
         "sides": {side: vars(origins[side]) for side in sorted(generators)},
     }
-    # Copies, because sides may share one generator, which safetensors would refuse.
-    tensors = {f"{side}.weight": generator.weight.detach().cpu().clone() for side, generator in generators.items()}
-    save_file(tensors, directory / "generator.safetensors")
-    (directory / "generator.json").write_text(json.dumps(config, indent=2, sort_keys=True) + "\n")
+    save_sides(generators, config, directory, _FILE)
 
 
-def load_generator(directory: Path, side: str) -> tuple[Generator, GeneratorOrigin]:
+def load_generator(directory: Path, side: SideName) -> tuple[Generator, GeneratorOrigin]:
     """The generator of one side. Raises UserError if the directory has none for it or is damaged."""
     config = read_description(directory, side)
-    try:
+    with refused_if_damaged(directory):
         generator = Generator(config["kind"], config["dimension"], config["literal_equation"])
-        generator.load_state_dict({"weight": load_file(directory / "generator.safetensors")[f"{side}.weight"]})
-        return generator, origin_of(directory, side)
+        load_side(generator, directory / _FILE, side)
+    return generator, origin_of(directory, side)
+
+
+def save_sides(
+    modules: Mapping[SideName, nn.Module], description: Mapping[str, Any], directory: Path, file: str
+) -> None:
+    """Write the weights of each side's generator to one file, and generator.json."""
+    # Copies, because sides may share one generator, which safetensors would refuse.
+    tensors = {
+        f"{side}.{name}": tensor.detach().cpu().clone()
+        for side, module in modules.items()
+        for name, tensor in module.state_dict().items()
+    }
+    save_file(tensors, directory / file)
+    (directory / _DESCRIPTION).write_text(json.dumps(description, indent=2, sort_keys=True) + "\n")
+
+
+def load_side(module: nn.Module, file: Path, side: SideName) -> None:
+    """Load the weights that `save_sides` wrote for a side."""
+    tensors, prefix = load_file(file), f"{side}."
+    module.load_state_dict({name.removeprefix(prefix): t for name, t in tensors.items() if name.startswith(prefix)})
+
+
+@contextmanager
+def refused_if_damaged(directory: Path) -> Iterator[None]:
+    """Raises UserError where a generator's files cannot be read."""
+    try:
+        yield
     except (OSError, SafetensorError, KeyError, TypeError, RuntimeError) as error:
-        raise UserError(
-            f"a damaged generator: {error}", where=str(directory), hint="Train the generator again."
-        ) from error
+        raise UserError(f"a damaged generator: {error}", where=str(directory), hint=_TRAIN_AGAIN) from error

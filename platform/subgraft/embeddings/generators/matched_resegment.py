@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from subgraft.base.errors import UserError
-from subgraft.embeddings.generators.resegment import Resegmentation, SimulatedToken, Span, unchanged
+from subgraft.embeddings.generators.resegment import Resegmentation, SimulatedToken, agreeing_spans, unchanged
 from subgraft.subwords.similar_tokens.finder import Fallback, Relation, SimilarTokenFinder
 from subgraft.subwords.vocabulary.alignment import align
 from subgraft.subwords.vocabulary.entry import Entry, Mark
@@ -212,24 +212,13 @@ class MatchedResegmenter:
             read = window.end
         written += tokens[read:]
         lengths += map(self._length, tokens[read:])
-        return Resegmentation(written, list(new), _spans([self._length(token) for token in tokens], lengths))
+        ends = list(accumulate(map(self._length, tokens)))
+        return Resegmentation(written, list(new), agreeing_spans(ends, list(accumulate(lengths))))
 
     def _length(self, token: int) -> int:
         """The characters of a token; any number if it is not text, because it is in both segmentations."""
         entry = self._entries[token]
         return 1 if entry is None else len(entry.surface)
-
-
-def _spans(one: Sequence[int], two: Sequence[int]) -> list[Span]:
-    """The smallest spans at whose ends two segmentations agree, by the lengths of their tokens."""
-    places = {end: place for place, end in enumerate(accumulate(two), start=1)}
-    spans: list[Span] = []
-    before = after = 0
-    for place, end in enumerate(accumulate(one), start=1):
-        if end in places:
-            spans.append(Span((before, place), (after, places[end])))
-            before, after = place, places[end]
-    return spans
 
 
 # What the real new tokens of a task are like, to simulate others like them.

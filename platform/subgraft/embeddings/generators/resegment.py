@@ -13,7 +13,7 @@ import numpy as np
 
 from subgraft.config.initialisers import ResegmentationSettings
 from subgraft.subwords.vocabulary.entry import Entry
-from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.subwords.vocabulary.tokenizer import NOWHERE, Tokenizer
 
 
 @dataclass(frozen=True)
@@ -107,6 +107,26 @@ class Resegmenter:
 def unchanged(tokens: Sequence[int]) -> Resegmentation:
     """The sentence without changes: every token is a span."""
     return Resegmentation(list(tokens), [], [Span((i, i + 1), (i, i + 1)) for i in range(len(tokens))])
+
+
+def agreeing_spans(ends: Sequence[int], own_ends: Sequence[int]) -> list[Span]:
+    """The smallest spans at whose ends two segmentations cover the same characters.
+
+    Args:
+        ends: where each original token ends in the text, or NOWHERE.
+        own_ends: the same of the re-segmented tokens.
+    """
+    places = {end: place for place, end in enumerate(ends) if end != NOWHERE}
+    spans: list[Span] = []
+    one = two = 0
+    last = {end: place for place, end in enumerate(own_ends) if end != NOWHERE}
+    for end, own in last.items():
+        if end in places and places[end] >= one:
+            spans.append(Span((one, places[end] + 1), (two, own + 1)))
+            one, two = places[end] + 1, own + 1
+    if one < len(ends) or two < len(own_ends):
+        spans.append(Span((one, len(ends)), (two, len(own_ends))))
+    return spans
 
 
 class _Writer:

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from subgraft.base.errors import UserError
 from subgraft.embeddings.generators.generator import table_digest
-from subgraft.embeddings.initialisers.new_rows import NewRows, Request
-from subgraft.embeddings.initialisers.subword_mean import mix_subwords
+from subgraft.embeddings.initialisers.new_rows import NewRows, Request, mix_subwords
 from subgraft.embeddings.initialisers.token_tensors import load_token_tensors, save_token_tensors
 from subgraft.modeling.sides import Side
 from subgraft.subwords.similar_tokens.finder import count_fallbacks

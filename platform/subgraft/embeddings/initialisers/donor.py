@@ -16,9 +16,7 @@ from torch import Tensor
 
 from subgraft.base.errors import UserError
 from subgraft.embeddings.initialisers.donor_model import Donor, DonorSide
-from subgraft.embeddings.initialisers.new_rows import FloatTables, NewRows, Request, interleaved
-from subgraft.embeddings.initialisers.sparse_combination import pursuit_by_product
-from subgraft.embeddings.initialisers.subword_mean import mix_subwords
+from subgraft.embeddings.initialisers.new_rows import FloatTables, NewRows, Request, interleaved, mix_subwords
 from subgraft.subwords.vocabulary.alignment import NEW, align
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
@@ -102,6 +100,39 @@ def combine_shared(targets: Tensor, dictionary: Tensor, rows: Tensor, atoms: int
         chosen, coefficients = pursuit_by_product(part, dictionary, atoms)
         made.append(torch.bmm(coefficients.float()[:, None], rows[chosen]).squeeze(1))
     return torch.cat(made)
+
+
+def pursuit_by_product(targets: Tensor, dictionary: Tensor, atoms: int) -> tuple[Tensor, Tensor]:
+    """As `static_mixtures.matching_pursuit`, with the vectors as long as they are: long ones are chosen more readily.
+
+    mergekit's tokensurgeon does so. Atoms are chosen in the precision of the dictionary, and fitted in double.
+    """
+    atoms, count = min(atoms, *dictionary.shape), len(targets)
+    targets = targets.double()
+    vectors = torch.empty(count, atoms, dictionary.shape[1], dtype=torch.double)
+    gram = torch.empty(count, atoms, atoms, dtype=torch.double)
+    products = torch.empty(count, atoms, dtype=torch.double)
+    chosen, coefficients = torch.empty(count, atoms, dtype=torch.long), products
+    alignment = torch.empty(count, len(dictionary), dtype=dictionary.dtype)
+    left = targets
+    for last in range(atoms):
+        torch.mm(left.to(dictionary.dtype), dictionary.T, out=alignment).abs_().scatter_(1, chosen[:, :last], -1.0)
+        chosen[:, last] = alignment.argmax(dim=1)
+        newest, every = dictionary[chosen[:, last]].double(), vectors[:, : last + 1]
+        vectors[:, last] = newest
+        row = (every @ newest[:, :, None]).squeeze(2)
+        gram[:, last, : last + 1] = gram[:, : last + 1, last] = row
+        products[:, last] = (newest * targets).sum(dim=1)
+        coefficients = _solved(gram[:, : last + 1, : last + 1], products[:, : last + 1])
+        left = targets - (coefficients[:, None] @ every).squeeze(1)
+    return chosen, coefficients
+
+
+def _solved(gram: Tensor, products: Tensor) -> Tensor:
+    """Coefficients [n, a], with a tiny ridge for vectors that are equal or zero."""
+    ridge = 1e-12 * gram.diagonal(dim1=1, dim2=2).mean(dim=1) + 1e-30
+    solved: Tensor = torch.linalg.solve(gram + torch.diag_embed(ridge[:, None].expand_as(products)), products)
+    return solved
 
 
 def map_linearly(vectors: Tensor, known: Tensor, rows: Tensor, ridge: float | None) -> Tensor:

@@ -1,41 +1,52 @@
-"""The interface of initialisers, functions that mix a side's embeddings, and the mean of subwords."""
+"""The interface of initialisers, rows that are mixed from upstream rows by weights, and the mean of subwords."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from subgraft.embeddings.generators.generator import RaggedSimilar, mix
+from subgraft.config.settings_base import SideName
 from subgraft.embeddings.initialisers.donor_model import Donor
-from subgraft.embeddings.initialisers.mixing_matrix import MixingMatrix
 from subgraft.modeling.sides import Side
+from subgraft.subwords.similar_tokens.finder import count_fallbacks
+from subgraft.subwords.similar_tokens.ragged import ragged_ranges
+from subgraft.subwords.similar_tokens.token_subwords import subwords
+from subgraft.subwords.vocabulary.alignment import Alignment
 from subgraft.subwords.vocabulary.entry import Entry
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+MATRICES = "matrices.safetensors"
+PARTS = ("offsets", "tokens", "weights", "ordinary")
 
 
 @dataclass(frozen=True)
 class Request:
-    """Which rows are wanted, and from what.
+    """The tokens that need rows, and the inputs of initialisers.
 
-    side, source   the upstream side and its vocabulary
-    entries        the unseen subwords
-    others         number of additional tokens that are not text; a mixture initialises them with the mean row
-    scale          standard deviation of `random`
-    max_similar    cap on |Sm(w)| for `avg`; a trained generator brings its own
-    generator      the directory of a trained generator, for `att`, `patt` and `network`
-    common         how common each entry is in the new vocabulary [n], see `generators.network`
-    static         the directory of static embeddings of the new vocabulary, for those that need them
-    distilled      the directory of this side's distilled rows, for those that need them
-    target         the new vocabulary, where there is one
-    other_ids      the ids of these tokens in it that are not text
-    donor          a second model that has the new tokens, for methods that need one
-    origin_checked whether it is known already that the generator is this model's, whose side may be masked here
+    Attributes:
+        side: the upstream side.
+        source: its vocabulary.
+        entries: the unseen subwords.
+        others: number of further tokens that are not text; a mixture initialises them with the mean row.
+        scale: standard deviation of `random`.
+        seed: of random methods.
+        max_similar: limit of |Sm(w)| for `avg`; a trained generator has its own.
+        generator: directory of a trained generator, for `att`, `patt` and `network`.
+        static: directory of static embeddings of the new vocabulary.
+        distilled: directory of this side's learned rows.
+        origin_checked: the generator is known to be this model's; `side` may be a masked copy.
+        common: how common each entry is in the new vocabulary [n], see `generators.network`.
+        target: the new vocabulary, where there is one.
+        other_ids: ids of its tokens that are not text.
+        donor: a second model that has the new tokens, for methods that need one.
     """
 
     side: Side
@@ -53,6 +64,27 @@ class Request:
     target: Tokenizer | None = None
     other_ids: Sequence[int] = ()
     donor: Donor | None = None
+
+
+@dataclass(frozen=True)
+class MixingMatrix:
+    """A sparse matrix [size, V]: row i is the sum of weights[k] x upstream row tokens[k], k in offsets[i:i + 1].
+
+    offsets int64 [size + 1], tokens int64 [nnz], weights fp32 [nnz]. An empty row is the mean of the rows of the
+    upstream tokens `ordinary`, int64 [m].
+    """
+
+    offsets: Tensor
+    tokens: Tensor
+    weights: Tensor
+    ordinary: Tensor
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def mix(self, table: Tensor) -> Tensor:
+        """Mix rows [size, d] from a table [V, d], with gradients to the table."""
+        return weighted_sums(table, self.offsets, self.tokens, self.weights, self.ordinary)
 
 
 @dataclass(frozen=True)
@@ -106,16 +138,12 @@ class FloatTables:
 
 
 @torch.no_grad()
-def mixed(
-    side: Side, similar: RaggedSimilar, weigh: Callable[[Tensor], Tensor], fallbacks: Mapping[str, int]
-) -> NewRows:
-    """Rows mixed from all tables by the weights [nnz] that `weigh` gives for the input table."""
+def mixed(side: Side, matrix: MixingMatrix, fallbacks: Mapping[str, int]) -> NewRows:
+    """Rows of all of a side's tables, mixed by the same weights."""
     tables = FloatTables.of(side)
-    weights = weigh(tables.input)
-    output = None if tables.output is None else mix(tables.output, weights, similar)
-    bias = None if tables.bias is None else mix(tables.bias, weights, similar).flatten()
-    matrix = MixingMatrix.of_rows(similar, weights)
-    return NewRows(mix(tables.input, weights, similar), output, bias, fallbacks, matrix=matrix)
+    output = None if tables.output is None else matrix.mix(tables.output)
+    bias = None if tables.bias is None else matrix.mix(tables.bias).flatten()
+    return NewRows(matrix.mix(tables.input), output, bias, fallbacks, matrix=matrix)
 
 
 def combined(request: Request, rows: Tensor, tokens: Tensor, weights: Tensor, count: int) -> NewRows:
@@ -123,8 +151,7 @@ def combined(request: Request, rows: Tensor, tokens: Tensor, weights: Tensor, co
     sizes = torch.bincount(rows, minlength=count)
     offsets = torch.cat([torch.zeros(1, dtype=torch.long), sizes.cumsum(0)])
     ordinary = torch.from_numpy(request.source.ordinary_ids)
-    similar = RaggedSimilar(offsets, tokens, torch.zeros_like(tokens), rows, ordinary)
-    return mixed(request.side, similar, lambda table: weights, {})
+    return mixed(request.side, MixingMatrix(offsets, tokens, weights.float(), ordinary), {})
 
 
 def interleaved(first: NewRows, second: NewRows, places: Sequence[int]) -> NewRows:
@@ -137,3 +164,54 @@ def interleaved(first: NewRows, second: NewRows, places: Sequence[int]) -> NewRo
     rows = both(first.input, second.input)
     assert rows is not None
     return NewRows(rows, both(first.output, second.output), both(first.bias, second.bias), {})
+
+
+def mix_subwords(request: Request) -> NewRows:
+    """The mean of each token's upstream subwords: an initialiser, and the fallback of others.
+
+    Tokens without subwords fall back to their characters, then bytes, then the mean row.
+    """
+    parts = subwords(request.source, request.entries)
+    counts = torch.tensor([len(each.ids) for each in parts] + [0] * request.others, dtype=torch.long)
+    rows = torch.repeat_interleave(torch.arange(len(counts)), counts)
+    tokens = torch.tensor([i for each in parts for i in each.ids], dtype=torch.long)
+    made = combined(request, rows, tokens, 1.0 / counts[rows], len(counts))
+    return replace(made, fallbacks=count_fallbacks(each.fallback for each in parts))
+
+
+def whole_matrix(alignment: Alignment, rows: MixingMatrix) -> MixingMatrix:
+    """The matrix of all tokens: those with an origin copy its row, all others follow `rows`, in order."""
+    origins = alignment.origins
+    counts = (origins >= 0).astype(np.int64)
+    new = np.array([*alignment.unseen, *alignment.others], dtype=np.int64)
+    counts[new] = rows.offsets.diff().numpy()
+    offsets = np.concatenate([[0], counts.cumsum()])
+    tokens, weights = np.empty(offsets[-1], dtype=np.int64), np.ones(offsets[-1], dtype=np.float32)
+    copied = np.flatnonzero(origins >= 0)
+    tokens[offsets[copied]] = origins[copied]
+    places = ragged_ranges(offsets[new], counts[new])
+    tokens[places], weights[places] = rows.tokens.numpy(), rows.weights.numpy()
+    return MixingMatrix(torch.from_numpy(offsets), torch.from_numpy(tokens), torch.from_numpy(weights), rows.ordinary)
+
+
+def save_matrices(matrices: Mapping[SideName, MixingMatrix], directory: Path) -> None:
+    tensors = {f"{side}.{part}": getattr(matrix, part) for side, matrix in matrices.items() for part in PARTS}
+    # Copies, because sides may share one matrix, which safetensors would refuse.
+    save_file({name: tensor.contiguous().clone() for name, tensor in tensors.items()}, directory / MATRICES)
+
+
+def load_matrix(directory: Path, side: SideName) -> MixingMatrix:
+    tensors = load_file(directory / MATRICES)
+    return MixingMatrix(*(tensors[f"{side}.{part}"] for part in PARTS))
+
+
+def weighted_sums(table: Tensor, offsets: Tensor, tokens: Tensor, weights: Tensor, ordinary: Tensor) -> Tensor:
+    """Weighted sums [n, k] of rows of a table [V, k], ragged by offsets [n + 1]; an empty sum is the mean row."""
+    sums = F.embedding_bag(tokens, table, offsets, mode="sum", per_sample_weights=weights, include_last_offset=True)
+    empty = offsets.diff() == 0
+    return torch.where(empty[:, None], mean_row(table, ordinary), sums) if bool(empty.any()) else sums
+
+
+def mean_row(table: Tensor, ordinary: Tensor) -> Tensor:
+    """The mean [k] of ordinary tokens' rows [m] of a table [V, k]; special tokens and spare rows are excluded."""
+    return F.embedding_bag(ordinary[None], table, mode="mean")[0]

@@ -16,8 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from subgraft.embeddings.generators.generator import mean_row
-from subgraft.embeddings.initialisers.new_rows import FloatTables, NewRows, Request
+from subgraft.embeddings.initialisers.new_rows import FloatTables, NewRows, Request, mean_row
 from subgraft.subwords.vocabulary.entry import Entry
 
 LONGEST = 6  # characters of an n-gram, the paper's limit

@@ -1,4 +1,4 @@
-"""All initialisers, by name: functions that map an `Request` to the rows of new tokens.
+"""All initialisers, by name: functions that map a `Request` to the rows of new tokens.
 
 They return rows of the input embeddings, and of the output projection and its bias if the side has them. Mixing weights
 are computed from the input embeddings and applied to all three.
@@ -24,16 +24,26 @@ from subgraft.embeddings.generators.generator import (
     load_generator,
     require_kind,
 )
+from subgraft.embeddings.generators.network import add_to_mean
 from subgraft.embeddings.initialisers.distilled_rows import take_distilled
 from subgraft.embeddings.initialisers.donor import map_from_donor
-from subgraft.embeddings.initialisers.locally_linear import mix_locally_linear
-from subgraft.embeddings.initialisers.neighbours import mix_nearest
-from subgraft.embeddings.initialisers.network_rows import add_to_mean
-from subgraft.embeddings.initialisers.new_rows import FloatTables, Initialiser, NewRows, Request, mixed
+from subgraft.embeddings.initialisers.new_rows import (
+    FloatTables,
+    Initialiser,
+    MixingMatrix,
+    NewRows,
+    Request,
+    mix_subwords,
+    mixed,
+)
 from subgraft.embeddings.initialisers.reconstruction import reconstruct
-from subgraft.embeddings.initialisers.sparse_combination import mix_matching_pursuit, mix_sparsemax
+from subgraft.embeddings.initialisers.static_mixtures import (
+    mix_locally_linear,
+    mix_matching_pursuit,
+    mix_nearest,
+    mix_sparsemax,
+)
 from subgraft.embeddings.initialisers.static_rows import from_static, map_vectors, take_vectors
-from subgraft.embeddings.initialisers.subword_mean import mix_subwords
 from subgraft.subwords.similar_tokens.finder import SimilarTokenFinder
 
 
@@ -80,9 +90,10 @@ def mix_similar(request: Request, kind: GeneratorKind) -> NewRows:
     # The tokens that are not text come last, as rows without similar tokens.
     offsets = np.append(matches.offsets, np.full(request.others, matches.offsets[-1]))
     similar = RaggedSimilar.from_numpy(replace(matches, offsets=offsets), request.source.ordinary_ids)
-    return mixed(
-        request.side, similar, lambda table: generator.mixing_weights(table, similar), matches.fallback_counts()
-    )
+    with torch.no_grad():
+        weights = generator.mixing_weights(request.side.input.weight.float(), similar).float()
+    matrix = MixingMatrix(similar.offsets, similar.token_ids, weights, similar.ordinary)
+    return mixed(request.side, matrix, matches.fallback_counts())
 
 
 def _generator(request: Request, kind: GeneratorKind) -> tuple[Generator, int]:

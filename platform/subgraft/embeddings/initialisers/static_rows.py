@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from subgraft.base.errors import UserError
-from subgraft.embeddings.initialisers.new_rows import FloatTables, NewRows, Request, interleaved
+from subgraft.embeddings.initialisers.new_rows import FloatTables, NewRows, Request, interleaved, mix_subwords
 from subgraft.embeddings.initialisers.static_embeddings import HOW_TO_MAKE, StaticEmbeddings
-from subgraft.embeddings.initialisers.subword_mean import mix_subwords
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ smallest spans on which both segmentations agree are matched, by training only t
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
@@ -16,9 +15,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from subgraft.config.corpora import Languages
 from subgraft.config.initialisers import LikelihoodMatchingSettings
-from subgraft.config.training import TrainingSettings
 from subgraft.embeddings.learned_rows.segmentation_pairs import SegmentedText, Sentence
 from subgraft.embeddings.transplanting.transplant import Method, graft
 from subgraft.modeling.bundle import Bundle
@@ -27,7 +24,7 @@ from subgraft.modeling.sides import side as side_of
 from subgraft.subwords.similar_tokens.token_subwords import spelled_by
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.cross_entropy import linear_log_likelihood
-from subgraft.training.objectives.embedding_view import IGNORED
+from subgraft.training.objectives.embedding_view import counted_states
 from subgraft.training.objectives.seq2seq import Seq2SeqBatch
 
 
@@ -75,21 +72,6 @@ class _Span(NamedTuple):
 class SpanPairs(SegmentedText):
     """Batches of spans of the decoder's text. Sentences are selected as for Token Distillation."""
 
-    def __init__(
-        self,
-        pairs: Sequence[tuple[str, str]],
-        bundle: Bundle,
-        target: Tokenizer,
-        languages: Languages,
-        training: TrainingSettings,
-        new: Sequence[int],
-        per_token: int | None = None,
-        seed: int = 0,
-        additional: Sequence[tuple[str, str]] = (),
-    ) -> None:
-        super().__init__(pairs, bundle, "decoder", target, languages, training, new, per_token, seed, additional)
-        self._unknown = bundle.decoder.special.get("unk", -1), target.special.get("unk", -1)
-
     def _places(self, before: int, after: list[int], meeting: list[tuple[int, int]]) -> list[tuple[int, int]]:
         """The last labels of spans; empty for a sentence without new tokens."""
         if self._new.isdisjoint(after):
@@ -98,10 +80,11 @@ class SpanPairs(SegmentedText):
 
     def _spans(self, sentence: Sentence) -> list[_Span]:
         # What every target begins with is a label too.
+        old_unknown, new_unknown = (tokenizer.special.get("unk", -1) for tokenizer in self._tokenizers[1:])
         spans, one, two = [_Span(1, 1, True, True)] * self._before.target_begins, 0, 0
         for last_before, last_after in sentence.meeting:
             first, second = sentence.before[one : last_before + 1], sentence.after[two : last_after + 1]
-            known = self._unknown[0] not in first and self._unknown[1] not in second
+            known = old_unknown not in first and new_unknown not in second
             inner = last_before < len(sentence.before)
             spans.append(_Span(last_before + 1 - one, last_after + 1 - two, known, inner))
             one, two = last_before + 1, last_after + 1
@@ -212,9 +195,8 @@ class LikelihoodMatchingLoss(nn.Module):
         self, states: Tensor, labels: Tensor, output: Tensor, bias: Tensor | None, reader: str
     ) -> tuple[Tensor, Tensor]:
         """Log-likelihoods of each label that is not IGNORED, and of a word start in its place, if needed."""
-        transform, counted = side_of(self.model, "decoder").transform, labels != IGNORED
-        picked = states[counted] if transform is None else transform(states[counted])
-        return linear_log_likelihood(picked, output, bias, labels[counted], getattr(self, f"_{reader}_begins"))
+        picked, gold = counted_states(states, labels, side_of(self.model, "decoder"))
+        return linear_log_likelihood(picked, output, bias, gold, getattr(self, f"_{reader}_begins"))
 
     def student_tables(self) -> dict[str, Tensor]:
         """The current tables over the new vocabulary, with the trained differences added."""

@@ -14,8 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from subgraft.config.initialisers import TokenDistillationSettings
-from subgraft.embeddings.initialisers.new_rows import Request
-from subgraft.embeddings.initialisers.subword_mean import mix_subwords
+from subgraft.embeddings.initialisers.new_rows import Request, mix_subwords
 from subgraft.embeddings.learned_rows.segmentation_pairs import SegmentationBatch
 from subgraft.embeddings.transplanting.transplant import table_over
 from subgraft.modeling.sides import Side, decoder_states_from_memory, encoder_states, input_scale, without_dropout

@@ -22,9 +22,9 @@ from subgraft.base.errors import UserError
 from subgraft.config.initialiser_registry import initialiser_info
 from subgraft.config.settings_base import SideName
 from subgraft.embeddings.generators.generator import check_origin, origin_of
-from subgraft.embeddings.initialisers.new_rows import NewRows, Request
+from subgraft.embeddings.initialisers.new_rows import NewRows
 from subgraft.embeddings.initialisers.registry import initialiser, require_known
-from subgraft.embeddings.transplanting.transplant import Method, weight_scale
+from subgraft.embeddings.transplanting.transplant import Method
 from subgraft.modeling.sides import Side, side
 from subgraft.subwords.vocabulary.entry import Entry
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -82,20 +82,8 @@ def remake(
         check_origin(origin, whole.input.weight, source.fingerprint, str(method.generator))
     reduced = source.without(entries)
     hidden = sorted(set(source.ids.values()) - set(reduced.ids.values()))
-    request = Request(
-        side=_masked(whole, hidden, torch.from_numpy(reduced.ordinary_ids)),
-        source=reduced,
-        entries=entries,
-        others=0,
-        scale=weight_scale(model, whole),
-        seed=method.seed,
-        max_similar=method.max_similar,
-        generator=method.generator,
-        static=method.static.get(name),
-        donor=method.donor,
-        origin_checked=True,
-    )
-    return initialiser(method.name)(request)
+    masked = _masked(whole, hidden, torch.from_numpy(reduced.ordinary_ids))
+    return initialiser(method.name)(replace(method.request(model, masked, reduced, entries), origin_checked=True))
 
 
 def held_out(source: Tokenizer, target: Tokenizer, count: int, seed: int) -> list[Entry]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -15,13 +15,13 @@ from subgraft.base.errors import UserError
 from subgraft.config.settings_base import SideName
 from subgraft.embeddings.generators.network import commonness
 from subgraft.embeddings.initialisers.donor_model import Donor
-from subgraft.embeddings.initialisers.mixing_matrix import MixingMatrix, whole_matrix
-from subgraft.embeddings.initialisers.new_rows import NewRows, Request
+from subgraft.embeddings.initialisers.new_rows import MixingMatrix, NewRows, Request, whole_matrix
 from subgraft.embeddings.initialisers.registry import initialiser
 from subgraft.embeddings.transplanting.token_ids import TokenIds, check_encoder_roles, translate_token_ids
 from subgraft.modeling.families import family_of
 from subgraft.modeling.sides import Side, Tables, replace_tables, shares_table, side, side_config
 from subgraft.subwords.vocabulary.alignment import Alignment, align, special_alone
+from subgraft.subwords.vocabulary.entry import Entry
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 
@@ -48,6 +48,21 @@ class Method:
     static: Mapping[SideName, Path] = field(default_factory=dict)
     distilled: Path | None = None
     donor: Donor | None = None
+
+    def request(self, model: PreTrainedModel, upstream: Side, source: Tokenizer, entries: Sequence[Entry]) -> Request:
+        """The request for rows of these subwords; `upstream` is a side of the model, or a masked copy of it."""
+        return Request(
+            upstream,
+            source,
+            entries,
+            others=0,
+            scale=weight_scale(model, upstream),
+            seed=self.seed,
+            max_similar=self.max_similar,
+            generator=self.generator,
+            static=self.static.get(upstream.name),
+            donor=self.donor,
+        )
 
 
 @dataclass(frozen=True)
@@ -172,22 +187,15 @@ def graft(model: PreTrainedModel, name: SideName, source: Tokenizer, target: Tok
     """The embeddings of one side over the new vocabulary; the model is not changed."""
     upstream = side(model, name)
     alignment = align(source, target) if method.copy_shared_tokens else special_alone(align(source, target), target)
-    entries = [entry for token in alignment.unseen if (entry := target.entries[token]) is not None]
-    request = Request(
-        side=upstream,
-        source=source,
-        entries=entries,
+    new = [token for token in alignment.unseen if target.entries[token] is not None]
+    entries = [entry for token in new if (entry := target.entries[token]) is not None]
+    request = replace(
+        method.request(model, upstream, source, entries),
         others=len(alignment.others),
-        scale=weight_scale(model, upstream),
-        seed=method.seed,
-        max_similar=method.max_similar,
-        generator=method.generator,
-        static=method.static.get(name),
         distilled=None if method.distilled is None else method.distilled / name,
         target=target,
         other_ids=alignment.others,
-        donor=method.donor,
-        common=commonness(target)[[token for token in alignment.unseen if target.entries[token] is not None]],
+        common=commonness(target)[new],
     )
     rows = initialiser(method.name)(request)
     matrix = None if rows.matrix is None else whole_matrix(alignment, rows.matrix)

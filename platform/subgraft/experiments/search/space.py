@@ -22,7 +22,7 @@ from subgraft.orchestration.store.store import Store
 from subgraft.pipeline import stages
 from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
 from subgraft.pipeline.recipes.training import FinetuneRecipe
-from subgraft.training.selected_weights import SelectedWeights, selected_weights
+from subgraft.training.progress import SelectedWeights, selected_weights
 
 ONLY_TRAINED = ("kd_weight", "generator_steps")
 # What a system with a trimmed vocabulary has none of, and what it has in its place.

@@ -19,8 +19,7 @@ from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.recipes.recipe import FromCheckpoint
 from subgraft.pipeline.recipes.training import PretrainRecipe
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.batch_plans import MixedPlan
-from subgraft.training.schedule import batch_plan, planned_steps, steps_of
+from subgraft.training.schedule import MixedPlan, batch_plan, planned_steps, steps_of
 
 if TYPE_CHECKING:
     from subgraft.orchestration.store.step import Step

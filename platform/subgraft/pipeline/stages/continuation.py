@@ -27,7 +27,7 @@ from subgraft.pipeline.stages.search_record import outputs_recorded, search_spee
 from subgraft.pipeline.stages.stage import BITS, CHARACTERS, STATISTICS
 from subgraft.subwords.vocabulary.spelling import spelling
 from subgraft.training.context import Context, Json
-from subgraft.training.objectives.reference_likelihood import line_nats
+from subgraft.training.objectives.causal import line_nats
 from subgraft.training.setup import device
 
 if TYPE_CHECKING:

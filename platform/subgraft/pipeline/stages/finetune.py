@@ -14,9 +14,8 @@ from subgraft.config.settings_base import SideName
 from subgraft.config.training import AdapterSettings, FinetuneSettings
 from subgraft.data.synthetic_pairs import is_tagged, require_tag
 from subgraft.data.text.corpus import Corpus
-from subgraft.embeddings.initialisers.mixing_matrix import MixingMatrix, load_matrix
-from subgraft.embeddings.transplanting.new_rows_only import NewRowsOnly
-from subgraft.embeddings.transplanting.tied_to_sources import TiedToSources
+from subgraft.embeddings.initialisers.new_rows import MixingMatrix, load_matrix
+from subgraft.embeddings.transplanting.computed_tables import NewRowsOnly, TiedToSources
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import tables_of
 from subgraft.modeling.tokenizers import load_tokenizers
@@ -26,16 +25,14 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.adapters import Adapters
 from subgraft.training.auto_precision import with_named_precision
 from subgraft.training.context import Context, Json
-from subgraft.training.objectives.auxiliary_text import with_text
 from subgraft.training.objectives.conditioned import losses_of
-from subgraft.training.objectives.conversations import with_template
+from subgraft.training.objectives.conversations import ConversationsOfTask, with_template
 from subgraft.training.objectives.dev_scores import describe_dev_engine, with_drift
-from subgraft.training.objectives.finetuning import ConversationsOfTask, TaskText, task_text
-from subgraft.training.objectives.objective import Request
+from subgraft.training.objectives.objective import Request, TaskText
+from subgraft.training.objectives.registry import task_text, with_text
 from subgraft.training.phases import copy_embeddings, join_outcomes, split_training, train_embeddings_only
-from subgraft.training.progress import Outcome
+from subgraft.training.progress import CURVE, SELECTIONS, Outcome
 from subgraft.training.rare_rows import RareRows, RowUpdates
-from subgraft.training.selected_weights import CURVE, SELECTIONS
 from subgraft.training.setup import fit, is_writer, peak_memory, write_curve
 
 

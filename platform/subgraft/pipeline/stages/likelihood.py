@@ -17,7 +17,7 @@ from subgraft.pipeline.recipes.evaluation import LikelihoodRecipe
 from subgraft.pipeline.stages.stage import LIKELIHOOD
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.context import Context, Json
-from subgraft.training.objectives.reference_likelihood import reference_nats
+from subgraft.training.objectives.translation import reference_nats
 from subgraft.training.setup import device
 
 

@@ -26,8 +26,8 @@ from subgraft.pipeline.recipes.embeddings import LikelihoodMatchingRecipe
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.auto_precision import with_named_precision
 from subgraft.training.context import Context, Json
-from subgraft.training.objectives.dev_scores import DEV_LENGTH_RATIO
 from subgraft.training.objectives.distributed import rank_and_world
+from subgraft.training.objectives.translation import DEV_LENGTH_RATIO
 from subgraft.training.setup import device, fit, held_out_mean, is_writer, write_curve
 
 # Sentences per file of translations; a killed step loses at most one file per worker.
@@ -188,8 +188,8 @@ def _spans(
     per_token: int | None = None,
     additional: Sequence[tuple[str, str]] = (),
 ) -> SpanPairs:
-    languages, training = recipe.languages, recipe.training
-    return SpanPairs(pairs, bundle, target, languages, training, start.tokens, per_token, recipe.seed, additional)
+    languages, training, new = recipe.languages, recipe.training, start.tokens
+    return SpanPairs(pairs, bundle, "decoder", target, languages, training, new, per_token, recipe.seed, additional)
 
 
 def _fitted(

@@ -17,8 +17,8 @@ from subgraft.training.objectives.mixture import MixedLoss, Mixture
 from subgraft.training.objectives.objective import HeldOut, Objective, Request
 from subgraft.training.objectives.registry import objectives_of
 from subgraft.training.objectives.target_sampling import SampledLoss, target_sampling
+from subgraft.training.progress import CURVE, SELECTIONS, Selection
 from subgraft.training.schedule import Data
-from subgraft.training.selected_weights import CURVE, SELECTIONS, Selection
 from subgraft.training.setup import fit, held_out_mean, is_writer, write_curve
 
 

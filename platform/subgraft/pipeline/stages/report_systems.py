@@ -22,7 +22,7 @@ from subgraft.modeling.families import vocabulary_sizes
 from subgraft.modeling.hub import read_config
 from subgraft.pipeline.recipes.evaluation import ReportedSystem
 from subgraft.pipeline.stages.stage import BITS, CHARACTERS, LIKELIHOOD, QUALITY, SPELLED, STATISTICS
-from subgraft.training.selected_weights import CURVE, selected_weights
+from subgraft.training.progress import CURVE, selected_weights
 
 _BILLED = ("training_seconds", "translation_seconds")
 

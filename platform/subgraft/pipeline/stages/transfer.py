@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from subgraft.config.settings_base import SideName
 from subgraft.embeddings.initialisers.donor_model import load_donor
-from subgraft.embeddings.initialisers.mixing_matrix import MixingMatrix, save_matrices
+from subgraft.embeddings.initialisers.new_rows import MixingMatrix, save_matrices
 from subgraft.embeddings.transplanting.intrinsic import measure
 from subgraft.embeddings.transplanting.transplant import Method, TransplantReport, transplant
 from subgraft.modeling.bundle import Bundle

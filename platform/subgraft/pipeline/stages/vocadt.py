@@ -16,9 +16,9 @@ from subgraft.pipeline.recipes.embeddings import VocadtRecipe
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.auto_precision import with_named_precision
 from subgraft.training.context import Context, Json
-from subgraft.training.objectives.parallel_text import Translation
 from subgraft.training.objectives.seq2seq import Seq2SeqData
-from subgraft.training.selected_weights import Selection
+from subgraft.training.objectives.translation import Translation
+from subgraft.training.progress import Selection
 from subgraft.training.setup import fit, held_out_mean, is_writer, write_curve
 
 METHOD = "vocadt"

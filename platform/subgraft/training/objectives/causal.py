@@ -6,25 +6,41 @@ tokens of a line and its end are predicted, each with at least one token before 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Literal, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from subgraft.base.errors import UserError
 from subgraft.config.objectives import AnyConditionedSettings, CausalSettings
 from subgraft.config.settings_base import SideName
-from subgraft.config.training import TrainingSettings
+from subgraft.config.training import FinetuneSettings, TrainingSettings
 from subgraft.data.text.encoded import encode
 from subgraft.evaluation.metrics.bits_per_character import bits_per_character, count_characters
 from subgraft.modeling.bundle import Bundle
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.embedding_view import IGNORED, EmbeddingView
-from subgraft.training.objectives.objective import Body, Concatenation, Examples, Request, TokenLoss
-from subgraft.training.objectives.single_stack import StackBatch, StackExample, StackLoss, StackStates, collate
-from subgraft.training.objectives.whole_examples import Batched, WholeExamples
+from subgraft.training.objectives.embedding_view import IGNORED, ModelEmbeddings
+from subgraft.training.objectives.objective import (
+    Body,
+    Concatenation,
+    Examples,
+    Request,
+    TokenLoss,
+    selected_examples,
+)
+from subgraft.training.objectives.single_stack import (
+    StackBatch,
+    StackExample,
+    StackLoss,
+    StackStates,
+    StackView,
+    collate,
+)
+from subgraft.training.objectives.whole_examples import BATCH_TOKENS, Batched, WholeExamples, label_nats
 
 
 def shifted(tokens: Sequence[int], prefix: int = 1) -> StackExample:
@@ -103,22 +119,10 @@ class Lines:
         return collate([self.example(int(index), epoch) for index in indices], self._padding)
 
 
-class CausalView:
+class CausalView(StackView):
     """The view that trains generators: all tokens but the first may be re-segmented."""
 
-    side: SideName = "decoder"
     causal = True
-
-    def __init__(self, examples: Examples[StackExample], padding: int) -> None:
-        self._examples = examples
-        self._padding = padding
-
-    @property
-    def lengths(self) -> np.ndarray:
-        return self._examples.lengths
-
-    def original(self, index: int, epoch: int) -> StackExample:
-        return self._examples.example(index, epoch)
 
     def body(self, example: StackExample) -> Body:
         return Body(example.tokens[1:], 0, 1)
@@ -126,23 +130,13 @@ class CausalView:
     def rebuilt(self, example: StackExample, body: list[int]) -> StackExample:
         return shifted([example.tokens[0], *body])
 
-    def corrupted(self, example: StackExample, rng: np.random.Generator) -> StackExample:
-        del rng
-        return example
-
-    def collate(self, examples: Sequence[StackExample]) -> StackBatch:
-        return collate(examples, self._padding)
-
-    def states(self, model: PreTrainedModel, batch: StackBatch, embedding_view: EmbeddingView) -> StackStates:
-        return StackStates(model, batch, embedding_view)
-
 
 class CausalObjective:
     """Text of each language. The lowest bits per character on the dev split, if there is one, select the weights."""
 
     lowest = True
 
-    def __init__(self, request: Request, settings: CausalSettings) -> None:
+    def __init__(self, settings: CausalSettings, request: Request) -> None:
         self._request = request
         tokenizer, limit = request.bundle.decoder, request.training.max_length
         self._separator = separator_of(tokenizer, settings)
@@ -153,10 +147,6 @@ class CausalObjective:
         parts = [source(lines, tokenizer, self._separator, block) for _, lines in request.texts()]
         self._examples: Examples[StackExample] = Concatenation(parts)
         self.select = "bits_per_character" if "dev" in request.corpus.splits else None
-
-    @classmethod
-    def of(cls, settings: CausalSettings, request: Request) -> CausalObjective:
-        return cls(request, settings)
 
     @property
     def lengths(self) -> np.ndarray:
@@ -218,6 +208,48 @@ class CausalScores(LineScores):
     def __init__(self, bundle: Bundle, lines: Sequence[str], separator: int, training: TrainingSettings) -> None:
         examples = Lines(lines, bundle.decoder, separator, bundle.max_positions)
         super().__init__(bundle, lines, examples, StackLoss(bundle.model), training)
+
+
+class TaskLines(Lines):
+    """The single lines of a finetuning: those of its task, or additional ones."""
+
+    def __init__(
+        self, settings: CausalSettings, request: Request, training: FinetuneSettings, *, counted: bool = True
+    ) -> None:
+        """counted: whether the limit `training.max_train_examples` applies to these lines."""
+        corpus, tokenizer = request.corpus, request.bundle.decoder
+        text = corpus.text("train", corpus.text_of("decoder"))
+        places = selected_examples(len(text), training, request.seed) if counted else None
+        if places is not None:
+            text = text.take(places)
+        super().__init__(text, tokenizer, separator_of(tokenizer, settings), training.max_length, training.batch_unit)
+        self._corpus, self._training = corpus, training
+        self.cut = int((~self.whole).sum())
+        self.texts: Mapping[SideName, Iterable[str]] = {"decoder": text}
+
+    def loss(self, bundle: Bundle) -> StackLoss:
+        begin_with(bundle.model, self._separator)
+        return StackLoss(bundle.model, self._training.label_smoothing)
+
+    def dev_scores(self, bundle: Bundle) -> CausalScores:
+        dev = self._corpus.text("dev", self._corpus.text_of("decoder"))
+        return CausalScores(bundle, list(dev[: self._training.dev_sentences]), self._separator, self._training)
+
+
+def line_nats(
+    bundle: Bundle,
+    lines: Sequence[str],
+    settings: CausalSettings,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> Iterator[tuple[int, NDArray[np.float64]]]:
+    """The index of each line that is not truncated, and the nats of its tokens and its end; ordered by length."""
+    model, limit = bundle.model, bundle.max_positions
+    examples = Lines(lines, bundle.decoder, separator_of(bundle.decoder, settings), limit)
+
+    def token_nats(batch: StackBatch) -> Tensor:
+        return label_nats(model, StackStates(model, batch, ModelEmbeddings(model)).top, batch.labels)
+
+    return WholeExamples(examples, examples.whole, max(BATCH_TOKENS, limit)).nats(model, token_nats, progress)
 
 
 def separator_of(tokenizer: Tokenizer, settings: CausalSettings | AnyConditionedSettings) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -10,10 +10,12 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from subgraft.config.training import TrainingSettings
+from subgraft.config.objectives import AnyConditionedSettings
+from subgraft.config.settings_base import SideName
+from subgraft.config.training import FinetuneSettings, TrainingSettings
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.conditioning.copying import Copied, TargetStates
 from subgraft.modeling.conditioning.sources import (
@@ -21,14 +23,15 @@ from subgraft.modeling.conditioning.sources import (
     FeatureSource,
     NoSource,
     Source,
+    Sourced,
     TextSource,
     padded,
     row_counts,
 )
 from subgraft.modeling.families import family_of
-from subgraft.training.objectives.causal import Lines, LineScores
+from subgraft.training.objectives.causal import Lines, LineScores, begin_with, separator_of
 from subgraft.training.objectives.embedding_view import IGNORED, EmbeddingView, ModelEmbeddings
-from subgraft.training.objectives.objective import TokenLoss
+from subgraft.training.objectives.objective import Request, TokenLoss, selected_examples
 from subgraft.training.objectives.single_stack import StackBatch, StackStates
 from subgraft.training.objectives.whole_examples import BATCH_TOKENS, WholeExamples, label_nats
 
@@ -163,6 +166,35 @@ class SourcedScores(LineScores):
     ) -> None:
         examples = SourcedLines(lines, sources, bundle, separator, bundle.max_positions)
         super().__init__(bundle, lines, examples, SourcedLoss(bundle.model), training)
+
+
+class SourcedOfTask(SourcedLines):
+    """The lines of a task with their sources."""
+
+    def __init__(self, settings: AnyConditionedSettings, request: Request, training: FinetuneSettings) -> None:
+        corpus, bundle, source = request.corpus, request.bundle, settings.source
+        assert source is not None
+        sourced = Sourced.of(corpus, "train", source)
+        places = selected_examples(len(sourced.texts), training, request.seed)
+        sourced = sourced if places is None else sourced.take(places)
+        sourced = sourced.shuffled(request.seed) if training.shuffled_sources else sourced
+        self._separator, self._training = separator_of(bundle.decoder, settings), training
+        self._read = source_read(bundle)
+        sources = self._read.encode(sourced.sources)
+        limit = min(training.max_length, bundle.max_positions)  # less than of a text alone, where a source is prepended
+        costs = sourced.costs() if training.batch_unit == "characters" else None
+        super().__init__(sourced.texts, sources, bundle, self._separator, limit, training.batch_unit, costs)
+        self.cut = int((~self.whole).sum())
+        self.texts: Mapping[SideName, Iterable[str]] = {"decoder": sourced.texts}
+        self._dev = Sourced.of(corpus, "dev", source).first(training.dev_sentences)
+
+    def loss(self, bundle: Bundle) -> nn.Module:
+        begin_with(bundle.model, self._separator)
+        return SourcedLoss(bundle.model, self._training.label_smoothing)
+
+    def dev_scores(self, bundle: Bundle) -> SourcedScores:
+        sources = self._read.encode(self._dev.sources)
+        return SourcedScores(bundle, list(self._dev.texts), sources, self._separator, self._training)
 
 
 def sourced_nats(

@@ -18,14 +18,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from subgraft.base.errors import UserError
-from subgraft.config.objectives import ChatSettings
-from subgraft.config.training import TrainingSettings
+from subgraft.config.objectives import ChatSettings, ConversationSettings
+from subgraft.config.settings_base import SideName
+from subgraft.config.training import FinetuneSettings, TrainingSettings
 from subgraft.data.text.encoded import Sequences
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.inference.prompts import ChatTemplate
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.causal import LineScores, padding_of
 from subgraft.training.objectives.embedding_view import IGNORED, ModelEmbeddings
+from subgraft.training.objectives.objective import Request, selected_examples
 from subgraft.training.objectives.single_stack import StackBatch, StackExample, StackLoss, StackStates, collate
 from subgraft.training.objectives.whole_examples import BATCH_TOKENS, WholeExamples, label_nats
 
@@ -187,3 +189,44 @@ def answer_nats(
 
     whole = examples.whole & examples.usable
     return WholeExamples(examples, whole, max(BATCH_TOKENS, limit)).nats(model, token_nats, progress)
+
+
+class ConversationsOfTask:
+    """The conversations of a task.
+
+    left_out: how many have no answer to learn, by reason.
+    """
+
+    def __init__(self, settings: ConversationSettings, request: Request, training: FinetuneSettings) -> None:
+        corpus, self._learnt, self._training = request.corpus, settings.chat.turns, training
+        text, conversations = corpus.text("train", corpus.text_of("decoder")), list(corpus.conversations("train"))
+        chosen = selected_examples(len(text), training, request.seed)
+        places = np.arange(len(text)) if chosen is None else chosen
+        costs = np.array([len(line) + 1 for line in text.take(places)]) if training.batch_unit == "characters" else None
+        template = template_of(request.bundle.decoder)
+        limit = min(training.max_length, request.bundle.max_positions)
+        self._all = Conversations(
+            (conversations[place] for place in places.tolist()), template, self._learnt, limit, costs
+        )
+        self.left_out: Mapping[str, int] = self._all.left_out
+        self._places = np.flatnonzero(self._all.usable)
+        if not len(self._places):
+            reasons = ", ".join(f"{reason.replace('_', ' ')} {count}" for reason, count in self.left_out.items())
+            hint = "Set a larger finetune.max_length, or see what the conversations hold."
+            raise UserError(f"no conversation has an answer to learn ({reasons})", where="finetune", hint=hint)
+        self.cut = int((~self._all.whole[self._places]).sum())
+        self.texts: Mapping[SideName, Iterable[str]] = {"decoder": text.take(places[self._places])}
+        self._dev = list(islice(corpus.conversations("dev"), training.dev_sentences))
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self._all.lengths[self._places]
+
+    def batch(self, indices: np.ndarray, epoch: int) -> StackBatch:
+        return self._all.batch(self._places[indices], epoch)
+
+    def loss(self, bundle: Bundle) -> StackLoss:
+        return StackLoss(bundle.model, self._training.label_smoothing)
+
+    def dev_scores(self, bundle: Bundle) -> ConversationScores:
+        return ConversationScores(bundle, self._dev, self._learnt, self._training)

@@ -1,10 +1,9 @@
-"""Dev scores of a translation model during training."""
+"""What dev scores need besides a loss: the engine that translates for them, and how far weights have drifted."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 
 import numpy as np
@@ -12,26 +11,10 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from subgraft.base.errors import UserError
-from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import DecodingEngine
 from subgraft.config.training import FinetuneSettings, ModelTrainingSettings, TrainingSettings
-from subgraft.evaluation.metrics.bits_per_character import LEFT_OUT, bits_per_character, count_characters
 from subgraft.evaluation.metrics.parameter_drift import FEED_FORWARD, root_median_squared
-from subgraft.evaluation.metrics.scores import corpus_scores
-from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.exporting.ctranslate2 import fast_translator
 from subgraft.modeling.families import family_of
-from subgraft.modeling.inference.search import AT_ONCE
-from subgraft.modeling.inference.translate import Translator
-from subgraft.training.objectives.distributed import texts_by_worker
-from subgraft.training.objectives.parallel_text import Translation
-from subgraft.training.objectives.seq2seq import Seq2SeqData, token_loss
-from subgraft.training.objectives.whole_examples import WholeExamples
-
-# Greedy output of more than this many times the bytes of its source is cut while training is watched.
-DEV_LENGTH_RATIO = 2.5
-
 
 # During the training of larger models, memory does not suffice for CTranslate2's copy of the weights.
 LARGEST_COPIED = 250_000_000
@@ -57,77 +40,6 @@ def dev_engine(settings: TrainingSettings, model: PreTrainedModel) -> DecodingEn
     return "ctranslate2" if small and family_of(model).runs_in_ctranslate2(model.config.to_dict()) else "transformers"
 
 
-class DevScores:
-    """Scores on the first dev sentences: bits per character, and BLEU and chrF of greedy output.
-
-    Bits per character are the negative log-likelihood of references and their ends, divided by their characters. They
-    leave out references that exceed the model's limit, whose number is reported; BLEU and chrF are of all sentences.
-    Raises UserError if no reference fits.
-    """
-
-    def __init__(
-        self,
-        bundle: Bundle,
-        pairs: Sequence[tuple[str, str]],
-        languages: Languages,
-        settings: TrainingSettings,
-    ) -> None:
-        self._model = bundle.model
-        self._pairs = list(pairs[: settings.dev_sentences])
-        self._language = languages.target
-        form = bundle.sequence_format(languages)
-        limit = bundle.max_positions
-        examples = Translation(self._pairs, bundle.encoder, bundle.decoder, form, limit)
-        data = Seq2SeqData(examples, *bundle.padding)
-        self._whole = WholeExamples(data, examples.whole_targets, max(settings.batch_size, limit))
-        if self._pairs and not len(self._whole.places):
-            raise UserError(
-                f"no dev reference fits into the {limit} tokens that the model takes",
-                hint="Give a model of more positions (model.max_positions), or dev references of fewer tokens.",
-            )
-        self._sources = [source for source, _ in self._pairs]
-        self._settings, self._bundle, self._languages = settings, bundle, languages
-        self._checked = False
-        self._translate = Translator(
-            bundle.model,
-            bundle.encoder,
-            bundle.decoder,
-            form,
-            beam=1,
-            max_length_ratio=DEV_LENGTH_RATIO,
-            max_positions=limit,
-        )
-
-    def __call__(self) -> dict[str, float]:
-        references = [target for _, target in self._pairs]
-        whole, device = self._whole, next(self._model.parameters()).device
-        characters = count_characters(references[place] for place in whole.places)
-        nats = whole.total(partial(token_loss, self._model), device, self._settings.precision)
-        left_out = len(references) - len(whole.places)
-        hypotheses = texts_by_worker(self._sources, self._source_lengths, AT_ONCE, self._translator(), self._model)
-        scores = corpus_scores(hypotheses, references, self._language, ["BLEU", "chrF"])
-        omitted = {LEFT_OUT: float(left_out)} if left_out else {}
-        return {
-            "bits_per_character": bits_per_character(nats, characters),
-            "bleu": scores["BLEU"].value,
-            "chrf": scores["chrF"].value,
-            **omitted,
-        }
-
-    def _source_lengths(self) -> list[int]:
-        tokens = self._bundle.encoder.encode_batch(self._sources)
-        return [min(len(of_source), self._bundle.max_positions) for of_source in tokens]
-
-    def _translator(self) -> Translator:
-        """A translator with the current weights; CTranslate2 copies them and is compared with the model once."""
-        if dev_engine(self._settings, self._model) == "transformers":
-            return self._translate
-        check, self._checked = not self._checked, True
-        return fast_translator(self._bundle, self._languages, beam=1, max_length_ratio=DEV_LENGTH_RATIO, check=check)
-
-
-# How far a finetuning has moved a pretrained language model, by the kind of its weights: a dev score like others.
-#
 # Parts of a layer, as transformers names them in models of one stack. What attends to a source is new, and is neither.
 KINDS: Mapping[str, re.Pattern[str]] = {
     FEED_FORWARD: re.compile(r"\.mlp\."),
@@ -136,7 +48,10 @@ KINDS: Mapping[str, re.Pattern[str]] = {
 
 
 class Drift:
-    """Drift from the model's current weights, of which it keeps a copy in memory."""
+    """Distance of a pretrained language model's weights, by their kind, from those that it has now.
+
+    It holds a copy of them in memory.
+    """
 
     def __init__(self, model: nn.Module) -> None:
         stack = family_of(model).pretrained_stack(model)

@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
-from transformers import PreTrainedModel
 
 from subgraft.config.objectives import MaskedSettings
 from subgraft.config.settings_base import SideName
 from subgraft.data.text.encoded import encode
 from subgraft.modeling.bundle import Bundle
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.embedding_view import IGNORED, EmbeddingView
+from subgraft.training.objectives.embedding_view import IGNORED
 from subgraft.training.objectives.objective import Body, Request
-from subgraft.training.objectives.single_stack import StackBatch, StackExample, StackLoss, StackStates, collate
+from subgraft.training.objectives.single_stack import StackBatch, StackExample, StackLoss, StackView, collate
 
 # [CLS] and [SEP]
 AROUND = 2
@@ -62,7 +61,7 @@ class MaskedSentences:
     ) -> None:
         self.masking = Masking(tokenizer, settings)
         self._bodies = encode(lines, tokenizer).sequences.cut(max_length - AROUND)
-        self._padding = tokenizer.special["pad"]
+        self.padding = tokenizer.special["pad"]
         self._seed = seed
 
     def __len__(self) -> int:
@@ -81,27 +80,20 @@ class MaskedSentences:
         return self.masking(self._bodies[index], np.random.default_rng([self._seed, epoch, index]))
 
     def batch(self, indices: np.ndarray, epoch: int) -> StackBatch:
-        return self.collate([self.example(int(index), epoch) for index in indices])
-
-    def collate(self, examples: Sequence[StackExample]) -> StackBatch:
-        return collate(examples, self._padding)
+        return collate([self.example(int(index), epoch) for index in indices], self.padding)
 
 
-class MaskedView:
+class MaskedView(StackView):
     """The view that trains generators: tokens are hidden after the re-segmentation.
 
     A masked language model has one embedding matrix for both sides: the one that it predicts by.
     """
 
-    side: SideName = "decoder"
     causal = False
 
     def __init__(self, sentences: MaskedSentences) -> None:
+        super().__init__(sentences, sentences.padding)
         self._sentences = sentences
-
-    @property
-    def lengths(self) -> np.ndarray:
-        return self._sentences.lengths
 
     def original(self, index: int, epoch: int) -> StackExample:
         del epoch
@@ -116,12 +108,6 @@ class MaskedView:
 
     def corrupted(self, example: StackExample, rng: np.random.Generator) -> StackExample:
         return self._sentences.masking(example.tokens[1:-1], rng)
-
-    def collate(self, examples: Sequence[StackExample]) -> StackBatch:
-        return self._sentences.collate(examples)
-
-    def states(self, model: PreTrainedModel, batch: StackBatch, embedding_view: EmbeddingView) -> StackStates:
-        return StackStates(model, batch, embedding_view)
 
 
 class MaskedObjective:

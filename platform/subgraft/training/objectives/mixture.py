@@ -1,16 +1,23 @@
-"""Mixtures of objectives: each batch has one objective, drawn by weight (see `training.batch_plans.MixedPlan`)."""
+"""Several texts in one training: mixtures of objectives, and a task's text with another one or replaced by it.
+
+`training.schedule` has the plans of their batches.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from subgraft.config.settings_base import SideName
+from subgraft.modeling.bundle import Bundle
 from subgraft.training.objectives.embedding_view import EmbeddingView
+from subgraft.training.objectives.objective import TaskText, TrainedText
 
 
 class MixturePart(Protocol):
@@ -96,3 +103,60 @@ def _named(kind: str, sums: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def loss_name(kind: str, name: str) -> str:
     """The name of one objective's loss in a mixture."""
     return f"{kind}_{name}"
+
+
+class AuxiliaryText:
+    """A task's text plus additional text, which makes up `second_share` of each batch; scored on the task's dev split.
+
+    Examples of the task are numbered first; a batch is of one of the two. cut: truncated examples of the task.
+    """
+
+    def __init__(self, task: TaskText, text: TrainedText, share: float) -> None:
+        self.first, self.second, self.second_share = task, text, share
+        self.cut = task.cut
+        self._before = len(task.lengths)
+
+    @property
+    def texts(self) -> Mapping[SideName, Iterable[str]]:
+        second = self.second.texts
+        return {side: chain(lines, second.get(side, ())) for side, lines in self.first.texts.items()}
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return np.concatenate([self.first.lengths, self.second.lengths])
+
+    def batch(self, indices: np.ndarray, epoch: int) -> Any:
+        if indices[0] < self._before:
+            return self.first.batch(indices, epoch)
+        return self.second.batch(indices - self._before, epoch)
+
+    def loss(self, bundle: Bundle) -> nn.Module:
+        return self.first.loss(bundle)
+
+    def dev_scores(self, bundle: Bundle) -> Callable[[], dict[str, float]]:
+        return self.first.dev_scores(bundle)
+
+
+class TextAlone:
+    """Other text in place of a task's own, judged by the task's dev split."""
+
+    def __init__(self, task: TaskText, text: TrainedText) -> None:
+        self._task, self._text = task, text
+        self.cut = text.cut
+
+    @property
+    def texts(self) -> Mapping[SideName, Iterable[str]]:
+        return self._text.texts
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self._text.lengths
+
+    def batch(self, indices: np.ndarray, epoch: int) -> Any:
+        return self._text.batch(indices, epoch)
+
+    def loss(self, bundle: Bundle) -> nn.Module:
+        return self._task.loss(bundle)
+
+    def dev_scores(self, bundle: Bundle) -> Callable[[], dict[str, float]]:
+        return self._task.dev_scores(bundle)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 import torch
@@ -13,12 +13,13 @@ from transformers import PreTrainedModel
 
 from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import SideName
-from subgraft.config.training import TrainingSettings
+from subgraft.config.training import FinetuneSettings, TrainingSettings
 from subgraft.config.vocabularies import SamplingSettings
+from subgraft.data.text.batches import evenly_spaced_places
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.languages import oversampled
 from subgraft.modeling.bundle import Bundle
-from subgraft.training.objectives.embedding_view import EmbeddingView, ModelEmbeddings
+from subgraft.training.objectives.embedding_view import IGNORED, EmbeddingView, ModelEmbeddings
 
 Example_co = TypeVar("Example_co", covariant=True)
 E = TypeVar("E")
@@ -50,6 +51,34 @@ class TokenBatch(Protocol):
     def shape(self) -> tuple[int, int]: ...
 
     def to(self, device: torch.device | str) -> TokenBatch: ...
+
+
+class PaddedBatch:
+    """A batch whose dataclass has only tensors."""
+
+    labels: Tensor
+
+    @property
+    def counts(self) -> dict[str, int]:
+        return {"loss": int((self.labels != IGNORED).sum())}
+
+    def to(self, device: torch.device | str) -> Self:
+        return type(self)(*(tensor.to(device, non_blocking=True) for tensor in vars(self).values()))
+
+
+def pad(sequences: Sequence[Sequence[int]], value: int) -> Tensor:
+    """Sequences as one tensor [B, T], padded on the right."""
+    longest = max(len(tokens) for tokens in sequences)
+    padded = np.full((len(sequences), longest), value, dtype=np.int64)
+    for row, tokens in enumerate(sequences):
+        padded[row, : len(tokens)] = tokens
+    return torch.from_numpy(padded)
+
+
+def pad_with_mask(sequences: Sequence[Sequence[int]], value: int) -> tuple[Tensor, Tensor]:
+    """Padded sequences, and their attention mask: int64 [B, T] each."""
+    padded, lengths = pad(sequences, value), torch.tensor([len(tokens) for tokens in sequences])
+    return padded, (torch.arange(padded.shape[1]) < lengths[:, None]).long()
 
 
 class States(Protocol):
@@ -174,6 +203,42 @@ class HeldOut(Request):
     def texts(self, split: str = "dev") -> Iterator[tuple[str, Sequence[str]]]:
         del split
         return ((language, lines[: self.training.dev_sentences]) for language, lines in self.corpus.texts("dev"))
+
+
+class TrainedText(Protocol):
+    """Examples of text to train on.
+
+    cut: number of truncated examples.  texts: the lines that each side of the model reads or writes.
+    """
+
+    @property
+    def cut(self) -> int: ...
+
+    @property
+    def texts(self) -> Mapping[SideName, Iterable[str]]: ...
+
+    @property
+    def lengths(self) -> np.ndarray: ...
+
+    def batch(self, indices: np.ndarray, epoch: int) -> Any: ...
+
+
+class TaskText(TrainedText, Protocol):
+    """The data of a finetuning. Both phases of a finetuning in two phases share one, so bundles are arguments."""
+
+    def loss(self, bundle: Bundle) -> nn.Module: ...
+
+    def dev_scores(self, bundle: Bundle) -> Callable[[], dict[str, float]]: ...
+
+
+def selected_examples(whole: int, training: FinetuneSettings, seed: int) -> np.ndarray | None:
+    """The indices [training.max_train_examples] of the training examples among `whole`, ascending; None for all."""
+    count = training.max_train_examples
+    if count is None or count >= whole:
+        return None
+    if training.resample_subset:
+        return np.sort(np.random.default_rng(seed).choice(whole, count, replace=False))
+    return evenly_spaced_places(whole, count)
 
 
 class TokenLoss(nn.Module):

@@ -1,59 +1,69 @@
-"""Translation as a pretraining objective, and all pretraining objectives by their kind in `config.objectives`."""
+"""All objectives by their kind in `config.objectives`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from subgraft.config.objectives import ObjectiveSettings, TranslationSettings
-from subgraft.training.objectives.causal import CausalObjective
-from subgraft.training.objectives.denoising import denoise
-from subgraft.training.objectives.dev_scores import DevScores
+from subgraft.config.objectives import ObjectiveSettings, TaskObjectiveSettings
+from subgraft.config.training import FinetuneSettings
+from subgraft.training.objectives.causal import CausalObjective, TaskLines
+from subgraft.training.objectives.conditioned import SourcedOfTask
+from subgraft.training.objectives.conversations import ConversationsOfTask
+from subgraft.training.objectives.denoising import DenoisedLines, denoise
 from subgraft.training.objectives.masked import MaskedObjective
-from subgraft.training.objectives.objective import Objective, Request
-from subgraft.training.objectives.parallel_text import Translation
-from subgraft.training.objectives.seq2seq import Seq2SeqObjective
-from subgraft.training.objectives.subword_regularization import Sampling
+from subgraft.training.objectives.mixture import AuxiliaryText, TextAlone
+from subgraft.training.objectives.objective import Objective, Request, TaskText, TrainedText
+from subgraft.training.objectives.translation import TaskPairs, TranslationObjective
 
 
-class TranslationObjective(Seq2SeqObjective):
-    """Translation of the corpus's pairs; the best dev BLEU selects the weights."""
-
-    select: str | None = "bleu"
-
-    def __init__(self, request: Request) -> None:
-        bundle, training = request.bundle, request.training
-        sampling = None if request.sampling is None else Sampling(request.sampling, request.seed)
-        examples = Translation(
-            request.corpus.text_pairs("train"),
-            bundle.encoder,
-            bundle.decoder,
-            bundle.sequence_format(request.languages),
-            training.max_length,
-            training.batch_unit,
-            sampling,
-        )
-        super().__init__(bundle, examples)
-        self._request = request
-
-    @classmethod
-    def of(cls, settings: TranslationSettings, request: Request) -> TranslationObjective:
-        del settings
-        return cls(request)
-
-    def dev_scores(self) -> Callable[[], dict[str, float]]:
-        request = self._request
-        return DevScores(request.bundle, list(request.corpus.pairs("dev")), request.languages, request.training)
+def _unsupported(settings: Any, *_: Any) -> Any:
+    raise ValueError(f"the objective {settings.kind} has no such use")
 
 
-OBJECTIVES: Mapping[str, Callable[[Any, Request], Objective]] = {
-    "translation": TranslationObjective.of,
-    "denoising": denoise,
-    "masked": MaskedObjective.of,
-    "causal": CausalObjective.of,
+@dataclass(frozen=True)
+class Uses:
+    """What can be trained on an objective.
+
+    Attributes:
+        pretraining: a model, and generators for it.
+        finetuning: a model on a task's text.
+        additional: the same on text of another corpus, with the task's or in its place; its examples must suit the
+            task's loss.
+    """
+
+    pretraining: Callable[[Any, Request], Objective] = _unsupported
+    finetuning: Callable[[Any, Request, FinetuneSettings], TaskText] = _unsupported
+    additional: Callable[[Any, Request, FinetuneSettings], TrainedText] = _unsupported
+
+
+OBJECTIVES: Mapping[str, Uses] = {
+    "translation": Uses(TranslationObjective, TaskPairs, partial(TaskPairs, counted=False)),
+    "denoising": Uses(denoise, additional=DenoisedLines),
+    "masked": Uses(MaskedObjective.of),
+    "causal": Uses(CausalObjective, TaskLines, partial(TaskLines, counted=False)),
+    "conditioned": Uses(finetuning=SourcedOfTask),
+    "conditioned-on-text": Uses(finetuning=SourcedOfTask),
+    "conditioned-on-features": Uses(finetuning=SourcedOfTask),
+    "chat": Uses(finetuning=ConversationsOfTask),
 }
 
 
 def objectives_of(settings: Sequence[ObjectiveSettings], request: Request) -> dict[str, Objective]:
     """The configured objectives on one model and its text, by kind."""
-    return {each.kind: OBJECTIVES[each.kind](each, request) for each in settings}
+    return {each.kind: OBJECTIVES[each.kind].pretraining(each, request) for each in settings}
+
+
+def task_text(settings: TaskObjectiveSettings, request: Request, training: FinetuneSettings) -> TaskText:
+    """The text of a task with this objective."""
+    return OBJECTIVES[settings.kind].finetuning(settings, request, training)
+
+
+def with_text(
+    task: TaskText, objective: TaskObjectiveSettings, request: Request, training: FinetuneSettings
+) -> AuxiliaryText | TextAlone:
+    """A task's text and that of the request's corpus, which makes up the configured fraction of each batch."""
+    text, share = OBJECTIVES[objective.kind].additional(objective, request, training), training.monolingual_fraction
+    return TextAlone(task, text) if share == 1.0 else AuxiliaryText(task, text, share)

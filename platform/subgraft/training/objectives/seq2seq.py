@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
@@ -17,7 +16,7 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import SequenceFormat
 from subgraft.modeling.sides import decoder_states_from_memory, encoder_states
 from subgraft.training.objectives.embedding_view import IGNORED, EmbeddingView, ModelEmbeddings
-from subgraft.training.objectives.objective import Body, Examples, TokenLoss
+from subgraft.training.objectives.objective import Body, Examples, PaddedBatch, TokenLoss, pad, pad_with_mask
 
 
 @dataclass(frozen=True)
@@ -58,7 +57,7 @@ class Example:
 
 
 @dataclass(frozen=True)
-class Seq2SeqBatch:
+class Seq2SeqBatch(PaddedBatch):
     """A padded batch: input_ids, attention_mask [B, S]; decoder_input_ids, labels [B, T], labels padded with -100."""
 
     input_ids: Tensor
@@ -67,15 +66,8 @@ class Seq2SeqBatch:
     labels: Tensor
 
     @property
-    def counts(self) -> dict[str, int]:
-        return {"loss": int((self.labels != IGNORED).sum())}
-
-    @property
     def shape(self) -> tuple[int, int]:
         return len(self.labels), max(self.input_ids.shape[1], self.labels.shape[1])
-
-    def to(self, device: torch.device | str) -> Seq2SeqBatch:
-        return Seq2SeqBatch(*(getattr(self, field.name).to(device, non_blocking=True) for field in fields(self)))
 
 
 class Seq2SeqData:
@@ -95,25 +87,9 @@ class Seq2SeqData:
 
 def collate(examples: Sequence[Example], source_pad: int, target_pad: int) -> Seq2SeqBatch:
     """Pad examples on the right; each side with its own padding id."""
-    input_ids = pad([example.source for example in examples], source_pad)
-    lengths = torch.tensor([len(example.source) for example in examples])
-    attention_mask = (torch.arange(input_ids.shape[1]) < lengths[:, None]).long()
-    decoder_inputs = [[example.start, *example.target[:-1]] for example in examples]
-    return Seq2SeqBatch(
-        input_ids,
-        attention_mask,
-        pad(decoder_inputs, target_pad),
-        pad([example.target for example in examples], IGNORED),
-    )
-
-
-def pad(sequences: Sequence[Sequence[int]], value: int) -> Tensor:
-    """Sequences as one tensor [B, T], padded on the right."""
-    longest = max(len(tokens) for tokens in sequences)
-    padded = np.full((len(sequences), longest), value, dtype=np.int64)
-    for row, tokens in enumerate(sequences):
-        padded[row, : len(tokens)] = tokens
-    return torch.from_numpy(padded)
+    inputs = pad_with_mask([example.source for example in examples], source_pad)
+    decoder_inputs = pad([[example.start, *example.target[:-1]] for example in examples], target_pad)
+    return Seq2SeqBatch(*inputs, decoder_inputs, pad([example.target for example in examples], IGNORED))
 
 
 class Seq2SeqStates:

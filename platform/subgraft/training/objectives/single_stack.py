@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
 
-import torch
+import numpy as np
 from torch import Tensor
 from transformers import PreTrainedModel
 
 from subgraft.config.settings_base import SideName
 from subgraft.modeling.sides import stack_states
 from subgraft.training.objectives.embedding_view import IGNORED, EmbeddingView, ModelEmbeddings
-from subgraft.training.objectives.objective import TokenLoss
-from subgraft.training.objectives.seq2seq import pad
+from subgraft.training.objectives.objective import Examples, PaddedBatch, TokenLoss, pad, pad_with_mask
 
 
 @dataclass(frozen=True)
@@ -27,7 +26,7 @@ class StackExample:
 
 
 @dataclass(frozen=True)
-class StackBatch:
+class StackBatch(PaddedBatch):
     """A padded batch: input_ids, attention_mask, labels [B, T], labels IGNORED where nothing is predicted."""
 
     input_ids: Tensor
@@ -35,23 +34,14 @@ class StackBatch:
     labels: Tensor
 
     @property
-    def counts(self) -> dict[str, int]:
-        return {"loss": int((self.labels != IGNORED).sum())}
-
-    @property
     def shape(self) -> tuple[int, int]:
         return len(self.labels), self.labels.shape[1]
-
-    def to(self, device: torch.device | str) -> Self:
-        return type(self)(*(getattr(self, field.name).to(device, non_blocking=True) for field in fields(self)))
 
 
 def collate(examples: Sequence[StackExample], padding: int) -> StackBatch:
     """Pad examples on the right."""
-    input_ids = pad([example.tokens for example in examples], padding)
-    lengths = torch.tensor([len(example.tokens) for example in examples])
-    attention_mask = (torch.arange(input_ids.shape[1]) < lengths[:, None]).long()
-    return StackBatch(input_ids, attention_mask, pad([example.labels for example in examples], IGNORED))
+    inputs = pad_with_mask([example.tokens for example in examples], padding)
+    return StackBatch(*inputs, pad([example.labels for example in examples], IGNORED))
 
 
 class StackStates:
@@ -78,3 +68,29 @@ class StackLoss(TokenLoss):
 
     def states(self, batch: StackBatch, embedding_view: EmbeddingView) -> StackStates:
         return StackStates(self.model, batch, embedding_view)
+
+
+class StackView:
+    """What the views of single-stack models share; by default no tokens are hidden."""
+
+    side: SideName = "decoder"
+
+    def __init__(self, examples: Examples[StackExample], padding: int) -> None:
+        self._examples, self._padding = examples, padding
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self._examples.lengths
+
+    def original(self, index: int, epoch: int) -> StackExample:
+        return self._examples.example(index, epoch)
+
+    def corrupted(self, example: StackExample, rng: np.random.Generator) -> StackExample:
+        del rng
+        return example
+
+    def collate(self, examples: Sequence[StackExample]) -> StackBatch:
+        return collate(examples, self._padding)
+
+    def states(self, model: PreTrainedModel, batch: StackBatch, embedding_view: EmbeddingView) -> StackStates:
+        return StackStates(model, batch, embedding_view)

@@ -17,7 +17,7 @@ from subgraft.modeling.precision import autocast
 from subgraft.modeling.sides import side
 from subgraft.training.objectives.cross_entropy import linear_log_likelihood
 from subgraft.training.objectives.distributed import sums_over_batches
-from subgraft.training.objectives.embedding_view import IGNORED
+from subgraft.training.objectives.embedding_view import IGNORED, counted_states
 
 # The tokens of a batch, padding included: what a GPU of a few gigabytes bears.
 BATCH_TOKENS = 4000
@@ -96,10 +96,7 @@ def label_nats(model: PreTrainedModel, top: Tensor, labels: Tensor) -> Tensor:
     """
     decoder = side(model, "decoder")
     assert decoder.output is not None
-    counted = labels != IGNORED
-    states, labels = top[counted], labels[counted]
-    if decoder.transform is not None:
-        states = decoder.transform(states)
+    states, gold = counted_states(top, labels, decoder)
     weight, bias = decoder.output.weight, None if decoder.bias is None else decoder.bias.reshape(-1)
-    likelihood, _ = linear_log_likelihood(states, weight, bias, labels)
+    likelihood, _ = linear_log_likelihood(states, weight, bias, gold)
     return -likelihood

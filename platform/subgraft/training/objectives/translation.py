@@ -1,0 +1,242 @@
+"""Translation: examples of parallel text, dev scores, and the objective of pretraining and finetuning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from subgraft.base.errors import UserError
+from subgraft.config.corpora import Languages
+from subgraft.config.objectives import TranslationSettings
+from subgraft.config.settings_base import SideName
+from subgraft.config.training import FinetuneSettings, TrainingSettings
+from subgraft.data.text.encoded import encode
+from subgraft.data.text.segments import sides
+from subgraft.evaluation.metrics.bits_per_character import LEFT_OUT, bits_per_character, count_characters
+from subgraft.evaluation.metrics.scores import corpus_scores
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.exporting.ctranslate2 import fast_translator
+from subgraft.modeling.families import SequenceFormat
+from subgraft.modeling.inference.search import AT_ONCE
+from subgraft.modeling.inference.translate import Translator
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.objectives.dev_scores import dev_engine
+from subgraft.training.objectives.distributed import texts_by_worker
+from subgraft.training.objectives.objective import Request, selected_examples
+from subgraft.training.objectives.seq2seq import (
+    Example,
+    Seq2SeqBatch,
+    Seq2SeqData,
+    Seq2SeqLoss,
+    Seq2SeqObjective,
+    token_loss,
+    top_states,
+)
+from subgraft.training.objectives.subword_regularization import Sampling, Subwords
+from subgraft.training.objectives.whole_examples import BATCH_TOKENS, WholeExamples, label_nats
+
+# Greedy output of more than this many times the bytes of its source is cut while training is watched.
+DEV_LENGTH_RATIO = 2.5
+
+
+class Translation:
+    """Examples of a parallel corpus in the sequence format of the model's family, truncated to max_length tokens.
+
+    With `sampling`, text is segmented again in every epoch; lengths, and so batches, are those of the plain
+    segmentation.
+
+    cut: number of truncated pairs. It depends on the vocabulary, so records should include it.
+    """
+
+    def __init__(
+        self,
+        pairs: Sequence[tuple[str, str]],
+        source: Tokenizer,
+        target: Tokenizer,
+        sequence_format: SequenceFormat,
+        max_length: int,
+        batch_unit: Literal["tokens", "characters"] = "tokens",
+        sampling: Sampling | None = None,
+    ) -> None:
+        room = max_length - sequence_format.around
+        texts = sides(pairs)
+        sources, targets = encode(texts[0], source), encode(texts[1], target)
+        self.cut = int((sources.sequences.longer(targets.sequences) > room).sum())
+        plain = sources.sequences.cut(room), targets.sequences.cut(room)
+        self._sources, self._targets = (Subwords(sequences) for sequences in plain)
+        if sampling is not None:
+            self._sources = sampling.of("encoder", texts[0], source, plain[0], room)
+            self._targets = sampling.of("decoder", texts[1], target, plain[1], room)
+        self._plain, self._characters = plain, (sources.characters, targets.characters)
+        self._batch_unit, self._sequence_format = batch_unit, sequence_format
+
+    def __len__(self) -> int:
+        return len(self._plain[1])
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """The cost of each pair [n], computed on access, because batch plans may keep it in a file."""
+        sources, targets = self._plain
+        by_characters = self._batch_unit == "characters"
+        lengths: np.ndarray = np.maximum(*self._characters) if by_characters else sources.longer(targets)
+        lengths += 1
+        return lengths
+
+    @property
+    def whole_targets(self) -> np.ndarray:
+        """Which pairs have a complete target, not truncated [n]."""
+        return self._plain[1].whole
+
+    def example(self, index: int, epoch: int) -> Example:
+        source, target = self._sources.at(index, epoch), self._targets.at(index, epoch)
+        return Example.of(source, target, self._sequence_format)
+
+
+class DevScores:
+    """Scores on the first dev sentences: bits per character, and BLEU and chrF of greedy output.
+
+    Bits per character are the negative log-likelihood of references and their ends, divided by their characters. They
+    leave out references that exceed the model's limit, whose number is reported; BLEU and chrF are of all sentences.
+    Raises UserError if no reference fits.
+    """
+
+    def __init__(
+        self,
+        bundle: Bundle,
+        pairs: Sequence[tuple[str, str]],
+        languages: Languages,
+        settings: TrainingSettings,
+    ) -> None:
+        self._model = bundle.model
+        self._pairs = list(pairs[: settings.dev_sentences])
+        self._language = languages.target
+        form = bundle.sequence_format(languages)
+        limit = bundle.max_positions
+        examples = Translation(self._pairs, bundle.encoder, bundle.decoder, form, limit)
+        data = Seq2SeqData(examples, *bundle.padding)
+        self._whole = WholeExamples(data, examples.whole_targets, max(settings.batch_size, limit))
+        if self._pairs and not len(self._whole.places):
+            raise UserError(
+                f"no dev reference fits into the {limit} tokens that the model takes",
+                hint="Give a model of more positions (model.max_positions), or dev references of fewer tokens.",
+            )
+        self._sources = [source for source, _ in self._pairs]
+        self._settings, self._bundle, self._languages = settings, bundle, languages
+        self._checked = False
+        self._translate = Translator(
+            bundle.model,
+            bundle.encoder,
+            bundle.decoder,
+            form,
+            beam=1,
+            max_length_ratio=DEV_LENGTH_RATIO,
+            max_positions=limit,
+        )
+
+    def __call__(self) -> dict[str, float]:
+        references = [target for _, target in self._pairs]
+        whole, device = self._whole, next(self._model.parameters()).device
+        characters = count_characters(references[place] for place in whole.places)
+        nats = whole.total(partial(token_loss, self._model), device, self._settings.precision)
+        left_out = len(references) - len(whole.places)
+        hypotheses = texts_by_worker(self._sources, self._source_lengths, AT_ONCE, self._translator(), self._model)
+        scores = corpus_scores(hypotheses, references, self._language, ["BLEU", "chrF"])
+        omitted = {LEFT_OUT: float(left_out)} if left_out else {}
+        return {
+            "bits_per_character": bits_per_character(nats, characters),
+            "bleu": scores["BLEU"].value,
+            "chrf": scores["chrF"].value,
+            **omitted,
+        }
+
+    def _source_lengths(self) -> list[int]:
+        tokens = self._bundle.encoder.encode_batch(self._sources)
+        return [min(len(of_source), self._bundle.max_positions) for of_source in tokens]
+
+    def _translator(self) -> Translator:
+        """A translator with the current weights; CTranslate2 copies them and is compared with the model once."""
+        if dev_engine(self._settings, self._model) == "transformers":
+            return self._translate
+        check, self._checked = not self._checked, True
+        return fast_translator(self._bundle, self._languages, beam=1, max_length_ratio=DEV_LENGTH_RATIO, check=check)
+
+
+class TranslationObjective(Seq2SeqObjective):
+    """Translation of the corpus's pairs; the best dev BLEU selects the weights."""
+
+    select: str | None = "bleu"
+
+    def __init__(self, settings: TranslationSettings, request: Request) -> None:
+        del settings
+        bundle, training = request.bundle, request.training
+        sampling = None if request.sampling is None else Sampling(request.sampling, request.seed)
+        examples = Translation(
+            request.corpus.text_pairs("train"),
+            bundle.encoder,
+            bundle.decoder,
+            bundle.sequence_format(request.languages),
+            training.max_length,
+            training.batch_unit,
+            sampling,
+        )
+        super().__init__(bundle, examples)
+        self._request = request
+
+    def dev_scores(self) -> Callable[[], dict[str, float]]:
+        request = self._request
+        return DevScores(request.bundle, list(request.corpus.pairs("dev")), request.languages, request.training)
+
+
+class TaskPairs(Seq2SeqData):
+    """The pairs of a finetuning: those of its task, or synthetic ones."""
+
+    def __init__(
+        self, settings: TranslationSettings, request: Request, training: FinetuneSettings, *, counted: bool = True
+    ) -> None:
+        """counted: whether the limit `training.max_train_examples` applies to these pairs."""
+        del settings
+        bundle, pairs = request.bundle, request.corpus.text_pairs("train")
+        places = selected_examples(len(pairs), training, request.seed) if counted else None
+        if places is not None:
+            pairs = pairs.take(places)
+        form, limit = bundle.sequence_format(request.languages), training.max_length
+        examples = Translation(pairs, bundle.encoder, bundle.decoder, form, limit, training.batch_unit)
+        super().__init__(examples, *bundle.padding)
+        self._request, self._training = request, training
+        self.cut = examples.cut
+        self.texts: Mapping[SideName, Iterable[str]] = {"encoder": pairs.source, "decoder": pairs.target}
+
+    def loss(self, bundle: Bundle) -> nn.Module:
+        return Seq2SeqLoss(bundle.model, self._training.label_smoothing)
+
+    def dev_scores(self, bundle: Bundle) -> DevScores:
+        request = self._request
+        return DevScores(bundle, list(request.corpus.pairs("dev")), request.languages, self._training)
+
+
+def reference_nats(
+    bundle: Bundle,
+    pairs: Sequence[tuple[str, str]],
+    languages: Languages,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> Iterator[tuple[int, NDArray[np.float64]]]:
+    """The index of each pair whose reference is not truncated, and the nats of its tokens and its end; by length.
+
+    Long sources are truncated, as in generation.
+    """
+    limit = bundle.max_positions
+    examples = Translation(pairs, bundle.encoder, bundle.decoder, bundle.sequence_format(languages), limit)
+    data = Seq2SeqData(examples, *bundle.padding)
+    whole = WholeExamples(data, examples.whole_targets, max(BATCH_TOKENS, limit))
+    return whole.nats(bundle.model, partial(token_nats, bundle.model), progress)
+
+
+def token_nats(model: PreTrainedModel, batch: Seq2SeqBatch) -> Tensor:
+    """The negative log-likelihood of each label that is not IGNORED, in nats and in fp32 [N]."""
+    return label_nats(model, top_states(model, batch), batch.labels)
