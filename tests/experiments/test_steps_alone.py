@@ -7,9 +7,9 @@ from pathlib import Path
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.experiments.pipeline import Pipeline
+from subgraft.experiments.steps.additional_text import ReverseModelSteps
 from subgraft.experiments.steps.inputs import InputSteps
 from subgraft.experiments.steps.models import ModelSteps
-from subgraft.experiments.steps.reverse_model import ReverseModelSteps
 from subgraft.experiments.steps.vocabularies import VocabularySteps
 
 

@@ -12,8 +12,8 @@ from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.embeddings.initialisers.static_embeddings import StaticEmbeddings
-from subgraft.experiments.monolingual_data import counted
 from subgraft.experiments.pipeline import Pipeline
+from subgraft.experiments.steps.inputs import counted
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from toys import german
 

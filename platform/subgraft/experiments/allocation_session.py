@@ -14,6 +14,7 @@ from subgraft.data.sources.registry import resolve
 from subgraft.data.text.languages import code_token
 from subgraft.evaluation.reporting.table import MainTable
 from subgraft.experiments.preflight import require_corpus
+from subgraft.experiments.session import recorded
 from subgraft.experiments.steps.vocabularies import vocabulary_digest
 from subgraft.orchestration.execution.plan import Plan, make_plan
 from subgraft.orchestration.execution.progress import display_for
@@ -23,13 +24,7 @@ from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
 from subgraft.orchestration.tracking.tracker import Tracker
 from subgraft.pipeline import stages
-from subgraft.pipeline.recipes.allocations import (
-    AllocationRecipe,
-    AllocationReportRecipe,
-    CapacityRecipe,
-    CurveRecipe,
-    JointVocabularyRecipe,
-)
+from subgraft.pipeline.recipes import allocations as recipes
 from subgraft.pipeline.recipes.corpora import CorpusRecipe
 from subgraft.pipeline.stages.allocations import table_folder
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -73,22 +68,22 @@ class AllocationPipeline:
         return steps
 
     @cached_property
-    def curves(self) -> dict[str, Step[CurveRecipe]]:
+    def curves(self) -> dict[str, Step[recipes.CurveRecipe]]:
         curves = self.settings.curves
-        recipe = CurveRecipe(kind=curves.kind, sizes=curves.grid, exact=curves.exact)
+        recipe = recipes.CurveRecipe(kind=curves.kind, sizes=curves.grid, exact=curves.exact)
         return {
             language: Step(stages.CURVE, f"curve {language}", recipe, {"corpus": corpus}, {"language": language})
             for language, corpus in self.corpora.items()
         }
 
     @cached_property
-    def allocations(self) -> dict[int, Step[AllocationRecipe]]:
+    def allocations(self) -> dict[int, Step[recipes.AllocationRecipe]]:
         settings = self.settings
         return {
             total: Step(
                 stages.ALLOCATION,
                 f"allocation {total}",
-                AllocationRecipe(
+                recipes.AllocationRecipe(
                     total=total,
                     language_exponent=settings.language_exponent,
                     capacity_exponent=settings.capacity_exponent,
@@ -102,7 +97,7 @@ class AllocationPipeline:
         }
 
     @cached_property
-    def report(self) -> Step[AllocationReportRecipe]:
+    def report(self) -> Step[recipes.AllocationReportRecipe]:
         """The last step, which all others lead to."""
         measured = {
             total: {name: self._capacity(name, step) for name, step in self.vocabularies(total).items()}
@@ -111,7 +106,7 @@ class AllocationPipeline:
         inputs: dict[str, Step] = {f"curve/{language}": step for language, step in self.curves.items()}
         inputs |= {f"allocation/{total}": step for total, step in self.allocations.items()}
         inputs |= {f"capacity/{name}": step for each in measured.values() for name, step in each.items()}
-        recipe = AllocationReportRecipe(
+        recipe = recipes.AllocationReportRecipe(
             name=self.settings.name,
             languages=tuple(self.curves),
             totals=self.settings.totals,
@@ -139,7 +134,7 @@ class AllocationPipeline:
 
     def _joint(self, total: int) -> Step:
         settings = self.settings
-        recipe = JointVocabularyRecipe(
+        recipe = recipes.JointVocabularyRecipe(
             kind=settings.curves.kind,
             size=total,
             lines=settings.baselines.joint_lines,
@@ -153,18 +148,18 @@ class AllocationPipeline:
     def _capacity(self, name: str, vocabulary: Step | str) -> Step:
         title = f"capacity of {name.replace('/', ' ')}"
         if isinstance(vocabulary, Step):
-            return Step(stages.CAPACITY, title, CapacityRecipe(), {"vocabulary": vocabulary, **self.corpora})
+            return Step(stages.CAPACITY, title, recipes.CapacityRecipe(), {"vocabulary": vocabulary, **self.corpora})
         place = self._base / vocabulary
         if not place.is_dir():
             hint = "Give the directory of a vocabulary or a model."
             raise UserError("no such directory", where=f"baselines.vocabularies.{name}: {place}", hint=hint)
-        recipe = CapacityRecipe(digest=vocabulary_digest(Tokenizer.load(place)), place=place)
+        recipe = recipes.CapacityRecipe(digest=vocabulary_digest(Tokenizer.load(place)), place=place)
         return Step(stages.CAPACITY, title, recipe, self.corpora)
 
 
 @dataclass(frozen=True)
 class FinishedAllocation:
-    """tables: of each total.  report: its page.  vocabularies: where they are, by total."""
+    """tables: of each total.  report: its page.  vocabularies: directories by total."""
 
     tables: tuple[Table, ...]
     report: Path
@@ -184,22 +179,14 @@ class AllocationSession:
         return make_plan(Store(self._home), [self.pipeline.report])
 
     def run(self, console: Terminal, address: str | None = None) -> FinishedAllocation:
-        """Make everything that is not there yet, and record it."""
-        report = self.pipeline.report  # a mistake that planning finds comes before anything is written
+        """Run the missing steps and record them."""
+        report = self.pipeline.report  # planning finds mistakes before anything is written
         display = display_for(console)
         store, runtime = Store(self._home, display.say), self.settings.runtime
         params = self.settings.model_dump(mode="json")
         tracker = Tracker(store, self.settings.name, display.say, uri=runtime.tracking_uri, params=params)
-        status = "FAILED"
-        try:
+        with recorded(display, tracker):
             run(store, [report], runtime, [display, tracker], address=address)
-            status = "FINISHED"
-        except (KeyboardInterrupt, SystemExit):
-            status = "KILLED"
-            raise
-        finally:
-            display.close()
-            tracker.close(status)
         place = store.path(report)
         tables = [MainTable.read(table_folder(place, total)).rich() for total in self.settings.totals]
         made = {total: store.path(step) for total, step in self.pipeline.allocations.items()}

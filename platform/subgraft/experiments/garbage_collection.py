@@ -30,7 +30,7 @@ from subgraft.orchestration.store.step import Step, in_order
 from subgraft.orchestration.store.store import Store
 from subgraft.orchestration.tracking.tracker import PARENT
 
-# Clocks of the machines that share a store may differ by this much.
+# The most seconds by which clocks of machines that share a store may differ.
 CLOCKS = 60.0
 
 

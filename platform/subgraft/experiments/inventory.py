@@ -78,7 +78,7 @@ def recent_uses(server: Server, runs: int = RECENT_RUNS) -> Mapping[str, list[st
 
 
 def size_of(directory: Path) -> int:
-    """Bytes of all files below a directory; what vanishes meanwhile counts nothing."""
+    """Bytes of all files below a directory; files that vanish meanwhile are ignored."""
     total = 0
     for path in directory.rglob("*"):
         try:

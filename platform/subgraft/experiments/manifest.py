@@ -1,19 +1,21 @@
-"""The report's recipe: every system under every seed, with the keys of its steps among the report's inputs."""
+"""The systems of an experiment as the report's recipe names them, and as runs of MLflow."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from subgraft.config.initialiser_registry import initialiser_info
 from subgraft.config.settings_base import VocabularyMode
+from subgraft.orchestration.store.step import Step
+from subgraft.orchestration.tracking.payloads import CORPUS, TEST, TRAINED, UPSTREAM_AFTER
+from subgraft.orchestration.tracking.tracker import SystemRun
 from subgraft.pipeline.recipes.evaluation import Design, ReportedSystem, ReportRecipe, SystemInputs
 
 if TYPE_CHECKING:
     from subgraft.config.experiment import Experiment
     from subgraft.config.systems import System
     from subgraft.experiments.steps.system import SystemSteps
-    from subgraft.orchestration.store.step import Step
 
 
 def manifest(experiment: Experiment, systems: Sequence[SystemSteps]) -> tuple[ReportRecipe, Mapping[str, Step]]:
@@ -140,3 +142,51 @@ def _rates(system: System) -> list[str]:
     if tables is not None:
         changes.append(f"tables at {tables:g}" if tables else "tables frozen")
     return changes
+
+
+def system_runs(systems: Sequence[SystemSteps]) -> list[SystemRun]:
+    """A run for every system and seed."""
+    return [
+        SystemRun(steps.system.name, steps.seed, _settings(steps), _parts(steps), _corpora(steps)) for steps in systems
+    ]
+
+
+def _settings(steps: SystemSteps) -> dict[str, Any]:
+    """The system's settings, and the recipes of its training, its vocabulary and its new rows."""
+    asked: dict[str, Step | None] = {
+        "generator": steps.generator,
+        "transfer": steps.transfer,
+        "embedding_warmup": steps.embedding_warmup,
+        "distilled": steps.distilled,
+        "pretrained": steps.pretrained,
+        **_vocabularies(steps),
+    }
+    return {
+        **steps.system.model_dump(mode="json", exclude={"name"}),
+        "seed": steps.seed,
+        "finetune": steps.finetune.recipe.training.model_dump(mode="json"),
+        TEST: steps.evaluate.recipe.evaluation.model_dump(mode="json"),
+        **{role: step.recipe.model_dump(mode="json") for role, step in asked.items() if step},
+    }
+
+
+def _vocabularies(steps: SystemSteps) -> Mapping[str, Step]:
+    inputs = steps.transfer.inputs if steps.transfer else {}
+    return {role: step for role, step in inputs.items() if role.startswith("vocabulary/")}
+
+
+def _parts(steps: SystemSteps) -> dict[str, Step]:
+    measured = {
+        TRAINED: steps.finetune,
+        TEST: steps.evaluate,
+        "likelihood": steps.likelihood,
+        "intrinsic": steps.intrinsic,
+        "upstream_before": steps.forgetting.get("upstream_before"),
+        UPSTREAM_AFTER: steps.forgetting.get("upstream_after"),
+    }
+    return {part: step for part, step in measured.items() if step}
+
+
+def _corpora(steps: SystemSteps) -> list[Step]:
+    """The corpora that the finetuning reads, without synthetic text."""
+    return [step for step in steps.finetune.inputs.values() if step.stage.name == CORPUS]

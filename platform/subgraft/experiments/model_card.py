@@ -1,7 +1,7 @@
 """The card and the tags of a registered model.
 
-The card is README.md next to the weights, with the metadata block that the Hugging Face hub reads (Mitchell et al.,
-Model Cards for Model Reporting, 2019, for what belongs into one).
+The card is README.md next to the weights, with the metadata block that the Hugging Face hub reads. Its contents follow
+Mitchell et al. (2019), Model Cards for Model Reporting.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Chosen:
 
     @classmethod
     def of(cls, model: str, pipeline: Pipeline, steps: SystemSteps, weights: SelectedWeights, store: Store) -> Chosen:
-        """Read the records; a step whose artifact is no longer there has none."""
+        """Read the records; a step without an artifact has none."""
         behind = in_order([steps.finetune, steps.evaluate])
         records_behind = ((step.fingerprint, store.find(step)) for step in behind)
         records = {fingerprint: record for fingerprint, record in records_behind if record is not None}

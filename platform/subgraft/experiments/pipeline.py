@@ -8,14 +8,12 @@ from pathlib import Path
 from subgraft.config.experiment import Experiment
 from subgraft.config.systems import System
 from subgraft.experiments.manifest import manifest
-from subgraft.experiments.steps.additional_text import AdditionalTextSteps
-from subgraft.experiments.steps.conditioning import conditioned_step
+from subgraft.experiments.steps.additional_text import AdditionalTextSteps, ReverseModelSteps
 from subgraft.experiments.steps.decoding_engine import with_engine
 from subgraft.experiments.steps.embeddings import EmbeddingSteps
 from subgraft.experiments.steps.evaluation import EvaluationSteps
 from subgraft.experiments.steps.inputs import InputSteps
-from subgraft.experiments.steps.models import ModelSteps
-from subgraft.experiments.steps.reverse_model import ReverseModelSteps
+from subgraft.experiments.steps.models import ModelSteps, conditioned_step
 from subgraft.experiments.steps.system import SystemSteps
 from subgraft.experiments.steps.vocabularies import VocabularySteps
 from subgraft.orchestration.store.step import Step

@@ -12,6 +12,7 @@ from subgraft.config.settings_base import SideName
 from subgraft.data.sources.registry import resolve
 from subgraft.data.tasks.question_generation import pairing
 from subgraft.data.text.corpus import Corpus
+from subgraft.experiments.steps.system import SIDES
 from subgraft.orchestration.estimates.workload import known_tokenizer
 from subgraft.orchestration.store.step import made_by
 from subgraft.pipeline.recipes.corpora import CorpusRecipe
@@ -26,16 +27,14 @@ if TYPE_CHECKING:
     from subgraft.pipeline.recipes.corpora import CorpusRecipe
 
 
-# So many training pairs, evenly spaced, tell what a vocabulary lacks.
+# Training pairs, evenly spaced, on which a vocabulary is tested.
 SAMPLE = 2000
-SIDES: tuple[SideName, ...] = ("encoder", "decoder")
 
 
 def unknown_tokens(store: Store, pretrained: Step, corpus: Step[CorpusRecipe]) -> list[str]:
     """A line for each side of the upstream model, a checkpoint or a pretrained model.
 
-    None for a vocabulary that is not learnt yet, and none at all if the task's text is neither in the store nor on this
-    machine.
+    Vocabularies that are not learnt yet have none; there are none if the task's text is not on this machine.
     """
     known = {side: known_tokenizer(store, pretrained, side) for side in SIDES}
     pairs = list(_sample(store, corpus)) if any(known.values()) else []
@@ -45,7 +44,7 @@ def unknown_tokens(store: Store, pretrained: Step, corpus: Step[CorpusRecipe]) -
 
 
 def _sample(store: Store, corpus: Step[CorpusRecipe]) -> Iterator[tuple[str, ...]]:
-    """Pairs of the training text, cleaned where it is in the store, else as its files have it."""
+    """Pairs of the training text, from the store if it is there, else uncleaned from its files."""
     if store.find(corpus) is not None:
         text = Corpus.open(store.path(corpus))
         read = zip(text.lines("train", text.text_of("decoder"))) if text.monolingual else text.pairs("train")
@@ -69,9 +68,9 @@ def _line(side: SideName, tokenizer: Tokenizer, lines: Sequence[str]) -> str:
     )
 
 
-# Vocabularies that are to be larger than their text supports, reported before anything is learnt from it.
+# Vocabularies that are larger than their text supports, reported before any is learnt.
 #
-# A text of so many characters for each piece supports them: no more of it is looked at.
+# A text with this many characters for each piece supports the vocabulary, and is read no further.
 CHARACTERS_A_PIECE = 60
 LONGEST_PIECE = 16  # SentencePiece's own
 OTHERS = 300  # bytes, special tokens and language codes, at most
@@ -97,7 +96,7 @@ def unsupported(store: Store, steps: Iterable[Step]) -> list[str]:
 
 
 def _most_pieces(lines: Iterable[str], size: int) -> int | None:
-    """The most pieces that a text gives: what its words have twice, its characters, and OTHERS; None from `size` on."""
+    """An upper bound of a text's pieces: repeated strings in words, characters, and OTHERS; None from `size` on."""
     words: Counter[str] = Counter()
     characters = 0
     for line in lines:
@@ -141,7 +140,7 @@ def _of_side(cells: Iterable[object], side: str) -> list[str]:
     return [texts[0] if side == "source" else texts[1]]
 
 
-# A warning, not an error, for systems whose new rows know nothing and are never trained.
+# A warning, not an error, for systems whose new rows are random and never trained.
 
 
 def frozen_random_rows(experiment: Comparison) -> list[str]:

@@ -63,7 +63,7 @@ def require_corpus(
             source.size(split)
 
 
-# By source of a task besides text: the kind of its field, and how a corpus has one.
+# By source of a task except text: the kind of its field, and a hint on how to configure one.
 _READ: Mapping[SourceName, tuple[FieldKind, str]] = {
     "class": ("label", "Name one: `records: {folder: …, fields: {text: {language: en}, label: {kind: label}}}`."),
     "features": ("tensor", "Give a corpus of kind features, or records with one field of kind tensor."),
@@ -71,7 +71,7 @@ _READ: Mapping[SourceName, tuple[FieldKind, str]] = {
 
 
 def require_source(source: ResolvedSource, read: SourceName | None, name: str) -> None:
-    """Raises UserError for a corpus whose segments have no label of a class, or no features, or several of them."""
+    """Raises UserError for a corpus without exactly one field of the task's source: a label or features."""
     if read is None or read == "text":
         return
     kind, hint = _READ[read]
@@ -154,7 +154,7 @@ def _require_pretrained_on(
 
 
 def _require_place_for_source(family: Family, experiment: Experiment, directory: Path) -> None:
-    """Refuse systems that would put an attention to their source where the checkpoint's layers have no place for it."""
+    """Refuse systems that add attention to a source to layers of a checkpoint that cannot have it."""
     without = (
         [] if family.attends_to_source else [each for each in experiment.systems if each.conditioning in IN_LAYERS]
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,15 +15,16 @@ from subgraft.base.redaction import redacted
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
 from subgraft.evaluation.reporting.table import MainTable
+from subgraft.experiments import plan_warnings
+from subgraft.experiments.manifest import system_runs
 from subgraft.experiments.model_card import Chosen
 from subgraft.experiments.model_selection import Finetuned, Selection
 from subgraft.experiments.pipeline import Pipeline
-from subgraft.experiments.plan_warnings import frozen_random_rows
 from subgraft.experiments.preflight import require_libraries
 from subgraft.experiments.steps.decoding_engine import left_to_transformers
-from subgraft.experiments.tracked_systems import system_runs
+from subgraft.experiments.steps.inputs import counted
 from subgraft.orchestration.execution.plan import Plan, make_plan
-from subgraft.orchestration.execution.progress import display_for
+from subgraft.orchestration.execution.progress import Display, display_for
 from subgraft.orchestration.execution.resources import gpus_lacking
 from subgraft.orchestration.execution.runner import require_devices, run
 from subgraft.orchestration.store.home import default_home, describe_empty_store
@@ -61,40 +64,33 @@ class Session:
 
     def plan(self) -> Plan:
         """What a run would do now."""
-        return make_plan(Store(self._home), [self.pipeline.report])
+        return make_plan(self.store, [self.pipeline.report])
 
     def estimates(self, plan: Plan) -> Table | None:
-        """What the trainings of a plan will need, as far as that is known; None where there are none."""
+        """The estimated needs of a plan's trainings; None if there are none."""
         if not plan.to_run:
             return None
         from subgraft.orchestration.estimates.estimate import estimates, table
 
-        rows = estimates(Store(self._home), plan, self.experiment.runtime)
+        rows = estimates(self.store, plan, self.experiment.runtime)
         return table(rows, self.experiment.runtime) if rows else None
 
     def unknown_tokens(self) -> list[str]:
-        """What the upstream vocabularies cannot spell of the task's text, a line for each that is known."""
-        from subgraft.experiments.plan_warnings import unknown_tokens
-
-        return unknown_tokens(
-            Store(self._home), self.pipeline.models.pretrained, self.pipeline.inputs.downstream_corpus
-        )
+        """The task's characters that the upstream vocabularies lack, a line for each known vocabulary."""
+        pretrained, corpus = self.pipeline.models.pretrained, self.pipeline.inputs.downstream_corpus
+        return plan_warnings.unknown_tokens(self.store, pretrained, corpus)
 
     def unsupported(self, plan: Plan) -> list[str]:
-        """Vocabularies of the plan that are larger than their text supports, a line for each that is known."""
-        from subgraft.experiments.plan_warnings import unsupported
-
-        return unsupported(Store(self._home), plan.to_run)
+        """A line for each planned vocabulary that is known to be larger than its text supports."""
+        return plan_warnings.unsupported(self.store, plan.to_run)
 
     def monolingual_text(self) -> list[str]:
         """The amount of monolingual text, a line for each side."""
-        from subgraft.experiments.monolingual_data import counted
-
-        return counted(Store(self._home), self.pipeline.inputs.text) if self.pipeline.inputs.text else []
+        return counted(self.store, self.pipeline.inputs.text) if self.pipeline.inputs.text else []
 
     def warnings(self) -> list[str]:
         """Settings that are valid but probably unintended, a line for each."""
-        return frozen_random_rows(self.experiment)
+        return plan_warnings.frozen_random_rows(self.experiment)
 
     def engines(self) -> list[str]:
         """A line if transformers runs evaluations although CTranslate2 is configured."""
@@ -113,19 +109,18 @@ class Session:
 
     def report_directory(self) -> Path:
         """Where the finished report is. Raises UserError before there is one."""
-        store = Store(self._home)
-        if store.find(self.pipeline.report) is None:
+        if self.store.find(self.pipeline.report) is None:
             raise UserError("this experiment has no report yet", hint="Run it first: subgraft run CONFIG.")
-        return store.path(self.pipeline.report)
+        return self.store.path(self.pipeline.report)
 
     def run(self, console: Terminal, address: str | None = None, *, register: bool = True) -> Finished:
-        """Make everything that is not there yet, and record it. register: the best model on dev too.
+        """Run the missing steps and record them. register: the best model on dev too.
 
-        Where the store can only be read, a run that has made everything is shown and not recorded; OperationalError
-        where something is to be made.
+        If the store is read-only, the finished run is shown and not recorded. Raises OperationalError if such a store
+        lacks steps.
         """
         require_libraries(self.experiment)
-        report = self.pipeline.report  # a mistake that planning finds comes before anything is written
+        report = self.pipeline.report  # planning finds mistakes before anything is written
         if self._home.is_dir() and not os.access(self._home, os.W_OK):
             return self._shown(console)
         require_devices(self.plan(), self.store, self.experiment.runtime, address)
@@ -141,24 +136,16 @@ class Session:
             display.say,
             uri=self.experiment.runtime.tracking_uri,
             params=self.experiment.model_dump(mode="json"),
-            systems=system_runs(self.pipeline),
+            systems=system_runs(self.pipeline.systems),
             report=report,
         )
-        status = "FAILED"
-        try:
+        with recorded(display, tracker):
             run(store, [report], self.experiment.runtime, [display, tracker], address=address)
             selection = Selection.of([Finetuned.read(steps, store) for steps in self.pipeline.systems])
             if selection.warning:
                 display.say(f"[warning]  {selection.warning}")
             if selection.chosen and register:
                 self._register(selection.chosen, store, tracker)
-            status = "FINISHED"
-        except (KeyboardInterrupt, SystemExit):  # Ray turns a SIGTERM, as of `ray job stop`, into the second
-            status = "KILLED"
-            raise
-        finally:
-            display.close()
-            tracker.close(status)
         return self._finished(store, tracker, registered=register and selection.chosen is not None)
 
     def _register(self, best: Finetuned, store: Store, tracker: Tracker) -> None:
@@ -177,7 +164,7 @@ class Session:
         return f"{self.experiment.name}-{languages.source}-{languages.target}"
 
     def _shown(self, console: Terminal) -> Finished:
-        """What a run left that made everything."""
+        """The result of an earlier, complete run."""
         missing = len(self.plan().to_run)
         if missing:
             hint = "Set SUBGRAFT_HOME to a place that can be written to."
@@ -185,20 +172,39 @@ class Session:
                 f"cannot write there, and {missing} steps are to be run", where=str(self._home), hint=hint
             )
         console.print("the store can only be read: everything is there, and nothing is recorded of this run")
-        report = Store(self._home).path(self.pipeline.report)
+        report = self.store.path(self.pipeline.report)
         return Finished(MainTable.read(report).rich(), report / "report.html", ())
 
     def _finished(self, store: Store, tracker: Tracker, registered: bool) -> Finished:
         report = store.path(self.pipeline.report)
-        name, languages = self.model_name if registered else None, self.experiment.languages
-        commands = further_commands(name, languages, tracker.name, self.experiment.runtime.tracking_uri)
+        name, uri = self.model_name if registered else None, self.experiment.runtime.tracking_uri
+        commands = further_commands(name, self.experiment.languages, tracker.name, uri)
         return Finished(MainTable.read(report).rich(), report / "report.html", commands)
 
 
-def further_commands(model: str | None, languages: Languages, run: str, uri: str | None) -> tuple[tuple[str, str], ...]:
-    """What to look at next. uri: the tracking server, for commands that read no configuration, if only that names it.
+@contextmanager
+def recorded(display: Display, tracker: Tracker) -> Iterator[None]:
+    """Close both at the end of a run, with the status that the run ended with."""
+    status = "FAILED"
+    try:
+        yield
+        status = "FINISHED"
+    except (KeyboardInterrupt, SystemExit):  # Ray turns a SIGTERM, as of `ray job stop`, into the second
+        status = "KILLED"
+        raise
+    finally:
+        display.close()
+        tracker.close(status)
 
-    model: the registered one, if there is one to generate with. A password in the address is not shown.
+
+def further_commands(model: str | None, languages: Languages, run: str, uri: str | None) -> tuple[tuple[str, str], ...]:
+    """Commands to look further.
+
+    Args:
+        model: the registered model, if there is one.
+        languages: of the experiment.
+        run: the run's name.
+        uri: the tracking server if the configuration names one; a password in it is not shown.
     """
     uri = uri and redacted(uri)
     subgraft = f"MLFLOW_TRACKING_URI={shlex.quote(uri)} subgraft" if uri else "subgraft"

@@ -14,10 +14,10 @@ from subgraft.evaluation.human_evaluation.sheet import Key
 
 _LARGEST = 64 << 20  # bytes
 _MOST_MISTAKES = 20  # of an error message
-# What programs write between cells, by where they are used.
+# Programs write other separators in other countries.
 _DELIMITERS = ",;\t"
 
-# Of a judge, by key: an answer to each question.
+# A judge's answers to each question, by key.
 Answers = Mapping[str, tuple[int, ...]]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from subgraft.evaluation.human_evaluation.answers import Answers
 from subgraft.evaluation.human_evaluation.sheet import Key
-from subgraft.evaluation.metrics.sentence_statistics import FloatArray
+from subgraft.evaluation.metrics.sentence_statistics import ratio
 from subgraft.evaluation.metrics.significance import Estimate, estimate
 
 if TYPE_CHECKING:
@@ -23,10 +23,7 @@ Scale = Literal["nominal", "interval"]
 
 @dataclass(frozen=True)
 class Ratings:
-    """systems: of each, an estimate for every question and for their sum.  agreement: of each of these, alpha.
-
-    agreement is None where it is not defined.
-    """
+    """systems: estimates for every question and for their sum.  agreement: alpha by question, if defined."""
 
     run: str
     judges: int
@@ -78,7 +75,7 @@ def _cell(one: Estimate) -> str:
 
 
 def rate(key: Key, answers: Mapping[str, Answers], samples: int = 1000) -> Ratings:
-    """answers: of each judge, all texts of the key. The same answers make the same intervals."""
+    """Summarise answers by judge to all texts of the key. The same answers make the same intervals."""
     numbers = {
         question: {judge: {name: each[place] for name, each in own.items()} for judge, own in answers.items()}
         for place, question in enumerate(key.questions)
@@ -104,11 +101,7 @@ def _estimate(key: Key, system: str, by_judge: Mapping[str, Mapping[str, int]], 
     names = [name for name, written in key.texts.items() if written.system == system]
     sums = [sum(numbers[name] for numbers in by_judge.values()) for name in names]
     statistics = np.array([[[total, len(by_judge)] for total in sums]], dtype=np.float64)
-    return estimate(_mean, statistics, samples=samples, seed=key.seed)
-
-
-def _mean(sums: FloatArray) -> FloatArray:
-    return np.asarray(sums[..., 0] / sums[..., 1])
+    return estimate(ratio, statistics, samples=samples, seed=key.seed)
 
 
 def krippendorff_alpha(answers: Mapping[str, Mapping[str, int]], scale: Scale) -> float | None:

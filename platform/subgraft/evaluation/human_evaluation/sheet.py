@@ -23,7 +23,7 @@ _KEY = re.compile(r"[0-9a-f]{8}")
 
 @dataclass(frozen=True)
 class Written:
-    """Who wrote a text, under which seed, for which source of the run."""
+    """The writer of a text: its system and seed, and the place of its source in the run."""
 
     system: str
     seed: int
@@ -32,7 +32,7 @@ class Written:
 
 @dataclass(frozen=True)
 class Key:
-    """run: whose texts they are.  seed: of items, orders and keys.  questions: each answered from 0 to `most`."""
+    """run: that the texts are from.  seed: of items, orders and keys.  questions: each answered from 0 to `most`."""
 
     run: str
     seed: int
@@ -72,17 +72,17 @@ def _parsed(stored: Any) -> Key:
     return Key(str(stored["run"]), int(stored["seed"]), questions, most, texts)
 
 
-# What people wrote, among the systems.
+# The name of the reference texts among the systems.
 REFERENCE = "reference text"
 # Of a sheet's columns, those before the questions.
 COLUMNS = ("key", "source", "text")
-# What a spreadsheet takes for a formula where a cell begins with it.
+# A spreadsheet reads a cell that begins with one of these as a formula.
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 @dataclass(frozen=True)
 class Outputs:
-    """What a system wrote under one seed, for the sources of a run, in their order."""
+    """A system's texts under one seed, in the order of the run's sources."""
 
     system: str
     seed: int
@@ -91,7 +91,7 @@ class Outputs:
 
 @dataclass(frozen=True)
 class Material:
-    """Of a run: its name, its sources, what people wrote for them, and what systems did."""
+    """A run's name, sources, reference texts and outputs."""
 
     run: str
     sources: Sequence[str]
@@ -101,7 +101,7 @@ class Material:
 
 @dataclass(frozen=True)
 class Form:
-    """What judges are asked: questions, each answered by a whole number from 0 to `most`."""
+    """The questions to judges, each answered by a whole number from 0 to `most`."""
 
     questions: tuple[str, ...]
     most: int
@@ -117,10 +117,10 @@ class Form:
 
 
 def blind(material: Material, form: Form, items: int | None, seed: int) -> tuple[Key, dict[str, tuple[str, str]]]:
-    """The key of a sheet, and of each of its keys the source and the text.
+    """The key of a sheet, and the source and text under each of its keys.
 
-    items: how many sources are drawn; 125 where None, or as many as there are. Every system has a text for each of
-    them, of one of its seeds, drawn too. Raises UserError where the systems have not written so many.
+    items: how many sources are drawn; if None 125, or all if there are fewer. For each source every system has one
+    text, from a seed that is drawn too. Raises UserError if the systems have written fewer texts.
     """
     drawn = random.Random(seed)
     names = list(dict.fromkeys(each.system for each in material.outputs))
@@ -150,7 +150,7 @@ def write_sheets(out: Path, key: Key, shown: Mapping[str, tuple[str, str]], judg
     for judge in range(1, judges + 1):
         order = sorted(shown)
         random.Random(f"{key.seed} {judge}").shuffle(order)
-        # A byte order mark, by which spreadsheets know UTF-8.
+        # With a byte order mark, by which spreadsheets recognise UTF-8.
         with (out / f"judge-{judge}.csv").open("w", encoding="utf-8-sig", newline="") as file:
             writer = csv.writer(file, quoting=csv.QUOTE_ALL)
             writer.writerow([_cell(name) for name in (*COLUMNS, *key.questions)])

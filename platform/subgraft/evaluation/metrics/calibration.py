@@ -1,9 +1,9 @@
-"""Inference ECE: are generated tokens as often right as the model is sure of them?
+"""Inference ECE: whether the probability of generated tokens matches how often they are right.
 
 Wang, Tu, Shi and Liu (ACL 2020), "On the Inference Calibration of Neural Machine Translation", section 3: tokens of the
-output are labelled by their TER alignment with the reference, both cut by the model's own tokenizer, and the expected
-calibration error is taken over bins of confidence. Rows of different vocabularies are therefore measured on different
-tokens, as the paper does. The end of a sentence is not counted.
+output are labelled by their TER alignment with the reference, both segmented by the model's own tokenizer, and the
+expected calibration error is computed over bins of confidence. As in the paper, systems with different vocabularies are
+measured on different tokens. The end of a sentence is not counted.
 """
 
 from __future__ import annotations
@@ -86,9 +86,9 @@ def inference_calibration(
     return calibration(confidences, correct, bins) if correct else None
 
 
-# Which tokens of an output are right: its TER alignment with the reference (Snover et al. 2006). sacrebleu searches for
-# shifts. It has no public name that says which token ended where, so tokens carry their places, and it gets edit
-# distances that cost a machine word's work per token instead of a table's.
+# Tokens of an output are labelled by its TER alignment with the reference (Snover et al. 2006). sacrebleu searches for
+# shifts. It has no public function for the final positions, so tokens carry their places; and its table of edit
+# distances is replaced by bit-parallel ones, which cost a few integer operations per token.
 
 
 class _Placed(int):
@@ -98,7 +98,7 @@ class _Placed(int):
 
 
 class _Edits:
-    """A pair of edit distance and trace. The search reads one trace in hundreds, so it is made when it is asked for."""
+    """A pair of edit distance and trace. The search reads one trace in hundreds, so traces are computed lazily."""
 
     def __init__(self, distances: _Distances, tokens: list[_Placed]) -> None:
         self._distances = distances

@@ -1,8 +1,8 @@
 """CIDEr-D: rare n-grams that an output shares with its own reference (Vedantam et al., CVPR 2015, sections 4 and 5).
 
-N-grams of words, n from 1 to 4, are weighted by how rare they are among the references; an output's vector is compared
-with its reference's, no weight counting more than the reference has of it, and another length costs. It is computed as
-by pycocoevalcap, which the field reports; its tokenizer needs Java, so words are those of ROUGE.
+N-grams of words, n from 1 to 4, are weighted by how rare they are among the references. An output's vector is compared
+with its reference's; weights are clipped at the reference's, and a difference in length is penalised. It equals
+pycocoevalcap, which the field reports, except for the words: its tokenizer needs Java, so words are those of ROUGE.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ def signature(language: str) -> str:
 
 
 def sentence_ciders(hypotheses: Sequence[str], references: Sequence[str], language: str) -> list[float]:
-    """Of each output, in 0 to 10; 0 of all where there is one reference, which nothing sets apart.
+    """The score of each output, 0 to 10; with a single reference all scores are 0.
 
-    The rarity of n-grams is counted over all these references, so that a part of them scores otherwise by itself.
+    The rarity of n-grams is counted over all these references, so a subset of them has other scores.
     """
     wanted = [alphanumeric(reference, language) for reference in references]
     return cider_of_words([alphanumeric(output, language) for output in hypotheses], wanted)
 
 
 def cider_of_words(hypotheses: Sequence[Sequence[str]], references: Sequence[Sequence[str]]) -> list[float]:
-    """The same of words."""
+    """The same for texts that are cut into words."""
     wanted = [_grams(reference) for reference in references]
     frequency = Counter(gram for grams in wanted for gram in grams)
     rarity = {gram: log(len(references)) - log(count) for gram, count in frequency.items()}

@@ -14,9 +14,9 @@ from subgraft.evaluation.metrics.metric_words import tokens
 
 
 class TextClassifier:
-    """Trained on texts and the labels of their classes; the same texts make the same classifier.
+    """A classifier of texts by label; the same texts make the same classifier.
 
-    Raises UserError where there are not two classes, or no text has a word.
+    Raises UserError for fewer than two classes, or for texts without words.
     """
 
     def __init__(self, texts: Sequence[str], labels: Sequence[str], language: str) -> None:
@@ -37,28 +37,28 @@ class TextClassifier:
             raise UserError(f"no classifier can be trained on this text: {error}") from error
 
     def agreement(self, texts: Sequence[str], labels: Sequence[str]) -> float:
-        """The share of texts that are taken for the class of their label: an accuracy, or adherence."""
+        """The share of texts that the classifier assigns to the class of their label."""
         return float(self.right(texts, labels).mean())
 
     def right(self, texts: Sequence[str], labels: Sequence[str]) -> NDArray[np.float64]:
-        """Of each text [n], 1 where it is taken for the class of its label, else 0."""
+        """For each text [n], 1 if the classifier assigns it to the class of its label, else 0."""
         return np.asarray(self._pipeline.predict(list(texts)) == np.array(labels), dtype=np.float64)
 
 
 # Prompt ranking: whether a model finds the source that a text was written for among others (Fan et al., ACL 2018).
 #
-# The text's probability is taken given its own source and given nine others; the model is right where its own gives the
-# highest (Ziegler et al. 2019, section 4.3). A model that knows nothing of sources is right in a tenth.
+# The text's probability is computed for its own source and for nine others; the model is right if its own source gives
+# the highest (Ziegler et al. 2019, section 4.3). A model that ignores sources is right in a tenth.
 #
-# Nats that sums in single precision may differ by where nothing differs.
+# Equal likelihoods, summed in single precision, may differ by so many nats.
 _ALIKE = 1e-3
 
 
 def candidates(sources: Sequence[Hashable], count: int, seed: int, texts: int | None = None) -> NDArray[np.int64]:
-    """Places [texts, count] in `sources`: of each text its own first, then of others that are not equal to it.
+    """Places [texts, count] in `sources`: for each text its own source first, then others that differ from it.
 
-    The others are drawn by the seed, no two of them equal; where there are fewer different sources than `count`, a text
-    gets all of them. texts: the first so many; all where None. Raises UserError where there are not two.
+    The others are drawn by the seed without repetition; if fewer than `count` sources differ, a text gets all of them.
+    texts: how many texts from the start; all if None. Raises UserError if all sources are equal.
     """
     first: dict[Hashable, int] = {}
     for place, source in enumerate(sources):
@@ -74,9 +74,9 @@ def candidates(sources: Sequence[Hashable], count: int, seed: int, texts: int | 
 
 
 def ranked_first(nats: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Of each text [n], whether its own source makes it the likeliest; of k sources that do so alike, 1 / k.
+    """For each text [n], 1 if it is likeliest given its own source, 1 / k if k sources share the highest, else 0.
 
-    nats: negative log-likelihoods [n, candidates], of its own source first.
+    nats: negative log-likelihoods [n, candidates], the own source first.
     """
     best = nats <= nats.min(axis=1, keepdims=True) + _ALIKE
     return np.asarray(best[:, 0] / best.sum(axis=1), dtype=np.float64)
@@ -86,9 +86,9 @@ def ranked_first(nats: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def distinct(texts: Sequence[str], language: str, n: int) -> float:
-    """Different n-grams of words, over all in all texts; 0 where there is none.
+    """The share of different n-grams among all n-grams of words; 0 without any.
 
-    It falls with the number of texts, so only equal numbers of them compare.
+    It falls with the number of texts, so compare equal numbers of texts only.
     """
     grams = [gram for text in texts for gram in _grams(tokens(text, language), n)]
     return len(set(grams)) / len(grams) if grams else 0.0

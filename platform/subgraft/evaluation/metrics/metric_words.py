@@ -1,4 +1,4 @@
-"""Words as ROUGE-L and METEOR see them. BLEU and TER bring their own tokenizers."""
+"""Words for ROUGE, METEOR and CIDEr. BLEU and TER have tokenizers of their own."""
 
 from __future__ import annotations
 

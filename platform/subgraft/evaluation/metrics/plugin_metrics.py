@@ -1,8 +1,8 @@
-"""Metrics of a user's own: a function of an installed package that scores sentences (entry points `subgraft.metrics`).
+"""Plugin metrics: a function of an installed package that scores sentences (entry points `subgraft.metrics`).
 
-It is called as `function(sources, hypotheses, references, language)` with sequences of n texts (sources is None where
-they are not known) and the target language, and returns n finite numbers, of which higher ones are better. A corpus
-score is their mean, in their own unit, so that a test set can be resampled as for every other metric.
+It is called as `function(sources, hypotheses, references, language)` with sequences of n texts (sources is None if
+unknown) and the target language, and returns n finite numbers; higher is better. The corpus score is their mean, so a
+test set can be resampled as for every other metric.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def plugin_metric(name: str) -> Plugin:
 def plugin_statistics(
     metric: Plugin, sources: Sequence[str] | None, hypotheses: Sequence[str], references: Sequence[str], language: str
 ) -> FloatArray:
-    """Statistics [n, 2] of each sentence: its score, and one. Raises UserError where the function does otherwise."""
+    """Statistics [n, 2] of each sentence: its score, and one. Raises UserError if the function fails."""
     check_parallel(hypotheses, references)
     where = f"{metric.name} of {metric.package}"
     try:

@@ -1,7 +1,7 @@
 """ROUGE: the words, pairs of words and longest subsequence that two sentences share (Lin 2004, sections 2 and 3.1).
 
-ROUGE-1 and ROUGE-2 are of the package rouge-score. It gets our words: its own tokenizer drops every letter outside
-a to z, so that no French or Chinese text survives it.
+ROUGE-1 and ROUGE-2 come from the package rouge-score, with our words: its own tokenizer drops every letter outside a to
+z, and with them all of a Chinese text.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The sentence-level counts that corpus scores are functions of.
+"""Sentence-level counts, whose sums determine the corpus scores.
 
 A corpus score depends on its sentences only through the sums of a few counts each. Resampling sentences then means
 re-weighting one matrix, and thousands of resampled corpora are scored at once. ROUGE, METEOR and CIDEr are means of
@@ -59,6 +59,11 @@ def score_sums(metric: str, sums: FloatArray) -> FloatArray:
     if metric == "TER":
         return _ter(sums)
     return (100 if metric in SENTENCE_METRICS else 1) * sums[..., 0] / sums[..., 1]
+
+
+def ratio(sums: FloatArray) -> FloatArray:
+    """The first sum by the second, [..., 2] to [...]: a mean, or bits per character."""
+    return np.asarray(sums[..., 0] / sums[..., 1])
 
 
 def corpus_score(metric: AnyMetricName, statistics: FloatArray, language: str) -> Score:

@@ -23,13 +23,13 @@ from subgraft.evaluation.metrics.sentence_statistics import FloatArray, score_su
 
 CONFIDENCE = 0.95
 LEVEL = 0.05
-# A method is called better only over so many seeds of it.
+# The fewest seeds from which on a method is called better.
 FEWEST_SEEDS = 3
 # Draws of the variation between seeds for each resample of the sentences; they cost little next to the resample.
 SEED_DRAWS = 100
 _BLOCK = 100
 
-# A metric by its name, or what makes scores [...] of summed statistics [..., k].
+# A metric by its name, or a function from summed statistics [..., k] to scores [...].
 Scored: TypeAlias = str | Callable[[FloatArray], FloatArray]
 
 

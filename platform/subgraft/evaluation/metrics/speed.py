@@ -1,4 +1,4 @@
-"""Sentences per second of anything that turns a batch of sentences into output."""
+"""Sentences per second of a function that turns a batch of sentences into output."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ T = TypeVar("T")
 class Speed:
     """Sentences per second over repeated passes: the median, the slowest and the fastest.
 
-    load: the load average of the last minute, before or after, whichever is more, this process included; cores: that it
-    may use. None where the machine does not tell. A speed under a load above the cores is not the model's alone.
+    load: the larger load average of the last minute, before or after, with this process; None if the system has none.
+    cores: that this process may use. A load above the cores means that other processes slowed the model.
     """
 
     median: float
@@ -43,7 +43,7 @@ def measure_speed(
     Args:
         generate: turns a batch of sentences into finished output. It must not return before the output is on the
             host: a GPU that is still at work would not be timed.
-        sentences: in the order in which they are batched; anything else will do that text is made of.
+        sentences: in the order in which they are batched; of any type.
 
     Raises:
         ValueError: there are no sentences, or no repeats.
@@ -69,7 +69,7 @@ def measure_speed(
 
 
 def speed_of_pass(sentences: int, seconds: float, batch_size: int) -> Speed:
-    """Of one pass that was made for its output; the load is that of its last minute."""
+    """The speed of one pass that was run for its output; the load is that of its last minute."""
     rate, load = sentences / max(seconds, 1e-9), load_average()
     return Speed(rate, rate, rate, 1, sentences, batch_size, load, None if load is None else usable_cores())
 

@@ -31,7 +31,7 @@ CLASSES = (SEEN, *NEW_CLASSES, NOT_SPELLED)
 
 @dataclass(frozen=True)
 class Bits:
-    """Of one class: bits, over so many units (tokens, or stretches), so many characters and different tokens."""
+    """The bits of one class, and its numbers of units (tokens or stretches), characters and different tokens."""
 
     units: int
     characters: int
@@ -43,10 +43,10 @@ class Bits:
 class Likelihood:
     """How well a model predicts the references, in bits.
 
-    sentences: that were predicted.  left_out: references longer than the model takes.  end_bits: of the special tokens
-    at sentences' ends; they are part of `bits`.  tokens: of the model's own vocabulary, by class.  stretches: by the
-    classes of the downstream vocabulary's tokens, the same for every model; `not spelled` where the upstream or the
-    downstream vocabulary has an unknown token, which says nothing about what it stands for.
+    sentences: predicted ones.  left_out: references longer than the model's limit.  end_bits: of the special tokens at
+    sentence ends, a part of `bits`.  tokens: of the model's own vocabulary, by class.  stretches: by the classes of the
+    downstream vocabulary's tokens, the same for every model; `not spelled` if the upstream or the downstream vocabulary
+    has an unknown token there.
     """
 
     sentences: int
@@ -76,8 +76,8 @@ class Likelihood:
 def token_classes(vocabulary: Tokenizer, upstream: Tokenizer, lines: Iterable[str]) -> ClassArray:
     """The class of each token of a vocabulary [V], by how often the training text `lines` has it under it.
 
-    Tokens that the upstream vocabulary has as well are SEEN, like special tokens and bare marks; bytes are the same
-    where both vocabularies spell with them. The unknown token is UNSPELLED.
+    Tokens of the upstream vocabulary are SEEN, like special tokens, bare marks, and bytes of both vocabularies. The
+    unknown token is NOT_SPELLED.
     """
     counts = np.zeros(len(vocabulary), dtype=np.int64)
     for chunk in chunks(lines):
@@ -101,8 +101,8 @@ def _new_tokens(vocabulary: Tokenizer, upstream: Tokenizer) -> list[int]:
 class BitsByClass:
     """Sums up bits by class, over references of a test set.
 
-    own: the model's vocabulary, with the class of each token as `token_classes` has it.  downstream: that by which
-    stretches are classed, likewise; upstream: what cuts the stretches together with it.
+    own, downstream: the model's and the task's vocabulary, each with the classes of its tokens (`token_classes`).
+    upstream: the old vocabulary. Stretches end where the upstream and the downstream segmentation meet.
     """
 
     def __init__(
@@ -170,7 +170,7 @@ class BitsByClass:
         return rarest, [token for token, each in classes.items() if each == rarest]
 
     def result(self, left_out: int) -> Likelihood:
-        """What was added up. Raises ValueError where there is no text."""
+        """The sums. Raises ValueError if there is no text."""
         if not self._characters:
             raise ValueError("the likelihood of an empty text")
         return Likelihood(
@@ -197,7 +197,7 @@ class _Sums:
         self._types[name].update(types)
 
     def by_class(self) -> dict[str, Bits]:
-        """Those classes that have anything."""
+        """The classes with any unit."""
         return {
             name: Bits(self._units[i], self._characters[i], len(self._types[i]), self._bits[i])
             for i, name in enumerate(CLASSES)
@@ -206,16 +206,16 @@ class _Sums:
 
 
 def common_ends(first: Sequence[int], second: Sequence[int], length: int) -> list[int]:
-    """Where in a text of so many characters both segmentations have a token end; the text's own end is the last."""
+    """The positions at which tokens of both segmentations end; the last is the text's `length` in characters."""
     met = (set(first) & set(second)) - {NOWHERE, 0}
     return sorted(end for end in met | {length} if end <= length)
 
 
 def spread(ends: Sequence[int], amounts: Sequence[float], length: int) -> NDArray[np.float64]:
-    """What each of a text's characters has of its tokens' amounts [length]: a token's is spread evenly over its own.
+    """Amounts per character [length]: each token's amount is spread evenly over its characters.
 
-    ends: as `Tokenizer.encode_with_ends` gives them. A bare mark's amount goes to the token after it, or to the last
-    character; that of a further byte of a character to that character. More amounts than ends are left out.
+    ends: from `Tokenizer.encode_with_ends`. The amount of a bare mark goes to the next token, or to the last character;
+    that of a further byte of a character goes to that character. Amounts beyond the ends are ignored.
     """
     by_character = np.zeros(length)
     reached, waiting = 0, 0.0

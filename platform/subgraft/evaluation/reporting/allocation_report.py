@@ -19,7 +19,7 @@ CLASSES = ("low", "middle", "high")
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """A vocabulary as it was measured. size: everything counted.  capacities: by language and split."""
+    """A measured vocabulary. size: with all tokens.  capacities: by language and split."""
 
     name: str
     size: int
@@ -30,8 +30,8 @@ class Vocabulary:
 class AllocationResult:
     """An allocation to one total.
 
-    shares: q, how often a language is drawn.  sizes: ordinary pieces of each.  exponent: β.  value, bound: reached by
-    the languages' own vocabularies, and not to be exceeded by any.  vocabularies: measured; the allocated one first.
+    shares: q, the sampling rates of languages.  sizes: ordinary pieces of each.  exponent: β.  value: reached by the
+    languages' own vocabularies.  bound: the largest possible value.  vocabularies: measured; the allocated one first.
     """
 
     total: int
@@ -43,7 +43,7 @@ class AllocationResult:
     vocabularies: Sequence[Vocabulary]
 
     def worth(self, vocabulary: Vocabulary, split: str, languages: Sequence[str] | None = None) -> float | None:
-        """Σ q^β ALP of the languages that have such text, under the tokenizer as it is; None where none has."""
+        """Σ q^β ALP over the languages with text of this split, under this tokenizer; None without any."""
         chosen = [each for each in languages or self.shares if split in vocabulary.capacities[each]]
         parts = [self.shares[each] ** self.exponent * vocabulary.capacities[each][split].alp for each in chosen]
         return sum(parts) if parts else None
@@ -57,7 +57,7 @@ def classes(curves: Mapping[str, Curve]) -> dict[str, list[str]]:
 
 
 def allocation_document(name: str, curves: Mapping[str, Curve], results: Sequence[AllocationResult]) -> Document:
-    """Everything that is known, an allocation after another."""
+    """The whole report, one allocation after another."""
     return Document(
         f"Allocation of a vocabulary: {name}",
         f"{len(curves)} languages, {sum(each.sentences for each in curves.values()):,} training sentences",
@@ -66,7 +66,7 @@ def allocation_document(name: str, curves: Mapping[str, Curve], results: Sequenc
 
 
 def allocation_table(curves: Mapping[str, Curve], result: AllocationResult) -> MainTable:
-    """What each language got, for a terminal."""
+    """The allocation by language, for a terminal."""
     allocated = result.vocabularies[0]
     headings = ["language", "sentences", "q", "subwords", "of its limit"]
     headings += [f"ALP {each.name}" for each in result.vocabularies]
@@ -160,7 +160,7 @@ def _compared(curves: Mapping[str, Curve], result: AllocationResult) -> Table:
 
 
 def _difference(result: AllocationResult, each: Vocabulary, split: str, languages: Sequence[str]) -> str:
-    """Of some languages' worth from the allocated vocabulary's; of that one, the worth itself."""
+    """The worth for some languages, as a difference from the allocated vocabulary's; for that one the worth itself."""
     first = result.vocabularies[0]
     own, base = (result.worth(one, split, languages) if languages else None for one in (each, first))
     if own is None or base is None:
@@ -168,7 +168,7 @@ def _difference(result: AllocationResult, each: Vocabulary, split: str, language
     return fixed(own) if each is first else signed(own - base)
 
 
-# Plots of an allocation: what languages got, and where on their curves that is.
+# Plots of an allocation: the languages' sizes, and their points on the curves.
 
 _ACROSS = 6
 _LINE, _CHOSEN = "#0072B2", "#D55E00"

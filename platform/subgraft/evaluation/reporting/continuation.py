@@ -9,7 +9,7 @@ from statistics import fmean
 import numpy as np
 
 from subgraft.base.errors import UserError
-from subgraft.evaluation.metrics.sentence_statistics import FloatArray
+from subgraft.evaluation.metrics.sentence_statistics import FloatArray, ratio
 from subgraft.evaluation.metrics.significance import Interval, estimate
 from subgraft.evaluation.reporting import findings, report
 from subgraft.evaluation.reporting.document import Block, Document, Figure, Section, write_document
@@ -32,11 +32,6 @@ from subgraft.evaluation.reporting.table import MainTable, Table, table
 SHOWN = 5  # prompts, with their continuations
 
 
-def bits_of(sums: FloatArray) -> FloatArray:
-    """Bits per character of summed bits and characters, [..., 2] to [...]."""
-    return np.asarray(sums[..., 0] / sums[..., 1])
-
-
 def summarise_bits(data: ReportData) -> dict[str, MetricSummary]:
     """Bits per character by system, with intervals, on the lines that every system's models take whole.
 
@@ -49,8 +44,8 @@ def summarise_bits(data: ReportData) -> dict[str, MetricSummary]:
     if not whole.any():
         raise UserError("no test line is taken whole by the models of every system")
     statistics = {run: lines[whole] for run, lines in bits.items()}
-    scores = {run: float(bits_of(lines.sum(axis=0))) for run, lines in statistics.items()}
-    return summarise_scores(data, bits_of, statistics, scores)
+    scores = {run: float(ratio(lines.sum(axis=0))) for run, lines in statistics.items()}
+    return summarise_scores(data, ratio, statistics, scores)
 
 
 def _bits(result: SystemResult) -> FloatArray:
@@ -263,7 +258,7 @@ def _interval(data: ReportData, results: Sequence[SystemResult], name: str) -> I
         return None
     # As if there were one text, which every resample has.
     alone = np.array([[[result.scores[name].value, 1.0]] for result in results])
-    return estimate(bits_of, alone, samples=samples, seed=seed).interval
+    return estimate(ratio, alone, samples=samples, seed=seed).interval
 
 
 def _p_values(data: ReportData, name: str) -> dict[str, float]:

@@ -36,7 +36,7 @@ class Bullets:
 
 @dataclass(frozen=True)
 class Notice:
-    """Something no reader may miss."""
+    """A conspicuous remark."""
 
     kind: ClassVar[str] = "notice"
     text: str
@@ -46,7 +46,7 @@ class Notice:
 class Figure:
     """A plot: the stem of its file's name, its PNG bytes, and what it shows.
 
-    panels: its lines as numbers (`curves`), where a page with scripts draws them itself; the picture is for all others.
+    panels: its lines as numbers, which the page's script draws (templates/curves.js) in place of the picture.
     """
 
     kind: ClassVar[str] = "figure"
@@ -57,7 +57,7 @@ class Figure:
 
     @property
     def panels_json(self) -> str:
-        """As JSON that may stand inside HTML's `script`: nothing in it can end that."""
+        """JSON for an HTML `script`: nothing in it can end the element."""
         return json.dumps(self.panels, separators=(",", ":")).replace("<", "\\u003c").replace("&", "\\u0026")
 
     @property
@@ -66,7 +66,7 @@ class Figure:
 
     @property
     def narrow_base64(self) -> str:
-        """Of the picture for narrow screens; empty where there is none."""
+        """The picture for narrow screens; empty without one."""
         return base64.b64encode(self.png.narrow).decode("ascii") if isinstance(self.png, Drawn) else ""
 
 
@@ -100,7 +100,7 @@ class Section:
 
 @dataclass(frozen=True)
 class Document:
-    """A title, a line below it, and sections. refresh: after how many seconds a browser is to load the page again."""
+    """A title, a line below it, and sections. refresh: seconds after which a browser reloads the page."""
 
     title: str
     subtitle: str
@@ -109,7 +109,7 @@ class Document:
 
     @property
     def interactive(self) -> bool:
-        """Whether there is anything for a script to draw."""
+        """Whether a script has any curves to draw."""
         return any(figure.panels for figure in self.figures)
 
     @property

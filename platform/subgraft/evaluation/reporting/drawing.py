@@ -1,4 +1,4 @@
-"""What all plots share: the style of the page, labels that do not cover one another, and the bytes of a PNG."""
+"""The vocabulary of all plots: style, bars, labels that do not overlap, colours of systems, and PNG bytes."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _LINE: dict[str, Any] = {"arrowstyle": "-", "linewidth": 0.6, "shrinkA": 0, "shr
 
 
 class Drawn(bytes):
-    """The bytes of a PNG, and of another one of the same for narrow screens: its panels stand above one another."""
+    """The bytes of a PNG, and of its version for narrow screens, with the panels above one another."""
 
     narrow: bytes
 
@@ -53,7 +53,7 @@ class Drawn(bytes):
 
 
 def for_narrow_screens(draw: Callable[Arguments, bytes]) -> Callable[Arguments, Drawn]:
-    """A plot that is drawn for both; inside, `drawing` and `side_by_side` know for which."""
+    """Draw a plot for wide and for narrow screens; `drawing` and `side_by_side` adapt to each."""
 
     @wraps(draw)
     def both(*arguments: Arguments.args, **named: Arguments.kwargs) -> Drawn:
@@ -89,7 +89,7 @@ def drawing(width: float, height: float) -> Iterator[Figure]:
     from matplotlib.figure import Figure
 
     inches = (min(width, _NARROW) if _narrow.get() else width, height)
-    # Not what a file `matplotlibrc` says, which matplotlib also reads in the current directory: it could run LaTeX.
+    # Ignore `matplotlibrc`, which matplotlib also reads in the current directory: it could run LaTeX.
     with style.context(("default", _STYLE)):
         figure = Figure(figsize=inches, layout="constrained")
         FigureCanvasAgg(figure)
@@ -136,7 +136,7 @@ Box = tuple[float, float, float, float]  # left, bottom, right, top
 
 
 def label_ends(panel: Axes, labels: Sequence[Label], height: float) -> None:
-    """Labels in the right margin, each as near to the height of its point as the others let it be.
+    """Labels in the right margin, each as near to the height of its point as the other labels allow.
 
     height: of the panel in inches, roughly; its horizontal limits must be settled, the vertical ones are fixed here.
     """
@@ -163,16 +163,16 @@ def label_ends(panel: Axes, labels: Sequence[Label], height: float) -> None:
 def spread(wanted: Sequence[float], gap: float) -> list[float]:
     """Rising positions in 0 to 1, at least a gap from each other, as near as possible to the rising wanted ones.
 
-    Neighbours that want to be nearer than that make a run, whose middle is where theirs would be.
+    Neighbours that are closer than the gap form a run around their mean position.
     """
-    runs: list[list[float]] = []  # of each run: the sum of where its members want the first to be, and their number
+    runs: list[list[float]] = []  # of each run: the sum of its members' wishes for the first position, and their number
     for index, place in enumerate(wanted):
         runs.append([place - index * gap, 1])
         while len(runs) > 1 and runs[-2][0] / runs[-2][1] > runs[-1][0] / runs[-1][1]:
             total, members = runs.pop()
             runs[-1] = [runs[-1][0] + total, runs[-1][1] + members]
     firsts = [total / members for total, members in runs for _ in range(int(members))]
-    most = 1 - (len(wanted) - 1) * gap  # where the first may be at most, so that the last one is in
+    most = 1 - (len(wanted) - 1) * gap  # the highest first position with which the last one is within 1
     return [max(0.0, min(first, most)) + index * gap for index, first in enumerate(firsts)]
 
 
@@ -185,7 +185,7 @@ def label_points(panel: Axes, labels: Sequence[Label]) -> None:
     points = [tuple(scale * panel.transData.transform((label.x, label.y))) for label in labels]
     frame = tuple(scale * edge for edge in panel.bbox.extents)
     taken: list[Box] = [(x - 3, y - 3, x + 3, y + 3) for x, y in points]
-    # The strong ones choose first.
+    # Strong labels choose first.
     for index in sorted(range(len(labels)), key=lambda index: not labels[index].strong):
         label, (x, y) = labels[index], points[index]
         width, height = _text_size(panel, label, scale)
@@ -275,7 +275,7 @@ class Look:
 def looks(names: Sequence[str], baseline: str | None, highlighted: Collection[str] = ()) -> dict[str, Look]:
     """A look per system, in order. The baseline is dark grey.
 
-    highlighted: which of more than six others have a colour; six of them at most.
+    highlighted: the systems, six at most, that have a colour if there are more than six.
     """
     others = [name for name in names if name != baseline]
     coloured = others if len(others) <= MOST_COLOURED else [name for name in others if name in highlighted]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from subgraft.evaluation.metrics.metric_words import primary
 from subgraft.evaluation.reporting.document import Block, Paragraph, Section
 from subgraft.evaluation.reporting.numbers import MISSING, count, percent
 from subgraft.evaluation.reporting.records import ReportData
@@ -246,7 +247,7 @@ def highlight(sentence: str, word: str) -> Text:
 
 def is_spaceless(language: str) -> bool:
     """Whether the language is written without spaces between words."""
-    return language.replace("_", "-").split("-")[0].lower() in _SPACELESS
+    return primary(language) in _SPACELESS
 
 
 def words_of(text: str) -> Iterator[str]:

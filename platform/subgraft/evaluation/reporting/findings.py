@@ -1,4 +1,4 @@
-"""The findings of a report in a few sentences, computed."""
+"""The findings of a report in a few computed sentences, and remarks next to figures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from subgraft.evaluation.reporting.summary import SystemSummary, baseline_of, su
 from subgraft.evaluation.reporting.table import Span, Table, Text, table, text
 from subgraft.evaluation.reporting.unknown_token_analysis import spelling_in_short, unknown_token_caption
 
-# More systems than these are listed by group.
+# More systems than this are listed by group.
 MOST_LISTED = 8
 GENERATED_NOTICE = "Built-in generated corpus: it shows the machinery, not that a method wins."
 
@@ -75,7 +75,7 @@ def generated_notice(is_generated: bool) -> tuple[Notice, ...]:
     return (Notice(GENERATED_NOTICE),) if is_generated else ()
 
 
-# Remarks next to figures: what a difference shows, and which finetunings changed nothing.
+# Remarks next to figures: the claim that a difference supports, and finetunings that changed nothing.
 
 _VERDICTS: Mapping[Claim, str] = {
     Claim.SIGNIFICANT: "significant",
@@ -84,7 +84,7 @@ _VERDICTS: Mapping[Claim, str] = {
     Claim.OUTPUTS_DIFFER: "in these outputs of one seed more than the choice of sentences explains",
     Claim.OUTPUTS_ALIKE: "in these outputs of one seed no more than the choice of sentences explains",
 }
-# How many systems are grouped by it; {} is "higher" or "lower".
+# Headings of groups of systems; {} is "higher" or "lower".
 _GROUPS: Mapping[Claim, str] = {
     Claim.SIGNIFICANT: "significantly {}",
     Claim.NOT_SIGNIFICANT: "not significantly different",
@@ -117,7 +117,7 @@ def caption_remarks(data: ReportData, seeds: Mapping[str, int]) -> str:
 
 
 def on_few_seeds(seeds: Mapping[str, int]) -> list[str]:
-    """What intervals and p-values are worth of systems with fewer than three seeds; nothing where all have more."""
+    """Caveats on intervals and p-values of systems with fewer than three seeds."""
     by_seeds = {
         1: "On one seed{}, intervals and p-values are of these outputs; whether another seed would agree is not known.",
         2: f"On two seeds{{}} nothing is called significant: that takes {FEWEST_SEEDS}.",
@@ -175,7 +175,7 @@ def busy_notes(data: ReportData) -> list[str]:
 
 
 def selected_steps(data: ReportData) -> Table:
-    """The steps by seed, with the last step; marked where some system was not finetuned at all."""
+    """The selected steps by seed, with the last step; step 0 is marked."""
     rows: list[list[str | Text]] = []
     for name in data.system_names:
         results = data.results(name)
@@ -190,11 +190,11 @@ def selected_steps(data: ReportData) -> Table:
 
 
 def untrained_notice(data: ReportData) -> tuple[Notice, ...]:
-    """A warning where weights of step 0 were taken."""
+    """A warning if weights of step 0 were selected."""
     return tuple(Notice(f"Step 0: {line[:1].lower()}{line[1:]}") for line in untrained(data))
 
 
 def marked(name: str, data: ReportData) -> Text:
-    """What stands below a system's name in tables of its scores, where some seed of it was not finetuned."""
+    """The mark below a system's name in tables of scores if some seed has the weights of step 0."""
     zero = any(result.selected_step == 0 for result in data.results(name))
     return text("\n", Span("weights of step 0", "warning")) if zero else ()

@@ -1,4 +1,4 @@
-"""How figures are written, the same everywhere."""
+"""Formats of figures in reports and terminals."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ MISSING = "–"
 
 
 def fixed(value: float | None, digits: int = 2) -> str:
-    """A figure with so many decimals, a true minus sign and no negative zero."""
+    """A figure with a fixed number of decimals, a true minus sign and no negative zero."""
     if value is None:
         return MISSING
     written = f"{value:.{digits}f}"
@@ -31,7 +31,7 @@ def interval(shown: Interval, digits: int = 2) -> str:
 
 
 def probability(value: float) -> str:
-    """A p-value with three decimals; smaller ones only as a bound."""
+    """A p-value with three decimals, or < 0.001."""
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
@@ -57,7 +57,7 @@ def gibibytes(number: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Seconds as people say them: 8.4 s, 3 min 05 s, 2 h 07 min."""
+    """Seconds, as in 8.4 s, 3 min 05 s, 2 h 07 min."""
     if seconds < 59.95:
         return f"{seconds:.1f} s"
     whole = round(seconds)

@@ -1,4 +1,4 @@
-"""Everything a report is made of, as plain records. Renderers read these and nothing else."""
+"""The data of a report as plain records; renderers read nothing else."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class CurvePoint:
 class Bill:
     """Seconds spent to make one model of a system, by purpose.
 
-    generator: on whatever its new rows were made with: a generator, static embeddings, or distillation; and on text
-    that was translated for it, with the training of the model that did.
+    generator: for new rows, by a generator, static embeddings or distillation; and for back-translated text, with the
+    training of the reverse model.
     """
 
     upstream: float
@@ -64,7 +64,7 @@ class TransferSummary:
 
 @dataclass(frozen=True)
 class Forgetting:
-    """BLEU on the upstream test set, by the finetuned model and by the one that it began with, where that is one.
+    """BLEU on the upstream test set, of the finetuned model, and of the pretrained model it began with, if any.
 
     statistics: of BLEU's sentences, see `metrics.sentence_statistics` [sentences, counts].
     """
@@ -103,20 +103,20 @@ class SystemResult:
     tokens_per_prompt: mean length of the test prompts with the chat template, where models answer in conversations.
     inference_ece: calibration error of generated tokens, 0 to 1; None where it was not measured.
     sentences_per_second: median, generating at the batch size that `ReportData.speed_batch_size` names.
-    cut_outputs: how many hypotheses did not end of themselves but ran into the length limit.
+    cut_outputs: how many hypotheses reached the length limit.
     trained_parameters, peak_memory: of the finetuning, the second in bytes on one worker; None if unknown.
     transfer: None for a system that keeps the upstream vocabulary.
-    family: what the system shares with others of a sweep, in words; they differ by the two fields after it alone.
-    variant: that part of it which is not its initialiser's.
+    family: a name that the systems of a sweep share; they differ in vocabulary_size and generator_steps alone.
+    variant: the part of the family's name that is not about the initialiser.
     vocabulary_size: tokens of the decoder's vocabulary.  generator_steps: its generator was trained for, 0 for `avg`,
         from which every generator is initialised; None without one.
     bins: tokens by confidence, where calibration was measured.
     forgetting, intrinsic, likelihood: where they were measured; intrinsic by side.
-    line_bits: of a model that continues text, each test line's bits and the characters these are of [n, 2]; it has no
-        hypotheses, and scores and statistics only where it writes for a source.  continuations: what it wrote after the
-        first halves of test lines, or for sources.
+    line_bits: of a model that continues text, each test line's bits and their characters [n, 2]; it has no hypotheses,
+        and scores and statistics only if it writes for a source.  continuations: its outputs after the first halves of
+        test lines, or for sources.
     load, cores: of the machine while speed was measured (`evaluation.metrics.speed`); None if unknown.
-    spelled: of each test sentence [n], whether the system's vocabularies have no unknown token in source or reference.
+    spelled: whether a test sentence [n] has no unknown token of the system's vocabularies in source or reference.
     """
 
     name: str
@@ -156,7 +156,7 @@ class SystemResult:
 class CorpusFacts:
     """A corpus: where it is from, segments per split after cleaning, and training segments dropped by reason.
 
-    near_copies: dev and test segments that the training text has near copies of.
+    near_copies: dev and test segments with near copies in the training text.
     """
 
     role: Role
@@ -171,7 +171,7 @@ class CorpusFacts:
 class TextFacts:
     """Monolingual text of one side: lines read and retained, characters retained, lines dropped by reason.
 
-    near_copies: dev and test segments that the text has near copies of.
+    near_copies: dev and test segments with near copies in this text.
     """
 
     side: str
@@ -195,7 +195,7 @@ class VocabularyFacts:
 
 @dataclass(frozen=True)
 class SegmentationExample:
-    """A frequent word as either vocabulary cuts it, and how often it occurs in the text that was measured."""
+    """A frequent word, its segmentation by each vocabulary, and its count in the measured text."""
 
     word: str
     count: int
@@ -216,7 +216,7 @@ class SpelledText:
 
 @dataclass(frozen=True)
 class SubwordGap:
-    """How badly the upstream vocabulary fits the downstream target text.
+    """How the upstream and the downstream vocabulary segment the downstream target text.
 
     seen, unseen: subwords of the downstream vocabulary that the upstream one has and lacks.
     text: what the tokens per sentence were measured on, in words ("dev, French side").
@@ -247,7 +247,7 @@ class StageSeconds:
 
 @dataclass(frozen=True)
 class Provenance:
-    """What it takes to do it again. `settings` are flat ("finetune.batch_size": "4000")."""
+    """What a repetition needs. `settings` are flat ("finetune.batch_size": "4000")."""
 
     settings: Mapping[str, str]
     versions: Mapping[str, str]
@@ -257,7 +257,7 @@ class Provenance:
 
 @dataclass(frozen=True)
 class Command:
-    """A command that looks further, and what it shows."""
+    """A command for the reader, and its purpose."""
 
     purpose: str
     line: str
@@ -276,7 +276,7 @@ class ReportData:
     rows: every system under every seed, in the order in which they are to be shown.
     select: the criterion that selected a finetuning's weights.
     text: monolingual text in addition to the task's pairs, by side.
-    prompts: what models that continue text wrote behind.
+    prompts: what models that continue text were prompted with, in words.
     """
 
     title: str
@@ -307,7 +307,7 @@ class ReportData:
 
     @property
     def plugin_metrics(self) -> tuple[str, ...]:
-        """Names of metrics of a user's own, by which all systems were scored."""
+        """Names of plugin metrics that all systems were scored with."""
         names_of = [[name for name in system.statistics if name not in METRICS] for system in self.systems]
         return tuple(name for name in names_of[0] if all(name in names for names in names_of)) if names_of else ()
 

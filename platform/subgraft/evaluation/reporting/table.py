@@ -30,8 +30,7 @@ Text = tuple[Span, ...]
 
 LONGEST_NAME = 40  # characters, of a row
 
-# What Markdown would read: emphasis, code, tags, entities, links;
-# and at the start of a line quotes, headings and lists.
+# Markdown's special characters: emphasis, code, tags, entities, links; at the start of a line quotes, headings, lists.
 _SPECIAL = re.compile(
     r"[\\`*<~]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)|\](?=[(\[:])|\[(?=\^)|^[#>+-](?=\s)", re.MULTILINE
 )
@@ -44,7 +43,7 @@ def text(*parts: str | Span) -> Text:
 
 @dataclass(frozen=True)
 class Column:
-    """A column's heading, and where its cells are flush."""
+    """A column's heading, and the alignment of its cells."""
 
     heading: str
     alignment: Alignment = "right"
@@ -62,7 +61,7 @@ class Table:
 
     @property
     def names_rows(self) -> bool:
-        """Whether the first cells are names, which no page may break."""
+        """Whether the first cells are short enough to be names, in which the page breaks no line."""
         return all(len(line) <= LONGEST_NAME for row in self.rows for line in _plain(row[0]).splitlines())
 
 
@@ -114,13 +113,13 @@ def _line(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]
 
 
 def text_markdown(shown: Text) -> str:
-    """The text in Markdown; what is special to Markdown is escaped."""
+    """The text in Markdown, with special characters escaped."""
     return "".join(_span_markdown(span) for span in shown)
 
 
 def _span_markdown(span: Span) -> str:
     if span.style == "code":
-        # A code span takes a fence longer than any run of backticks in it.
+        # The fence of a code span must be longer than any run of backticks inside.
         fence = "`" * (1 + max(map(len, re.findall("`+", span.text)), default=0))
         space = " " if span.text[:1] == "`" or span.text[-1:] == "`" else ""
         return f"{fence}{space}{span.text}{space}{fence}"
@@ -129,7 +128,7 @@ def _span_markdown(span: Span) -> str:
 
 
 def escape_markdown(plain: str) -> str:
-    """Plain text as Markdown that shows exactly it; outside tables a pipe needs no escape."""
+    """Plain text as Markdown that renders as the same text; outside tables a pipe needs no escape."""
     return _SPECIAL.sub(r"\\\g<0>", plain)
 
 
@@ -155,7 +154,7 @@ class MainTable:
         (report / FILE).write_text(json.dumps(asdict(self), ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
 
     def rich(self) -> RichTable:
-        """For a terminal. Eighty columns are enough for two seeds; a narrower one folds the names, never a figure."""
+        """For a terminal. Two seeds fit into eighty columns; a narrower terminal folds names, never figures."""
         from rich.box import SIMPLE_HEAD
 
         from subgraft.base.terminal import Sheet

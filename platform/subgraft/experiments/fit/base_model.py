@@ -73,7 +73,7 @@ class BaseModelFacts:
         return family_of(self.config).position_limit(self.config)
 
     def languages(self, wanted: Languages | None) -> Languages:
-        """Those that the user wants, else those that the model's files name. Raises UserError where neither says."""
+        """The wanted languages, or else those that the model's files name. Raises UserError if there are neither."""
         languages = wanted or checkpoint_languages(self.directory)
         if languages is None:
             hint = "Give --languages SOURCE-TARGET, as in en-fr; of models with language codes as in en_XX-fr_XX."

@@ -9,7 +9,6 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from subgraft.config.synthetic import TextUse
 from subgraft.config.training import SelectName
 
 
@@ -30,11 +29,11 @@ class VocabularySize(NamedTuple):
     size: int
 
 
-# The vocabulary is worth as much with the mean of a token's pieces as with any other start: "the main systems".
+# No other initialiser is better than the mean of a token's pieces: "the main systems".
 INITIALISER = "mean"
-# New rows have further to go than the body: "Learning rates, each system's own".
+# New rows need a higher rate than the body: "Learning rates, each system's own".
 TABLE_RATE = 4.0
-# The old vocabulary wants twice the rate of the systems with new rows: the same table.
+# The old vocabulary needs twice the rate of the systems with new rows: the same table.
 OLD_RATE = 2.0
 
 TRAININGS = (
@@ -60,21 +59,19 @@ SIZES = (
     VocabularySize(math.inf, 16_000),
 )
 
-# All rates were measured on models of 7.5 million parameters. Above the first figure they are the second part of that:
-# by custom, not measured.
+# All rates were measured on models of 7.5 million parameters. Models above LARGE parameters get LARGE_RATE times those
+# rates, by custom; that is not measured.
 LARGE, LARGE_RATE = 30_000_000, 0.2
 
-# What finetunings of either vocabulary read of text without translations; the own one is learnt on it in any case. With
-# 500 and 2,000 pairs chrF was 1 to 3 lower with half of each batch so made: "Few pairs and a domain's text".
-TEXT: TextUse | None = None
-# What the own vocabulary's new rows alone are trained on before that. With trained tables it is worth nothing that can
-# be seen (the same section); with frozen ones it is, but nothing here freezes them.
-EMBEDDING_WARMUP: TextUse | None = None
+# Finetunings read no text without translations; the own vocabulary is learnt on it. With 500 and 2,000 pairs chrF was 1
+# to 3 lower with half of each batch made of it: "Few pairs and a domain's text". Training new rows on it first brings
+# nothing measurable with trained tables (the same section).
+
 # The dev score that picks the weights: with few pairs bits are best long before translations are.
 SELECT: SelectName = "chrf"
 
 SEEDS, QUICK_SEEDS = (1, 2, 3), (1,)
-# Of the updates; of dev and test sentences.
+# With --quick: the share of the updates, and the number of dev and test sentences.
 QUICK_STEPS, QUICK_SENTENCES = 0.5, 100
 # How often dev scores are taken before the end.
 EVALUATIONS = 4
@@ -88,8 +85,6 @@ class Choice:
         learning_rate, embedding_learning_rate: Of the system with the new vocabulary.
         old_rate: Of the system with the old vocabulary.
         sentences: Dev and test sentences to score; all if None.
-        text: The use of monolingual text in finetuning.
-        embedding_warmup: The use of monolingual text in a warm-up of new rows.
     """
 
     initialiser: str
@@ -101,8 +96,6 @@ class Choice:
     embedding_learning_rate: float
     old_rate: float
     sentences: int | None
-    text: TextUse | None
-    embedding_warmup: TextUse | None
 
     @property
     def evaluate_at(self) -> tuple[int, ...]:
@@ -110,8 +103,8 @@ class Choice:
         return tuple(self.steps * part // EVALUATIONS for part in range(1, EVALUATIONS + 1))
 
 
-def choose(pairs: int, parameters: int, *, quick: bool, text: bool = False) -> Choice:
-    """The settings for a number of pairs and of model parameters; `text`: whether there is monolingual text."""
+def choose(pairs: int, parameters: int, *, quick: bool) -> Choice:
+    """The settings for a number of pairs and of model parameters."""
     training = next(each for each in TRAININGS if pairs <= each.pairs)
     rate = training.learning_rate * (LARGE_RATE if parameters > LARGE else 1.0)
     return Choice(
@@ -124,8 +117,6 @@ def choose(pairs: int, parameters: int, *, quick: bool, text: bool = False) -> C
         embedding_learning_rate=rate * TABLE_RATE,
         old_rate=rate * OLD_RATE,
         sentences=QUICK_SENTENCES if quick else None,
-        text=TEXT if text else None,
-        embedding_warmup=EMBEDDING_WARMUP if text else None,
     )
 
 

@@ -83,13 +83,11 @@ downstream:
 """
 
     def _systems(self) -> str:
-        text = f", text: {self.choice.text}" if self.choice.text else ""
-        first = f", embedding_warmup: {self.choice.embedding_warmup}" if self.choice.embedding_warmup else ""
         return f"""
 # Each vocabulary with the learning rate that suits it: under the other's rate either would look worse than it is.
 systems:
-  - {{name: {OLD}, vocabulary: upstream, learning_rate: {_rate(self.choice.old_rate)}{text}}}
-  - {{name: {OWN}, initialiser: {self.choice.initialiser}{first}{text}}}
+  - {{name: {OLD}, vocabulary: upstream, learning_rate: {_rate(self.choice.old_rate)}}}
+  - {{name: {OWN}, initialiser: {self.choice.initialiser}}}
 """
 
     def _training(self) -> str:

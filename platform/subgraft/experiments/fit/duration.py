@@ -18,7 +18,7 @@ from subgraft.orchestration.estimates.estimate import Estimate
 
 # Tokens of one sentence of the update that is timed.
 LENGTH = 32
-# A machine is busy where an update takes so many times the time that its thread computes. On an idle one it is 1.
+# A machine is busy if an update takes so many times its thread's computing time; on an idle machine it is 1.
 BUSY = 1.5
 # Seconds from which on less work is offered.
 LONG = 3600.0
@@ -27,13 +27,13 @@ _LONG_ENOUGH = 1.0
 
 
 class Duration(NamedTuple):
-    """seconds: of all trainings together.  slowed: how many times as long other processes make them; 1 if unknown."""
+    """seconds: of all trainings together.  slowed: the factor by which other processes slow them; 1 if unknown."""
 
     seconds: float
     slowed: float = 1.0
 
     def describe(self, trainings: int, cores: int, *, quick: bool) -> list[str]:
-        """How long the trainings take, and, where that is long or others want the machine, how to have it shorter."""
+        """Lines on how long the trainings take; if that is long or the machine is busy, also on how to shorten it."""
         lines = [f"{trainings} trainings for about {duration(self.seconds)}, and then translations of the test set"]
         if self.slowed >= BUSY:
             load = fixed(os.getloadavg()[0], 1)
@@ -54,14 +54,14 @@ class Duration(NamedTuple):
 
 
 class Timed(NamedTuple):
-    """Seconds of an update, and how many times as long as it computes."""
+    """Seconds of an update, and their ratio to its computing time."""
 
     seconds: float
     slowed: float
 
 
 class Stopwatch:
-    """Runs from when it is made. On a busy machine more time passes than this thread has computed."""
+    """Starts when it is created. On a busy machine more time passes than this thread computes."""
 
     def __init__(self) -> None:
         self._begun, self._computed = time.perf_counter(), time.thread_time()
@@ -74,9 +74,9 @@ class Stopwatch:
 def training_time(
     trainings: Sequence[Estimate], runtime: Runtime, cores: int, model: Path, tokens_per_character: float
 ) -> Duration | None:
-    """Of all trainings together, side by side as far as cores and GPUs go; None where nothing is known.
+    """The time of all trainings, as many at once as cores and GPUs allow; None if it is not known.
 
-    model: one to time an update of.  tokens_per_character: of the target text, under its vocabulary.
+    model: its update is timed if there was no similar training.  tokens_per_character: of the target text.
     """
     if not trainings:
         return Duration(0.0)
@@ -93,7 +93,7 @@ def training_time(
 
 
 def _repeated(update: Callable[[], None]) -> Timed:
-    """One of as many as take so long that other processes have had their turns too."""
+    """The mean of so many updates that other processes have had their turns too."""
     watch, count = Stopwatch(), 0
     while not count or watch.read().seconds < _LONG_ENOUGH:
         update()

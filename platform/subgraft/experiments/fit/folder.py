@@ -84,7 +84,7 @@ class Folder:
 
     @contextmanager
     def _replacing(self, name: str) -> Iterator[Path]:
-        """A place in the folder that takes this name at the end; what had it goes only then."""
+        """A temporary place that takes this name at the end, and only then replaces the earlier one."""
         with space_needed(self.out), tempfile.TemporaryDirectory(prefix=PREFIX, dir=self.out) as temporary:
             place, final = Path(temporary) / name, self.out / name
             yield place

@@ -34,7 +34,7 @@ class Outcome:
 
     @classmethod
     def read(cls, pipeline: Pipeline, store: Store) -> Outcome:
-        """From a store that has the experiment's report and all that led to it."""
+        """Read it from a store with the experiment's report and all its inputs."""
         report = pipeline.report
         data = collect(report.recipe, {role: store.path(step) for role, step in report.inputs.items()})
         finetuned = [Finetuned.read(steps, store) for steps in pipeline.systems]
@@ -77,7 +77,7 @@ def _cells(system: SystemSummary) -> list[str]:
 
 
 def _best_on_dev(finetuned: list[Finetuned]) -> str:
-    """The system with the best mean over its seeds; the test set chooses nothing."""
+    """The system with the best mean over its seeds on dev."""
     worth: dict[str, list[float]] = {}
     for one in finetuned:
         worth.setdefault(one.steps.system.name, []).append(one.weights.worth)
@@ -85,13 +85,13 @@ def _best_on_dev(finetuned: list[Finetuned]) -> str:
 
 
 def _model(finetuned: list[Finetuned]) -> Finetuned:
-    """Of a system's seeds the best on dev that any training went into; of none, the first."""
+    """The best seed on dev that finetuning improved, or else the first seed."""
     if not finetuned:
         raise OperationalError("the advised system was not finetuned")
     return Selection.of(finetuned).chosen or finetuned[0]
 
 
-# Which model to take, in one sentence, by the same rules as the report speaks of differences.
+# The advice in one sentence, by the report's rules for differences.
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ class Advice:
 
 @dataclass(frozen=True)
 class Contender:
-    """A system, and how many tokens of its vocabulary a target sentence takes."""
+    """A system, and the mean number of its tokens per target sentence."""
 
     name: str
     tokens_per_sentence: float

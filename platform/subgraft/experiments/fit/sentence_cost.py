@@ -18,7 +18,7 @@ from subgraft.modeling.sides import side
 from subgraft.orchestration.estimates.memory_estimate import FP32, Dimensions
 
 REPEATS = 3
-# Tokens of the two outputs that are timed, and of their source.
+# Tokens of the two timed outputs, and of their source.
 SHORT, LONG, SOURCE = 4, 28, 24
 
 
@@ -39,7 +39,7 @@ class SentenceCost:
     width: int
 
     def seconds(self, tokens: float, vocabulary: int) -> float:
-        """Of a sentence of so many tokens, with a projection onto so many."""
+        """For a sentence of `tokens`, with a vocabulary of that size."""
         return self.fixed + tokens * (self.body + _projection_seconds(vocabulary, self.width))
 
     def bytes(self, tokens: float, vocabulary: int) -> int:
@@ -52,7 +52,7 @@ class SentenceCost:
 
 
 def measure_cost(bundle: Bundle, name: SideName) -> SentenceCost | None:
-    """Times outputs of two lengths; None for a model that writes nothing."""
+    """Time outputs of two lengths; None for a model that does not generate."""
     model, config = bundle.model, bundle.model.config.to_dict()
     if not family_of(config).generates:
         return None
@@ -93,7 +93,7 @@ def _projection_seconds(vocabulary: int, width: int) -> float:
 
 
 def _seconds(work: Callable[[], object]) -> float:
-    """The median of some times, the first not counted."""
+    """The median time of REPEATS runs after a warm-up."""
     work()
     taken = []
     for _ in range(REPEATS):

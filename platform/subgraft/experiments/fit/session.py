@@ -117,7 +117,7 @@ class Fit:
     def _prepare(self, text: Split, measured: Measured) -> Session:
         """The folder with its text and configuration, and the experiment that this is."""
         asked = self._asked
-        choice = choose(len(text.train), asked.model.parameters, quick=asked.quick, text=bool(asked.text))
+        choice = choose(len(text.train), asked.model.parameters, quick=asked.quick)
         name = "".join(letter if letter.isalnum() else "-" for letter in asked.out.absolute().name).strip("-")
         configuration = Configuration(
             name=name.encode("ascii", "ignore").decode() or "fit",
@@ -146,8 +146,7 @@ class Fit:
             f"{OLD}: the model's own vocabulary, finetuned at {choice.old_rate:g}. {OWN}: {measured.size:,} subwords "
             f"of your text, new embeddings initialised with {choice.initialiser}, at {choice.learning_rate:g} "
             f"(embeddings {choice.embedding_learning_rate:g}). Each for {choice.steps:,} updates of "
-            f"{choice.batch_size:,} characters, under {len(choice.seeds)} seed{'s' * (len(choice.seeds) > 1)}"
-            f"{', with the text in addition to the pairs ' + choice.text if choice.text else ''}."
+            f"{choice.batch_size:,} characters, under {len(choice.seeds)} seed{'s' * (len(choice.seeds) > 1)}."
         )
 
     def _show_plan(self, session: Session, measured: Measured) -> Plan:

@@ -1,9 +1,8 @@
-"""Read two parallel files and split them into training, dev and test; read monolingual text that none of these has.
+"""Read two parallel files and split them into training, dev and test; read monolingual text that is in none of these.
 
-The units of the split are complete documents, or blocks of neighbouring lines.
-
-Neighbouring lines of one text share words, names and whole phrases. Held out one by one, a dev or test line would have
-its neighbours in the training text, which flatters every model, and most the one with the vocabulary learnt there.
+The units of the split are complete documents, or blocks of neighbouring lines. Neighbouring lines share words, names
+and phrases: if single lines were held out, their neighbours in the training text would flatter every model, and most
+the one whose vocabulary was learnt there.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ Pair: TypeAlias = tuple[str, str]
 class Documents:
     """Pairs in the order of their files.
 
-    documents: the whole text is one where no blank lines mark any.  incomplete: lines of which one side is empty.
+    documents: one, the whole text, if no blank lines separate several.  incomplete: lines with one side empty.
     """
 
     documents: tuple[tuple[Pair, ...], ...]
@@ -111,7 +110,7 @@ class Split:
 
     @property
     def summary(self) -> str:
-        """How it was done, in one sentence."""
+        """The split in one sentence."""
         unit = (
             "whole documents, as blank lines mark them"
             if self.unit == "document"
@@ -124,10 +123,10 @@ class Split:
 
 
 def split(text: Documents, cleaning: Cleaning) -> Split:
-    """The same text is always split the same way; nothing is drawn.
+    """Split the text, always in the same way; nothing is drawn.
 
-    Training pairs with a side that dev or test has too are dropped, and those that `cleaning` does not let pass.
-    Raises UserError where there are fewer pairs than the splits need.
+    Training pairs that share a side with dev or test are dropped, and those that `cleaning` rejects. Raises UserError
+    if there are fewer pairs than the splits need.
     """
     pairs = text.pairs
     _require(len(pairs), "pairs", FEWEST)
@@ -158,7 +157,7 @@ def _require(number: int, what: str, needed: int) -> None:
 
 
 def _spread(units: Sequence[tuple[Pair, ...]], wanted: tuple[int, int]) -> tuple[tuple[Pair, ...], ...]:
-    """Test, dev and the rest. A held-out part is owed its share of every unit, and takes one when owed half of it."""
+    """Test, dev and the rest. Held-out parts are owed a share of every unit, and take a unit once owed half of it."""
     total = sum(map(len, units))
     parts: tuple[list[Pair], list[Pair], list[Pair]] = ([], [], [])
     owed = [0.0, 0.0]
@@ -182,7 +181,7 @@ class TargetText:
 
     @property
     def summary(self) -> str:
-        """What there is of it, in one sentence."""
+        """The amounts in one sentence."""
         counts = self.counts or Counter()
         dropped = ", ".join(f"{count:,} {reason}" for reason, count in dropped_in_words(counts).items())
         remaining = f"text in addition to the pairs: {counts['kept']:,} of {counts['read']:,} lines"

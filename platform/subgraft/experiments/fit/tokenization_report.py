@@ -1,4 +1,4 @@
-"""Compare how the model's vocabulary and one learnt on the text segment it."""
+"""Compare the segmentations of the text by the model's vocabulary and by one that is learnt on the text."""
 
 from __future__ import annotations
 

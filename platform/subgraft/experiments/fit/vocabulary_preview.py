@@ -1,7 +1,7 @@
 """Preview other vocabularies for a text before any training: replaced, extended and trimmed ones.
 
-Vocabularies are learnt on nine tenths of the text and judged on every tenth line. How many subwords are worth adding
-follows from how often the text has them: a class of a softmax wants a hundred examples (Gowda and May 2020, *Finding
+Vocabularies are learnt on nine tenths of the text and measured on every tenth line. Subwords are worth adding if they
+are frequent: a class of a softmax needs a hundred examples (Gowda and May 2020, *Finding
 the Optimal Vocabulary Size for Neural Machine Translation*, section 5). Sizes of replaced ones are those of `choices`.
 """
 
@@ -43,7 +43,7 @@ class Option:
 
 @dataclass(frozen=True)
 class VocabularyGain:
-    """A subword worth adding: how often the text has it, how it is cut now, and how many tokens it saves."""
+    """A subword worth adding: its count in the text, its present segmentation, and the tokens that it saves."""
 
     piece: str
     count: int
@@ -178,7 +178,7 @@ def _worth(old: Tokenizer, extended: Tokenizer, text: Sequence[str]) -> tuple[Vo
 
 
 def _readable(tokenizer: Tokenizer, token: int) -> str:
-    """A piece with its mark, byte-level ones as text where they are text."""
+    """A piece with its mark; byte-level pieces as text if they are."""
     entry = tokenizer.entries[token]
     if entry is None or tokenizer.mark is not Mark.BYTELEVEL:
         return tokenizer.pieces[token]

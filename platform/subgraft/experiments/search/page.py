@@ -1,4 +1,4 @@
-"""The page of a search, rewritten atomically whenever a trial starts or ends."""
+"""The page of a search with its plots, rewritten atomically whenever a trial starts or ends."""
 
 from __future__ import annotations
 
@@ -82,8 +82,6 @@ class Page:
         )
 
 
-# The page of a search: the best trials, what mattered, and every trial there is.
-
 REFRESH_SECONDS = 15
 ONE_SEED = (
     "Every trial was trained once, and its dev score is that of its best checkpoint: small differences are chance. "
@@ -92,7 +90,7 @@ ONE_SEED = (
 
 
 def render(data: SearchData) -> str:
-    """One self-contained HTML page; while the search runs, a browser loads it again by itself."""
+    """One self-contained HTML page, which reloads itself while the search runs."""
     return render_html(build_document(data))
 
 
@@ -253,7 +251,7 @@ def _at(trial: TrialResult, name: str) -> Value | None:
 
 
 def _heights(values: Sequence[Value | None]) -> dict[Value | None, float]:
-    """Where values stand on an axis from 0 to 1: numbers by size, words one above another; nothing, for none."""
+    """Positions of values on an axis from 0 to 1: numbers by size, words evenly spaced; None has no position."""
     present = {value for value in values if value is not None}
     numbers = sorted(value for value in present if not isinstance(value, str))
     if numbers:
@@ -264,7 +262,7 @@ def _heights(values: Sequence[Value | None]) -> dict[Value | None, float]:
 
 
 def _write_scale(panel: Axes, place: int, heights: Mapping[Value | None, float]) -> None:
-    """A few values along an axis: all of few, else the ends."""
+    """Label all values along an axis if there are few, else both ends."""
     shown = sorted(heights.items(), key=lambda item: item[1])
     for value, height in shown if len(shown) <= 5 else (shown[0], shown[-1]):
         written = value if isinstance(value, str) else f"{value:.4g}"
@@ -308,5 +306,5 @@ def finished(data: SearchData) -> list[TrialResult]:
 
 
 def watched(data: SearchData) -> list[TrialResult]:
-    """The trials that were seen while they were finetuned."""
+    """The trials whose finetuning was observed."""
     return [trial for trial in data.trials if trial.curve]

@@ -47,7 +47,7 @@ class Recorder:
         self._reported.update(step.fingerprint for step in steps)
 
     def earlier(self) -> None:
-        """Report what earlier invocations have found, and record it under this one as well."""
+        """Report the trials of earlier invocations, and record them under this one as well."""
         before = ended(tuple(self.trials.values()))
         for trial in before:
             self._open(trial, cached=True)
@@ -64,7 +64,7 @@ class Recorder:
         self._say(f"[started]  {trial.name} of {self._wanted}: {in_words(values)}")
 
     def evaluated(self, number: int, evaluation: int, bleu: float) -> None:
-        """A finetuning went on that far; the best dev BLEU so far."""
+        """Record an evaluation of a finetuning, with the best dev BLEU so far."""
         trial = self.trials[number]
         self.trials[number] = replace(trial, curve=(*trial.curve, (evaluation, bleu)))
         self._tracker.measure(trial.name, {"best_dev_bleu": bleu}, evaluation)
@@ -85,7 +85,7 @@ class Recorder:
         self._say(f"{f'[{state}]':10} {trial.name}: {outcome} ({duration(seconds)}{self._left()})")
 
     def leave(self) -> None:
-        """End the record of trials that are cut short. The ledger still has them begun: they are done again."""
+        """End the record of interrupted trials. In the ledger they have no end, so they are repeated."""
         for number in self._began:
             if self.trials[number].state == "running":
                 self._tracker.end(self.trials[number].name, "KILLED", {"state": "cut short"})

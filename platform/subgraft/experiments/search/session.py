@@ -63,7 +63,7 @@ class SearchOutcome:
 
 
 def sessions(experiment: Experiment, base: Path) -> list[SearchSession]:
-    """A search for each system that is searched. Raises UserError where the experiment says nothing about any."""
+    """A search for each searched system. Raises UserError if the experiment has no section `search`."""
     if experiment.search is None:
         hint = "configs/search.yaml has one."
         raise UserError("the configuration has no section `search`", where=experiment.name, hint=hint)
@@ -172,7 +172,7 @@ class SearchSession:
 
 
 def last_trial_steps(home: Path, experiment: Experiment, base: Path) -> list[Step]:
-    """The last steps of the trials so far, whether they exist or not; none is surplus while the search is kept."""
+    """The last steps of all trials so far, whether they exist or not; garbage collection retains them."""
     return [
         step
         for pipeline in _each_system(experiment, base)

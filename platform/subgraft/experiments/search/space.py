@@ -25,7 +25,7 @@ from subgraft.pipeline.recipes.training import FinetuneRecipe
 from subgraft.training.progress import SelectedWeights, selected_weights
 
 ONLY_TRAINED = ("kd_weight", "generator_steps")
-# What a system with a trimmed vocabulary has none of, and what it has in its place.
+# Fields that a system with a trimmed vocabulary does not use, and their values in such a system.
 ONLY_NEW_ROWS = (*ONLY_TRAINED, "initialiser", "vocabulary_size")
 TRIMMED: Mapping[str, Any] = {
     **dict.fromkeys((*ONLY_NEW_ROWS, "starts_from", "rare_tokens", "embedding_warmup")),
@@ -53,7 +53,7 @@ def _trained(initialiser: Any) -> bool:
 
 
 def grid(space: SearchSpace, system: System) -> list[dict[str, Value]]:
-    """Every combination of the choices, each once: trials differ only in what their initialiser uses."""
+    """Every combination of the choices, each once, without values that its initialiser does not use."""
     points: list[dict[str, Value]] = []
     for combination in product(*space.varied.values()):
         values = draw(space, system, partial(_of, dict(zip(space.varied, combination, strict=True))))
@@ -67,7 +67,7 @@ def _of(combination: Mapping[str, Value], name: str, choices: object) -> Value:
 
 
 def rounded(value: float, within: Range) -> float:
-    """To three digits, so that a system can be written down and is still the same."""
+    """Round to three digits, so that a system copied from the page is the same step."""
     digits = DIGITS - 1 - math.floor(math.log10(value)) if value else 0
     return min(max(round(value, digits), within.min), within.max)
 
@@ -159,7 +159,7 @@ def searched(pipeline: Pipeline) -> SearchSettings:
 
 
 def wanted(pipeline: Pipeline) -> int:
-    """How many trials there are to be."""
+    """The planned number of trials."""
     search = searched(pipeline)
     if search.sampler == "grid":
         return len(grid(search.space, template(pipeline)))

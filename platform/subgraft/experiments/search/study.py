@@ -17,13 +17,13 @@ from subgraft.config.systems import System
 from subgraft.experiments.search.space import draw
 from subgraft.experiments.search.trial_results import TrialResult, Value, ended
 
-# Of fewer trials, what the best share of them have in common is chance.
+# With fewer trials, importance would be chance.
 LEAST_TRIALS = 8
 BEST_SHARE = 0.25
 
 
 def study_of(search: SearchSettings, trials: Iterable[TrialResult]) -> optuna.Study:
-    """A study that knows these trials. With the same ones it goes on the same way."""
+    """A study with these trials; the same trials make the same suggestions."""
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     known = [_known(search, trial) for trial in ended(tuple(trials))]
     seed = search.seed + len(known)  # a random sampler would draw again what it drew first
@@ -37,7 +37,7 @@ def study_of(search: SearchSettings, trials: Iterable[TrialResult]) -> optuna.St
 
 
 def ask(study: optuna.Study, search: SearchSettings, system: System) -> tuple[optuna.Trial, dict[str, Value]]:
-    """A trial of Optuna's and its values, which are those enqueued before any new ones."""
+    """Optuna's next trial with its values: enqueued ones first, then new ones."""
     trial = study.ask()
 
     def choose(name: str, choices: Range | tuple[Any, ...]) -> Value:

@@ -13,7 +13,7 @@ from subgraft.evaluation.reporting.records import Command
 from subgraft.orchestration.store.disk import space_needed
 
 Value: TypeAlias = str | int | float
-# finished: measured.  stopped: by ASHA.  refused: its settings cannot be.  failed: to be done again.
+# finished: measured.  stopped: by ASHA.  refused: impossible settings.  failed: to be repeated.
 State = Literal["running", "finished", "stopped", "refused", "failed"]
 
 
@@ -21,10 +21,9 @@ State = Literal["running", "finished", "stopped", "refused", "failed"]
 class TrialResult:
     """A trial: its values, and its results so far.
 
-    values: by the system's field; what the trial was not asked for is absent.  curve: best dev BLEU up to each
-    evaluation, as far as it was watched.  made: its steps that no other trial had made, with their seconds.  shared:
-    how many others it took over.  said: why it was refused or failed, or what
-    it went on without.
+    values: by the system's field, without fields that the trial does not use.  curve: best dev BLEU up to each
+    observed evaluation.  made: the steps that this trial ran, with their seconds.  shared: the number of its other
+    steps.  said: the error of a refused or failed trial, or warnings.
     """
 
     number: int
@@ -45,9 +44,9 @@ class TrialResult:
 
 @dataclass(frozen=True)
 class SearchData:
-    """A search as its page shows it. importance: of each parameter, by objective; systems: the best as a configuration.
+    """The data of a search's page.
 
-    wanted: how many trials there are to be.
+    importance: by objective and parameter.  systems: the best as a configuration.  wanted: the planned number.
     """
 
     name: str
@@ -63,12 +62,12 @@ class SearchData:
 
     @property
     def over(self) -> bool:
-        """Whether nothing more is to come."""
+        """Whether all trials have ended."""
         return len(ended(self.trials)) >= self.wanted
 
 
 def ended(trials: Sequence[TrialResult]) -> tuple[TrialResult, ...]:
-    """The trials that need not be done again."""
+    """The trials that need no repetition."""
     return tuple(trial for trial in trials if trial.state in ("finished", "stopped", "refused"))
 
 
@@ -108,12 +107,12 @@ class Ledger:
         self.path = path
 
     def trials(self) -> dict[int, TrialResult]:
-        """What is known of every trial, by its number; a line torn by a kill is passed over."""
+        """All trials by number; a line that a kill has cut off is ignored."""
         trials = (_trial(fields) for fields, _ in json_io.read_log(self.path))
         return {trial.number: trial for trial in trials if trial is not None}
 
     def note(self, trial: TrialResult) -> None:
-        """Remember a trial as it stands, so that it lasts. Raises OperationalError when the disk is full."""
+        """Write a trial's present state to disk. Raises OperationalError if the disk is full."""
         with space_needed(self.path.parent):
             json_io.append(self.path, asdict(trial), lasting=True)
 

@@ -30,7 +30,7 @@ from subgraft.experiments.search.trial import BLEU, EVALUATION, RESOURCES, SAID,
 from subgraft.experiments.search.trial_results import TrialResult, Value, ended, to_do_again
 from subgraft.orchestration.store.provenance import Provenance
 
-# More evaluations than any finetuning has: where a trial ends is not for ASHA to say.
+# More evaluations than any finetuning has, so that ASHA does not end trials at a limit.
 ENDLESS = 10_000
 
 
@@ -94,7 +94,7 @@ def _untried(search: SearchSettings, system: System, known: Mapping[int, TrialRe
 
 
 def scheduler(search: SearchSettings, known: Mapping[int, TrialResult]) -> TrialScheduler:
-    """ASHA over dev BLEU, which the known trials have been through already; or none."""
+    """ASHA over dev BLEU, with the curves of known trials; or no scheduler."""
     settings = search.asha
     if settings is None:
         return FIFOScheduler()  # type: ignore[no-untyped-call]
@@ -141,7 +141,7 @@ def _directory(trial: Trial) -> str:
 
 
 class _Telling(Callback):
-    """Tune's news as the recorder hears them."""
+    """Passes Tune's events to the recorder."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder

@@ -50,7 +50,7 @@ def with_engine(step: Step[R]) -> Step[R]:
 
 
 def left_to_transformers(asked: bool, steps: Sequence[Step]) -> list[str]:
-    """A line where CTranslate2 is asked for and some of the evaluations are not its."""
+    """A line if CTranslate2 is configured and some evaluations use transformers."""
     names = [
         step.name
         for step in steps
@@ -67,14 +67,14 @@ def _changed(step: Step[R], **changes: Any) -> Step[R]:
 
 
 def _translates_on_dev(recipe: FinetuneRecipe | PretrainRecipe) -> bool:
-    """Whether its dev scores are of translations by the model without adapters, which CTranslate2 does not support."""
+    """Whether dev scores need translations, by a model without adapters, which CTranslate2 does not support."""
     if isinstance(recipe, FinetuneRecipe):
         return recipe.objective.needs_pairs and recipe.training.train != "adapters"
     return any(objective.needs_pairs for objective in recipe.objectives)
 
 
 def _has(step: Step) -> bool:
-    """Whether CTranslate2 has models such as the step makes."""
+    """Whether CTranslate2 supports the step's model."""
     config = _config(step)
     return family_of(config).runs_in_ctranslate2(config)
 

@@ -18,16 +18,7 @@ from subgraft.experiments.steps.vocabularies import VocabularySteps
 from subgraft.modeling.hub import require_model
 from subgraft.orchestration.store.step import Step
 from subgraft.pipeline import stages
-from subgraft.pipeline.recipes.embeddings import (
-    NETWORK_FILES,
-    GeneratorRecipe,
-    ImportedNetworkRecipe,
-    LikelihoodMatchingRecipe,
-    MixingKind,
-    NetworkRecipe,
-    TokenDistillationRecipe,
-    VocadtRecipe,
-)
+from subgraft.pipeline.recipes import embeddings as recipes
 from subgraft.pipeline.recipes.models import TransferRecipe
 from subgraft.pipeline.recipes.vocabularies import StaticEmbeddingsRecipe
 
@@ -72,7 +63,7 @@ class EmbeddingSteps:
         return Step(stages.TRANSFER, name, recipe, inputs, labels)
 
     def generator(self, system: System, model: Step) -> Step | None:
-        """The generator that a system needs for its model. Raises UserError where one is given that is not there."""
+        """The generator that a system needs for its model. Raises UserError if a configured one does not exist."""
         if system.generator is None:
             return None
         if not system.trains_network:
@@ -82,11 +73,11 @@ class EmbeddingSteps:
 
     def _mixing(self, system: System, model: Step) -> Step:
         experiment = self.experiment
-        recipe = GeneratorRecipe(
+        recipe = recipes.GeneratorRecipe(
             objectives=experiment.upstream.objectives,
             languages=experiment.upstream_languages,
             sides=experiment.sides,
-            kind=cast(MixingKind, system.generator),  # a network is made elsewhere
+            kind=cast(recipes.MixingKind, system.generator),  # a network is made elsewhere
             kd_weight=system.kd_weight or 0.0,
             generator=experiment.generator,
             training=_training(experiment.generator_training, system),
@@ -101,7 +92,7 @@ class EmbeddingSteps:
         """The network of the model, which is the same for every task."""
         experiment = self.experiment
         assert experiment.network_training is not None
-        recipe = NetworkRecipe(
+        recipe = recipes.NetworkRecipe(
             objectives=experiment.upstream.objectives,
             languages=experiment.upstream_languages,
             sides=experiment.sides,
@@ -116,12 +107,14 @@ class EmbeddingSteps:
         """A network that was trained before, brought into the store."""
         directory = self._inputs.path(path)
         digest = hashlib.sha256()
-        for name in NETWORK_FILES:
+        for name in recipes.NETWORK_FILES:
             if not (directory / name).is_file():
                 hint = "`subgraft generator train` makes such a directory."
                 raise UserError(f"no trained network here: it lacks {name}", where=str(directory), hint=hint)
             digest.update(f"{name} {file_digest(directory / name)}\n".encode())
-        recipe = ImportedNetworkRecipe(digest=digest.hexdigest(), sides=self.experiment.sides, directory=str(directory))
+        recipe = recipes.ImportedNetworkRecipe(
+            digest=digest.hexdigest(), sides=self.experiment.sides, directory=str(directory)
+        )
         return Step(stages.IMPORTED_NETWORK, "network as given", recipe)
 
     def _static(self, algorithm: StaticAlgorithm, side: SideName, vocabulary: Step) -> Step:
@@ -174,7 +167,7 @@ class EmbeddingSteps:
         """Rows of the new tokens of all sides, by Token Distillation; all seeds share them."""
         experiment = self.experiment
         assert experiment.token_distillation_training is not None
-        recipe = TokenDistillationRecipe(
+        recipe = recipes.TokenDistillationRecipe(
             languages=experiment.languages,
             sides=experiment.sides,
             distillation=experiment.token_distillation,
@@ -190,7 +183,7 @@ class EmbeddingSteps:
         """Rows of the new tokens of all sides, as combinations of all old rows; all seeds share them."""
         experiment = self.experiment
         assert experiment.vocadt_training is not None
-        recipe = VocadtRecipe(
+        recipe = recipes.VocadtRecipe(
             languages=experiment.languages,
             sides=experiment.sides,
             training=experiment.vocadt_training,
@@ -204,7 +197,7 @@ class EmbeddingSteps:
         """Rows of the decoder's new tokens, by likelihood matching; all seeds share them."""
         experiment = self.experiment
         assert experiment.likelihood_matching_training is not None
-        recipe = LikelihoodMatchingRecipe(
+        recipe = recipes.LikelihoodMatchingRecipe(
             languages=experiment.languages,
             starts_from=system.starts_from or "mean",
             max_similar=experiment.generator.max_similar,

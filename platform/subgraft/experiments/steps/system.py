@@ -50,9 +50,9 @@ class SystemSteps:
 
     @property
     def synthetic_data(self) -> list[Step]:
-        """What was trained and translated for back-translated text that the system reads, inputs first.
+        """The trainings and translations behind the system's back-translated text, inputs first.
 
-        Not what the system begins with anyway.
+        The system's own pretraining is not among them.
         """
         readers = [step for step in (self.finetune, self.embedding_warmup) if step]
         made = made_by(

@@ -30,9 +30,9 @@ _WHERE = "upstream.vocabulary_path"
 def imported_vocabulary_step(
     place: Path, *, codes: Collection[str], mask: bool, named: str
 ) -> Step[ImportedVocabularyRecipe]:
-    """named: what the configuration calls it.  codes, mask: special tokens that the model needs.
+    """Import a vocabulary. named: its name in the configuration.  codes, mask: special tokens that the model needs.
 
-    Raises UserError where it is not there, or lacks one of them.
+    Raises UserError if the directory does not exist, or a token is missing.
     """
     if not place.is_dir():
         raise UserError("no such directory", where=f"{_WHERE}: {place}", hint="Give the directory of a vocabulary.")
@@ -48,14 +48,14 @@ def imported_vocabulary_step(
 
 
 def vocabulary_digest(tokenizer: Tokenizer) -> str:
-    """SHA-256 over what a vocabulary is and how it cuts, wherever it lies."""
+    """SHA-256 over a vocabulary's entries and its segmentation rules, independent of its location."""
     return hashlib.sha256(f"{tokenizer.fingerprint} {tokenizer.digest}".encode()).hexdigest()
 
 
 def language_exponent(upstream: UpstreamSettings, base: Path) -> float | None:
-    """By which upstream languages are drawn: as the configuration says, or else as the given vocabulary was allocated.
+    """The exponent of the sampling of upstream languages: configured, or else that of the allocated vocabulary.
 
-    base: where relative paths begin. None takes all text as it is.
+    base: of relative paths. None: no sampling, all text is used.
     """
     if upstream.language_exponent is not None or upstream.vocabulary_path is None:
         return upstream.language_exponent
@@ -101,9 +101,9 @@ class VocabularySteps:
 
     @cached_property
     def downstream(self) -> dict[SideName, Step]:
-        """The task's own vocabularies; with a checkpoint they take over the checkpoint's special tokens.
+        """The task's own vocabularies; with a checkpoint they have the checkpoint's special tokens.
 
-        The decoder's is always there: it is what the report is about.
+        There is always one for the decoder, which the report is about.
         """
         return self._own_vocabularies(self.experiment.downstream.vocabulary)
 
@@ -168,7 +168,7 @@ class VocabularySteps:
     def _both_sides(
         self, settings: VocabularySettings, corpus: Step, second: Step | None = None, *, shared: bool = False
     ) -> dict[SideName, Step]:
-        """What a model is made with: a vocabulary for each side; where its family has one, of both languages."""
+        """The vocabularies of a new model: one for each side, or a shared one of both languages."""
         one = shared or self.experiment.model.one_vocabulary
         decoder = self._vocabulary(settings, "target", corpus, second, shared=one)
         return {"encoder": decoder if one else self._vocabulary(settings, "source", corpus, second), "decoder": decoder}
