@@ -11,7 +11,7 @@ from statistics import fmean
 import numpy as np
 
 from seeds import grouped, spread
-from subgraft.evaluation.reporting.drawing import SMALL, drawing, png
+from subgraft.evaluation.reporting.drawing import SMALL, new_figure, png
 
 # What ALP may go with, of a run.
 Measured = Callable[["Run"], float]
@@ -125,7 +125,7 @@ def _correlation(runs: Sequence[Run], one: Measured, other: Measured) -> str:
 def _drawn(runs: Sequence[Run], measures: Mapping[str, Measured]) -> bytes:
     """A panel for each measure but macro-F1, which goes as accuracy does where classes are of one size."""
     shown = {name: measure for name, measure in measures.items() if "F1" not in name}
-    with drawing(3.4 * len(shown), 3.2) as figure:
+    with new_figure(3.4 * len(shown), 3.2) as figure:
         for panel, (name, measure) in zip(np.atleast_1d(figure.subplots(1, len(shown))), shown.items(), strict=True):
             for vocabulary, group in _grouped(runs).items():
                 colour = "#0072B2" if group[0].of_one_series else "#D55E00"

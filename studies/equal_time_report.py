@@ -10,7 +10,7 @@ from statistics import fmean
 import numpy as np
 
 from seeds import grouped, spread
-from subgraft.evaluation.reporting.drawing import Label, drawing, label_ends, png
+from subgraft.evaluation.reporting.drawing import Label, label_ends, new_figure, png
 
 # Speed-ups are relative to the large vocabulary under the full softmax.
 COLOURS = ("#4b5058", "#000000", "#D55E00", "#E69F00", "#0072B2", "#CC79A7", "#56B4E9", "#009E73", "#7fc9ae")
@@ -71,7 +71,7 @@ def _after(run: Run, updates: float) -> float:
 
 
 def _drawn(runs: Sequence[Run]) -> bytes:
-    with drawing(10.5, _HEIGHT) as figure:
+    with new_figure(10.5, _HEIGHT) as figure:
         for panel, over in zip(figure.subplots(1, 2, sharey=True), ("seconds", "updates"), strict=True):
             labels = []
             for (way, group), colour in zip(grouped(runs, lambda run: run.way).items(), COLOURS, strict=False):

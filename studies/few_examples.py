@@ -21,7 +21,7 @@ from seeds import band
 from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
-from subgraft.evaluation.reporting.drawing import drawing, png
+from subgraft.evaluation.reporting.drawing import new_figure, png
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.orchestration.store.home import default_home
 from subgraft.orchestration.store.store import Store
@@ -97,7 +97,7 @@ def _shown(values: Sequence[float]) -> str:
 
 def draw(results: Sequence[Point]) -> bytes:
     """A panel for each measure, a curve for each system."""
-    with drawing(12, 3.8) as figure:
+    with new_figure(12, 3.8) as figure:
         panels = figure.subplots(1, len(MEASURES))
         for panel, (measure, title) in zip(panels, MEASURES.items(), strict=True):
             for system in dict.fromkeys(point.system for point in results):

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
-from subgraft.evaluation.reporting.drawing import SMALL, drawing, png
+from subgraft.evaluation.reporting.drawing import SMALL, new_figure, png
 
 MISSING = "–"
 # A number of pairs, and a rate of the tables.
@@ -80,7 +80,7 @@ def _shown(value: float | None, best: float, digits: int) -> str:
 def draw(results: Sequence[Cell], measures: Mapping[str, Measure], about: str) -> bytes:
     """A panel for each measure. A colour says how far a system is ahead of the mean of its column, or behind."""
     systems, columns = _systems(results), _columns(results)
-    with drawing(2.2 + 1.1 * len(columns), len(measures) * (1.1 + 0.36 * len(systems))) as figure:
+    with new_figure(2.2 + 1.1 * len(columns), len(measures) * (1.1 + 0.36 * len(systems))) as figure:
         for panel, (measure, (heading, digits, low)) in zip(
             np.atleast_1d(figure.subplots(len(measures))), measures.items(), strict=True
         ):

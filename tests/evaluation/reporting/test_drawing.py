@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from matplotlib.text import Text
 
-from subgraft.evaluation.reporting.drawing import Label, drawing, label_points, spread
+from subgraft.evaluation.reporting.drawing import Label, label_points, new_figure, spread
 
 
 def test_labels_that_have_room_stay_where_they_want_to_be() -> None:
@@ -30,7 +30,7 @@ def test_labels_stay_inside() -> None:
 
 def test_a_crowd_of_points_gets_labels_that_do_not_overlap() -> None:
     labels = [Label(i % 5 / 50, i // 5 / 50, f"strategy-{i}", "#000000", i % 7 == 0) for i in range(20)]
-    with drawing(10, 5) as figure:
+    with new_figure(10, 5) as figure:
         panel = figure.subplots()
         panel.set(xlim=(-0.3, 0.4), ylim=(-0.3, 0.4))
         label_points(panel, labels)
@@ -53,8 +53,8 @@ def _common(one: object, other: object) -> float:
 DRAWS = """
 import sys
 from pathlib import Path
-from subgraft.evaluation.reporting.drawing import drawing, png
-with drawing(2, 1) as figure:
+from subgraft.evaluation.reporting.drawing import new_figure, png
+with new_figure(2, 1) as figure:
     figure.subplots().plot([1, 2], [3, 4])
     Path(sys.argv[1]).write_bytes(png(figure))
 """

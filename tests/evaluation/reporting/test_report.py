@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from subgraft.evaluation.reporting.document import Bullets, Figure
-from subgraft.evaluation.reporting.drawing import drawing, png
+from subgraft.evaluation.reporting.drawing import new_figure, png
 from subgraft.evaluation.reporting.findings import GENERATED_NOTICE
 from subgraft.evaluation.reporting.numbers import signed
 from subgraft.evaluation.reporting.plots import dev_score, plot_learning_curves, readable_scores
@@ -339,7 +339,7 @@ def _size(picture: str) -> tuple[int, int]:
 
 def test_an_axis_of_equal_scores_is_one_of_scores() -> None:
     """Scores that differ by rounding alone are not drawn apart, under an axis of 1e-16."""
-    with drawing(4, 2) as figure:
+    with new_figure(4, 2) as figure:
         panel = figure.subplots()
         panel.plot([0.0, 2e-16, 1e-16], [0, 1, 2], "o")
         readable_scores(panel)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from subgraft.evaluation.reporting.document import Block, Document, Figure, Paragraph, Section
-from subgraft.evaluation.reporting.drawing import SMALL, across, drawing, for_narrow_screens, png
+from subgraft.evaluation.reporting.drawing import SMALL, across, for_narrow_screens, new_figure, png
 from subgraft.evaluation.reporting.numbers import MISSING, fixed, signed
 from subgraft.evaluation.reporting.table import MainTable, Table, table, text
 from subgraft.subwords.allocation.capacity import Capacity
@@ -178,7 +178,7 @@ _CLASSES = ("#56B4E9", "#0072B2", "#4b5058")
 def plot_shares(sizes: Mapping[str, int], classes: Mapping[str, Sequence[str]]) -> bytes:
     """A bar for each language, those with least text on top, coloured by resource class."""
     ranked = [language for languages in classes.values() for language in languages]
-    with drawing(7, 0.8 + 0.19 * len(ranked)) as figure:
+    with new_figure(7, 0.8 + 0.19 * len(ranked)) as figure:
         panel = figure.add_subplot()
         for colour, (name, languages) in zip(_CLASSES, classes.items(), strict=True):
             places = [ranked.index(language) for language in languages]
@@ -196,7 +196,7 @@ def plot_curves(curves: Mapping[str, Curve], sizes: Mapping[str, int]) -> bytes:
     """A panel for each language: ALP over size in thousands, a ring at the chosen size, a dashed line at a limit."""
     columns = min(len(curves), across(_ACROSS))
     down = math.ceil(len(curves) / columns)
-    with drawing(max(4.0, 1.9 * columns), 0.5 + 1.5 * down) as figure:
+    with new_figure(max(4.0, 1.9 * columns), 0.5 + 1.5 * down) as figure:
         panels = figure.subplots(down, columns, squeeze=False).ravel()
         for panel, (language, curve) in zip(panels, curves.items(), strict=False):
             thousands = [size / 1000 for size in curve.sizes]

@@ -7,16 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from subgraft.evaluation.metrics.calibration import BINS, Bin
+from subgraft.evaluation.reporting import drawing
 from subgraft.evaluation.reporting.document import Block, Figure, Paragraph, Section
-from subgraft.evaluation.reporting.drawing import (
-    SMALL,
-    across,
-    draw_bars,
-    drawing,
-    for_narrow_screens,
-    png,
-    side_by_side,
-)
 from subgraft.evaluation.reporting.findings import on_few_seeds
 from subgraft.evaluation.reporting.numbers import MISSING, count, fixed, interval, percent, probability, signed
 from subgraft.evaluation.reporting.plots import system_looks
@@ -113,25 +105,27 @@ _ACROSS = 5  # panels in a row
 _SURE, _UNSURE = "#D55E00", "#0072B2"  # their position above or below the diagonal distinguishes them too
 
 
-@for_narrow_screens
+@drawing.for_narrow_screens
 def plot_reliability(systems: Sequence[SystemSummary]) -> bytes:
     """A panel per system: accuracy of tokens by confidence; the size of a dot is its share of the tokens.
 
     Below the diagonal the model is overconfident.
     """
-    columns = min(len(systems), across(_ACROSS))
+    columns = min(len(systems), drawing.across(_ACROSS))
     down = math.ceil(len(systems) / columns)
-    with drawing(10, 0.5 + 2.15 * down) as figure:
+    with drawing.new_figure(10, 0.5 + 2.15 * down) as figure:
         panels = figure.subplots(down, columns, sharex=True, sharey=True, squeeze=False).ravel()
         for panel, system in zip(panels, systems, strict=False):
             _draw_reliability(panel, system.bins)
-            panel.set_title(system.name, fontsize=SMALL + 0.5)
-            panel.text(0.04, 0.9, f"ECE {fixed(system.inference_ece, 3)}", fontsize=SMALL, transform=panel.transAxes)
+            panel.set_title(system.name, fontsize=drawing.SMALL + 0.5)
+            panel.text(
+                0.04, 0.9, f"ECE {fixed(system.inference_ece, 3)}", fontsize=drawing.SMALL, transform=panel.transAxes
+            )
         for panel in panels[len(systems) :]:
             panel.set_visible(False)
         figure.supxlabel("probability of a token", fontsize=9.5, color="#4a5260")
         figure.supylabel("share that is right", fontsize=9.5, color="#4a5260")
-        return png(figure)
+        return drawing.png(figure)
 
 
 def _draw_reliability(panel: Axes, bins: Sequence[Bin]) -> None:
@@ -145,7 +139,7 @@ def _draw_reliability(panel: Axes, bins: Sequence[Bin]) -> None:
     panel.set(xlim=(0, 1), ylim=(0, 1.06), aspect="equal", xticks=[0, 0.5, 1], yticks=[0, 0.5, 1])
 
 
-@for_narrow_screens
+@drawing.for_narrow_screens
 def plot_intrinsic(data: ReportData, systems: Sequence[SystemSummary], side: str) -> bytes:
     """Bars by system: mean cosine, mean reciprocal rank, and how often the true row is among the nearest ten."""
     looks, names = system_looks(data), [system.name for system in systems]
@@ -155,12 +149,12 @@ def plot_intrinsic(data: ReportData, systems: Sequence[SystemSummary], side: str
         ("Mean reciprocal rank", lambda quality: quality.reciprocal_rank),
         ("True row among the nearest 10", lambda quality: quality.hits_at_10),
     ]
-    with drawing(10, 1.1 + 0.34 * len(systems)) as figure:
-        drawn = side_by_side(figure, len(panels), sharey=True)
+    with drawing.new_figure(10, 1.1 + 0.34 * len(systems)) as figure:
+        drawn = drawing.side_by_side(figure, len(panels), sharey=True)
         for panel, (title, value) in zip(drawn, panels, strict=True):
             values = [value(system.intrinsic[side]) for system in systems]
-            draw_bars(panel, names, values, [fixed(each, 3) for each in values], colours)
+            drawing.bars(panel, names, values, [fixed(each, 3) for each in values], colours)
             low, high = min(0.0, *values), max(0.0, *values)
             panel.set(title=title, xlim=(low - (0.22 * (high - low) if low else 0), high + 0.16 * (high - low) or 1))
             panel.locator_params(axis="x", nbins=4)
-        return png(figure)
+        return drawing.png(figure)

@@ -53,7 +53,7 @@ class Drawn(bytes):
 
 
 def for_narrow_screens(draw: Callable[Arguments, bytes]) -> Callable[Arguments, Drawn]:
-    """Draw a plot for wide and for narrow screens; `drawing` and `side_by_side` adapt to each."""
+    """Draw a plot for wide and for narrow screens; `new_figure` and `side_by_side` adapt to each."""
 
     @wraps(draw)
     def both(*arguments: Arguments.args, **named: Arguments.kwargs) -> Drawn:
@@ -82,7 +82,7 @@ def across(most: int) -> int:
 
 
 @contextmanager
-def drawing(width: float, height: float) -> Iterator[Figure]:
+def new_figure(width: float, height: float) -> Iterator[Figure]:
     """An empty figure in the report's style, measured in inches."""
     from matplotlib import style
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -104,12 +104,12 @@ def png(figure: Figure) -> bytes:
     return buffer.getvalue()
 
 
-def draw_bars(
+def bars(
     panel: Axes, names: Sequence[str], values: Sequence[float], labels: Sequence[str], colours: str | Sequence[str]
 ) -> None:
     """Horizontal bars from top to bottom, each with a label at its end."""
-    bars = panel.barh(range(len(names)), values, color=colours, height=0.62)
-    panel.bar_label(bars, labels=labels, padding=3, fontsize=SMALL)
+    drawn = panel.barh(range(len(names)), values, color=colours, height=0.62)
+    panel.bar_label(drawn, labels=labels, padding=3, fontsize=SMALL)
     name_rows(panel, names)
 
 

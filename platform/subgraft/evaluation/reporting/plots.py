@@ -6,21 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from subgraft.evaluation.metrics.scores import LOWER_IS_BETTER, METRICS
-from subgraft.evaluation.reporting.drawing import (
-    MOST_COLOURED,
-    SMALL,
-    Label,
-    Look,
-    across,
-    draw_bars,
-    drawing,
-    for_narrow_screens,
-    label_ends,
-    looks,
-    name_rows,
-    png,
-    side_by_side,
-)
+from subgraft.evaluation.reporting import drawing
 from subgraft.evaluation.reporting.numbers import duration
 from subgraft.evaluation.reporting.records import CurvePoint, ReportData, SystemResult
 from subgraft.evaluation.reporting.summary import SystemSummary
@@ -53,10 +39,12 @@ def dev_score(data: ReportData) -> DevScore:
     return DevScore("BLEU", lambda point: point.dev_bleu)
 
 
-def system_looks(data: ReportData) -> dict[str, Look]:
+def system_looks(data: ReportData) -> dict[str, drawing.Look]:
     """How each system is drawn. With many systems, the best on dev stand out; they are judged on test."""
     ranked = sorted(data.system_names, key=lambda name: -_best_on_dev(data, name))
-    return looks(data.system_names, data.baseline, [name for name in ranked if name != data.baseline][:MOST_COLOURED])
+    return drawing.looks(
+        data.system_names, data.baseline, [name for name in ranked if name != data.baseline][: drawing.MOST_COLOURED]
+    )
 
 
 def _best_on_dev(data: ReportData, name: str) -> float:
@@ -88,20 +76,20 @@ def _dev_curves(data: ReportData) -> dict[str, Callable[[CurvePoint], float | No
 
 
 def _plot_curves(data: ReportData, curves: Mapping[str, Callable[[CurvePoint], float | None]]) -> bytes:
-    with drawing(10, _CURVES_HEIGHT) as figure:
+    with drawing.new_figure(10, _CURVES_HEIGHT) as figure:
         panels = figure.subplots(1, len(curves), squeeze=False)[0]
         for panel, (title, value) in zip(panels, curves.items(), strict=True):
             _draw_curves(panel, data, value)
             panel.set(title=title, xlabel="finetuning step")
-        return png(figure)
+        return drawing.png(figure)
 
 
-@for_narrow_screens
+@drawing.for_narrow_screens
 def plot_scores(data: ReportData, systems: Sequence[SystemSummary]) -> bytes:
     """Mean test scores with 95 % intervals, every seed as a dot, the baseline's mean as a line."""
     shown = system_looks(data)
-    with drawing(10, 1.3 + 0.36 * len(systems)) as figure:
-        panels = side_by_side(figure, len(METRICS), sharey=True)
+    with drawing.new_figure(10, 1.3 + 0.36 * len(systems)) as figure:
+        panels = drawing.side_by_side(figure, len(METRICS), sharey=True)
         names = [system.name for system in systems]
         for panel, metric in zip(panels, METRICS, strict=True):
             for place, system in enumerate(systems):
@@ -116,8 +104,8 @@ def plot_scores(data: ReportData, systems: Sequence[SystemSummary]) -> bytes:
             panel.set(title=f"{metric}{better}")
             readable_scores(panel)
             panel.locator_params(axis="x", nbins=4)
-            name_rows(panel, names)
-        return png(figure)
+            drawing.name_rows(panel, names)
+        return drawing.png(figure)
 
 
 def readable_scores(panel: Axes) -> None:
@@ -129,28 +117,28 @@ def readable_scores(panel: Axes) -> None:
     panel.ticklabel_format(axis="x", style="plain", useOffset=False)
 
 
-@for_narrow_screens
+@drawing.for_narrow_screens
 def plot_costs(data: ReportData, systems: Sequence[SystemSummary]) -> bytes:
     """Sentences per second in generation, and the seconds billed for one model of each system."""
     shown, names = system_looks(data), [system.name for system in systems]
-    with drawing(10, 1.5 + 0.36 * len(systems)) as figure:
-        speed, bills = side_by_side(figure, 2, sharey=True)
+    with drawing.new_figure(10, 1.5 + 0.36 * len(systems)) as figure:
+        speed, bills = drawing.side_by_side(figure, 2, sharey=True)
         rates = [system.sentences_per_second for system in systems]
-        draw_bars(speed, names, rates, [f"{rate:.1f}" for rate in rates], [shown[name].colour for name in names])
+        drawing.bars(speed, names, rates, [f"{rate:.1f}" for rate in rates], [shown[name].colour for name in names])
         speed.set(title="Sentences generated per second", xlim=(0, 1.12 * max(rates)))
         _draw_bills(bills, systems)
-        name_rows(bills, names)
-        return png(figure)
+        drawing.name_rows(bills, names)
+        return drawing.png(figure)
 
 
-@for_narrow_screens
+@drawing.for_narrow_screens
 def plot_stage_seconds(seconds: Mapping[str, float]) -> bytes:
     """Total seconds per stage, in input order."""
-    with drawing(10, 1.1 + 0.34 * len(seconds)) as figure:
+    with drawing.new_figure(10, 1.1 + 0.34 * len(seconds)) as figure:
         panel = figure.subplots()
-        draw_bars(panel, list(seconds), list(seconds.values()), list(map(duration, seconds.values())), "#56789a")
+        drawing.bars(panel, list(seconds), list(seconds.values()), list(map(duration, seconds.values())), "#56789a")
         panel.set(title="Seconds per stage, all systems and seeds", xlim=(0, 1.15 * max(seconds.values()) or 1))
-        return png(figure)
+        return drawing.png(figure)
 
 
 def _draw_bills(panel: Axes, systems: Sequence[SystemSummary]) -> None:
@@ -160,16 +148,18 @@ def _draw_bills(panel: Axes, systems: Sequence[SystemSummary]) -> None:
         panel.barh(range(len(systems)), widths, left=left, color=colour, height=0.62, label=part)
         left = [start + width for start, width in zip(left, widths, strict=True)]
     for place, total in enumerate(left):
-        panel.annotate(duration(total), (total, place), (3, 0), textcoords="offset points", va="center", fontsize=SMALL)
+        panel.annotate(
+            duration(total), (total, place), (3, 0), textcoords="offset points", va="center", fontsize=drawing.SMALL
+        )
     panel.set(title="Seconds billed for one model", xlim=(0, 1.2 * max(left) or 1))
     panel.legend(
-        loc="upper center", bbox_to_anchor=(0.5, -0.35 / len(systems) - 0.03), ncols=across(len(_BILL_COLOURS))
+        loc="upper center", bbox_to_anchor=(0.5, -0.35 / len(systems) - 0.03), ncols=drawing.across(len(_BILL_COLOURS))
     )
 
 
 def _draw_curves(panel: Axes, data: ReportData, value: Callable[[CurvePoint], float | None]) -> None:
     """Systems that stand out lie above the others and have their names at their ends."""
-    ends: list[Label] = []
+    ends: list[drawing.Label] = []
     for name, look in system_looks(data).items():
         curve = curve_of(data.results(name), value)
         if not curve:
@@ -178,10 +168,10 @@ def _draw_curves(panel: Axes, data: ReportData, value: Callable[[CurvePoint], fl
         depth = 2 + look.stands_out + (name != data.baseline)
         if look.stands_out:
             panel.fill_between(steps, lows, highs, color=look.colour, alpha=0.14, linewidth=0, zorder=depth)
-            ends.append(Label(steps[-1], means[-1], name, look.colour, name == data.baseline))
+            ends.append(drawing.Label(steps[-1], means[-1], name, look.colour, name == data.baseline))
         panel.plot(steps, means, zorder=depth + 2, markersize=4.5 if look.stands_out else 0, **look.line)
     panel.margins(x=0.025)
-    label_ends(panel, ends, 0.75 * _CURVES_HEIGHT)
+    drawing.label_ends(panel, ends, 0.75 * _CURVES_HEIGHT)
 
 
 def curve_of(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from subgraft.evaluation.metrics.token_classes import CLASSES, NEW_CLASSES, NOT_SPELLED, SEEN, Bits, Likelihood
 from subgraft.evaluation.reporting.document import Block, Figure, Section
-from subgraft.evaluation.reporting.drawing import BASELINE_COLOUR, Label, drawing, label_ends, png
+from subgraft.evaluation.reporting.drawing import BASELINE_COLOUR, Label, label_ends, new_figure, png
 from subgraft.evaluation.reporting.numbers import MISSING, count, fixed, percent
 from subgraft.evaluation.reporting.plots import system_looks
 from subgraft.evaluation.reporting.records import ReportData
@@ -119,7 +119,7 @@ def _likelihood(system: SystemSummary) -> Likelihood:
 def _plot(data: ReportData, systems: Sequence[SystemSummary]) -> bytes:
     baseline = next(_likelihood(system) for system in systems if system.name == data.baseline)
     shown = [name for name in (SEEN, *NEW_CLASSES) if name in baseline.stretches]
-    with drawing(10, _HEIGHT) as figure:
+    with new_figure(10, _HEIGHT) as figure:
         panel = figure.subplots()
         panel.axhline(0, color=BASELINE_COLOUR, linewidth=1.2, linestyle="--", zorder=1)
         _draw(panel, data, systems, baseline, shown)

@@ -6,17 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from subgraft.data.text.held_out import RUN, SHARE
-from subgraft.evaluation.reporting import auxiliary_metrics, findings, sweeps
-from subgraft.evaluation.reporting.document import (
-    Block,
-    Commands,
-    Document,
-    Figure,
-    Folded,
-    Paragraph,
-    Section,
-    write_document,
-)
+from subgraft.evaluation.reporting import auxiliary_metrics, document, findings, sweeps
 from subgraft.evaluation.reporting.examples import translations
 from subgraft.evaluation.reporting.numbers import MISSING, count, duration, fixed, percent
 from subgraft.evaluation.reporting.plots import plot_stage_seconds
@@ -33,13 +23,13 @@ def write_report(data: ReportData, out: Path) -> None:
     Raises:
         UserError: there are no results, or a system has not one output per reference.
     """
-    write_document(build_document(data), out)
+    document.write_document(build_document(data), out)
 
 
-def build_document(data: ReportData) -> Document:
+def build_document(data: ReportData) -> document.Document:
     """The whole report, in the order in which it is read."""
     sections = (
-        Section("In short", (*findings.generated_notice(data.generated), findings.in_short(data))),
+        document.Section("In short", (*findings.generated_notice(data.generated), findings.in_short(data))),
         results(data),
         *sweeps.quality_and_speed(data),
         *sweeps.sweeps(data),
@@ -57,12 +47,12 @@ def build_document(data: ReportData) -> Document:
         f"{data.languages[0]} → {data.languages[1]} · {len(data.system_names)} systems · "
         f"{seeds} seed{'s' * (seeds > 1)} · {count(len(data.references))} test sentences"
     )
-    return Document(data.title, subtitle, sections)
+    return document.Document(data.title, subtitle, sections)
 
 
-def background(data: ReportData) -> list[Section]:
+def background(data: ReportData) -> list[document.Section]:
     """The last sections: set-up, time, commands, settings."""
-    further = [Section("Look further", (Commands(data.commands),))] if data.commands else []
+    further = [document.Section("Look further", (document.Commands(data.commands),))] if data.commands else []
     return [_setup(data), _time_spent(data), *further, _do_it_again(data)]
 
 
@@ -72,12 +62,16 @@ _NEAR_COPIES = (
 )
 
 
-def _setup(data: ReportData) -> Section:
+def _setup(data: ReportData) -> document.Section:
     """Corpora, vocabularies, the model, and how each system got its vocabulary."""
-    blocks: list[Block] = [Paragraph(text(f"Model: {data.model}.")), _corpus_table(data), *_text_table(data)]
+    blocks: list[document.Block] = [
+        document.Paragraph(text(f"Model: {data.model}.")),
+        _corpus_table(data),
+        *_text_table(data),
+    ]
     blocks.append(_vocabulary_table(data))
     transfers = _transfer_table(data)
-    return Section("Set-up", (*blocks, *([transfers] if transfers else [])))
+    return document.Section("Set-up", (*blocks, *([transfers] if transfers else [])))
 
 
 def _corpus_table(data: ReportData) -> Table:
@@ -150,7 +144,7 @@ def _transfer_cells(name: str, transfer: TransferSummary) -> list[str]:
     ]
 
 
-def subword_gap(data: ReportData) -> Section:
+def subword_gap(data: ReportData) -> document.Section:
     """How far the upstream vocabulary is from the task, in figures and in words cut to pieces."""
     gap = data.gap
     whole = gap.seen + gap.unseen
@@ -169,7 +163,9 @@ def subword_gap(data: ReportData) -> Section:
         ],
     )
     examples = [_segmentations(data)] if gap.examples else []
-    return Section("The subword gap", (Paragraph(text(about)), lengths, *spelling_table(data), *examples))
+    return document.Section(
+        "The subword gap", (document.Paragraph(text(about)), lengths, *spelling_table(data), *examples)
+    )
 
 
 def _segmentations(data: ReportData) -> Table:
@@ -188,7 +184,7 @@ def _pieces(pieces: tuple[str, ...]) -> Text:
     return text(*spans[:-1])
 
 
-def _time_spent(data: ReportData) -> Section:
+def _time_spent(data: ReportData) -> document.Section:
     """Seconds per stage; cached steps are listed separately."""
     totals: dict[str, float] = {}
     steps: dict[str, int] = {}
@@ -200,21 +196,21 @@ def _time_spent(data: ReportData) -> Section:
     rows = [[stage, count(steps[stage]), count(cached[stage]), duration(totals[stage])] for stage in totals]
     rows.append(["all", count(len(data.stages)), count(sum(cached.values())), duration(sum(totals.values()))])
     note = "A cached step counts the seconds it took when it ran. Steps may have run side by side."
-    blocks: list[Block] = [table(["stage", "steps", "of these cached", "time"], rows, "", note)]
+    blocks: list[document.Block] = [table(["stage", "steps", "of these cached", "time"], rows, "", note)]
     if totals:
-        blocks.append(Figure("stages", plot_stage_seconds(totals), "Total time per stage."))
-    return Section("Time spent", tuple(blocks))
+        blocks.append(document.Figure("stages", plot_stage_seconds(totals), "Total time per stage."))
+    return document.Section("Time spent", tuple(blocks))
 
 
-def _do_it_again(data: ReportData) -> Section:
+def _do_it_again(data: ReportData) -> document.Section:
     """Versions, commit and every setting."""
     provenance = data.provenance
     facts = {"git commit": provenance.git_commit or "none", "device": provenance.device, **provenance.versions}
-    return Section(
+    return document.Section(
         "To do it again",
         (
             _two_columns("", facts),
-            Folded(f"All {len(provenance.settings)} settings", _two_columns("setting", provenance.settings)),
+            document.Folded(f"All {len(provenance.settings)} settings", _two_columns("setting", provenance.settings)),
         ),
     )
 

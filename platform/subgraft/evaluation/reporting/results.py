@@ -8,18 +8,9 @@ from subgraft.config.settings_base import MetricName
 from subgraft.config.training import SelectName
 from subgraft.evaluation.metrics.calibration import BINS
 from subgraft.evaluation.metrics.scores import LOWER_IS_BETTER, METRICS
+from subgraft.evaluation.reporting import findings
 from subgraft.evaluation.reporting.document import Figure, Section
 from subgraft.evaluation.reporting.drawing import MOST_COLOURED
-from subgraft.evaluation.reporting.findings import (
-    busy_mark,
-    busy_notes,
-    caption_remarks,
-    compared_seeds,
-    marked,
-    on_few_seeds,
-    selected_steps,
-    untrained_notice,
-)
 from subgraft.evaluation.reporting.numbers import (
     MISSING,
     count,
@@ -64,7 +55,7 @@ def results(data: ReportData) -> Section:
     return Section(
         "Results",
         (
-            *untrained_notice(data),
+            *findings.untrained_notice(data),
             _score_table(data, systems),
             *_spelled_scores(data),
             _other_scores(data, systems),
@@ -142,7 +133,7 @@ def _score_notes(data: ReportData) -> list[str | Text]:
         f"Seeds: {seeds}. {count(len(data.references))} test sentences.",
         f"Intervals and p-values: paired bootstrap with {count(data.bootstrap_samples)} resamples of sentences"
         f"{of_seeds}.{against}",
-        *on_few_seeds(compared_seeds(data)),
+        *findings.on_few_seeds(findings.compared_seeds(data)),
     ]
 
 
@@ -168,7 +159,7 @@ def _cost_table(data: ReportData, systems: Sequence[SystemSummary]) -> Table:
         f"with the reference in the system's own tokens; {BINS} equally wide bins (Wang et al. 2020); lower is better.",
         f"Sentences per second: beam search in batches of {data.speed_batch_size}. "
         f"{multiples}Systems were timed one after another.",
-        *busy_notes(data),
+        *findings.busy_notes(data),
         "Upstream, generator, finetuning: time to make one model; systems with the same upstream model share its time.",
         *_trained(data),
         *_left_out(data),
@@ -220,7 +211,7 @@ def _cost_cells(system: SystemSummary, baseline: SystemSummary, data: ReportData
         _against(fixed(system.tokens_per_sentence, 1), system.tokens_per_sentence, baseline.tokens_per_sentence),
         fixed(system.characters_per_token),
         fixed(system.inference_ece, 3),
-        text(*([speed] if isinstance(speed, str) else speed), *busy_mark(system.name, data)),
+        text(*([speed] if isinstance(speed, str) else speed), *findings.busy_mark(system.name, data)),
         _against(millions(system.parameters), system.parameters, baseline.parameters),
         duration(system.bill.upstream) if system.bill.upstream else MISSING,
         duration(system.bill.generator) if system.bill.generator else MISSING,
@@ -241,7 +232,7 @@ def _name(system: SystemSummary, data: ReportData) -> Text:
         if system.name == data.baseline
         else text(system.name)
     )
-    return (*shown, *marked(system.name, data))
+    return (*shown, *findings.marked(system.name, data))
 
 
 def learning(data: ReportData) -> Section:
@@ -251,7 +242,7 @@ def learning(data: ReportData) -> Section:
         best = f"the {MOST_COLOURED} systems with the best dev {dev_score(data).name}"
         caption += f" In colour, here and elsewhere, are {best}; others are grey."
     curves = Figure("learning_curves", plot_learning_curves(data), caption, learning_panels(data))
-    return Section("Learning curves", (selected_steps(data), curves))
+    return Section("Learning curves", (findings.selected_steps(data), curves))
 
 
 def terminal_table(data: ReportData) -> MainTable:
@@ -261,7 +252,7 @@ def terminal_table(data: ReportData) -> MainTable:
     Where forgetting was measured, BLEU on the upstream test set comes last.
     """
     caption = f"{count(len(data.references))} test sentences; Δ and p against {data.baseline or 'nothing'}"
-    caption += caption_remarks(data, compared_seeds(data))
+    caption += findings.caption_remarks(data, findings.compared_seeds(data))
     seeds = [f"BLEU\nseed {seed}" for seed in data.seeds] if len(data.seeds) > 1 else []
     forgotten = ["upstr.\nBLEU"] if _with_upstream(data) else []
     figures = (*seeds, "BLEU", "Δ", "p", "bits/\nchar", "tokens/\nsent.", "sent./\ns", *forgotten)

@@ -10,18 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from subgraft.evaluation.metrics.significance import Interval
+from subgraft.evaluation.reporting import drawing
 from subgraft.evaluation.reporting.document import Block, Figure, Section
-from subgraft.evaluation.reporting.drawing import (
-    BASELINE_COLOUR,
-    Label,
-    drawing,
-    for_narrow_screens,
-    label_ends,
-    label_points,
-    looks,
-    png,
-    side_by_side,
-)
 from subgraft.evaluation.reporting.plots import system_looks
 from subgraft.evaluation.reporting.records import ReportData
 from subgraft.evaluation.reporting.summary import SystemSummary, baseline_of, summarise
@@ -114,7 +104,7 @@ def _series(
     return [Series(key[0], tuple(sorted(by.items()))) for key, by in series.items() if len(by) > 1]
 
 
-@for_narrow_screens
+@drawing.for_narrow_screens
 def plot_granularity(data: ReportData, systems: Sequence[SystemSummary]) -> bytes:
     """Speed, inference ECE and BLEU against the vocabulary's size; the baseline as a dashed line."""
     panels: list[tuple[str, Callable[[SystemSummary], float | None], bool]] = [
@@ -123,8 +113,8 @@ def plot_granularity(data: ReportData, systems: Sequence[SystemSummary]) -> byte
         ("BLEU", lambda system: system.metrics["BLEU"].mean, True),
     ]
     baseline = baseline_of(systems, data)
-    with drawing(10, _HEIGHT) as figure:
-        drawn = side_by_side(figure, len(panels))
+    with drawing.new_figure(10, _HEIGHT) as figure:
+        drawn = drawing.side_by_side(figure, len(panels))
         for panel, (title, value, has_interval) in zip(drawn, panels, strict=True):
             _draw_series(panel, size_series(systems), value, has_interval, baseline)
             panel.set(title=title, xlabel="tokens of the vocabulary")
@@ -132,20 +122,20 @@ def plot_granularity(data: ReportData, systems: Sequence[SystemSummary]) -> byte
             sizes = sorted({size for series in size_series(systems) for size, _ in series.points})
             panel.set_xticks(sizes, [f"{size:,}" for size in sizes], rotation=30)
             panel.minorticks_off()
-        return png(figure)
+        return drawing.png(figure)
 
 
-@for_narrow_screens
+@drawing.for_narrow_screens
 def plot_generator_steps(data: ReportData, systems: Sequence[SystemSummary]) -> bytes:
     """BLEU and the bits per character before finetuning, against the steps that generators were trained for."""
     baseline = baseline_of(systems, data)
-    with drawing(10, _HEIGHT) as figure:
-        bleu, bits = side_by_side(figure, 2)
+    with drawing.new_figure(10, _HEIGHT) as figure:
+        bleu, bits = drawing.side_by_side(figure, 2)
         _draw_series(bleu, step_series(systems), lambda system: system.metrics["BLEU"].mean, True, baseline)
         _draw_series(bits, step_series(systems), lambda system: system.bits.start, False, None)
         bleu.set(title="BLEU after finetuning", xlabel="steps of the generator's training")
         bits.set(title="Bits per character on dev, before (low is good)", xlabel="steps of the generator's training")
-        return png(figure)
+        return drawing.png(figure)
 
 
 def _draw_series(
@@ -155,8 +145,8 @@ def _draw_series(
     has_interval: bool,
     baseline: SystemSummary | None,
 ) -> None:
-    ends: list[Label] = []
-    for name, look in looks([series.name for series in lines], None, [s.name for s in lines][:6]).items():
+    ends: list[drawing.Label] = []
+    for name, look in drawing.looks([series.name for series in lines], None, [s.name for s in lines][:6]).items():
         for series in (series for series in lines if series.name == name):
             points = [(x, y, system) for x, system in series.points if (y := value(system)) is not None]
             if not points:
@@ -166,20 +156,20 @@ def _draw_series(
             for x, _, system in points if has_interval else ():
                 interval: Interval = system.metrics["BLEU"].interval
                 panel.vlines(x, interval.low, interval.high, color=look.colour, linewidth=1.2, alpha=0.6)
-            ends.append(Label(xs[-1], ys[-1], name, look.colour))
+            ends.append(drawing.Label(xs[-1], ys[-1], name, look.colour))
     if baseline is not None and (level := value(baseline)) is not None:
-        panel.axhline(level, color=BASELINE_COLOUR, linewidth=1.2, linestyle="--", zorder=1)
-        ends.append(Label(panel.get_xlim()[1], level, baseline.name, BASELINE_COLOUR, True))
+        panel.axhline(level, color=drawing.BASELINE_COLOUR, linewidth=1.2, linestyle="--", zorder=1)
+        ends.append(drawing.Label(panel.get_xlim()[1], level, baseline.name, drawing.BASELINE_COLOUR, True))
     panel.margins(x=0.06)
-    label_ends(panel, ends, 0.72 * _HEIGHT)
+    drawing.label_ends(panel, ends, 0.72 * _HEIGHT)
 
 
-@for_narrow_screens
+@drawing.for_narrow_screens
 def plot_front(data: ReportData, systems: Sequence[SystemSummary]) -> bytes:
     """BLEU against speed; a line through the systems that no other system beats in both."""
     shown = system_looks(data)
     best = front(systems)
-    with drawing(10, 5.2) as figure:
+    with drawing.new_figure(10, 5.2) as figure:
         panel = figure.subplots()
         edge = [(system.sentences_per_second, system.metrics["BLEU"].mean) for system in best]
         panel.step(*zip(*edge, strict=True), where="pre", color="#c8cdd5", linewidth=1.6, zorder=1)
@@ -188,11 +178,11 @@ def plot_front(data: ReportData, systems: Sequence[SystemSummary]) -> bytes:
             look, (x, y) = shown[system.name], (system.sentences_per_second, system.metrics["BLEU"].mean)
             seen = {"color": look.colour, "marker": look.marker, "markersize": 8 if look.stands_out else 6}
             panel.plot(x, y, zorder=3 + look.stands_out, markeredgecolor="white", **seen)  # type: ignore[arg-type]
-            labels.append(Label(x, y, system.name, look.colour if look.stands_out else _BEHIND, system in best))
+            labels.append(drawing.Label(x, y, system.name, look.colour if look.stands_out else _BEHIND, system in best))
         panel.set(xlabel="sentences generated per second", ylabel="BLEU on the test set")
         panel.margins(x=0.08, y=0.12)
-        label_points(panel, labels)
-        return png(figure)
+        drawing.label_points(panel, labels)
+        return drawing.png(figure)
 
 
 def front(systems: Sequence[SystemSummary]) -> list[SystemSummary]:

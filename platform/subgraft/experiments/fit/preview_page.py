@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from subgraft.evaluation.reporting.drawing import drawing, looks, png
+from subgraft.evaluation.reporting.drawing import looks, new_figure, png
 from subgraft.experiments.fit.choices import INITIALISER
 from subgraft.experiments.fit.sentence_cost import SentenceCost
 from subgraft.experiments.fit.vocabulary_preview import EXAMPLES, Option, VocabularyPreview
@@ -101,7 +101,7 @@ def _plain_numbers(panel: Axes) -> None:
 
 def picture(preview: VocabularyPreview) -> bytes:
     """A PNG: tokens per line over the vocabulary's size, a curve for each way of changing it."""
-    with drawing(7.0, 4.2) as figure:
+    with new_figure(7.0, 4.2) as figure:
         panel = figure.add_subplot()
         drawn = looks(_WAYS, baseline=_WAYS[0])
         for way in _WAYS:

@@ -8,26 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from subgraft.evaluation.reporting.document import (
-    Block,
-    Bullets,
-    Commands,
-    Document,
-    Figure,
-    Paragraph,
-    Section,
-    render_html,
-)
-from subgraft.evaluation.reporting.drawing import (
-    SMALL,
-    Label,
-    draw_bars,
-    drawing,
-    for_narrow_screens,
-    label_points,
-    png,
-    side_by_side,
-)
+from subgraft.evaluation.reporting import document, drawing
 from subgraft.evaluation.reporting.findings import generated_notice
 from subgraft.evaluation.reporting.numbers import MISSING, count, duration, fixed
 from subgraft.evaluation.reporting.records import Command
@@ -91,27 +72,29 @@ ONE_SEED = (
 
 def render(data: SearchData) -> str:
     """One self-contained HTML page, which reloads itself while the search runs."""
-    return render_html(build_document(data))
+    return document.render_html(build_document(data))
 
 
-def build_document(data: SearchData) -> Document:
+def build_document(data: SearchData) -> document.Document:
     """The whole page, in the order in which it is read."""
-    sections = [Section("In short", _in_short(data))]
+    sections = [document.Section("In short", _in_short(data))]
     if finished(data):
-        sections.append(Section("The best", tuple(_front(data))))
-        sections.append(Section("Values and what came of them", (_parallel(data),)))
+        sections.append(document.Section("The best", tuple(_front(data))))
+        sections.append(document.Section("Values and what came of them", (_parallel(data),)))
     if data.importance:
-        sections.append(Section("What mattered", (_importance(data),)))
+        sections.append(document.Section("What mattered", (_importance(data),)))
     if watched(data):
-        sections.append(Section("How trials went", (_curves(data),)))
-    sections.append(Section("All trials", (_trials(data),)))
-    sections.append(Section("Look further", (Commands(data.commands),)))
+        sections.append(document.Section("How trials went", (_curves(data),)))
+    sections.append(document.Section("All trials", (_trials(data),)))
+    sections.append(document.Section("Look further", (document.Commands(data.commands),)))
     done = len(ended(data.trials))
     subtitle = f"{data.languages[0]} → {data.languages[1]} · {count(done)} of {count(data.wanted)} trials done"
-    return Document(f"{data.name}: a search", subtitle, tuple(sections), None if data.over else REFRESH_SECONDS)
+    return document.Document(
+        f"{data.name}: a search", subtitle, tuple(sections), None if data.over else REFRESH_SECONDS
+    )
 
 
-def _in_short(data: SearchData) -> tuple[Block, ...]:
+def _in_short(data: SearchData) -> tuple[document.Block, ...]:
     states = [trial.state for trial in data.trials]
     counted = [f"{states.count(state)} {state}" for state in dict.fromkeys(states)]
     said = [text(", ".join(counted) if counted else "Nothing has begun yet.")]
@@ -120,10 +103,10 @@ def _in_short(data: SearchData) -> tuple[Block, ...]:
     if made:
         said.append(text(f"Trials made {count(made)} steps and took {count(shared)} over from others or from before."))
     said.append(text(ONE_SEED))
-    return (*generated_notice(data.generated), Bullets(tuple(said)))
+    return (*generated_notice(data.generated), document.Bullets(tuple(said)))
 
 
-def _front(data: SearchData) -> list[Block]:
+def _front(data: SearchData) -> list[document.Block]:
     several = len(data.objectives) > 1
     caption = "Finished trials by number. " + (
         "No other trial beats the orange ones in every objective; the line joins them."
@@ -132,34 +115,34 @@ def _front(data: SearchData) -> list[Block]:
     )
     rows = [_row(data, trial) for trial in best(data.trials, data.objectives)]
     return [
-        Figure("front", plot_front(data), caption),
+        document.Figure("front", plot_front(data), caption),
         table(_headings(data), rows, "The best trials", left=()),
-        Paragraph(text("As systems of a configuration:")),
-        Paragraph(text(Span(data.systems, "code"))),
+        document.Paragraph(text("As systems of a configuration:")),
+        document.Paragraph(text(Span(data.systems, "code"))),
     ]
 
 
-def _parallel(data: SearchData) -> Figure:
+def _parallel(data: SearchData) -> document.Figure:
     caption = (
         "A line per finished trial; orange ones are the best. A trial has no point where it was not asked for a value."
     )
-    return Figure("parallel", plot_parallel(data), caption)
+    return document.Figure("parallel", plot_parallel(data), caption)
 
 
-def _importance(data: SearchData) -> Figure:
+def _importance(data: SearchData) -> document.Figure:
     caption = (
         "How much a parameter decides whether a trial is in the best quarter (conditional PED-ANOVA; shares of one). "
         "With few trials this is rough."
     )
-    return Figure("importance", plot_importance(data), caption)
+    return document.Figure("importance", plot_importance(data), caption)
 
 
-def _curves(data: SearchData) -> Figure:
+def _curves(data: SearchData) -> document.Figure:
     caption = (
         "Best dev BLEU so far at each evaluation but the last; a cross where ASHA stopped the trial, which goes by "
         "this alone. Trials whose finetuning was there already are not drawn."
     )
-    return Figure("curves", plot_curves(data), caption)
+    return document.Figure("curves", plot_curves(data), caption)
 
 
 def _trials(data: SearchData) -> Table:
@@ -199,7 +182,7 @@ _COLOUR, _BEST, _BEHIND = "#56789a", "#D55E00", "#c3c9d2"
 def plot_front(data: SearchData) -> bytes:
     """Finished trials by their objectives, and a line through those that no other beats; one objective: by trial."""
     chosen = best(data.trials, data.objectives)
-    with drawing(10, 4.6) as figure:
+    with drawing.new_figure(10, 4.6) as figure:
         panel = figure.subplots()
         labels = []
         for trial in finished(data):
@@ -208,15 +191,15 @@ def plot_front(data: SearchData) -> bytes:
             panel.plot(
                 x, y, "o", color=colour, markersize=8 if trial in chosen else 6, markeredgecolor="white", zorder=3
             )
-            labels.append(Label(x, y, str(trial.number), colour, trial in chosen))
+            labels.append(drawing.Label(x, y, str(trial.number), colour, trial in chosen))
         if len(data.objectives) > 1:
             edge = sorted(_place(data, trial) for trial in chosen)
             panel.step(*zip(*edge, strict=True), where="pre", color="#c8cdd5", linewidth=1.6, zorder=1)
         panel.set(xlabel=TITLES[data.objectives[1]] if len(data.objectives) > 1 else "trial")
         panel.set(ylabel=TITLES[data.objectives[0]])
         panel.margins(x=0.08, y=0.12)
-        label_points(panel, labels)
-        return png(figure)
+        drawing.label_points(panel, labels)
+        return drawing.png(figure)
 
 
 def _place(data: SearchData, trial: TrialResult) -> tuple[float, float]:
@@ -228,7 +211,7 @@ def plot_parallel(data: SearchData) -> bytes:
     """A line per finished trial through its values and objectives; the best ones in colour."""
     chosen = best(data.trials, data.objectives)
     axes = [*data.parameters, *data.objectives]
-    with drawing(10, 3.8) as figure:
+    with drawing.new_figure(10, 3.8) as figure:
         panel = figure.subplots()
         heights = {name: _heights([_at(trial, name) for trial in finished(data)]) for name in axes}
         for trial in sorted(finished(data), key=lambda trial: trial in chosen):
@@ -243,7 +226,7 @@ def plot_parallel(data: SearchData) -> bytes:
         panel.set(yticks=[], ylim=(-0.08, 1.08), xlim=(-0.2, len(axes) - 0.55))
         panel.spines["left"].set_visible(False)
         panel.grid(visible=False)
-        return png(figure)
+        return drawing.png(figure)
 
 
 def _at(trial: TrialResult, name: str) -> Value | None:
@@ -267,7 +250,7 @@ def _write_scale(panel: Axes, place: int, heights: Mapping[Value | None, float])
     for value, height in shown if len(shown) <= 5 else (shown[0], shown[-1]):
         written = value if isinstance(value, str) else f"{value:.4g}"
         panel.annotate(
-            str(written), (place, height), (5, 0), textcoords="offset points", va="center", fontsize=SMALL,
+            str(written), (place, height), (5, 0), textcoords="offset points", va="center", fontsize=drawing.SMALL,
             bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.75, "pad": 1},
         )  # fmt: skip
 
@@ -275,7 +258,7 @@ def _write_scale(panel: Axes, place: int, heights: Mapping[Value | None, float])
 def plot_curves(data: SearchData) -> bytes:
     """The best dev BLEU of each trial so far, by evaluation; a cross where ASHA stopped it."""
     chosen = best(data.trials, data.objectives)
-    with drawing(10, 3.4) as figure:
+    with drawing.new_figure(10, 3.4) as figure:
         panel = figure.subplots()
         for trial in watched(data):
             xs, ys = zip(*trial.curve, strict=True)
@@ -285,19 +268,19 @@ def plot_curves(data: SearchData) -> bytes:
                 panel.plot(xs[-1], ys[-1], "x", color="#4b5058", markersize=8)
         panel.set(xlabel="evaluations", ylabel="best BLEU on dev so far")
         panel.locator_params(axis="x", integer=True)
-        return png(figure)
+        return drawing.png(figure)
 
 
-@for_narrow_screens
+@drawing.for_narrow_screens
 def plot_importance(data: SearchData) -> bytes:
     """How much each parameter decides whether a trial is among the best, by objective."""
-    with drawing(10, 1.2 + 0.34 * len(data.parameters)) as figure:
-        panels = side_by_side(figure, len(data.importance))
+    with drawing.new_figure(10, 1.2 + 0.34 * len(data.parameters)) as figure:
+        panels = drawing.side_by_side(figure, len(data.importance))
         for panel, (objective, shares) in zip(panels, data.importance.items(), strict=True):
             names, values = zip(*sorted(shares.items(), key=lambda item: -item[1]), strict=True)
-            draw_bars(panel, names, values, [f"{share:.2f}" for share in values], _COLOUR)
+            drawing.bars(panel, names, values, [f"{share:.2f}" for share in values], _COLOUR)
             panel.set(title=f"For {TITLES[objective]}", xlim=(0, 1.15))
-        return png(figure)
+        return drawing.png(figure)
 
 
 def finished(data: SearchData) -> list[TrialResult]:
