@@ -73,7 +73,7 @@ def _same_tying(model: PreTrainedModel) -> Iterator[None]:
         model.config.tie_word_embeddings = tied
 
 
-# Settings of a published adapter that say what it adds. All others must have their defaults: some name code to import.
+# Settings that define a published adapter. All others must have their defaults, because some name code to import.
 _LORA = (
     *("peft_type", "r", "lora_alpha", "lora_dropout", "target_modules", "fan_in_fan_out", "bias", "use_rslora"),
     *("use_dora", "modules_to_save", "rank_pattern", "alpha_pattern", "layers_to_transform", "layers_pattern"),

@@ -110,7 +110,7 @@ def _measured(shape: LayerShape, device: torch.device, context: Context) -> Meas
         place.parent.mkdir(parents=True, exist_ok=True)
         measured = faster_precision(shape, device)
         _keep(measured, place)
-    # Of several steps that measure at the same moment, the first to write has measured for all.
+    # If several steps measure at the same time, the first result that is written applies to all.
     return _stored(place) or measured
 
 

@@ -54,7 +54,7 @@ class Checkpoints:
 
     @property
     def place(self) -> str:
-        """Where they are, for people."""
+        """Their directory, for messages."""
         return str(self._directory)
 
     def save(self, step: int, tensors: Mapping[str, Tensor], state: Mapping[str, Any]) -> None:
@@ -149,7 +149,7 @@ class Checkpoints:
 
 @contextmanager
 def _undone(path: Path) -> Iterator[None]:
-    """Remove a file or directory that could not be finished: on a full disk its room is wanted."""
+    """Remove an unfinished file or directory after an error, which frees room on a full disk."""
     try:
         yield
     except OSError:

@@ -24,9 +24,9 @@ from subgraft.training.optimizers import OPTIMIZERS, optimizer_arguments
 from subgraft.training.parameter_groups import ParameterRates
 from subgraft.training.tensor_shards import TensorSlice
 
-# Gradients on their way between workers, in numbers: 200 MB. DeepSpeed's default is 2 GB, on every worker.
+# Elements of a bucket of gradients that workers exchange: 200 MB. DeepSpeed's default is 2 GB on every worker.
 _BUCKET = 50_000_000
-# What names of parameters in a state begin with; moments' begin with theirs.
+# The prefix of parameters' names in a state; the prefix of a moment is its own name.
 _PARAMETER = "parameter"
 _TO_CPU = {"device": "cpu"}
 _OFFLOADED: Mapping[Offload, Mapping[str, Any]] = {
@@ -34,9 +34,9 @@ _OFFLOADED: Mapping[Offload, Mapping[str, Any]] = {
     "optimizer": {"offload_optimizer": _TO_CPU},
     "parameters": {"offload_optimizer": _TO_CPU, "offload_param": _TO_CPU},
 }
-# No operator of DeepSpeed's own is to be compiled. On CPUs one would be whenever a process joins its group, for
-# inference alone, and PyTorch has everybody else wait for a file that the compiling process makes: for ever, if that
-# is killed. DeepSpeed takes these answers in place of probing for a compiler.
+# Prevents DeepSpeed from compiling its own operators: it uses this table instead of probing for a compiler. On CPUs it
+# would compile one, for inference only, when a process joins its group. If that process is killed, a lock remains for
+# which every later process waits forever.
 deepspeed.ops.__dict__["__compatible_ops__"] = {}
 
 
@@ -92,7 +92,7 @@ class DeepSpeedEngine:
     def dry_run(self, batch: Batch, losses: Sequence[str], times: int) -> None:
         self._make_moments()
         for _ in range(times):
-            # DeepSpeed keeps gradients in places of its own; those of weight zero may stay there.
+            # Gradients of weight zero may stay in DeepSpeed's buffers.
             self.accumulate(batch, dict.fromkeys(losses, 0.0), last=False)
 
     def state(self) -> dict[str, Tensor]:
@@ -143,7 +143,7 @@ class DeepSpeedEngine:
             whole = parameter if moment is None else self._optimizer.state[parameter][moment]
             return cast(Tensor, whole.detach().reshape(-1))
         if self._stage == 3:
-            # What DeepSpeed offers publicly, safe_get_local_*, copies offloaded states to the device.
+            # DeepSpeed's public safe_get_local_* would copy offloaded states to the device.
             held, _ = self._optimizer._get_fp32_opt_state_partition(parameter, True, moment)
             part = self._part(parameter)
             return cast(Tensor, held.detach()[: part.stop - part.start])
@@ -151,7 +151,7 @@ class DeepSpeedEngine:
         return torch.empty(0) if mapping is None else cast(Tensor, mapping.get_hp_fragment(moment).detach())
 
     def _set_own(self, parameter: nn.Parameter, value: Tensor) -> None:
-        """The model's own copy, which would follow the optimizer's only at the next step."""
+        """Set the model's own copy, which DeepSpeed updates only at the next step."""
         with deepspeed.zero.GatheredParameters([parameter], modifier_rank=0, enabled=self._stage == 3):
             parameter.data.copy_(value)
 
@@ -197,8 +197,7 @@ def _numel(parameter: nn.Parameter) -> int:
 
 def _configuration(settings: TrainingSettings, zero_stage: int, world: int, offload: Offload) -> dict[str, Any]:
     kind = OPTIMIZERS[settings.optimizer]
-    # DeepSpeed's own Adam for offloaded states would have to be compiled first; PyTorch's need not. Others it takes
-    # from PyTorch anyway.
+    # DeepSpeed would compile its own Adam for offloaded states. It takes other optimizers from PyTorch anyway.
     of_torch = {"torch_adam": True} if kind.can_fuse else {}
     fused = {"fused": True} if kind.can_fuse and offload != "none" else {}
     return {

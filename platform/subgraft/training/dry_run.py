@@ -13,8 +13,8 @@ from subgraft.base.errors import OperationalError
 from subgraft.config.runtime import Runtime
 from subgraft.config.training import TrainingSettings
 
-# In a layer, a token takes 34 d bytes, and 5 bytes for each head and each token that it may look at (Korthikanti et
-# al. 2022, section 4.1). For heads of 64 dimensions these are equal at this many tokens.
+# Activations of a layer take 34 d bytes per token, and 5 bytes per head and pair of tokens (Korthikanti et al. 2022,
+# section 4.1). For heads of 64 dimensions both are equal at this many tokens.
 _TOKENS_OF_ATTENTION = 435
 _OUT_OF_MEMORY = ("can't allocate memory", "could not create a primitive")
 _TRIED_TO_ALLOCATE = re.compile(r"tried to allocate ([\d.]+) ?(\w+)", re.IGNORECASE)

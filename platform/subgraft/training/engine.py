@@ -161,7 +161,7 @@ class PlainEngine:
 
     def dry_run(self, batch: Batch, losses: Sequence[str], times: int) -> None:
         for parameter in self._named.values():
-            # What the optimizer itself would make in its first step.
+            # The state that the optimizer would create in its first step.
             moments = {key: torch.zeros_like(parameter) for key in self._moments}
             self._optimizer.state[parameter] = {"step": torch.tensor(0.0, device=self.device), **moments}
         for _ in range(times):

@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-# Bytes, as in PyTorch: large enough for the network to be used well, small enough for the first to leave early.
+# Bytes, as in PyTorch: large enough to use the network well, small enough to send the first one early.
 BUCKET_BYTES = 25 << 20
 
 
@@ -44,7 +44,7 @@ class GradientAllReduce:
         self._parameters = list(parameters)
         self._buckets = _buckets(self._parameters)
         self._place = {parameter: at for at, bucket in enumerate(self._buckets) for parameter in bucket.parameters}
-        self._sent = len(self._buckets)  # nothing is to be sent
+        self._sent = len(self._buckets)  # nothing to send
         self._used: set[nn.Parameter] = set()
         self._on_the_way: list[dist.Work] = []
         self._flags = torch.zeros(0)
@@ -59,7 +59,7 @@ class GradientAllReduce:
             bucket.missing = len(bucket.parameters)
         self._sent = 0
         yield
-        # All of it now, before anybody adds up anything else: workers add up things in one order.
+        # Send the rest now, because all workers must call collectives in the same order.
         while self._sent < len(self._buckets):
             self._send_next()
         flags = [parameter in self._used for parameter in self._parameters]

@@ -27,13 +27,13 @@ from subgraft.training.progress import CurvePoint, Outcome, Preparation, Progres
 from subgraft.training.schedule import Data, JointPlan, coming, data_plan, dropout_seed, is_evaluated, steps_of
 from subgraft.training.tensor_shards import Gathered, Selected, TensorSlice
 
-# So many batches are built to find the largest by tokens; before that, only lengths of examples are known.
+# The number of batches that are built to find the largest one; lengths of examples only estimate its size.
 CANDIDATES = 8
 # Approximate maximum of points in a training's curve, since tracking servers and their clients load all of them.
 MOST_POINTS = 10_000
-# What progress counts.
+# The unit of progress.
 STEPS = "steps"
-# What names of tensors in a checkpoint begin with.
+# Prefixes of tensors' names in a checkpoint.
 _BEST, _PREPARATION = "best.", "preparation."
 
 
@@ -134,7 +134,7 @@ class Trainer:
         progress = self._progress
         if progress.step == 0 and not progress.curve:
             self._evaluate(0.0)
-        if self._stops() and not progress.finished:  # by a checkpoint of the training without this end
+        if self._stops() and not progress.finished:  # the checkpoint is of the same training without this end
             per_epoch = len(self._plan.epoch(progress.epoch, progress.step - progress.position))
             if not progress.curve or progress.curve[-1].step < progress.step:
                 self._evaluate(progress.epoch + progress.position / per_epoch)
@@ -171,7 +171,7 @@ class Trainer:
         torch.manual_seed(dropout_seed(self._seed, self._progress.step, engine.rank))
         micro_batches = self._micro_batches(indices)
         shares = share_of_worker(micro_batches, engine.rank, engine.world)
-        # A worker without a part of a micro-batch computes an example at weight zero: workers act in step.
+        # A worker without a part of a micro-batch computes an example at weight zero, because passes are collective.
         pieces = [share if len(share) else whole[:1] for share, whole in zip(shares, micro_batches, strict=True)]
         batches = [self._data.batch(piece, epoch) for piece in pieces]
         names = list(self._weights)
@@ -189,7 +189,7 @@ class Trainer:
             parts.append(part if takes_part else {})
         sums = sum_over_workers(add_up(parts), names, engine)
         engine.step(learning_rate(settings, self._progress.step + 1, self._horizon))
-        # Of a mixture, only the losses of the objective that the batch was of.
+        # In a mixture, only the losses of the batch's objective have counts.
         return {name: sums.get(name, 0.0) / counts[name] for name in names if counts.get(name)}
 
     def _look_ahead(self) -> None:
@@ -308,7 +308,7 @@ class Trainer:
         self._progress = Progress.from_state(checkpoint.state | {"step": checkpoint.step})
 
     def _own(self, name: str, whole: Tensor) -> Tensor:
-        """What this worker keeps of a tensor."""
+        """This worker's part of a complete tensor."""
         part = self._engine.part(name)
         return whole if part is None else part.of(whole).clone()
 

@@ -174,7 +174,7 @@ class Gathered(TensorsOnAccess):
         own, part = self._tensors[name], self._worker.part(name)
         if part is None:
             return own
-        # Zeros elsewhere, added up as integers: every bit stays as it is.
+        # The other workers add zeros, as integers, so every bit is preserved.
         whole = torch.zeros(part.numel, dtype=own.dtype, device=self._worker.device)
         whole[part.start : part.stop] = own
         dist.all_reduce(whole.view(torch.int32))

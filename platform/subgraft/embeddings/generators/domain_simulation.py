@@ -125,7 +125,7 @@ class DomainSimulator(SimulatedBatches):
         if len(others):
             weights[len(own) :] = float(np.log(len(rest) / len(others)))
         takes_part = torch.ones(len(results), len(places), dtype=torch.bool)
-        # Sentences that stayed as they are may have tokens that are none of the domain's.
+        # Unchanged sentences may have tokens that the domain's vocabulary lacks.
         read = torch.tensor(sorted({token for tokens in changed for token in tokens}), dtype=torch.long)
         absent = domain.absent[~torch.isin(domain.absent, read)]
         spelling = size + torch.arange(len(places))
@@ -133,7 +133,7 @@ class DomainSimulator(SimulatedBatches):
 
 
 def _joined(parts: Sequence[Resegmentation], size: int) -> Resegmentation:
-    """Runs of a sentence behind one another."""
+    """Join the runs of a sentence."""
     tokens: list[int] = []
     new: dict[SimulatedToken, int] = {}
     spans: list[Span] = []
@@ -201,12 +201,10 @@ class PseudoDomains:
         return self.parts[number].batch(indices - before, epoch)
 
 
-# A pseudo-domain: some upstream sentences with a vocabulary of their own, as a task would come with one.
-#
-# The vocabulary is learnt on these sentences alone, and the upstream vocabulary is taken without a share of its longer
-# subwords. So tokens that are new to it make up as much of the text as they do in a true domain, are as long, and are
-# cut into as many pieces; which no drawing of single tokens does.
-#
+# A pseudo-domain is a sample of upstream sentences with a vocabulary learned on them, while the upstream vocabulary
+# lacks a share of its longer subwords. So its new tokens are as frequent and as long as in a real domain, and have as
+# many pieces. Drawing single tokens does not achieve that.
+
 # Smaller vocabularies than this are hardly more than bytes and characters.
 _SMALLEST = 300
 
@@ -231,7 +229,7 @@ class PseudoDomain:
     def learnt(
         cls, lines: Sequence[str], upstream: Tokenizer, settings: NetworkSettings, rng: np.random.Generator
     ) -> PseudoDomain:
-        """Of its sentences, by what is drawn. Raises UserError where these support no vocabulary at all."""
+        """Learn the vocabulary and remove upstream subwords, at random. Raises UserError if the lines support none."""
         size = round(len(upstream) * rng.uniform(*settings.vocabulary_size))
         vocabulary = _learnt(lines, size, _kind(upstream, rng))
         longer = [entry for entry in upstream.ids if len(entry.surface) > 1]
@@ -271,7 +269,7 @@ def _kind(upstream: Tokenizer, rng: np.random.Generator) -> VocabularyKind:
 
 
 def _learnt(lines: Sequence[str], size: int, kind: VocabularyKind) -> Tokenizer:
-    """As large a vocabulary as asked for, or as the lines support."""
+    """Learn a vocabulary of this size, or of the largest size that the lines support."""
     bytes_too = kind != "wordpiece"
     try:
         return learn(lines, kind=kind, size=max(size, _SMALLEST), byte_fallback=bytes_too)

@@ -114,8 +114,8 @@ def check_origin(origin: GeneratorOrigin, table: Tensor, vocabulary: str, where:
 
 
 GeneratorKind = Literal["avg", "att", "patt"]
-# Of a table of so many rows the used ones are picked out before they are multiplied, where there are so many rows to a
-# pair: to pick out more costs more than the product (benchmarks/generator_scores.py).
+# In a large table, the used rows are selected before the product if there are few pairs for its rows. Selecting more
+# rows costs more than the product (benchmarks/generator_scores.py).
 LARGE_TABLE, ROWS_TO_A_PAIR = 100_000, 8
 
 

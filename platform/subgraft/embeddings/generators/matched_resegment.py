@@ -221,9 +221,6 @@ class MatchedResegmenter:
         return 1 if entry is None else len(entry.surface)
 
 
-# What the real new tokens of a task are like, to simulate others like them.
-
-
 class TokenProfile(NamedTuple):
     """Whether a new token starts a word, its length, and its number of upstream subwords and hyperwords."""
 

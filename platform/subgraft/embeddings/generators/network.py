@@ -37,7 +37,7 @@ from subgraft.subwords.vocabulary.entry import Entry
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.embedding_view import GeneratedRows, TableName
 
-# More pieces than this a token's network does not read; the mean is over these too.
+# The network reads only the first pieces of a token, and the mean is over the same pieces.
 MAX_PIECES = 16
 ABSENT = -1
 # Begins a word; its length; how common it is; whether that is known.

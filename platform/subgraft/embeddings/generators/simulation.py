@@ -124,7 +124,7 @@ class SimulatedBatches(ABC):
     def collected(
         self, results: Sequence[Resegmentation], rng: np.random.Generator
     ) -> tuple[list[list[int]], Any, CompetingTokens]:
-        """The sentences' tokens, where ids of V and above count the batch's new ones; these; and who competes where."""
+        """The sentences' tokens, with ids from V on for the batch's new tokens; the generator's input; the softmax."""
 
     def _room(self, body: Body) -> int | None:
         """The maximum number of tokens of the body."""
@@ -225,8 +225,6 @@ def span_pairs(results: Sequence[Resegmentation], begins: Sequence[int]) -> Span
 def _columns(rows: list[tuple[int, int, int]]) -> Tensor:
     return torch.tensor(rows, dtype=torch.long).reshape(-1, 3)
 
-
-# Similar tokens of simulated tokens, each looked up once however often it is drawn again.
 
 _Pairs = tuple[NDArray[np.int64], NDArray[np.int8]]  # ids and relations
 

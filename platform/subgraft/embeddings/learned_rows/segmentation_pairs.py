@@ -80,7 +80,7 @@ class SegmentedText(ABC):
         new: ids of the tokens to train.
         per_token: use a sentence only if one of its new tokens occurred in fewer sentences before; None uses all.
         seed: the seed of the order in which sentences are considered.
-        auxiliary: further pairs, considered after all others, for tokens that are still too rare.
+        additional: further pairs, considered after all others, for tokens that are still too rare.
     """
 
     def __init__(

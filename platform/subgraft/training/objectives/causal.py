@@ -243,13 +243,20 @@ def line_nats(
     progress: Callable[[int, int, str], None] | None = None,
 ) -> Iterator[tuple[int, NDArray[np.float64]]]:
     """The index of each line that is not truncated, and the nats of its tokens and its end; ordered by length."""
-    model, limit = bundle.model, bundle.max_positions
-    examples = Lines(lines, bundle.decoder, separator_of(bundle.decoder, settings), limit)
+    examples = Lines(lines, bundle.decoder, separator_of(bundle.decoder, settings), bundle.max_positions)
+    return stack_nats(bundle, examples, examples.whole, progress)
+
+
+def stack_nats(
+    bundle: Bundle, examples: Batched, whole: np.ndarray, progress: Callable[[int, int, str], None] | None
+) -> Iterator[tuple[int, NDArray[np.float64]]]:
+    """The index of each example of `whole` [n], and the nats of its labels; ordered by length."""
+    model = bundle.model
 
     def token_nats(batch: StackBatch) -> Tensor:
         return label_nats(model, StackStates(model, batch, ModelEmbeddings(model)).top, batch.labels)
 
-    return WholeExamples(examples, examples.whole, max(BATCH_TOKENS, limit)).nats(model, token_nats, progress)
+    return WholeExamples(examples, whole, max(BATCH_TOKENS, bundle.max_positions)).nats(model, token_nats, progress)
 
 
 def separator_of(tokenizer: Tokenizer, settings: CausalSettings | AnyConditionedSettings) -> int:
@@ -263,7 +270,7 @@ def separator_of(tokenizer: Tokenizer, settings: CausalSettings | AnyConditioned
 
 
 def begin_with(model: PreTrainedModel, separator: int) -> None:
-    """Have the model's configuration say what stands before every text, so that generation begins with it too."""
+    """Set the beginning of every text in the model's configuration, so that generation begins with it too."""
     model.config.bos_token_id = separator
 
 

@@ -15,7 +15,6 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from subgraft.base.errors import UserError
 from subgraft.config.objectives import ChatSettings, ConversationSettings
@@ -25,11 +24,10 @@ from subgraft.data.text.encoded import Sequences
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.inference.prompts import ChatTemplate
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.causal import LineScores, padding_of
-from subgraft.training.objectives.embedding_view import IGNORED, ModelEmbeddings
+from subgraft.training.objectives.causal import LineScores, padding_of, stack_nats
+from subgraft.training.objectives.embedding_view import IGNORED
 from subgraft.training.objectives.objective import Request, selected_examples
-from subgraft.training.objectives.single_stack import StackBatch, StackExample, StackLoss, StackStates, collate
-from subgraft.training.objectives.whole_examples import BATCH_TOKENS, WholeExamples, label_nats
+from subgraft.training.objectives.single_stack import StackBatch, StackExample, StackLoss, collate
 
 Turns: TypeAlias = Sequence[Mapping[str, str]]
 Learnt = Literal["all", "last"]
@@ -181,14 +179,8 @@ def answer_nats(
     progress: Callable[[int, int, str], None] | None = None,
 ) -> Iterator[tuple[int, NDArray[np.float64]]]:
     """The index of each conversation that is not truncated, and the nats of its answers' tokens; ordered by length."""
-    model, limit = bundle.model, bundle.max_positions
-    examples = Conversations(conversations, template_of(bundle.decoder), learnt, limit)
-
-    def token_nats(batch: StackBatch) -> Tensor:
-        return label_nats(model, StackStates(model, batch, ModelEmbeddings(model)).top, batch.labels)
-
-    whole = examples.whole & examples.usable
-    return WholeExamples(examples, whole, max(BATCH_TOKENS, limit)).nats(model, token_nats, progress)
+    examples = Conversations(conversations, template_of(bundle.decoder), learnt, bundle.max_positions)
+    return stack_nats(bundle, examples, examples.whole & examples.usable, progress)
 
 
 class ConversationsOfTask:

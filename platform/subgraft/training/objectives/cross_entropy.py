@@ -185,7 +185,7 @@ class _LinearLoss(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         (scale,) = gradients
-        # In place: that of the projection is as large as the table. A second pass backward would be refused.
+        # In place, because the projection's gradient is as large as the table. So there is no second backward pass.
         return (
             *(gradient.mul_(scale) if gradient is not None else None for gradient in ctx.saved_tensors),
             None,

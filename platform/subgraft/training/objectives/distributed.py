@@ -27,7 +27,7 @@ def sums_over_batches(
     """Sums over batches of `count` values each; every worker computes its share of the batches."""
     (rank, world), rows = rank_and_world(), list[Sequence[float]]()
     for first in range(0, len(batches), world):
-        # Of a model in parts all workers compute in step: one without a batch of its own takes the last, for nothing.
+        # A sharded model's passes are collective: a worker without a batch computes the last one, without effect.
         rows.append(values(batches[min(first + rank, len(batches) - 1)]))
     own = torch.tensor(rows, dtype=torch.float64).reshape(-1, count)[: len(range(rank, len(batches), world))]
     totals = [0.0] * count
@@ -96,7 +96,7 @@ def rank_and_world() -> tuple[int, int]:
 
 
 def marked_anywhere(marks: Tensor, workers: Workers) -> Tensor:
-    """Of a tensor of bools, which any worker has set."""
+    """Elementwise `or` of a bool tensor over all workers."""
     if workers.world == 1:
         return marks
     flags = marks.to(workers.device, torch.uint8)
@@ -105,9 +105,9 @@ def marked_anywhere(marks: Tensor, workers: Workers) -> Tensor:
 
 
 def gathered(share: Tensor, count: int, device: torch.device) -> Tensor:
-    """All `count` rows of which each worker has every world-th one, beginning with the one of its rank: its share.
+    """All `count` rows, from each worker's share: the rows rank, rank + world, rank + 2 world, …
 
-    device: where workers send from.
+    device: the device that workers send from.
     """
     rank, world = rank_and_world()
     if world == 1:

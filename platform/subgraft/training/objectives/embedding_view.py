@@ -183,7 +183,7 @@ class ExtendedTables:
         """
         size = embedding.weight.shape[0]
         is_new = ids >= size
-        # What the embedding module itself does of that is done.
+        # The embedding module applies its own part of the scale.
         outside = self._scale / float(getattr(embedding, "embed_scale", 1.0))
         embedded: Tensor = embedding(torch.where(is_new, 0, ids)) * outside
         if len(self._rows) == 0:

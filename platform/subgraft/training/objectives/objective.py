@@ -177,9 +177,10 @@ class Objective(Protocol):
 
 @dataclass(frozen=True)
 class Request:
-    """What an objective is made from. sampling: how segmentations are sampled, where they are.
+    """The inputs of an objective.
 
-    language_exponent: α of p^α, by which languages are drawn; None takes each text once.
+    sampling: how segmentations are sampled; None: they are not.
+    language_exponent: α of p^α, by which languages are oversampled; None takes each text once.
     """
 
     bundle: Bundle
@@ -191,7 +192,7 @@ class Request:
     language_exponent: float | None = None
 
     def texts(self, split: str = "train") -> Iterator[tuple[str, Sequence[str]]]:
-        """Each language of the corpus, with its lines, which come again where the language is oversampled."""
+        """Each language of the corpus with its lines, repeated if the language is oversampled."""
         if self.language_exponent is None:
             return self.corpus.texts(split)
         return oversampled(list(self.corpus.texts(split)), self.language_exponent)

@@ -14,7 +14,7 @@ from subgraft.data.text.encoded import Sequences
 from subgraft.subwords.vocabulary.sampling import Sampler
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
-# How many texts are cut to see how much longer samples are than the plain segmentation.
+# The number of texts from which the growth of sampled segmentations is estimated.
 _MEASURED = 500
 
 

@@ -246,8 +246,8 @@ def _loss_and_gradient(logits: Tensor, labels: Tensor, noise: Tensor) -> tuple[T
 
 # The nearest tokens of some tokens: those whose rows of a table have the largest inner products with theirs.
 #
-# They are searched exactly, by products of blocks of rows with the whole table, and for the tokens that are asked for
-# alone: neighbours of all tokens of a large vocabulary cost more than hundreds of steps save
+# The search is exact, by products of blocks of rows with the whole table, and only for the requested tokens:
+# neighbours of all tokens of a large vocabulary cost more than hundreds of steps save
 # (benchmarks/target_sampling.py). An index over the table (faiss) took two to three times as long for the same result.
 
 

@@ -19,7 +19,7 @@ from subgraft.training.objectives.cross_entropy import linear_log_likelihood
 from subgraft.training.objectives.distributed import sums_over_batches
 from subgraft.training.objectives.embedding_view import IGNORED, counted_states
 
-# The tokens of a batch, padding included: what a GPU of a few gigabytes bears.
+# Tokens of a batch, including padding, that fit on a GPU of a few gigabytes.
 BATCH_TOKENS = 4000
 
 
