@@ -199,20 +199,20 @@ def commands() -> str:
     for name, command, purpose in _parsers(parser(), "subgraft", parser().description or ""):
         lines += ["", f"## {name}", "", purpose[:1].upper() + purpose[1:].rstrip(".") + "."]
         arguments = [_argument(action) for action in command._actions if action.help and action.dest != "help"]
-        lines += ["", "| argument | meaning |", "|---|---|", *arguments] if arguments else []
+        lines += ["", *arguments] if arguments else []
     return "\n".join(lines) + "\n"
 
 
 def _argument(action: argparse.Action) -> str:
-    """A line of the table. What must be given is not in brackets."""
+    """An item of the list. What must be given is not in brackets."""
     value = action.metavar or (action.dest.upper() if action.nargs != 0 else "")
     shown = " ".join(value) if isinstance(value, tuple) else value
     if isinstance(action.choices, list | tuple) and not action.metavar:
         shown = "{" + ",".join(map(str, action.choices)) + "}"
-    written = " ".join([*action.option_strings[-1:], *([shown.replace("|", "\\|")] if shown else [])])
+    written = " ".join([*action.option_strings[-1:], *([shown] if shown else [])])
     needed = action.required if action.option_strings else action.nargs not in ("*", "?")
-    meaning = (action.help or "").replace("|", "\\|").replace("%%", "%")
-    return f"| `{written if needed else f'[{written}]'}` | {meaning} |"
+    meaning = (action.help or "").replace("%%", "%")
+    return f"- `{written if needed else f'[{written}]'}`: {meaning}"
 
 
 def _parsers(

@@ -208,11 +208,11 @@ def _cell(measure: Callable[[Bench], str], bench: Bench) -> str:
 
 
 def read_rows(page: str) -> dict[str, dict[str, str]]:
-    """The rows of the page's measured table, by model and column."""
+    """The rows of the page's measured table, by model and column; a line has all models with these cells."""
     measured_part = page.partition(BEGIN)[2].partition(END)[0]
     table = [line.strip("|").split("|") for line in measured_part.splitlines() if line.startswith("| ")]
     cells = [[cell.strip() for cell in row] for row in table]
-    return {row[0]: dict(zip(cells[0][1:], row[1:], strict=True)) for row in cells[1:]}
+    return {name: dict(zip(cells[0][1:], row[1:], strict=True)) for row in cells[1:] for name in row[0].split(", ")}
 
 
 BEGIN, END = "<!-- Measured by tests/support/checkpoint_table.py: -->", "<!-- So far. -->"
@@ -221,13 +221,13 @@ HEAD = """
 ## Checkpoints that work
 
 Each checkpoint is made in its published layout, file by file, with tiny random weights and a vocabulary trained by the
-library of the published one; the hub itself is not asked.
+library of the published one, without the hub. Checkpoints with the same results share a line.
 
-- `ids`: how many lines, adversarial ones among them, get the ids of transformers' tokenizer, with special tokens.
+- `ids`: lines, also adversarial ones, with the ids of transformers' tokenizer, special tokens included.
 - `vocab learn --like`: a vocabulary of new text takes over special tokens and language codes.
 - `compare`, `similar`: the commands answer.
 - `transfer`: the model with that vocabulary is loaded again and generates; transformers loads an encoder.
-- `generate`: how many greedy outputs equal transformers', token by token.
+- `generate`: greedy outputs equal to transformers', token by token.
 - `pipeline`: an experiment with it as `upstream.checkpoint` runs from corpora to scores.
 - `refused`: one message, exit code 2, and nothing written.
 
@@ -242,9 +242,11 @@ users. Weights published as `pytorch_model.bin` alone need `subgraft convert` fi
 def written_page(rows: Mapping[str, Mapping[str, str]], page: str) -> str:
     """The page with these rows in place of its measured part; what others have written there stays."""
     table = ["| model | " + " | ".join(COLUMNS) + " |", "|---" * (len(COLUMNS) + 1) + "|"]
+    lines: dict[tuple[str, ...], list[str]] = {}
     for name in CHECKPOINTS:
         if name in rows:
-            table.append("| " + " | ".join([name, *(rows[name][column] for column in COLUMNS)]) + " |")
+            lines.setdefault(tuple(rows[name][column] for column in COLUMNS), []).append(name)
+    table += ("| " + " | ".join([", ".join(names), *cells]) + " |" for cells, names in lines.items())
     before, after = page.partition(BEGIN)[0], page.partition(END)[2]
     return f"{before}{BEGIN}{HEAD}" + "\n".join(table) + f"\n\n{END}{after}"
 
