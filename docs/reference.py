@@ -60,7 +60,9 @@ def _section(group: type[BaseModel], titles: Sections) -> list[str]:
     lines = ["", f"## {titles[group] or 'The configuration'}", "", *([introduction, ""] if introduction else [])]
     lines += [] if base is None else [f"Those of [{titles[base]}](#{_anchor(titles[base])}), and:", ""]
     for name, field in group.model_fields.items():
-        if (name, str(field), meanings.get(name)) not in inherited:
+        if get_origin(field.annotation) is Literal and len(get_args(field.annotation)) == 1:
+            lines.append(f"- `{name}`: {_type(field.annotation, titles)}")
+        elif (name, str(field), meanings.get(name)) not in inherited:
             kind = ", ".join(each for each in (_field_type(field, titles), _default(field)) if each)
             lines.append(f"- `{name}` ({kind}): {meanings.get(name, '')}")
     return lines

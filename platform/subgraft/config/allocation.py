@@ -23,8 +23,8 @@ class CurveSettings(Settings):
     step: the number of ordinary pieces between one size and the next.
     largest: the largest size, unless the text's largest possible vocabulary is smaller.
     sizes: the sizes themselves, in ascending order, in place of step and largest.
-    exact: whether unigram is retrained at each size; if not, one descent initialises each size from the pieces of the
-    next larger one. Curves of bpe are always exact.
+    exact: whether unigram is retrained at each size; if not, each size starts from the pieces of the next larger one.
+    Curves of bpe are always exact.
     """
 
     kind: Literal["unigram", "bpe"] = "unigram"

@@ -198,8 +198,8 @@ class ReadingSettings(Settings):
     pretrained_encoder: a model whose encoder is used instead, with that model's own vocabulary, and finetuned with the
     rest: a directory, or a hub id.
     vocabulary: the vocabulary of a text, learnt on the task's sources, the same for every system.
-    shared_vocabulary: whether each system reads a text in the vocabulary that it writes in instead, with its language
-    model's embedding matrix below the encoder. Required for systems that copy.
+    shared_vocabulary: whether each system reads a text in the vocabulary that it writes in, with its language model's
+    embedding matrix. Required for systems that copy.
     max_length: the maximum number of tokens of a text; the rest is truncated.
     copy_threshold: of systems that copy bottom-up, the minimum probability for a token to be copied.
     """

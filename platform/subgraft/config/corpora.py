@@ -173,7 +173,7 @@ class Cleaning(Settings):
     drop_identical: whether to drop pairs whose sides are the same text.
     deduplicate: whether to keep only the first occurrence of a pair.
     drop_held_out: whether to drop pairs with a side that occurs in dev or test, ignoring case, Unicode form, white
-    space, the form of quotation marks and final punctuation. Near copies are counted.
+    space, quotation marks and final punctuation.
     """
 
     min_characters: Count = 1

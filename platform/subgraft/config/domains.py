@@ -16,15 +16,13 @@ from subgraft.config.vocabularies import SamplingSettings, TaskVocabularySetting
 class UpstreamSettings(Settings):
     """The pretrained side: trained here on a corpus, or a checkpoint.
 
-    corpus: a name in `corpora`; with a checkpoint, it is needed only by steps that read upstream text: trained
-    generators, continued pretraining, evaluation.upstream_sentences.
-    languages: the languages of that corpus, if they differ from the task's; `all` uses every text of the corpus, in any
-    number of languages.
-    objectives: the objectives of pretraining, done here or for the checkpoint; with several, each batch belongs to one
-    of them.
+    corpus: a name in `corpora`; with a checkpoint, only trained generators, continued pretraining and
+    evaluation.upstream_sentences need it.
+    languages: the languages of that corpus, if they differ from the task's; `all` uses every text of the corpus.
+    objectives: the objectives of pretraining, done here or for the checkpoint.
     language_exponent: α of p^α / Σ p^α, the probability of sampling a language of monolingual text, where p is its
-    share of the segments: small languages are repeated within an epoch, and every language is read at least once. null
-    uses the text unchanged, or, with a `vocabulary_path` of `subgraft vocab allocate`, samples as that was allocated.
+    share of the segments; small languages are repeated within an epoch. null uses the text unchanged, or samples as a
+    `vocabulary_path` of `subgraft vocab allocate` was allocated.
     vocabulary: the vocabulary to learn if there is no checkpoint.
     vocabulary_path: the directory of an existing vocabulary to use instead, for both sides, for example one of `vocab
     allocate`.

@@ -72,7 +72,7 @@ class MeasurementSettings(Settings):
     engine: the search engine: transformers, or CTranslate2, which finds the same outputs several times faster; models
     that CTranslate2 does not support use transformers. Speeds of the two cannot be compared.
     speed_measured: apart, in separate passes over speed_sentences; or in-translation, in the pass that makes the
-    outputs, where sentences of one length are translated together. Speeds of the two cannot be compared.
+    outputs, with other speeds: sentences of one length are translated together.
     draw: how text is sampled for a class, in place of beam search.
     no_repeat_ngrams: no n-gram of this size may occur twice in text that is written for a class; unlimited by default.
     metrics: additional metrics: ROUGE-1, ROUGE-2, CIDEr, or names of metrics that installed packages offer (entry
@@ -98,12 +98,11 @@ class EvaluationSettings(MeasurementSettings):
 
     bootstrap_samples: the number of resamples for an interval or a p-value.
     by_token_count: whether the bits of the test references are broken down by the frequency of their new tokens in the
-    training text; costs one more pass over the test set, in a separate step.
-    engine: the search engine: transformers, or CTranslate2, which finds the same outputs several times faster; models
-    that CTranslate2 does not support use transformers. Speeds of the two cannot be compared. auto: CTranslate2 if
-    installed.
-    upstream_sentences: the number of sentences of the upstream corpus's test split that are also translated, before and
-    after finetuning, to measure forgetting; none by default.
+    training text, in one more pass over the test set.
+    engine: the search engine; models that CTranslate2 does not support use transformers. Speeds of the two cannot be
+    compared. auto: CTranslate2 if installed.
+    upstream_sentences: sentences of the upstream test split that are also translated, before and after finetuning, to
+    measure forgetting; none by default.
     ranking: for models that write for a source.
     """
 

@@ -21,8 +21,8 @@ class ResegmentationSettings(Settings):
     tokens.
     split_rate: the probability that a token that was not merged is split at a random place.
     max_merge: the most tokens merged into one.
-    match: with `downstream`, the simulated tokens match those that the task's vocabulary adds in length, in how often
-    they begin a word, and in their numbers of subwords and hyperwords; nothing is merged or split then.
+    match: with `downstream`, simulated tokens match the new ones of the task's vocabulary in length, in how often they
+    begin a word, and in numbers of subwords and hyperwords; nothing is merged or split.
     match_rate: the probability that a new token is simulated at a token, with `match`.
     """
 
@@ -47,8 +47,7 @@ class GeneratorSettings(Settings):
     """Settings of generators that all systems share; the kind and kd_weight are the system's.
 
     max_similar: the most similar tokens that a new embedding is mixed from.
-    literal_equation: whether to divide by the number of similar tokens once more, as equations 2 and 3 are printed;
-    only to reproduce them literally.
+    literal_equation: whether to divide by the number of similar tokens once more, as equations 2 and 3 are printed.
     distillation_position: the position at which a decoder's states are compared: where the token is read, or where it
     is predicted.
     resegmentation: how new tokens are simulated.
@@ -119,12 +118,11 @@ class StaticEmbeddingSettings(Settings):
 class DonorMapping(Settings):
     """How a donor's embeddings are mapped into the model's space.
 
-    mapping: omp, the combination of few shared tokens that is nearest to the donor's embedding, found by orthogonal
-    matching pursuit and applied to the model's embeddings of these tokens; or linear, an affine map fitted by least
-    squares to the shared tokens.
+    mapping: omp, the combination of few shared tokens that is nearest to the donor's embedding, by orthogonal matching
+    pursuit; or linear, an affine map fitted to the shared tokens by least squares.
     atoms: the number of shared tokens in a combination of omp.
-    ridge: the ridge of the linear map, relative to the mean variance of the donor's dimensions; by default the one with
-    the least error on shared tokens left out of the fit.
+    ridge: the ridge of the linear map, relative to the mean variance of the donor's dimensions; by default that with
+    the least error on shared tokens left out.
     """
 
     mapping: Literal["omp", "linear"] = "omp"

@@ -106,8 +106,8 @@ class MarianSettings(TwoStackSettings):
 class MBartSettings(TwoStackSettings):
     """One vocabulary of all languages, with a code for each.
 
-    embedding_width: the width of the embedding matrices, if they are narrower than hidden states; a trained projection
-    maps embeddings to states, and states back to output embeddings.
+    embedding_width: the width of the embedding matrices, if narrower than hidden states; trained projections map
+    between the two.
     """
 
     objectives = frozenset({"translation", "denoising"})
@@ -131,8 +131,8 @@ class BertSettings(OneStackSettings):
 
     Masking needs a mask token, which WordPiece vocabularies have.
     dropout: of embeddings and of the output of each sublayer.
-    embedding_width: the width of the embedding matrices, if they are narrower than hidden states; the model is then an
-    ELECTRA generator, which has layers between the two.
+    embedding_width: the width of the embedding matrices, if narrower than hidden states; the model is then an ELECTRA
+    generator.
     """
 
     objectives = frozenset({"masked"})

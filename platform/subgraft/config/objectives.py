@@ -80,8 +80,8 @@ class DenoisingSettings(AnyObjective):
     mask_share: the fraction of words that noise spans cover.
     poisson_lambda: the mean length of a span, in words; each span is replaced by one mask token.
     permute_sentences: whether the sentences of a block are shuffled.
-    block_tokens: noise is drawn over blocks of consecutive sentences of at most this many tokens, including separators
-    and the language code (512 in the paper); the training's max_length by default.
+    block_tokens: noise is drawn over blocks of consecutive sentences of at most this many tokens (512 in the paper);
+    the training's max_length by default.
     """
 
     kind: Literal["denoising"] = "denoising"
@@ -107,7 +107,7 @@ class MaskedSettings(AnyObjective):
 
     share: the fraction of a sentence's tokens to predict, at least one token.
     masked, random: the fractions of these that become the mask token, or a random token; the rest stays unchanged.
-    sentences_per_document: half of the lines are read this many at a time, for tasks whose inputs are longer than the
+    sentences_per_document: half of the lines are read this many at a time, for tasks with longer inputs than the
     upstream sentences.
     """
 
@@ -131,8 +131,8 @@ class MaskedSettings(AnyObjective):
 class CausalSettings(AnyObjective):
     """Causal language modelling (Radford et al., 2019, section 2).
 
-    packed: whether the lines of a language are concatenated, with `separator` between them, and cut into blocks of
-    `block_tokens`, as for GPT-2; if not, each line is an example.
+    packed: whether lines are concatenated, with `separator` between them, and cut into blocks of `block_tokens`, as for
+    GPT-2; if not, each line is an example.
     block_tokens: the length of a block; the training's max_length by default.
     separator: the special token, by its role, that ends a line and so precedes the next one.
     """
@@ -199,8 +199,7 @@ class ChatSettings(Settings):
     """How conversations are learnt, for `task: chat`.
 
     turns: the assistant's turns that are learnt: all, or the last of each conversation.
-    template: the chat template of a model without one, as Jinja text; it should end each answer with eos_token. An
-    instruct model has its own.
+    template: the chat template of a model without one, as Jinja text; it should end each answer with eos_token.
     """
 
     turns: Literal["all", "last"] = "all"

@@ -23,21 +23,19 @@ class Runtime(Settings):
     cpus: the maximum number of cores that a run uses on this machine; all by default. No step gets more.
     cpus_per_step: cores that a step reserves and computes with.
     pretrain_cpus: cores of pretraining, in place of cpus_per_step.
-    evaluate_cpus: cores of an evaluation; with all cores of a machine, nothing else runs at the same time and its
-    speeds are undisturbed.
+    evaluate_cpus: cores of an evaluation; with all cores of a machine, other steps do not disturb its speeds.
     zero_stage: train with DeepSpeed at this stage of ZeRO: 1 shards the optimizer's state over workers, 2 also
     gradients, 3 also parameters; null for plain PyTorch.
     offload: what DeepSpeed moves from GPU memory to the machine's: the optimizer's state, or that and the parameters.
     activation_checkpointing: recompute activations in the backward pass: less memory, more time.
-    checkpoint_seconds: the interval between checkpoints; a kill loses at most this much training, plus what was trained
-    while the last checkpoint was being written.
-    checkpoints_in_background: whether checkpoints are written while training continues, from a copy in the machine's
-    memory (with Adam 12 bytes a trained parameter); if not, training waits for them.
+    checkpoint_seconds: the interval between checkpoints, which is the most training that a kill loses.
+    checkpoints_in_background: whether checkpoints are written while training continues, from a copy in memory (12 bytes
+    a trained parameter); if not, training waits.
     max_failures: how often a step that lost its node or worker is retried.
     heartbeat_timeout: seconds without a heartbeat, and without computing, after which a process counts as lost.
     tracking_uri: the MLflow server to record on; by default MLFLOW_TRACKING_URI, or a file in the store's home.
     dashboard: whether Ray's dashboard is started.
-    price_per_device_hour: the price of an hour of a device, for plans; a device is a GPU, or a worker if there is none.
+    price_per_device_hour: the price of an hour of a GPU, or of a worker without one, for plans.
     currency: the currency of that price.
     device_flops: floating-point operations per second that a device sustains in training, for the forecast of a plan
     before any run.

@@ -119,13 +119,12 @@ class SearchSettings(Settings):
     system: the system to vary; the others are ignored.
     systems: several systems in its place, each with as many trials in the same space.
     space: the fields to vary.
-    trials: the total number of trials of a system, including those of earlier invocations; a grid has as many as its
-    space has combinations.
+    trials: all trials of a system, those of earlier invocations included; a grid has as many as its space has
+    combinations.
     sampler: how trials are drawn: by Optuna's TPE, at random, or every combination.
     seed: of the sampler.
     concurrent: the number of trials that run at a time, if the machine has room for their steps.
-    objectives: the metrics to optimise: dev BLEU or speed, which are maximised, or bits per character of dev, which are
-    minimised; with several, the best trials are the Pareto front.
+    objectives: the metrics to optimise; with several, the best trials are the Pareto front.
     asha: how finetunings that fall behind are stopped; null for no stopping.
     """
 

@@ -100,8 +100,8 @@ class RecordFiles(Settings):
     folder: a folder with {train,dev,test}.jsonl[.gz] or .tsv[.gz].
     files: a path per split, in place of folder.
     fields: the fields of a record, by name; at least one must be a text.
-    document: the column with the name of a record's document; the texts of a record are then lists of segments, or
-    single segments, and adjacent records with one name form the document.
+    document: the column with the name of a record's document; texts are then segments or lists of segments, and
+    adjacent records with one name form the document.
     """
 
     folder: str | None = None
@@ -150,8 +150,8 @@ class FeatureFiles(Settings):
 
     folder: a folder with {train,dev,test}.safetensors and, for each, the texts {train,dev,test}.{language}[.gz], a line
     for each example.
-    tensor: the name of the features in a file: [N, n, k] or [N, k] of N examples, or [m, k] of all their rows, with a
-    tensor `rows` [N] of the number of rows of each. If no tensor has this name, each example has its own, named 0, 1, …
+    tensor: the name of the features in a file: [N, n, k] or [N, k] of N examples, or [m, k] with a tensor `rows` [N] of
+    the number of rows of each. Without it, each example has its own tensor, named 0, 1, …
     """
 
     folder: str

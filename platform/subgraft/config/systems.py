@@ -30,13 +30,12 @@ class System(Settings):
 
     name: the system's name in tables and figures.
     vocabulary: downstream, the task's vocabulary replaces the upstream one; or upstream, which is not changed.
-    initialiser: how the embeddings of new tokens are made, by Subgraft or by an installed package (entry points of the
-    group subgraft.initialisers). Required with a downstream vocabulary, unless pretraining already uses that
-    vocabulary, or it is trimmed, which adds no tokens.
+    initialiser: how the embeddings of new tokens are made, by Subgraft or by an installed package. Required with a
+    downstream vocabulary, unless pretraining uses that vocabulary or it is trimmed.
     kd_weight: the weight of distillation, the paper's lambda (equation 5); without it a generator is trained without
     distillation.
     pretraining: how the system's initial model is pretrained: plain; sampled, with sampled segmentations;
-    downstream-vocabulary or joint-vocabulary, with that vocabulary, which it keeps; or none, random weights.
+    downstream-vocabulary or joint-vocabulary, with that vocabulary; or none, random weights.
     copy_shared_tokens: whether tokens in both vocabularies keep their embeddings; if not, the initialiser makes them.
     embeddings_only_fraction: the fraction of finetuning steps, at the start, that trains embeddings only.
     tie_to_sources: whether finetuning trains new embeddings as mixtures of the upstream embeddings they were made from.
@@ -54,17 +53,16 @@ class System(Settings):
     train: the parameters that this system's finetuning trains, in place of finetune.train.
     embedding_warmup: domain text, as in `text`, on which only the new embeddings are trained before finetuning
     (embedding_warmup_training).
-    conditioning: how the system's language model reads its source (a class, a text or features), in the tasks of that
-    kind (variants: conditioning); without it, the system writes without knowing the source.
+    conditioning: how the system's language model reads its source (a class, a text or features); without it, the system
+    does not see the source.
     copying: how the system copies tokens of the source text: pointer-generator, by an attention to the source and a
-    gate (See et al., 2017); bottom-up, the same with a content selector that restricts the tokens that can be copied at
-    inference (Gehrmann et al., 2018). Without it, all tokens are generated. Requires conditioning.shared_vocabulary.
+    gate (See et al., 2017); bottom-up, also by a content selector at inference (Gehrmann et al., 2018). Requires
+    conditioning.shared_vocabulary.
     shuffled_sources: whether finetuning reads each line with the source of another line, drawn once: a control, whose
     sources carry no information.
-    text: the use of downstream.text in finetuning, in addition to the task's own text: copied, target text with copies
-    of itself as its source; back-translated, with translations of it (back_translation); denoised, target text
-    reconstructed from a noised version, for models pretrained on denoising; or lines, more text for `task:
-    continuation`.
+    text: the use of downstream.text in finetuning: copied, with copies as its source; back-translated, with
+    translations (back_translation); denoised, reconstructed from a noised version, for models pretrained on denoising;
+    or lines, for `task: continuation`.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9+._-]*$")]

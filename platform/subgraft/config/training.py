@@ -17,8 +17,8 @@ class NearestTargets(Settings):
     kind: the kind of target sampling.
     neighbours: for each target, the number of tokens with the largest inner products with its output embedding.
     rebuild_every: the neighbours are searched again after this many updates, for the targets of the next updates.
-    drawn: the number of other tokens in the softmax, drawn uniformly for each batch; each is weighted by the number of
-    tokens it stands for, so that the softmax's denominator is unbiased (Mussmann, Levy and Ermon, UAI 2017).
+    drawn: other tokens in the softmax, drawn uniformly for each batch and weighted by the number of tokens that each
+    stands for, which makes the denominator unbiased (Mussmann, Levy and Ermon, UAI 2017).
     """
 
     kind: Literal["nearest"] = "nearest"
@@ -72,8 +72,8 @@ class RareTokenSettings(Settings):
 
     min_count: a token with at least this many occurrences in the training text is not rare.
     learning_rate_factor: the scale of each update of these embeddings; 0 freezes them, 1 changes nothing.
-    l2_to_init: decay of these embeddings towards their initial values, as weight decay is towards zero: in full for a
-    token that does not occur, falling linearly to zero at min_count.
+    l2_to_init: decay of these embeddings towards their initial values: in full for a token that does not occur, falling
+    linearly to zero at min_count.
     """
 
     min_count: Count = 10
@@ -116,14 +116,13 @@ class TrainingSettings(Settings):
     stop_after: stop after this many updates; schedules keep the planned length.
     batch_size: size of the global batch, over all workers and including padding, in units of `batch_unit`.
     batch_size_schedule: other batch sizes from later steps on.
-    batch_unit: the unit of batch sizes: target tokens of the system's own vocabulary, or target characters, which are
-    the same for every vocabulary.
+    batch_unit: the unit of batch sizes: target tokens, or target characters, which are the same for every vocabulary.
     micro_batch_size: compute each batch in parts of this size on each worker, to save memory; results differ by
     rounding only.
     max_length: maximum sequence length in tokens, including special tokens; longer sequences are truncated.
     learning_rate: the peak, reached after warmup_steps; for noam, the factor of the formula.
-    schedule: the learning rate after its linear warmup: it decays with the inverse square root of the step, or to zero
-    at the planned end of training (linear, cosine), or stays constant; noam is the formula of Vaswani et al. (2017).
+    schedule: the learning rate after its linear warmup decays with the inverse square root of the step, or to zero at
+    the planned end (linear, cosine), or stays constant; noam is the formula of Vaswani et al. (2017).
     warmup_steps: the number of updates over which the learning rate rises.
     optimizer: AdamW or Adamax.
     adam_beta1, adam_beta2: decay rates of the running averages of gradients and squared gradients.
@@ -131,8 +130,8 @@ class TrainingSettings(Settings):
     weight_decay: decoupled from the gradients, as in AdamW.
     clip_norm: gradients are scaled down to this norm; null disables clipping.
     label_smoothing: the probability mass that is spread over the whole vocabulary.
-    precision: fp32; or bf16, matrix products in bf16 with weights in fp32, which GPUs compute faster; auto: the faster
-    of the two on the machine that trains, measured in about a second.
+    precision: fp32; or bf16, matrix products in bf16 with weights in fp32; auto: the faster of the two on the machine
+    that trains, measured in about a second.
     evaluations_per_epoch: the number of dev evaluations in an epoch, evenly spaced.
     evaluate_at: the steps after which the dev set is evaluated, in place of evaluations_per_epoch; it is always
     evaluated at the start and the end.
@@ -197,11 +196,10 @@ class ModelTrainingSettings(TrainingSettings):
     the lowest layer.
     dropout_schedule: dropout of hidden states from given steps on; the model's own dropout applies before. Dropout of
     attention and activations does not change, nor does config.json.
-    select: the metric that selects the checkpoint: dev BLEU, dev chrF, likelihood (lowest dev bits per character), or
-    last (no selection); by default BLEU where there are dev scores.
-    dev_engine: the engine that translates the dev set: transformers, or CTranslate2, which loads the weights again for
-    each evaluation; models that CTranslate2 does not support, and `train: adapters`, use transformers. auto is
-    CTranslate2 where it is installed, on a CPU, for up to 250 million parameters.
+    select: the dev metric that selects the checkpoint: BLEU (the default), chrF, likelihood (lowest bits per
+    character), or last (no selection).
+    dev_engine: the engine that translates the dev set; models that CTranslate2 does not support, and `train: adapters`,
+    use transformers. auto is CTranslate2 where it is installed, on a CPU, for up to 250 million parameters.
     """
 
     layer_decay: Annotated[float, Field(gt=0, le=1)] | None = None
@@ -228,8 +226,8 @@ class ModelTrainingSettings(TrainingSettings):
 class PretrainSettings(ModelTrainingSettings):
     """A pretraining.
 
-    target_sampling: the tokens in the softmax of a batch, in place of the whole vocabulary; dev scores always use the
-    whole vocabulary. label_smoothing then spreads over the sampled tokens.
+    target_sampling: the tokens in the softmax of a batch and its label_smoothing, in place of the whole vocabulary,
+    which dev scores always use.
     """
 
     target_sampling: TargetSamplingSettings | None = None
@@ -259,8 +257,8 @@ class AdapterSettings(Settings):
 class FinetuneSettings(ModelTrainingSettings):
     """A finetuning of a model, which may have new embeddings.
 
-    train: the trained parameters: all; new-rows, only the embeddings of tokens new to the model; body, all but the
-    embeddings of the sides whose vocabulary changes; or adapters. All others are frozen.
+    train: the trained parameters: all; new-rows, the embeddings of new tokens; body, all but the embeddings of the
+    sides whose vocabulary changes; or adapters.
     adapters: the adapters of `train: adapters`.
     embedding_learning_rate: the peak for the embeddings of the sides whose vocabulary changes, in place of
     learning_rate and layer_decay; 0 freezes these embeddings.
@@ -270,7 +268,7 @@ class FinetuneSettings(ModelTrainingSettings):
     resample_subset: whether each seed draws its own subset (see max_train_examples); if not, all train on the same.
     shuffled_sources: whether each line is read with the source of another, drawn once; set it per system.
     monolingual_fraction: the fraction of each batch that is domain text, in systems with `text`. An epoch is one pass
-    over the pairs; at 1 batches are text only, and an epoch is one pass over the text.
+    over the pairs; at 1, over the text.
     """
 
     train: TrainName = "all"
@@ -319,8 +317,8 @@ class EmbeddingWarmupSettings(ModelTrainingSettings):
 
     An epoch is one pass over the text; dev scores are those of the task's dev pairs.
 
-    evaluations: the number of dev evaluations, evenly spaced over max_steps, in place of evaluations_per_epoch; applies
-    if max_steps is set and evaluate_at is not.
+    evaluations: dev evaluations, evenly spaced over max_steps, if that is set and evaluate_at is not; in place of
+    evaluations_per_epoch.
     """
 
     evaluations: Count = 6

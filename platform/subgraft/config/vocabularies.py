@@ -17,12 +17,12 @@ class VocabularySettings(Settings):
     size: the number of all tokens, including special tokens and bytes.
     character_coverage: the fraction of the text's characters that get pieces of their own.
     byte_fallback: whether other characters are spelled in bytes, which take 256 of the pieces, or are unknown; on by
-    default for unigram and bpe, not available for wordpiece; byte-level-bpe always spells everything in bytes.
+    default for unigram and bpe, not available for wordpiece, always on for byte-level-bpe.
     min_count: pieces that the text uses less often are replaced by others; null replaces none.
     language_exponent: α of p^α, by which the languages of a shared vocabulary are sampled: 1 in proportion to their
     text, 0 uniformly, 0.7 in mBART and VoCap; null reads the whole text once.
-    max_lines: learn from a uniform sample of this many lines, the same on every run; null learns from all lines, which
-    unigram and bpe hold in memory. If text is repeated, the repetition is sampled.
+    max_lines: learn from a uniform sample of this many lines, the same on every run; null learns from all, which
+    unigram and bpe hold in memory.
     """
 
     kind: VocabularyKind = "unigram"
@@ -46,10 +46,9 @@ class VocabularySettings(Settings):
 class TaskVocabularySettings(VocabularySettings):
     """The vocabulary for a task's text.
 
-    mode: how the upstream vocabulary changes. replace learns a new vocabulary. extend keeps it, with its ids, and adds
-    `size` subwords that occur in the task's training text at least `min_count` times (2 by default). trim removes the
-    subwords that the text uses less than `min_count` times (1 by default: those it never uses), and ignores `size`.
-    Both keep its kind and its spelling of other text, so `kind`, `character_coverage`, `byte_fallback`,
+    mode: how the upstream vocabulary changes. replace learns a new one. extend adds `size` subwords that the task's
+    training text has at least `min_count` times (2 by default). trim removes subwords that the text uses less than
+    `min_count` times (1 by default), and ignores `size`. `kind`, `character_coverage`, `byte_fallback`,
     `language_exponent` and `max_lines` apply to replace only.
     """
 
@@ -59,8 +58,8 @@ class TaskVocabularySettings(VocabularySettings):
 class JointVocabularySettings(VocabularySettings):
     """The vocabulary of upstream and downstream text together, for systems with `pretraining: joint-vocabulary`.
 
-    weighing: as-they-are weights each text by its size; equal repeats the smaller one a whole number of times, until it
-    has about as many characters as the larger.
+    weighing: as-they-are weights each text by its size; equal repeats the smaller one until it has about as many
+    characters as the larger.
     """
 
     weighing: Literal["as-they-are", "equal"] = "as-they-are"
