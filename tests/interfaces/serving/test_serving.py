@@ -114,10 +114,34 @@ def test_requests_that_come_together_are_one_batch() -> None:
         running = asyncio.create_task(batcher.run())
         answers = await asyncio.gather(*asked)
         running.cancel()
-        return [answer.texts[0] for answer in answers]
+        return [answer.outputs[0] for answer in answers]
 
     assert asyncio.run(ask()) == [f"<{i}>" for i in range(10)]
     assert sizes == [10]
+
+
+def test_clients_that_wait_for_their_answers_stay_in_one_batch() -> None:
+    """Each client sends its next request when it has an answer, so none is there when a batch ends."""
+    import asyncio
+
+    sizes = []
+
+    def write(texts: Any) -> list[str]:
+        sizes.append(len(texts))
+        return list(texts)
+
+    async def client(batcher: Batcher[str, str], number: int) -> None:
+        for _ in range(5):
+            assert (await batcher.ask([str(number)], 10)).outputs == [str(number)]
+
+    async def ask() -> None:
+        batcher = Batcher(write)
+        running = asyncio.create_task(batcher.run())
+        await asyncio.gather(*(client(batcher, number) for number in range(8)))
+        running.cancel()
+
+    asyncio.run(ask())
+    assert sizes == [8] * 5
 
 
 def test_models_are_served_by_ctranslate2_and_without_it_by_torch(
@@ -143,9 +167,13 @@ def test_languages_that_the_models_files_name_need_not_be_said(tmp_path: Path, m
     expected = translator(bundle, _languages(), MeasurementSettings(beam=1))(texts)
     with opened(str(tmp_path), None, 1) as writer:
         assert (writer.engine, writer.write(texts)) == ("CTranslate2", expected)
+        with _client(writer) as client:
+            (model,) = client.post("/translate", json={"texts": texts}, headers=AUTHORISED).json()["models"]
+        assert model["languages"] == {"source": "en", "target": "de"}
+        assert writer.languages == _languages()
     monkeypatch.setattr("subgraft.interfaces.serving.writer.find_spec", lambda name: None)
     with opened(str(tmp_path), None, 1) as writer:
-        assert (writer.engine, writer.write(texts)) == ("PyTorch", expected)
+        assert (writer.engine, writer.write(texts), writer.languages) == ("PyTorch", expected, _languages())
 
 
 def _languages() -> Any:

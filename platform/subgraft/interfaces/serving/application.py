@@ -136,6 +136,7 @@ def _described(name: str, writer: Writer, texts: list[str], outputs: list[str], 
     return {
         "model": name,
         "engine": writer.engine,
+        "languages": writer.languages and writer.languages.model_dump(),
         "seconds": round(seconds, 4),
         "outputs": outputs,
         "source_pieces": [writer.source_pieces(text) for text in texts],

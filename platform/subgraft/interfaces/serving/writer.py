@@ -23,12 +23,16 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 @dataclass(frozen=True)
 class Writer:
-    """Translates texts, and shows how its vocabularies cut them. engine: what it runs on, as a page names it."""
+    """Translates texts, and shows how its vocabularies cut them.
+
+    engine: what it runs on, as a page names it. languages: the direction, if it is known.
+    """
 
     engine: str
     encoder: Tokenizer
     decoder: Tokenizer
     write: Callable[[Sequence[str]], list[str]]
+    languages: Languages | None = None
 
     def source_pieces(self, text: str) -> list[str]:
         return [self.encoder.pieces[token] for token in self.encoder.encode(text)]
@@ -55,7 +59,7 @@ def opened(model: str, languages: Languages | None, beam: int) -> Iterator[Write
             bundle.sequence_format(languages)  # refused here, not taken for something that CTranslate2 lacks
             if not _is_exported_to(directory, Path(folder), languages):
                 searched = translator(bundle, languages, MeasurementSettings(beam=beam))
-                yield Writer("PyTorch", bundle.encoder, bundle.decoder, searched)
+                yield Writer("PyTorch", bundle.encoder, bundle.decoder, searched, languages)
                 return
             directory = Path(folder)
         exported = ExportedModel.open(directory)
@@ -63,7 +67,8 @@ def opened(model: str, languages: Languages | None, beam: int) -> Iterator[Write
             raise UserError("this model has no encoder, so it cannot translate", where=model)
         ratio = MeasurementSettings().max_length_ratio
         translate = ExportedTranslator(exported, languages, beam=beam, max_length_ratio=ratio)
-        yield Writer("CTranslate2", exported.encoder, exported.decoder, translate)
+        direction = languages or exported.settings.languages
+        yield Writer("CTranslate2", exported.encoder, exported.decoder, translate, direction)
 
 
 def _is_exported_to(model: Path, folder: Path, languages: Languages | None) -> bool:
