@@ -38,7 +38,7 @@ HEAVY = {
         "modeling/inference/",
         "modeling/exporting/",
     },
-    "peft": {"training/adapters.py"},
+    "peft": {"training/adapters.py", "modeling/lora.py"},
     "sklearn": {"subwords/allocation/", "evaluation/metrics/conditional_generation.py"},
     "gensim": {"embeddings/initialisers/static_embeddings.py"},
 }

@@ -9,13 +9,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from safetensors.torch import load_file, save_file
 
 from hubs import COMMIT, Hub, PullRequest, hub
 from small_experiments import tiny, written
-from subgraft.modeling.load import save_model
+from subgraft.modeling.load import load_model, save_model
 from toys import english_tokenizer, german_tokenizer, marian
 
 
@@ -180,3 +181,21 @@ def test_what_the_hub_does_not_have(asked: str, message: str, served: Hub, tmp_p
     ended = subgraft(served, tmp_path, "convert", asked, "--revision", "v7", "--out", str(tmp_path / "new"))
     assert ended.returncode == 2 and message in ended.stderr
     assert not (tmp_path / "new").exists()
+
+
+def test_an_adapter_and_its_base_are_fetched(served: Hub, model: Path, tmp_path: Path) -> None:
+    """Of the adapter its settings and weights, of the base that it names the whole model."""
+    from peft import LoraConfig, get_peft_model
+
+    adapted: Any = get_peft_model(load_model(model), LoraConfig(r=2, target_modules=["fc1"], init_lora_weights=False))
+    folder = tmp_path / "hub" / "toys" / "adapter"
+    adapted.save_pretrained(folder)
+    settings = json.loads((folder / "adapter_config.json").read_text())
+    (folder / "adapter_config.json").write_text(json.dumps({**settings, "base_model_name_or_path": "toys/en-de"}))
+    (folder / "other.safetensors").write_bytes(b"")
+    ended = subgraft(
+        served, tmp_path, "generate", "--model", "toys/adapter", "--languages", "en-de", text="the court\n"
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert {"adapter_model.safetensors", "model.safetensors"} <= set(served.fetched)
+    assert "other.safetensors" not in served.fetched

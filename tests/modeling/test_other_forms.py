@@ -12,7 +12,7 @@ import pytest
 from subgraft.interfaces.cli import main
 from toys import german_tokenizer
 
-ADAPTER = {"peft_type": "LORA", "base_model_name_or_path": "meta-llama/Llama-3.2-1B"}
+ADAPTER = {"peft_type": "LORA", "base_model_name_or_path": "./absent/Llama-3.2-1B"}
 DEBERTA = {"model_type": "deberta-v2", "vocab_size": 90, "type_vocab_size": 0}
 ELECTRA = {"model_type": "electra", "architectures": ["ElectraForPreTraining"], "vocab_size": 90}
 Make = Callable[[Path], None]
@@ -42,7 +42,7 @@ def _refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     [
         (
             lambda at: _json(at, "adapter_config.json", ADAPTER),
-            ["a LoRA adapter of meta-llama/Llama-3.2-1B", "merges it into its model"],
+            ["a LoRA adapter of ./absent/Llama-3.2-1B", "merges it into a model that lies elsewhere"],
         ),
         (
             lambda at: _json(at, "adapter_config.json", {"peft_type": "PREFIX_TUNING"}),

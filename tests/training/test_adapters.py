@@ -102,7 +102,7 @@ def test_their_dropout_is_their_own() -> None:
 
 def test_without_peft_one_message_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        "subgraft.training.adapters.find_spec", lambda name: None if name == "peft" else util.find_spec(name)
+        "subgraft.modeling.lora.find_spec", lambda name: None if name == "peft" else util.find_spec(name)
     )
     with pytest.raises(UserError, match=r"peft is not installed"):
         Adapters(marian(), SETTINGS, 1)

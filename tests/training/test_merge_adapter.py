@@ -1,4 +1,4 @@
-"""Published LoRA adapters are merged into their model as peft merges them, and nothing else is."""
+"""Published LoRA adapters are merged into their model as peft merges them, also where one is named as a model."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from safetensors.torch import load_file, save_file
 
 import published
 import subgraft
+from subgraft.base.errors import UserError
+from subgraft.config.training import AdapterSettings
 from subgraft.interfaces.cli import main
+from subgraft.training.adapters import Adapters
 
 MODELS: dict[str, tuple[Callable[[Path], None], str, list[str]]] = {
     "qwen": (lambda at: published.qwen(at, "qwen2"), "AutoModelForCausalLM", ["q_proj", "down_proj"]),
@@ -103,3 +106,91 @@ def test_what_is_not_a_fitting_lora_is_refused(
     assert main(["convert", str(adapter), "--base", str(base), "--out", str(tmp_path / "out")]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_an_adapter_is_loaded_as_the_model_that_peft_merges(name: str, tmp_path: Path) -> None:
+    """Equal to the bit to peft's own result, with the vocabulary and configuration of its base."""
+    base, adapter, _ = _adapted(name, tmp_path)
+    loaded, alone = subgraft.load(adapter).bundle, subgraft.load(base).bundle
+    stock: Any = getattr(transformers, MODELS[name][1]).from_pretrained(base, dtype=alone.model.dtype)
+    expected = peft.PeftModel.from_pretrained(stock, str(adapter)).merge_and_unload(safe_merge=True).state_dict()
+    tensors = loaded.model.state_dict()
+    assert all(torch.equal(tensor, tensors[key]) for key, tensor in expected.items())
+    assert any(not torch.equal(tensor, tensors[key]) for key, tensor in alone.model.state_dict().items())
+    assert loaded.decoder.fingerprint == alone.decoder.fingerprint
+    assert type(loaded.model) is type(alone.model)
+
+
+def test_commands_take_an_adapter_for_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    base, adapter, _ = _adapted("gpt2", tmp_path)
+    (tmp_path / "text").write_text("\n".join(published.english()))
+    vocabulary = subgraft.learn_vocabulary(published.english(), size=400, like=adapter, kind="byte-level-bpe")
+    vocabulary.save(tmp_path / "vocabulary")
+    model = ("--model", str(adapter))
+    transfer = ("transfer", *model, "--vocab", str(tmp_path / "vocabulary"), "--method", "mean")
+    assert main([*transfer, "--out", str(tmp_path / "moved")]) == 0
+    for tensor in ("transformer.h.0.mlp.c_fc.weight", "transformer.h.0.attn.c_attn.weight"):
+        moved = subgraft.load(tmp_path / "moved").bundle.model.state_dict()[tensor]
+        assert torch.equal(moved, subgraft.load(adapter).bundle.model.state_dict()[tensor])
+        assert not torch.equal(moved, subgraft.load(base).bundle.model.state_dict()[tensor])
+    assert main(["advise", str(adapter), "--text", str(tmp_path / "text")]) == 0
+    assert main(["generate", *model, "--input", str(tmp_path / "text"), "--max-tokens", "2"]) == 0
+    assert main(["convert", str(adapter), "--out", str(tmp_path / "whole")]) == 0
+    assert main(["similar", "--vocab", str(adapter), "--token", "Ġhouse"]) == 0
+    capsys.readouterr()
+
+
+def _base_of(adapter: Path, base: object) -> None:
+    _change(adapter, base_model_name_or_path=base)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda at: _base_of(at, "./absent"), "a LoRA adapter of ./absent, which cannot be read: no such model"),
+        (lambda at: _base_of(at, str(at)), "is an adapter itself"),
+        (lambda at: _base_of(at, "/etc"), "not a model directory"),
+        (lambda at: _base_of(at, None), "a LoRA adapter"),
+        (lambda at: _change(at, peft_type="PREFIX_TUNING"), "a PEFT adapter (PREFIX_TUNING)"),
+        (lambda at: _change(at, megatron_config={"a": 1}), "the setting 'megatron_config'"),
+        (lambda at: _change(at, r=7), "does not fit the model"),
+        (lambda at: (at / "adapter_model.safetensors").rename(at / "adapter_model.bin"), "no adapter_model.safetens"),
+        (_drop_a_weight, "incomplete"),
+    ],
+)
+def test_an_adapter_that_cannot_be_merged_is_refused_as_a_model(
+    change: Callable[[Path], Any], message: str, tmp_path: Path
+) -> None:
+    _, adapter, _ = _adapted("gpt2", tmp_path)
+    change(adapter)
+    with pytest.raises(UserError) as refusal:
+        subgraft.load(adapter)
+    assert message in str(refusal.value)
+
+
+def test_adapters_are_trained_on_a_transferred_model(tmp_path: Path) -> None:
+    """peft's own, and those of a finetuning: on a model with a new vocabulary they change projections alone."""
+    base, _, _ = _adapted("gpt2", tmp_path)
+    vocabulary = subgraft.learn_vocabulary(published.english(), size=400, like=base, kind="byte-level-bpe")
+    subgraft.transfer(base, vocabulary).save(tmp_path / "moved")
+    model = subgraft.load(tmp_path / "moved").bundle.model
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    adapters = Adapters(model, AdapterSettings(rank=2), seed=1)
+    trained = [weights for weights in model.parameters() if weights.requires_grad]
+    loss = model(input_ids=IDS, labels=IDS).loss
+    loss.backward()
+    with torch.no_grad():
+        for weights in trained:
+            weights.add_(torch.ones_like(weights) * 0.1)
+    adapters.merge()
+    changed = {name for name, tensor in model.state_dict().items() if not torch.equal(tensor, before[name])}
+    assert changed and all("attn" in name or "mlp" in name for name in changed)
+    assert model.config.vocab_size == 400
+    stock: Any = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "moved")
+    config = peft.LoraConfig(r=2, target_modules=["c_attn"], init_lora_weights=False, fan_in_fan_out=True)
+    wrapped: Any = peft.get_peft_model(stock, config).eval()
+    wrapped.save_pretrained(tmp_path / "more")
+    again = subgraft.load(tmp_path / "more").bundle
+    assert torch.allclose(_logits(again.model), _logits(wrapped), atol=1e-4)
+    assert again.decoder.fingerprint == vocabulary.fingerprint

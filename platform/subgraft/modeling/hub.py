@@ -11,11 +11,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from subgraft.base.errors import OperationalError, UserError
+from subgraft.base.errors import OperationalError, SubgraftError, UserError
+from subgraft.base.json_io import read_object
 from subgraft.base.terminal_escaping import say
 from subgraft.modeling.config_file import read_checked
 from subgraft.modeling.families import Family, family_of
-from subgraft.modeling.weights import ADAPTER, INDEX, TORCH_INDEX, other_form, weight_files
+from subgraft.modeling.weights import (
+    ADAPTER,
+    ADAPTER_WEIGHTS,
+    INDEX,
+    TORCH_INDEX,
+    other_form,
+    require_adapter_weights,
+    weight_files,
+)
 from subgraft.subwords.vocabulary.directory import CHAT_TEMPLATE_FILE, MODEL_NAMES
 
 _HUB_ID = re.compile(r"(?P<id>\w[\w.-]*(/[\w.-]+)?)(@(?P<revision>\w[\w./-]*))?")
@@ -68,7 +77,10 @@ def resolve_model(model: Path | str, files: Sequence[str] = HUB_FILES) -> Path:
         raise UserError("no such model directory", where=str(model), hint="Give a directory or a hub id.")
     hub_id, revision = named["id"], named["revision"]
     if set(files) > set(SMALL_FILES):
-        family_at(_download(hub_id, ["config.json", ADAPTER], revision), str(model))
+        begun = _download(hub_id, ["config.json", ADAPTER], revision)
+        family_at(begun, str(model))
+        if is_adapter(begun):
+            return _download(hub_id, [ADAPTER, ADAPTER_WEIGHTS], revision)
     copy = _download(hub_id, files, revision)
     if revision is not None or files is not HUB_FILES or any(copy.glob("*.safetensors")):
         return copy
@@ -127,8 +139,47 @@ def family_at(directory: Path, called: str = "") -> Family:
         raise UserError(error.what, where=error.where or called or str(directory), hint=error.hint) from error
 
 
+def is_adapter(directory: Path) -> bool:
+    """Whether it has an adapter alone: an adapter next to a whole model is not read."""
+    return (directory / ADAPTER).is_file() and not (directory / "config.json").is_file()
+
+
+def adapter_base(directory: Path, called: str = "", files: Sequence[str] = SMALL_FILES) -> Path | None:
+    """The directory of the model that a LoRA adapter was trained on; None where `directory` has no adapter alone.
+
+    Args:
+        directory: The directory of an adapter or a model.
+        called: How the user names it; by default as its path.
+        files: Files to download of a base that is on the hub.
+
+    Raises:
+        UserError: The adapter is another kind, names no base, or names another adapter; or there is no such base.
+        OperationalError: The hub cannot be reached.
+    """
+    if not is_adapter(directory):
+        return None
+    where, config = called or str(directory), read_object(directory / ADAPTER)
+    base, revision = config.get("base_model_name_or_path"), config.get("revision")
+    if str(config.get("peft_type")).upper() != "LORA" or not isinstance(base, str) or not base:
+        raise other_form(directory, called) or UserError("not an adapter of a model", where=where)
+    hint = f"`subgraft convert {where} --base MODEL --out DIR` merges it into a model that lies elsewhere."
+    try:
+        found = resolve_model(base if Path(base).is_dir() else with_revision(base, revision or None), files)
+    except SubgraftError as error:
+        what = f"this is a LoRA adapter of {base:.100}, which cannot be read: {error.what}"
+        raise type(error)(what, where=where, hint=hint) from error
+    if is_adapter(found):
+        raise UserError(f"an adapter of {base:.100}, which is an adapter itself", where=where, hint=hint)
+    return found
+
+
 def read_config(directory: Path, called: str = "") -> dict[str, Any]:
-    """config.json of a model directory, checked. Raises UserError if it is missing, invalid or not a model's."""
+    """config.json of a model directory, checked; for a LoRA adapter that of its base.
+
+    Raises UserError if it is missing, invalid or not a model's.
+    """
+    if (base := adapter_base(directory, called)) is not None:
+        return read_config(base)
     if not (directory / "config.json").is_file() or "model_type" not in (config := read_checked(directory)):
         raise other_form(directory, called) or UserError(
             "not a model directory: it has no config.json with a model_type",
@@ -139,13 +190,18 @@ def read_config(directory: Path, called: str = "") -> dict[str, Any]:
 
 
 def require_model(model: Path | str) -> Path:
-    """The directory of a model, checked without loading it.
+    """The directory of a model, or of a LoRA adapter of one, checked without loading it.
 
     Raises UserError if there is no model, its family is not supported, or its weights are not safetensors.
     """
     directory = resolve_model(model)
     family_at(directory, str(model))
-    weight_files(directory, str(model))
+    base = adapter_base(directory, str(model), HUB_FILES)
+    if base is None:
+        weight_files(directory, str(model))
+    else:
+        require_adapter_weights(directory)
+        weight_files(base)
     return directory
 
 

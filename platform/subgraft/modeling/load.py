@@ -18,7 +18,8 @@ from subgraft.base.errors import UserError
 from subgraft.config.settings_base import SideName
 from subgraft.modeling.families import count_parameters
 from subgraft.modeling.generation_settings import savable
-from subgraft.modeling.hub import family_at, read_config, require_model
+from subgraft.modeling.hub import HUB_FILES, adapter_base, family_at, read_config, require_model
+from subgraft.modeling.lora import merge_into
 from subgraft.modeling.tokenizers import save_tokenizers
 from subgraft.modeling.weights import require_plausible, weights_alone
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -27,11 +28,17 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 def load_model(model: Path | str, dtype: torch.dtype | None = None) -> PreTrainedModel:
     """A model from a directory or hub id, on the CPU, in evaluation mode, in its stored type unless `dtype` is set.
 
+    A LoRA adapter is merged into the model that it names as its base.
+
     Raises:
         UserError: The directory has no model, its family is not supported, its weights are not safetensors, or they do
             not match the configuration.
     """
     directory = require_model(model)
+    if (base := adapter_base(directory, str(model), HUB_FILES)) is not None:
+        merged, _ = merge_into(load_model(base, dtype), directory, base)
+        merged.name_or_path = merged.config.name_or_path = str(directory)
+        return merged
     config, family = read_config(directory), family_at(directory, str(model))
     kind: Any = family.model_class()
     settings = _settings(kind, config, directory)

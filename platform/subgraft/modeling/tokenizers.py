@@ -14,7 +14,7 @@ from subgraft.base.json_io import object_in
 from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import SideName
 from subgraft.modeling.families import Family
-from subgraft.modeling.hub import SMALL_FILES, family_at, resolve_model
+from subgraft.modeling.hub import SMALL_FILES, adapter_base, family_at, resolve_model
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 SIDES: tuple[SideName, ...] = ("encoder", "decoder")
@@ -26,6 +26,7 @@ def load_tokenizers(model: Path | str) -> dict[SideName, Tokenizer]:
     Raises UserError if a vocabulary is missing or the model's family is not supported.
     """
     directory = resolve_model(model, SMALL_FILES)
+    directory = adapter_base(directory, str(model)) or directory
     return tokenizers_at(directory, family_at(directory, str(model)))
 
 
@@ -49,6 +50,7 @@ def save_tokenizers(tokenizers: Mapping[SideName, Tokenizer], directory: Path) -
 
 def checkpoint_languages(directory: Path) -> Languages | None:
     """The languages of a model, if its files name them: models made by Subgraft, and published bilingual Marians."""
+    directory = adapter_base(directory) or directory
     recipe = object_in(directory / "record.json").get("recipe")
     recorded = recipe.get("languages") if isinstance(recipe, dict) else None
     if isinstance(recorded, dict) and {"source", "target"} <= recorded.keys():

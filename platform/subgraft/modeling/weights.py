@@ -32,6 +32,7 @@ _PLAIN = re.compile(r"\w[\w.-]*")
 _LARGEST_SHARE_MISSING = 4
 _ALWAYS_ALLOWED = 1 << 26
 ADAPTER = "adapter_config.json"
+ADAPTER_WEIGHTS = "adapter_model.safetensors"
 _ORIGINAL = "Give the model that it was made of, as transformers' save_pretrained writes it."
 
 
@@ -106,6 +107,14 @@ def require_plausible(directory: Path, numbers: int) -> None:
     if numbers > _LARGEST_SHARE_MISSING * held + _ALWAYS_ALLOWED:
         what = f"config.json describes {numbers:,} parameters and positions, the weights hold {held:,}"
         raise UserError(f"the weights cannot be loaded: {what}", where=str(directory))
+
+
+def require_adapter_weights(adapter: Path) -> Path:
+    """The weights of an adapter. Raises UserError where they are not in safetensors."""
+    if not (adapter / ADAPTER_WEIGHTS).is_file():
+        hint = "Save the adapter with peft's `save_pretrained`, which writes safetensors."
+        raise UserError(f"no {ADAPTER_WEIGHTS} here", where=str(adapter), hint=hint)
+    return adapter / ADAPTER_WEIGHTS
 
 
 @contextmanager

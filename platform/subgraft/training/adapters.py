@@ -1,5 +1,5 @@
 # mypy: allow-untyped-calls
-"""LoRA adapters (Hu et al. 2022) by peft; the only file that imports it.
+"""LoRA adapters (Hu et al. 2022) that are trained here, by peft.
 
 (alpha / rank) B A is added to each projection W of attention and feed-forward layers. B [outputs, rank] starts at zero,
 so the adapted model starts equal to the original. Only A and B are trained. After training the products are merged
@@ -8,31 +8,17 @@ into W, and the model has its original shape.
 
 from __future__ import annotations
 
-import json
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import torch
 from transformers import PreTrainedModel
 
-from subgraft.base.errors import UserError
-from subgraft.base.files import folder_of
-from subgraft.base.json_io import read_object
 from subgraft.config.training import AdapterSettings
 from subgraft.modeling.families import family_of
 from subgraft.modeling.load import load_model, save_model
+from subgraft.modeling.lora import merge_into, require_peft, same_tying
 from subgraft.modeling.tokenizers import load_tokenizers
-from subgraft.modeling.weights import ADAPTER
-
-
-def require_peft() -> None:
-    """Raises UserError if peft is not installed."""
-    if find_spec("peft") is None:
-        raise UserError("peft is not installed, which adapters need", hint="pip install 'subgraft[adapters]'.")
 
 
 class Adapters:
@@ -60,88 +46,16 @@ class Adapters:
 
     def merge(self) -> None:
         """Add the adapters to their projections and remove them from the model."""
-        with warnings.catch_warnings(action="ignore"), _same_tying(self._model):
+        with warnings.catch_warnings(action="ignore"), same_tying(self._model):
             self._tuner.merge_and_unload()
 
 
-@contextmanager
-def _same_tying(model: PreTrainedModel) -> Iterator[None]:
-    """Restore `tie_word_embeddings`: peft resets it, taking the embeddings of two sides for untied ones."""
-    tied = getattr(model.config, "tie_word_embeddings", None)
-    yield
-    if tied is not None:
-        model.config.tie_word_embeddings = tied
-
-
-# Settings that define a published adapter. All others must have their defaults, because some name code to import.
-_LORA = (
-    *("peft_type", "r", "lora_alpha", "lora_dropout", "target_modules", "fan_in_fan_out", "bias", "use_rslora"),
-    *("use_dora", "modules_to_save", "rank_pattern", "alpha_pattern", "layers_to_transform", "layers_pattern"),
-)
-# Settings that merging does not need.
-_IGNORED = (
-    *("peft_version", "base_model_name_or_path", "revision", "task_type", "inference_mode", "init_lora_weights"),
-    "auto_mapping",
-)
-_UNSET: tuple[object, ...] = (None, False, {}, [], "")
-ADAPTER_WEIGHTS = "adapter_model.safetensors"
-
-
 def merge_adapter(adapter: Path, base: Path, out: Path) -> int:
-    """Write the model `base` with a published LoRA adapter merged into its weights.
+    """Write the model `base` with a published LoRA adapter merged into its weights to `out`, an empty directory.
 
-    Args:
-        adapter: A directory that peft's `save_pretrained` wrote, with safetensors.
-        base: The model that the adapter was trained on.
-        out: An empty directory.
-
-    Returns:
-        The number of adapted weight matrices.
-
-    Raises:
-        UserError: peft is not installed, the adapter is not a LoRA or has settings that name code, its weights are not
-            in safetensors, or they do not fit the model.
+    Returns the number of adapted weight matrices. Raises UserError as `merge_into` does.
     """
     require_peft()
-    from peft import PeftModel
-
-    settings = _lora_settings(adapter)
-    if not (adapter / ADAPTER_WEIGHTS).is_file():
-        hint = "Save the adapter with peft's `save_pretrained`, which writes safetensors."
-        raise UserError(f"no {ADAPTER_WEIGHTS} here", where=str(adapter), hint=hint)
-    model, tokenizers = load_model(base), load_tokenizers(base)
-    files: dict[str, Path | str] = {ADAPTER: json.dumps(settings), ADAPTER_WEIGHTS: adapter / ADAPTER_WEIGHTS}
-    with folder_of(files) as folder, warnings.catch_warnings(record=True) as caught, _same_tying(model):
-        warnings.simplefilter("always")
-        try:
-            adapted = PeftModel.from_pretrained(model, str(folder), local_files_only=True)
-            matrices: int = sum(name.endswith("lora_A") for name, _ in adapted.named_modules())
-            merged = adapted.merge_and_unload(safe_merge=True)
-        except Exception as error:  # peft and torch raise anything at all
-            reason = (str(error).splitlines() or [type(error).__name__])[0]
-            what = f"the adapter does not fit the model: {reason:.200}"
-            raise UserError(what, where=str(adapter), hint=f"Is {base} the model that it was trained on?") from error
-    if missing := [str(each.message) for each in caught if "missing adapter keys" in str(each.message)]:
-        raise UserError(f"the adapter's weights are incomplete: {missing[0]:.200}", where=str(adapter))
-    save_model(merged, tokenizers, out)
+    merged, matrices = merge_into(load_model(base), adapter, base)
+    save_model(merged, load_tokenizers(base), out)
     return matrices
-
-
-def _lora_settings(adapter: Path) -> dict[str, Any]:
-    """The settings of adapter_config.json that peft gets. Raises UserError for another kind and for other settings."""
-    from peft import LoraConfig
-
-    if not (adapter / ADAPTER).is_file():
-        raise UserError(f"no {ADAPTER} here", where=str(adapter), hint="Give the directory of a LoRA adapter.")
-    config, where = read_object(adapter / ADAPTER), str(adapter / ADAPTER)
-    if str(config.get("peft_type")).upper() != "LORA":
-        raise UserError(f"only LoRA adapters can be merged, found {config.get('peft_type')!r:.60}", where=where)
-    defaults = LoraConfig().to_dict()
-    others = {name: value for name, value in config.items() if name not in (*_LORA, *_IGNORED)}
-    unknown = [name for name, value in others.items() if value not in (*_UNSET, defaults.get(name))]
-    if unknown:
-        raise UserError(f"adapters with the setting {unknown[0]!r:.60} cannot be merged", where=where)
-    targets = config.get("target_modules")
-    if not isinstance(targets, list) or not all(isinstance(each, str) for each in targets):
-        raise UserError(f"target_modules: expected a list of names, found {targets!r:.60}", where=where)
-    return {name: value for name, value in config.items() if name in _LORA}

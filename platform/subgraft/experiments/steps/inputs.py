@@ -21,7 +21,7 @@ from subgraft.data.text.cleaning import dropped_in_words, near_copies_in_words
 from subgraft.data.text.fields import texts
 from subgraft.data.text.languages import code_token
 from subgraft.experiments.preflight import require_checkpoint, require_conversations, require_corpus, require_source
-from subgraft.modeling.hub import pinned, with_revision
+from subgraft.modeling.hub import HUB_FILES, adapter_base, pinned, with_revision
 from subgraft.orchestration.store.step import Step
 from subgraft.pipeline import stages
 from subgraft.pipeline.recipes.corpora import CorpusRecipe, TextRecipe
@@ -146,6 +146,8 @@ def from_checkpoint(name: str, model: str, directory: Path) -> Step[CheckpointRe
     """An imported checkpoint: a user's directory, or a model of the hub at the commit of its snapshot."""
     identity = pinned(model, directory)
     digest = checkpoint_digest(directory) if Path(model).is_dir() else identity
+    if (base := adapter_base(directory, model, HUB_FILES)) is not None:
+        digest = f"{digest} on {checkpoint_digest(base)}"
     return Step(stages.CHECKPOINT, name, CheckpointRecipe(digest=digest, model=identity))
 
 

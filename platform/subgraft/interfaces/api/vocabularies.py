@@ -141,9 +141,10 @@ def load_vocabulary(place: str | Path, side: SideName = "decoder") -> Tokenizer:
         try:
             return Tokenizer.load(directory)
         except UserError as error:
-            from subgraft.modeling.weights import other_form
+            from subgraft.modeling.weights import ADAPTER, other_form
 
-            raise (other_form(directory) or error) from error
+            if not (directory / ADAPTER).is_file():  # whose base has a vocabulary
+                raise (other_form(directory) or error) from error
     from subgraft.modeling.families import is_known
     from subgraft.modeling.hub import SMALL_FILES, read_config, resolve_model
     from subgraft.modeling.tokenizers import load_tokenizers

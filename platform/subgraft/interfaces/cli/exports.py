@@ -168,28 +168,34 @@ def _add_conversion(commands: Commands) -> None:
         "convert", help="make safetensors of a pytorch_model.bin, or a model of a LoRA adapter"
     )
     convert.add_argument("model", metavar="MODEL", help="a directory, or an id on the hub; with --base a directory")
-    convert.add_argument("--base", metavar="MODEL", help="of a LoRA adapter: the model to merge it into")
+    convert.add_argument(
+        "--base", metavar="MODEL", help="of a LoRA adapter: its model (default: the one it names)"
+    )
     convert.add_argument("--revision", metavar="COMMIT", help="of the hub's repository (default: its newest)")
     add_out(convert)
     convert.set_defaults(command=convert_model)
 
 
 def _merge_adapter(arguments: argparse.Namespace) -> None:
-    from subgraft.modeling.hub import require_model, with_revision
+    from subgraft.modeling.hub import HUB_FILES, adapter_base, require_model, with_revision
     from subgraft.training.adapters import merge_adapter
 
-    base = require_model(with_revision(local_model(arguments.base), arguments.revision))
+    if arguments.base:
+        base = require_model(with_revision(local_model(arguments.base), arguments.revision))
+    else:
+        base = adapter_base(Path(arguments.model), files=HUB_FILES) or Path(arguments.model)
     with new_directory(arguments.out) as out:
         matrices = merge_adapter(Path(arguments.model), base, out)
     say(f"{matrices} adapted matrices merged; the model is in {arguments.out}")
 
 
 def convert_model(arguments: argparse.Namespace) -> None:
-    if arguments.base:
+    from subgraft.modeling.conversion import convert
+    from subgraft.modeling.hub import TORCH_FILES, is_adapter, resolve_model, with_revision
+
+    if arguments.base or is_adapter(Path(arguments.model)):
         _merge_adapter(arguments)
         return
-    from subgraft.modeling.conversion import convert
-    from subgraft.modeling.hub import TORCH_FILES, resolve_model, with_revision
 
     model = with_revision(arguments.model, arguments.revision)
     with new_directory(arguments.out) as out:
