@@ -17,6 +17,7 @@ import published
 import subgraft
 from subgraft.base.errors import UserError
 from subgraft.config.training import AdapterSettings
+from subgraft.experiments.steps.inputs import from_checkpoint
 from subgraft.interfaces.cli import main
 from subgraft.training.adapters import Adapters
 
@@ -194,3 +195,13 @@ def test_adapters_are_trained_on_a_transferred_model(tmp_path: Path) -> None:
     again = subgraft.load(tmp_path / "more").bundle
     assert torch.allclose(_logits(again.model), _logits(wrapped), atol=1e-4)
     assert again.decoder.fingerprint == vocabulary.fingerprint
+
+
+def test_the_base_of_an_adapter_counts_in_a_recipe(tmp_path: Path) -> None:
+    base, adapter, _ = _adapted("gpt2", tmp_path)
+    first = from_checkpoint("adapter", str(adapter), adapter).recipe.digest
+    assert from_checkpoint("adapter", str(adapter), adapter).recipe.digest == first
+    weights = load_file(base / "model.safetensors")
+    name = next(iter(weights))
+    save_file({**weights, name: weights[name] + 1}, base / "model.safetensors", metadata={"format": "pt"})
+    assert from_checkpoint("adapter", str(adapter), adapter).recipe.digest != first

@@ -164,13 +164,13 @@ def adapter_base(directory: Path, called: str = "", files: Sequence[str] = SMALL
         raise other_form(directory, called) or UserError("not an adapter of a model", where=where)
     hint = f"`subgraft convert {where} --base MODEL --out DIR` merges it into a model that lies elsewhere."
     try:
-        found = resolve_model(base if Path(base).is_dir() else with_revision(base, revision or None), files)
+        located = resolve_model(base if Path(base).is_dir() else with_revision(base, revision or None), files)
     except SubgraftError as error:
         what = f"this is a LoRA adapter of {base:.100}, which cannot be read: {error.what}"
         raise type(error)(what, where=where, hint=hint) from error
-    if is_adapter(found):
+    if is_adapter(located):
         raise UserError(f"an adapter of {base:.100}, which is an adapter itself", where=where, hint=hint)
-    return found
+    return located
 
 
 def read_config(directory: Path, called: str = "") -> dict[str, Any]:
