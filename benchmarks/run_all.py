@@ -51,6 +51,7 @@ BENCHMARKS = (
     Benchmark("simulation", "what simulated tokens are like"),
     Benchmark("noise", "what mBART's noise does"),
     Benchmark("peers", "the same work by other packages"),
+    Benchmark("donors", "another model's tokenizer, by mergekit and here"),
 )
 
 

@@ -168,9 +168,7 @@ def _add_conversion(commands: Commands) -> None:
         "convert", help="make safetensors of a pytorch_model.bin, or a model of a LoRA adapter"
     )
     convert.add_argument("model", metavar="MODEL", help="a directory, or an id on the hub; with --base a directory")
-    convert.add_argument(
-        "--base", metavar="MODEL", help="of a LoRA adapter: its model (default: the one it names)"
-    )
+    convert.add_argument("--base", metavar="MODEL", help="of a LoRA adapter: its model (default: the one it names)")
     convert.add_argument("--revision", metavar="COMMIT", help="of the hub's repository (default: its newest)")
     add_out(convert)
     convert.set_defaults(command=convert_model)
