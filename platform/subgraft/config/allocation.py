@@ -20,9 +20,9 @@ class CurveSettings(Settings):
     """The vocabulary sizes at which ALP is measured, and how vocabularies of these sizes are made.
 
     kind: the algorithm that learns the vocabularies.
-    step: the number of ordinary pieces between one size and the next.
-    largest: the largest size, unless the text's largest possible vocabulary is smaller.
-    sizes: the sizes themselves, in ascending order, in place of step and largest.
+    step: ordinary pieces between one size and the next.
+    largest: the largest size, unless the text supports fewer.
+    sizes: ascending sizes, in place of step and largest.
     exact: whether unigram is retrained at each size; if not, each size starts from the pieces of the next larger one.
     Curves of bpe are always exact.
     """
@@ -52,7 +52,7 @@ class CurveSettings(Settings):
 class AllocationBaselines(Settings):
     """Vocabularies that the allocated one is compared with.
 
-    joint: whether to learn a vocabulary of the same size on the text of all languages, sampled by their shares.
+    joint: whether to learn one of the same size on the text of all languages, sampled by their shares.
     joint_lines: the maximum number of lines to learn it on.
     vocabularies: other vocabularies by name: each a directory of a vocabulary or of a model.
     """
@@ -70,7 +70,7 @@ class Allocation(Settings):
 
     name: the name in the tracker.
     texts: the corpora to read, each of one or more languages; no language may occur twice.
-    limits: the maximum number of training segments of a language, evenly spaced; of documents, complete ones.
+    limits: the most training segments of a language, evenly spaced; of documents, complete ones.
     cleaning: the rules that training text must pass.
     totals: total vocabulary sizes, including special tokens; one allocation for each.
     curves: the sizes at which a language's vocabulary is evaluated.

@@ -34,9 +34,9 @@ class Comparison(Settings):
     """A whole comparison. Settings that are not given come from the preset and the task (see `presets`).
 
     name: the experiment's name in the tracker, the registry and the report.
-    preset: the sizes and trainings for settings that the configuration leaves out.
+    preset: sizes and trainings that the configuration leaves out.
     task: the task that the model is finetuned for.
-    question_generation: the model's input, for the task of that name.
+    question_generation: for the task of that name: the model's input.
     chat: how conversations are learnt, for the task of that name.
     languages: the languages that the task reads and writes.
     seeds: every system is trained once for each seed.
@@ -45,7 +45,7 @@ class Comparison(Settings):
     cleaning: the rules that training pairs must pass.
     upstream: pretraining, or the pretrained checkpoint.
     downstream: the task's corpus and vocabulary.
-    conditioning: how systems with `conditioning` read a class, a text or features, in the tasks of that kind.
+    conditioning: how systems with `conditioning` read a class, a text or features.
     joint_vocabulary: for systems with `pretraining: joint-vocabulary`.
     model: the architecture of a model that is pretrained here.
     pretrain: the training of the upstream model.

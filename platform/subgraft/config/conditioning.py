@@ -195,13 +195,12 @@ class ReadingSettings(Settings):
     vectors: the number of vectors for a class. Attention dropout drops the complete source if there is only one.
     decoder: of simple-fusion and representation, the decoder that reads the source.
     encoder: the encoder of a text. Only prepend has none: it reads in the language model's own vocabulary.
-    pretrained_encoder: a model whose encoder is used instead, with that model's own vocabulary, and finetuned with the
-    rest: a directory, or a hub id.
+    pretrained_encoder: a directory or hub id of a model whose encoder and vocabulary are used instead.
     vocabulary: the vocabulary of a text, learnt on the task's sources, the same for every system.
     shared_vocabulary: whether each system reads a text in the vocabulary that it writes in, with its language model's
     embedding matrix. Required for systems that copy.
     max_length: the maximum number of tokens of a text; the rest is truncated.
-    copy_threshold: of systems that copy bottom-up, the minimum probability for a token to be copied.
+    copy_threshold: of systems that copy bottom-up, the least probability of a copied token.
     """
 
     vectors: Annotated[int, Field(ge=1, le=1024)] = 1

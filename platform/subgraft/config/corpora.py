@@ -90,22 +90,22 @@ class CorpusSource(Settings):
     """The source of a corpus: exactly one of these kinds.
 
     generated: a domain of the built-in corpus.
-    folder: a folder with {train,dev,test}.{language}[.gz], looked up next to the configuration file, then under
-    SUBGRAFT_DATA; for pairs in one language, {train,dev,test}.{source,target}[.gz].
+    folder: a folder with {train,dev,test}.{language}[.gz], next to the configuration or under SUBGRAFT_DATA; for pairs
+    in one language, {train,dev,test}.{source,target}[.gz].
     files: paths per split, source then target (or one, monolingual).
     urls: files to download, as in `files`.
     mtdata: a dataset id per split.
     squad: questions in SQuAD's JSON format: a folder with {train,dev,test}.json[.gz], or a path per split.
     columns: pairs in columns of a file.
-    together: several corpora combined and cleaned as one; each part has its own limit.
+    together: several corpora cleaned as one; each part has its own limit.
     records: named fields (texts, labels, spans, tensors) in files, which may form documents.
-    conversations: turns of users and assistants, for `task: chat`; for other tasks the text of all turns.
+    conversations: turns of users and assistants, for `task: chat`.
     features: precomputed features, and a text for each.
     verses: translations of one book.
     plain: text by language, split here.
     texts: a corpus for each language, not parallel.
     languages: the languages of a folder with more than two, whose files are aligned line by line.
-    limit: the maximum number of segments of a split, evenly spaced; of documents, complete ones until no other fits.
+    limit: the most segments of a split, evenly spaced; of documents, complete ones.
     """
 
     generated: Literal["everyday", "law"] | None = None
@@ -169,7 +169,7 @@ class Cleaning(Settings):
     """Rules a training pair must pass; dev and test are only stripped, never filtered. null disables a rule.
 
     min_characters, max_characters: bounds on the length of either side.
-    max_ratio: the maximum length ratio of the longer to the shorter side.
+    max_ratio: the largest ratio of the longer side's length to the shorter's.
     drop_identical: whether to drop pairs whose sides are the same text.
     deduplicate: whether to keep only the first occurrence of a pair.
     drop_held_out: whether to drop pairs with a side that occurs in dev or test, ignoring case, Unicode form, white
@@ -187,8 +187,8 @@ class Cleaning(Settings):
 class QuestionGenerationSettings(Settings):
     """The model's input to generate a question: a passage with the answer marked.
 
-    window: the number of characters of the passage around the answer, marks not counted.
-    marks: the text before and after the answer, which the encoder's vocabulary must be able to spell.
+    window: characters of the passage around the answer, without marks.
+    marks: the text before and after the answer; the encoder's vocabulary must spell it.
     """
 
     window: Count = 600

@@ -24,12 +24,11 @@ class UpstreamSettings(Settings):
     share of the segments; small languages are repeated within an epoch. null uses the text unchanged, or samples as a
     `vocabulary_path` of `subgraft vocab allocate` was allocated.
     vocabulary: the vocabulary to learn if there is no checkpoint.
-    vocabulary_path: the directory of an existing vocabulary to use instead, for both sides, for example one of `vocab
-    allocate`.
+    vocabulary_path: the directory of an existing vocabulary for both sides, for example of `vocab allocate`.
     checkpoint: a local directory or a hub id to start from, in place of pretraining.
-    revision: the commit, branch or tag of a checkpoint on the hub; by default its newest commit, which is recorded.
-    continue_pretraining: whether the checkpoint is first pretrained further on the corpus, as `pretrain` says, with its
-    own vocabularies.
+    revision: the commit, branch or tag of a checkpoint on the hub; by default its newest commit.
+    continue_pretraining: whether the checkpoint is first pretrained further on the corpus, by `pretrain`, with its own
+    vocabularies.
     sampling: how text is segmented for systems with `pretraining: sampled`.
     seed: of pretraining, generators and learnt embeddings, which all `seeds` share.
     """
@@ -106,10 +105,9 @@ class DownstreamSettings(Settings):
     """The task side: its corpus, additional text, and new vocabulary.
 
     corpus: a name in `corpora`.
-    vocabulary: the vocabulary to learn on its training text, or how that text extends or trims the upstream one.
-    shared: whether both sides get the same vocabulary, learnt on the text of both; if not, each side gets its own.
-    text: monolingual text in addition to the corpus, also used by vocabularies, static embeddings and learnt
-    embeddings.
+    vocabulary: the vocabulary of its training text.
+    shared: whether both sides get one vocabulary, learnt on the text of both.
+    text: monolingual text, also for vocabularies, static embeddings and learnt embeddings.
     """
 
     corpus: str

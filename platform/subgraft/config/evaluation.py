@@ -48,9 +48,8 @@ class DrawSettings(Settings):
 class RankingSettings(Settings):
     """Prompt ranking: whether a model finds the source of a text among others, by the text's probability given each.
 
-    sources: the number of candidate sources, including the text's own; at most the number of distinct sources in the
-    test set.
-    texts: the number of texts, from the start of the test set.
+    sources: candidate sources, with the text's own.
+    texts: texts, from the start of the test set.
     seed: draws the other sources of each text.
     """
 
@@ -63,20 +62,19 @@ class MeasurementSettings(Settings):
     """How one model is evaluated on one text.
 
     beam: beam size of generation.
-    batch_size: the number of sentences translated at a time; larger is faster until memory runs out.
-    max_length_ratio: the maximum length of an output, in bytes for each byte of its source.
-    test_sentences: the number of test sentences to score, from the start of the test set; all by default.
-    speed_sentences: the number of these sentences translated to measure speed.
-    speed_repeats: the number of repetitions; the median is reported, and more make it steadier.
-    calibration: whether the inference ECE is measured, which reads every output once more.
+    batch_size: sentences translated at a time; more are faster until memory runs out.
+    max_length_ratio: the most bytes of an output for each byte of its source.
+    test_sentences: test sentences to score, from the start; all by default.
+    speed_sentences: how many of these are translated to measure speed.
+    speed_repeats: repetitions, of which the median is reported.
+    calibration: whether the inference ECE is measured.
     engine: the search engine: transformers, or CTranslate2, which finds the same outputs several times faster; models
     that CTranslate2 does not support use transformers. Speeds of the two cannot be compared.
     speed_measured: apart, in separate passes over speed_sentences; or in-translation, in the pass that makes the
     outputs, with other speeds: sentences of one length are translated together.
     draw: how text is sampled for a class, in place of beam search.
-    no_repeat_ngrams: no n-gram of this size may occur twice in text that is written for a class; unlimited by default.
-    metrics: additional metrics: ROUGE-1, ROUGE-2, CIDEr, or names of metrics that installed packages offer (entry
-    points of the group subgraft.metrics).
+    no_repeat_ngrams: no n-gram of this size may occur twice in text written for a class.
+    metrics: additional metrics: ROUGE-1, ROUGE-2, CIDEr, or those of installed packages.
     """
 
     beam: Annotated[int, Field(ge=1, le=LARGEST_BEAM)] = 4

@@ -17,8 +17,7 @@ class ResegmentationSettings(Settings):
     """How new tokens are simulated inside words: by merging and splitting tokens, or by matching the statistics of the
     real new tokens.
 
-    merge_rate: the probability that a token is merged with its right neighbour in the word, repeatedly, up to max_merge
-    tokens.
+    merge_rate: the probability that a token is merged with its right neighbour in the word, repeatedly.
     split_rate: the probability that a token that was not merged is split at a random place.
     max_merge: the most tokens merged into one.
     match: with `downstream`, simulated tokens match the new ones of the task's vocabulary in length, in how often they
@@ -48,13 +47,10 @@ class GeneratorSettings(Settings):
 
     max_similar: the most similar tokens that a new embedding is mixed from.
     literal_equation: whether to divide by the number of similar tokens once more, as equations 2 and 3 are printed.
-    distillation_position: the position at which a decoder's states are compared: where the token is read, or where it
-    is predicted.
+    distillation_position: where a decoder's states are compared: where a token is read, or predicted.
     resegmentation: how new tokens are simulated.
-    negatives: the simulated tokens in the decoder's softmax: those of the same sentence, or of all sentences computed
-    together.
-    initial_weights: zero, where the attention weighs all similar tokens equally at first, as avg does; or normal, drawn
-    from N(0, 1).
+    negatives: the simulated tokens in the decoder's softmax: of the sentence, or of all sentences computed together.
+    initial_weights: zero, by which attention starts as avg; or normal, drawn from N(0, 1).
     """
 
     max_similar: Count = 10
@@ -70,12 +66,11 @@ class NetworkSettings(Settings):
 
     width: the size of its hidden states.
     layers: the number of Transformer layers.
-    domains: the number of pseudo-domains it is trained on, each with a vocabulary of its own.
-    sentences: the number of sentences of a pseudo-domain, drawn from the upstream text.
+    domains: pseudo-domains, each with a vocabulary of its own.
+    sentences: upstream sentences of a pseudo-domain.
     vocabulary_size: range of the size of a pseudo-domain's vocabulary, relative to the upstream one.
-    negatives: the number of new tokens sampled for the softmax, from those of a pseudo-domain that are not in the
-    batch.
-    trained: the directory of a network that `subgraft generator train` made for this model, in place of training one.
+    negatives: sampled tokens in the softmax: new tokens of the pseudo-domain that are not in the batch.
+    trained: the directory of a network that `subgraft generator train` made for this model.
     """
 
     width: Annotated[int, Field(ge=4, le=WIDEST, multiple_of=4)] = 256
@@ -157,7 +152,7 @@ class TokenDistillationSettings(Settings):
     group.
 
     sentences_per_token: a sentence is read if one of its new tokens has occurred in fewer sentences than this.
-    layer: the layer of the changed side after which states are compared, from 1; the last by default.
+    layer: the layer after which states are compared, from 1; the last by default.
     distance: the distance between two states: mean squared difference, or Euclidean.
     """
 

@@ -169,7 +169,7 @@ class GPT2Settings(OneStackSettings):
 class LlamaSettings(OneStackSettings):
     """A decoder only, with rotary positions.
 
-    key_value_heads: heads of keys and values, which groups of attention heads share; one for each by default.
+    key_value_heads: heads of keys and values; one for each attention head by default.
     tied: whether the output projection is the input embedding matrix.
     """
 
@@ -202,7 +202,7 @@ class M2M100Settings(TwoStackSettings):
 
 
 class T5Settings(TwoStackSettings):
-    """One vocabulary for both sides. max_positions: how long texts may be; the model itself has no limit.
+    """One vocabulary for both sides. max_positions: the longest text; the model itself has no limit.
 
     tied: whether the output projection is the input embedding matrix. T5 1.1 is gated and not tied.
     gated: whether feed-forward layers are gated.

@@ -19,7 +19,7 @@ from subgraft.config.settings_base import Count, Settings, Share, SideName
 class AnyObjective(Settings):
     """An objective, or one of several that share a pretraining.
 
-    weight: with several objectives, each batch belongs to one, drawn with probabilities in proportion to the weights.
+    weight: with several objectives, each batch belongs to one, drawn in proportion to the weights.
     kind: the objective.
 
     needs_pairs: whether it reads both sides of a pair; if not, it reads the text of each language.
@@ -78,7 +78,7 @@ class DenoisingSettings(AnyObjective):
     """mBART's denoising: reconstruct noised text (Liu et al., TACL 2020, section 2.2): infilling and permutation.
 
     mask_share: the fraction of words that noise spans cover.
-    poisson_lambda: the mean length of a span, in words; each span is replaced by one mask token.
+    poisson_lambda: the mean number of words that a mask token replaces.
     permute_sentences: whether the sentences of a block are shuffled.
     block_tokens: noise is drawn over blocks of consecutive sentences of at most this many tokens (512 in the paper);
     the training's max_length by default.
@@ -105,8 +105,8 @@ class DenoisingSettings(AnyObjective):
 class MaskedSettings(AnyObjective):
     """BERT's masking (Devlin et al. 2019, section 3.1, task 1).
 
-    share: the fraction of a sentence's tokens to predict, at least one token.
-    masked, random: the fractions of these that become the mask token, or a random token; the rest stays unchanged.
+    share: the fraction of a sentence's tokens to predict, at least one token. masked, random: the fraction of these
+    that becomes the mask token, or a random token.
     sentences_per_document: half of the lines are read this many at a time, for tasks with longer inputs than the
     upstream sentences.
     """
@@ -134,7 +134,7 @@ class CausalSettings(AnyObjective):
     packed: whether lines are concatenated, with `separator` between them, and cut into blocks of `block_tokens`, as for
     GPT-2; if not, each line is an example.
     block_tokens: the length of a block; the training's max_length by default.
-    separator: the special token, by its role, that ends a line and so precedes the next one.
+    separator: the role of the special token between lines.
     """
 
     kind: Literal["causal"] = "causal"

@@ -18,9 +18,9 @@ Offload = Literal["none", "optimizer", "parameters"]
 class Runtime(Settings):
     """Where and how steps run. None of these is part of a recipe: results of two runtimes agree within a tolerance.
 
-    workers: processes that share one training; more than one for several GPUs or nodes.
+    workers: processes that share one training.
     gpus_per_worker: GPUs for a step, or for each worker of a training; 0 for CPUs.
-    cpus: the maximum number of cores that a run uses on this machine; all by default. No step gets more.
+    cpus: the most cores that a run uses on this machine; all by default.
     cpus_per_step: cores that a step reserves and computes with.
     pretrain_cpus: cores of pretraining, in place of cpus_per_step.
     evaluate_cpus: cores of an evaluation; with all cores of a machine, other steps do not disturb its speeds.
@@ -37,8 +37,7 @@ class Runtime(Settings):
     dashboard: whether Ray's dashboard is started.
     price_per_device_hour: the price of an hour of a GPU, or of a worker without one, for plans.
     currency: the currency of that price.
-    device_flops: floating-point operations per second that a device sustains in training, for the forecast of a plan
-    before any run.
+    device_flops: floating-point operations per second that a device sustains in training, for plans before any run.
     """
 
     workers: Annotated[int, Field(ge=1, le=10_000)] = 1

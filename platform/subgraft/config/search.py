@@ -104,8 +104,8 @@ class SearchSpace(Settings):
 class HalvingSettings(Settings):
     """ASHA (Li et al. 2020): a finetuning is stopped if its best dev BLEU is behind that of others at the same point.
 
-    grace_evaluations: the number of dev evaluations before the first decision; the next one follows after
-    reduction_factor times as many.
+    grace_evaluations: dev evaluations before the first decision; the next one follows after reduction_factor times as
+    many.
     reduction_factor: about one trial in this many continues.
     """
 
@@ -117,13 +117,13 @@ class SearchSettings(Settings):
     """A search around one system, or around each of several. Trials use the first seed and are evaluated on dev only.
 
     system: the system to vary; the others are ignored.
-    systems: several systems in its place, each with as many trials in the same space.
+    systems: several systems, each with as many trials in the same space.
     space: the fields to vary.
     trials: all trials of a system, those of earlier invocations included; a grid has as many as its space has
     combinations.
     sampler: how trials are drawn: by Optuna's TPE, at random, or every combination.
     seed: of the sampler.
-    concurrent: the number of trials that run at a time, if the machine has room for their steps.
+    concurrent: trials that run at a time, if the machine has room for their steps.
     objectives: the metrics to optimise; with several, the best trials are the Pareto front.
     asha: how finetunings that fall behind are stopped; null for no stopping.
     """

@@ -163,10 +163,9 @@ class VerseFiles(Settings):
 
     folder: the folder of the translations.
     translations: the name of each language's file, {name}.tsv[.gz].
-    aligned: whether to keep only verses that all translations have, in parallel; if not, each translation is a separate
-    text.
-    documents: the verses that form a document.
-    dev, test: the books held out for the split, such as MAT; all others are for training.
+    aligned: whether only verses that all translations have are read, in parallel; if not, each translation is a
+    separate text.
+    documents: the verses that form a document. dev, test: books of the split, such as MAT; all others are for training.
     """
 
     folder: str
@@ -188,8 +187,8 @@ class PlainTexts(Settings):
 
     folder: a folder with a file for each language.
     tagged: one file of all languages, in place of folder.
-    languages: the name of each language in the folder or the file, or a list of languages that are their own names.
-    held_out: the number of segments of each language held out for dev and test.
+    languages: the name of each language in the folder or the file, or a list of languages.
+    held_out: segments of each language held out.
     seed: draws the segments held out; without it, they are evenly spaced.
     """
 

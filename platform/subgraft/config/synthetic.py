@@ -21,7 +21,7 @@ TAG = "<BT>"
 class CopiedTextSettings(Settings):
     """Target text with a copy of it as its source (Currey et al. 2017), for systems of `text: copied`.
 
-    drop: the fraction of words that the copy leaves out, so that the model must use its knowledge of the text.
+    drop: the fraction of words that the copy leaves out.
     """
 
     drop: Annotated[float, Field(ge=0, lt=1)] = 0.3
@@ -30,14 +30,14 @@ class CopiedTextSettings(Settings):
 class BackTranslationSettings(Settings):
     """Target text with its translation by a reverse model as its source (Sennrich et al. 2016).
 
-    model: a directory or a hub id of a model from the task's target language to its source language. By default one is
-    trained here: pretrained on the upstream corpus and finetuned on the task's pairs, both reversed.
+    model: a directory or a hub id of a model from target to source language. By default one is pretrained and finetuned
+    here, on the reversed corpora.
     beam: beam size; 1 is greedy search.
-    sample: whether to sample tokens by their probabilities in place of search (Edunov et al. 2018).
+    sample: whether tokens are sampled, in place of search (Edunov et al. 2018).
     batch_size: the number of sentences translated at a time.
-    max_length_ratio: the maximum length of an output, in bytes for each byte of the text.
-    tag: whether `<BT>` precedes each such source, as text that the encoder's vocabulary must be able to spell (Caswell
-    et al. 2019).
+    max_length_ratio: the most bytes of an output for each byte of the text.
+    tag: whether `<BT>` precedes each such source (Caswell et al. 2019), as text that the encoder's vocabulary must
+    spell.
     """
 
     model: str | None = None

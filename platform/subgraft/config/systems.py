@@ -29,16 +29,15 @@ class System(Settings):
     """One way of fitting the vocabulary: a line of the comparison.
 
     name: the system's name in tables and figures.
-    vocabulary: downstream, the task's vocabulary replaces the upstream one; or upstream, which is not changed.
+    vocabulary: the task's vocabulary, or the upstream one unchanged.
     initialiser: how the embeddings of new tokens are made, by Subgraft or by an installed package. Required with a
     downstream vocabulary, unless pretraining uses that vocabulary or it is trimmed.
-    kd_weight: the weight of distillation, the paper's lambda (equation 5); without it a generator is trained without
-    distillation.
+    kd_weight: the weight of distillation, the paper's lambda (equation 5).
     pretraining: how the system's initial model is pretrained: plain; sampled, with sampled segmentations;
     downstream-vocabulary or joint-vocabulary, with that vocabulary; or none, random weights.
     copy_shared_tokens: whether tokens in both vocabularies keep their embeddings; if not, the initialiser makes them.
-    embeddings_only_fraction: the fraction of finetuning steps, at the start, that trains embeddings only.
-    tie_to_sources: whether finetuning trains new embeddings as mixtures of the upstream embeddings they were made from.
+    embeddings_only_fraction: the fraction of finetuning steps, at the start, that trains embeddings alone.
+    tie_to_sources: whether finetuning trains new embeddings as mixtures of upstream embeddings.
     vocabulary_mode: of this system's downstream vocabulary, in place of downstream.vocabulary.mode: replace, extend or
     trim.
     vocabulary_size: of this system's downstream vocabulary, in place of downstream.vocabulary.size.
@@ -46,20 +45,19 @@ class System(Settings):
     generator_steps: of this system's generator, in place of generator_training.max_steps.
     rare_tokens: how this system's new embeddings of rare tokens are finetuned, in place of finetune.rare_tokens.
     starts_from: the initialiser of the embeddings that likelihood matching starts from; mean by default.
-    donor: of initialiser donor: the model whose embeddings of the new tokens are mapped to this one's.
+    donor: for initialiser donor: the model whose embeddings of new tokens are mapped.
     learning_rate: of this system's finetuning, in place of finetune.learning_rate.
     embedding_learning_rate: of this system's embeddings, in place of finetune.embedding_learning_rate; 0 freezes the
     embeddings.
     train: the parameters that this system's finetuning trains, in place of finetune.train.
-    embedding_warmup: domain text, as in `text`, on which only the new embeddings are trained before finetuning
+    embedding_warmup: domain text, as in `text`, on which new embeddings alone are trained before finetuning
     (embedding_warmup_training).
     conditioning: how the system's language model reads its source (a class, a text or features); without it, the system
     does not see the source.
     copying: how the system copies tokens of the source text: pointer-generator, by an attention to the source and a
     gate (See et al., 2017); bottom-up, also by a content selector at inference (Gehrmann et al., 2018). Requires
     conditioning.shared_vocabulary.
-    shuffled_sources: whether finetuning reads each line with the source of another line, drawn once: a control, whose
-    sources carry no information.
+    shuffled_sources: whether finetuning reads each line with the source of another, drawn once: a control.
     text: the use of downstream.text in finetuning: copied, with copies as its source; back-translated, with
     translations (back_translation); denoised, reconstructed from a noised version, for models pretrained on denoising;
     or lines, for `task: continuation`.

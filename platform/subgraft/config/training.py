@@ -15,8 +15,8 @@ class NearestTargets(Settings):
     """The tokens nearest to the targets (Zheng et al., EMNLP 2021, section 3.1, algorithm 2).
 
     kind: the kind of target sampling.
-    neighbours: for each target, the number of tokens with the largest inner products with its output embedding.
-    rebuild_every: the neighbours are searched again after this many updates, for the targets of the next updates.
+    neighbours: for each target, the tokens with the largest inner products with its output embedding.
+    rebuild_every: updates between searches for neighbours.
     drawn: other tokens in the softmax, drawn uniformly for each batch and weighted by the number of tokens that each
     stands for, which makes the denominator unbiased (Mussmann, Levy and Ermon, UAI 2017).
     """
@@ -70,8 +70,8 @@ ROWS_IN_PARTS = "rare_tokens: DeepSpeed cannot hold back single rows of a table;
 class RareTokenSettings(Settings):
     """How new embeddings are trained whose tokens occur fewer than `min_count` times in the task's training text.
 
-    min_count: a token with at least this many occurrences in the training text is not rare.
-    learning_rate_factor: the scale of each update of these embeddings; 0 freezes them, 1 changes nothing.
+    min_count: occurrences from which on a token is not rare.
+    learning_rate_factor: the scale of their updates; 0 freezes them.
     l2_to_init: decay of these embeddings towards their initial values: in full for a token that does not occur, falling
     linearly to zero at min_count.
     """
@@ -111,32 +111,30 @@ class BatchSizeFrom(Settings):
 class TrainingSettings(Settings):
     """A training: every setting that its result depends on. Devices and workers are in `runtime`.
 
-    epochs: the maximum number of passes over the training data; set epochs, max_steps or both.
+    epochs: the most passes over the training data; set epochs, max_steps or both.
     max_steps: the maximum number of updates.
     stop_after: stop after this many updates; schedules keep the planned length.
-    batch_size: size of the global batch, over all workers and including padding, in units of `batch_unit`.
+    batch_size: the global batch, over all workers and with padding, in units of `batch_unit`.
     batch_size_schedule: other batch sizes from later steps on.
     batch_unit: the unit of batch sizes: target tokens, or target characters, which are the same for every vocabulary.
     micro_batch_size: compute each batch in parts of this size on each worker, to save memory; results differ by
-    rounding only.
-    max_length: maximum sequence length in tokens, including special tokens; longer sequences are truncated.
+    rounding.
+    max_length: the most tokens of a sequence, with special tokens; the rest is truncated.
     learning_rate: the peak, reached after warmup_steps; for noam, the factor of the formula.
     schedule: the learning rate after its linear warmup decays with the inverse square root of the step, or to zero at
     the planned end (linear, cosine), or stays constant; noam is the formula of Vaswani et al. (2017).
     warmup_steps: the number of updates over which the learning rate rises.
-    optimizer: AdamW or Adamax.
-    adam_beta1, adam_beta2: decay rates of the running averages of gradients and squared gradients.
+    optimizer: AdamW or Adamax. adam_beta1, adam_beta2: decay rates of the averages of gradients and of their squares.
     adam_epsilon: added to the optimizer's denominator.
     weight_decay: decoupled from the gradients, as in AdamW.
     clip_norm: gradients are scaled down to this norm; null disables clipping.
-    label_smoothing: the probability mass that is spread over the whole vocabulary.
+    label_smoothing: the probability that is spread over the vocabulary.
     precision: fp32; or bf16, matrix products in bf16 with weights in fp32; auto: the faster of the two on the machine
     that trains, measured in about a second.
     evaluations_per_epoch: the number of dev evaluations in an epoch, evenly spaced.
-    evaluate_at: the steps after which the dev set is evaluated, in place of evaluations_per_epoch; it is always
-    evaluated at the start and the end.
-    patience: stop after this many dev evaluations without improvement; null disables early stopping.
-    dev_sentences: the number of dev sentences to score, from the start of the dev split.
+    evaluate_at: the steps after which dev is evaluated, besides start and end, in place of evaluations_per_epoch.
+    patience: stop after this many dev evaluations without improvement.
+    dev_sentences: dev sentences to score, from the start of dev.
     """
 
     epochs: Count | None = None
@@ -192,10 +190,9 @@ class TrainingSettings(Settings):
 class ModelTrainingSettings(TrainingSettings):
     """A training of a model's own weights: pretraining or finetuning.
 
-    layer_decay: each layer's learning rate is this fraction of the rate of the layer above it; embeddings come below
-    the lowest layer.
-    dropout_schedule: dropout of hidden states from given steps on; the model's own dropout applies before. Dropout of
-    attention and activations does not change, nor does config.json.
+    layer_decay: each layer's learning rate is this fraction of that of the layer above; embeddings are below the
+    lowest.
+    dropout_schedule: dropout of hidden states from given steps on; the model's own applies before.
     select: the dev metric that selects the checkpoint: BLEU (the default), chrF, likelihood (lowest bits per
     character), or last (no selection).
     dev_engine: the engine that translates the dev set; models that CTranslate2 does not support, and `train: adapters`,
@@ -260,13 +257,11 @@ class FinetuneSettings(ModelTrainingSettings):
     train: the trained parameters: all; new-rows, the embeddings of new tokens; body, all but the embeddings of the
     sides whose vocabulary changes; or adapters.
     adapters: the adapters of `train: adapters`.
-    embedding_learning_rate: the peak for the embeddings of the sides whose vocabulary changes, in place of
-    learning_rate and layer_decay; 0 freezes these embeddings.
-    rare_tokens: how new embeddings of rare tokens are trained, if not as the others.
-    max_train_examples: train on this many of the training pairs or lines, evenly spaced; vocabularies are learnt on the
-    whole text.
-    resample_subset: whether each seed draws its own subset (see max_train_examples); if not, all train on the same.
-    shuffled_sources: whether each line is read with the source of another, drawn once; set it per system.
+    embedding_learning_rate: the peak for the embeddings of the sides whose vocabulary changes; 0 freezes them.
+    rare_tokens: how new embeddings of rare tokens are trained.
+    max_train_examples: train on this many pairs or lines, evenly spaced; vocabularies are learnt on the whole text.
+    resample_subset: whether each seed draws its own max_train_examples.
+    shuffled_sources: whether each line is read with the source of another, drawn once.
     monolingual_fraction: the fraction of each batch that is domain text, in systems with `text`. An epoch is one pass
     over the pairs; at 1, over the text.
     """

@@ -13,12 +13,12 @@ from subgraft.config.settings_base import SENTENCEPIECE_KINDS, Settings, Share, 
 class VocabularySettings(Settings):
     """A vocabulary to learn.
 
-    kind: the algorithm that learns the vocabulary and segments text.
+    kind: the algorithm.
     size: the number of all tokens, including special tokens and bytes.
     character_coverage: the fraction of the text's characters that get pieces of their own.
     byte_fallback: whether other characters are spelled in bytes, which take 256 of the pieces, or are unknown; on by
     default for unigram and bpe, not available for wordpiece, always on for byte-level-bpe.
-    min_count: pieces that the text uses less often are replaced by others; null replaces none.
+    min_count: pieces that the text uses less often are replaced by others.
     language_exponent: α of p^α, by which the languages of a shared vocabulary are sampled: 1 in proportion to their
     text, 0 uniformly, 0.7 in mBART and VoCap; null reads the whole text once.
     max_lines: learn from a uniform sample of this many lines, the same on every run; null learns from all, which
@@ -69,9 +69,8 @@ class SamplingSettings(Settings):
     """How segmentations are sampled each time a sentence is read, for systems with `pretraining: sampled`.
 
     dropout: the probability of skipping a merge, for bpe (Provilkov et al. 2020, section 3).
-    alpha: the exponent on the probability of a segmentation, for unigram; towards 0 all become equally likely (Kudo
-    2018, section 3.3).
-    sides: the sides whose text is sampled; the other side is segmented deterministically.
+    alpha: the exponent on the probability of a segmentation, for unigram (Kudo 2018, section 3.3).
+    sides: the sides whose text is sampled.
     """
 
     dropout: Share = 0.1
