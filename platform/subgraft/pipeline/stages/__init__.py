@@ -7,8 +7,10 @@ changes for the same recipe.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from pkgutil import resolve_name
+from typing import TYPE_CHECKING
 
 from subgraft.pipeline.recipes.allocations import (
     AllocationRecipe,
@@ -40,6 +42,7 @@ from subgraft.pipeline.recipes.models import (
     ConditionRecipe,
     TransferRecipe,
 )
+from subgraft.pipeline.recipes.recipe import Recipe
 from subgraft.pipeline.recipes.training import EmbeddingWarmupRecipe, FinetuneRecipe, PretrainRecipe
 from subgraft.pipeline.recipes.vocabularies import (
     AdaptedVocabularyRecipe,
@@ -48,288 +51,72 @@ from subgraft.pipeline.recipes.vocabularies import (
     StaticEmbeddingsRecipe,
     VocabularyRecipe,
 )
-from subgraft.pipeline.stages.stage import Stage
+from subgraft.pipeline.stages.stage import Inputs, Stage, StageFunction
 
 if TYPE_CHECKING:
     from subgraft.training.context import Context, Json
 
-Inputs: TypeAlias = Mapping[str, Path]
 
+@dataclass(frozen=True)
+class _Function:
+    """A stage's function, MODULE:NAME in this folder; the module is imported when the function is called."""
 
-def _corpus(recipe: CorpusRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.corpora import import_corpus
+    path: str
 
-    return import_corpus(recipe, inputs, out, context)
+    def __call__(self, recipe: Recipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+        function: StageFunction = resolve_name(f"{__name__}.{self.path}")
+        return function(recipe, inputs, out, context)
 
 
-def _monolingual_text(recipe: TextRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.corpora import import_text
-
-    return import_text(recipe, inputs, out, context)
-
-
-def _copied_text(recipe: CopiedRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.corpora import copy_text
-
-    return copy_text(recipe, inputs, out, context)
-
-
-def _reversed_corpus(recipe: ReversedRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.corpora import reverse_corpus
-
-    return reverse_corpus(recipe, inputs, out, context)
-
-
-def _back_translation(recipe: BackTranslatedRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.back_translation import run
-
-    return run(recipe, inputs, out, context)
-
-
-def _vocabulary(recipe: VocabularyRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.vocabularies import learn_vocabulary
-
-    return learn_vocabulary(recipe, inputs, out, context)
-
-
-def _adapted_vocabulary(
-    recipe: AdaptedVocabularyRecipe, inputs: Inputs, out: Path, context: Context
-) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.vocabularies import adapt_vocabulary
-
-    return adapt_vocabulary(recipe, inputs, out, context)
-
-
-def _subword_gap(recipe: GapRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.vocabularies import measure_gap
-
-    return measure_gap(recipe, inputs, out, context)
-
-
-def _checkpoint(recipe: CheckpointRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.models import import_checkpoint
-
-    return import_checkpoint(recipe, inputs, out, context)
-
-
-def _build(recipe: BuildRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.models import build_model
-
-    return build_model(recipe, inputs, out, context)
-
-
-def _pretrain(recipe: PretrainRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.pretrain import run
-
-    return run(recipe, inputs, out, context)
-
-
-def _assemble(recipe: AssembleRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.models import assemble_model
-
-    return assemble_model(recipe, inputs, out, context)
-
-
-def _generator(recipe: GeneratorRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.generators import train_generator
-
-    return train_generator(recipe, inputs, out, context)
-
-
-def _network(recipe: NetworkRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.generators import train_network
-
-    return train_network(recipe, inputs, out, context)
-
-
-def _imported_network(recipe: ImportedNetworkRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.generators import import_network
-
-    return import_network(recipe, inputs, out, context)
-
-
-def _static_embeddings(
-    recipe: StaticEmbeddingsRecipe, inputs: Inputs, out: Path, context: Context
-) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.static_embeddings import train_static_embeddings
-
-    return train_static_embeddings(recipe, inputs, out, context)
-
-
-def _token_distillation(
-    recipe: TokenDistillationRecipe, inputs: Inputs, out: Path, context: Context
-) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.token_distillation import run
-
-    return run(recipe, inputs, out, context)
-
-
-def _likelihood_matching(
-    recipe: LikelihoodMatchingRecipe, inputs: Inputs, out: Path, context: Context
-) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.likelihood_matching import match_likelihood
-
-    return match_likelihood(recipe, inputs, out, context)
-
-
-def _vocadt(recipe: VocadtRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.vocadt import run
-
-    return run(recipe, inputs, out, context)
-
-
-def _transfer(recipe: TransferRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.transfer import run_transfer
-
-    return run_transfer(recipe, inputs, out, context)
-
-
-def _condition(recipe: ConditionRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.models import condition_model
-
-    return condition_model(recipe, inputs, out, context)
-
-
-def _intrinsic(recipe: IntrinsicRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.transfer import measure_intrinsic
-
-    return measure_intrinsic(recipe, inputs, out, context)
-
-
-def _finetune(recipe: FinetuneRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.finetune import run
-
-    return run(recipe, inputs, out, context)
-
-
-def _evaluate(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.evaluate import evaluate_model
-
-    return evaluate_model(recipe, inputs, out, context)
-
-
-def _likelihood(recipe: LikelihoodRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.likelihood import measure_likelihood
-
-    return measure_likelihood(recipe, inputs, out, context)
-
-
-def _imported_vocabulary(
-    recipe: ImportedVocabularyRecipe, inputs: Inputs, out: Path, context: Context
-) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.vocabularies import import_vocabulary
-
-    return import_vocabulary(recipe, inputs, out, context)
-
-
-def _curve(recipe: CurveRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.allocations import measure_curve
-
-    return measure_curve(recipe, inputs, out, context)
-
-
-def _allocation(recipe: AllocationRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.allocations import allocate
-
-    return allocate(recipe, inputs, out, context)
-
-
-def _joint_vocabulary(recipe: JointVocabularyRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.allocations import learn_joint_vocabulary
-
-    return learn_joint_vocabulary(recipe, inputs, out, context)
-
-
-def _capacity(recipe: CapacityRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.allocations import measure_capacity
-
-    return measure_capacity(recipe, inputs, out, context)
-
-
-def _allocation_report(
-    recipe: AllocationReportRecipe, inputs: Inputs, out: Path, context: Context
-) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.allocations import report_allocation
-
-    return report_allocation(recipe, inputs, out, context)
-
-
-def _report(recipe: ReportRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.report import run
-
-    return run(recipe, inputs, out, context)
-
-
-CORPUS = Stage("corpus", 1, _corpus, CorpusRecipe)
-TEXT = Stage("text", 1, _monolingual_text, TextRecipe)
-COPIED = Stage("copied", 1, _copied_text, CopiedRecipe)
-REVERSED = Stage("reversed", 1, _reversed_corpus, ReversedRecipe)
+CORPUS = Stage("corpus", 1, _Function("corpora:import_corpus"), CorpusRecipe)
+TEXT = Stage("text", 1, _Function("corpora:import_text"), TextRecipe)
+COPIED = Stage("copied", 1, _Function("corpora:copy_text"), CopiedRecipe)
+REVERSED = Stage("reversed", 1, _Function("corpora:reverse_corpus"), ReversedRecipe)
 BACK_TRANSLATED = Stage(
-    "back-translated", 1, _back_translation, BackTranslatedRecipe, distributed=True, accelerated=True
+    "back-translated", 1, _Function("back_translation:run"), BackTranslatedRecipe, distributed=True, accelerated=True
 )
-VOCABULARY = Stage("vocabulary", 1, _vocabulary, VocabularyRecipe)
-ADAPTED_VOCABULARY = Stage("adapted-vocabulary", 1, _adapted_vocabulary, AdaptedVocabularyRecipe)
-GAP = Stage("gap", 1, _subword_gap, GapRecipe)
-CHECKPOINT = Stage("checkpoint", 1, _checkpoint, CheckpointRecipe)
-BUILD = Stage("build", 1, _build, BuildRecipe)
-PRETRAIN = Stage("pretrain", 1, _pretrain, PretrainRecipe, distributed=True, accelerated=True)
-ASSEMBLE = Stage("assemble", 1, _assemble, AssembleRecipe)
-GENERATOR = Stage("generator", 1, _generator, GeneratorRecipe, distributed=True, accelerated=True)
-NETWORK = Stage("network", 1, _network, NetworkRecipe, distributed=True, accelerated=True)
-IMPORTED_NETWORK = Stage("given-network", 1, _imported_network, ImportedNetworkRecipe)
-STATIC = Stage("static", 1, _static_embeddings, StaticEmbeddingsRecipe)
+VOCABULARY = Stage("vocabulary", 1, _Function("vocabularies:learn_vocabulary"), VocabularyRecipe)
+ADAPTED_VOCABULARY = Stage("adapted-vocabulary", 1, _Function("vocabularies:adapt_vocabulary"), AdaptedVocabularyRecipe)
+GAP = Stage("gap", 1, _Function("vocabularies:measure_gap"), GapRecipe)
+CHECKPOINT = Stage("checkpoint", 1, _Function("models:import_checkpoint"), CheckpointRecipe)
+BUILD = Stage("build", 1, _Function("models:build_model"), BuildRecipe)
+PRETRAIN = Stage("pretrain", 1, _Function("pretrain:run"), PretrainRecipe, distributed=True, accelerated=True)
+ASSEMBLE = Stage("assemble", 1, _Function("models:assemble_model"), AssembleRecipe)
+GENERATOR = Stage(
+    "generator", 1, _Function("generators:train_generator"), GeneratorRecipe, distributed=True, accelerated=True
+)
+NETWORK = Stage("network", 1, _Function("generators:train_network"), NetworkRecipe, distributed=True, accelerated=True)
+IMPORTED_NETWORK = Stage("given-network", 1, _Function("generators:import_network"), ImportedNetworkRecipe)
+STATIC = Stage("static", 1, _Function("static_embeddings:train_static_embeddings"), StaticEmbeddingsRecipe)
 DISTILLATION = Stage(
-    "distillation", 1, _token_distillation, TokenDistillationRecipe, distributed=True, accelerated=True
+    "distillation", 1, _Function("token_distillation:run"), TokenDistillationRecipe, distributed=True, accelerated=True
 )
-MATCHING = Stage("matching", 1, _likelihood_matching, LikelihoodMatchingRecipe, distributed=True, accelerated=True)
-VOCADT = Stage("vocadt", 1, _vocadt, VocadtRecipe, distributed=True, accelerated=True)
-TRANSFER = Stage("transfer", 1, _transfer, TransferRecipe)
-EMBEDDING_WARMUP = Stage("embedding-warmup", 1, _finetune, EmbeddingWarmupRecipe, distributed=True, accelerated=True)
-CONDITION = Stage("condition", 1, _condition, ConditionRecipe)
-INTRINSIC = Stage("intrinsic", 1, _intrinsic, IntrinsicRecipe)
-FINETUNE = Stage("finetune", 1, _finetune, FinetuneRecipe, distributed=True, accelerated=True)
-EVALUATE = Stage("evaluate", 1, _evaluate, EvaluateRecipe, accelerated=True)
-LIKELIHOOD = Stage("likelihood", 1, _likelihood, LikelihoodRecipe, accelerated=True)
-IMPORTED_VOCABULARY = Stage("given-vocabulary", 1, _imported_vocabulary, ImportedVocabularyRecipe)
-CURVE = Stage("curve", 1, _curve, CurveRecipe)
-ALLOCATION = Stage("allocation", 1, _allocation, AllocationRecipe)
-JOINT_VOCABULARY = Stage("joint-vocabulary", 1, _joint_vocabulary, JointVocabularyRecipe)
-CAPACITY = Stage("capacity", 1, _capacity, CapacityRecipe)
-ALLOCATION_REPORT = Stage("allocation-report", 1, _allocation_report, AllocationReportRecipe)
-REPORT = Stage("report", 1, _report, ReportRecipe)
+MATCHING = Stage(
+    "matching",
+    1,
+    _Function("likelihood_matching:match_likelihood"),
+    LikelihoodMatchingRecipe,
+    distributed=True,
+    accelerated=True,
+)
+VOCADT = Stage("vocadt", 1, _Function("vocadt:run"), VocadtRecipe, distributed=True, accelerated=True)
+TRANSFER = Stage("transfer", 1, _Function("transfer:run_transfer"), TransferRecipe)
+EMBEDDING_WARMUP = Stage(
+    "embedding-warmup", 1, _Function("finetune:run"), EmbeddingWarmupRecipe, distributed=True, accelerated=True
+)
+CONDITION = Stage("condition", 1, _Function("models:condition_model"), ConditionRecipe)
+INTRINSIC = Stage("intrinsic", 1, _Function("transfer:measure_intrinsic"), IntrinsicRecipe)
+FINETUNE = Stage("finetune", 1, _Function("finetune:run"), FinetuneRecipe, distributed=True, accelerated=True)
+EVALUATE = Stage("evaluate", 1, _Function("evaluate:evaluate_model"), EvaluateRecipe, accelerated=True)
+LIKELIHOOD = Stage("likelihood", 1, _Function("likelihood:measure_likelihood"), LikelihoodRecipe, accelerated=True)
+IMPORTED_VOCABULARY = Stage(
+    "given-vocabulary", 1, _Function("vocabularies:import_vocabulary"), ImportedVocabularyRecipe
+)
+CURVE = Stage("curve", 1, _Function("allocations:measure_curve"), CurveRecipe)
+ALLOCATION = Stage("allocation", 1, _Function("allocations:allocate"), AllocationRecipe)
+JOINT_VOCABULARY = Stage("joint-vocabulary", 1, _Function("allocations:learn_joint_vocabulary"), JointVocabularyRecipe)
+CAPACITY = Stage("capacity", 1, _Function("allocations:measure_capacity"), CapacityRecipe)
+ALLOCATION_REPORT = Stage("allocation-report", 1, _Function("allocations:report_allocation"), AllocationReportRecipe)
+REPORT = Stage("report", 1, _Function("report:run"), ReportRecipe)
 
-STAGES = (
-    CORPUS,
-    TEXT,
-    COPIED,
-    REVERSED,
-    BACK_TRANSLATED,
-    VOCABULARY,
-    ADAPTED_VOCABULARY,
-    GAP,
-    CHECKPOINT,
-    BUILD,
-    PRETRAIN,
-    ASSEMBLE,
-    GENERATOR,
-    NETWORK,
-    IMPORTED_NETWORK,
-    STATIC,
-    DISTILLATION,
-    MATCHING,
-    VOCADT,
-    TRANSFER,
-    EMBEDDING_WARMUP,
-    CONDITION,
-    INTRINSIC,
-    FINETUNE,
-    EVALUATE,
-    LIKELIHOOD,
-    IMPORTED_VOCABULARY,
-    CURVE,
-    ALLOCATION,
-    JOINT_VOCABULARY,
-    CAPACITY,
-    ALLOCATION_REPORT,
-    REPORT,
-)
+STAGES = tuple(stage for stage in vars().values() if isinstance(stage, Stage))

@@ -25,6 +25,7 @@ from subgraft.pipeline.recipes.allocations import (
     CurveRecipe,
     JointVocabularyRecipe,
 )
+from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.subwords.allocation.capacity import Capacity, capacity, piece_shares
 from subgraft.subwords.allocation.choice import RECORD as ALLOCATION_RECORD
 from subgraft.subwords.allocation.choice import Allocated, Candidate, NoRoomError, choose
@@ -35,12 +36,10 @@ from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.learning_errors import TooLargeError
 from subgraft.subwords.vocabulary.specials import special_tokens
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.context import Context, Json
+from subgraft.training.context import Context
 
 
-def report_allocation(
-    recipe: AllocationReportRecipe, inputs: Mapping[str, Path], out: Path, context: Context
-) -> dict[str, Json]:
+def report_allocation(recipe: AllocationReportRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     del context
     curves = {language: MeasuredCurve.open(inputs[f"curve/{language}"]).curve for language in recipe.languages}
     results = [_result(recipe, total, inputs) for total in recipe.totals]
@@ -61,7 +60,7 @@ def table_folder(report: Path, total: int) -> Path:
     return report / f"{total}"
 
 
-def _result(recipe: AllocationReportRecipe, total: int, inputs: Mapping[str, Path]) -> AllocationResult:
+def _result(recipe: AllocationReportRecipe, total: int, inputs: Inputs) -> AllocationResult:
     allocated = Allocated.read(inputs[f"allocation/{total}"])
     compared = [
         Vocabulary(name.partition("/")[0], *read_capacity(inputs[f"capacity/{name}"]))
@@ -82,9 +81,7 @@ CAPACITY_RECORD = "capacity.json"
 VOCABULARY = "vocabulary"
 
 
-def measure_capacity(
-    recipe: CapacityRecipe, inputs: Mapping[str, Path], out: Path, context: Context
-) -> dict[str, Json]:
+def measure_capacity(recipe: CapacityRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     tokenizer = Tokenizer.load(recipe.place or inputs[VOCABULARY])
     corpora = {language: Corpus.open(place) for language, place in inputs.items() if language != VOCABULARY}
     capacities: dict[str, dict[str, dict[str, int | float]]] = {}
@@ -109,9 +106,7 @@ def read_capacity(directory: Path) -> tuple[int, dict[str, dict[str, Capacity]]]
     }
 
 
-def learn_joint_vocabulary(
-    recipe: JointVocabularyRecipe, inputs: Mapping[str, Path], out: Path, context: Context
-) -> dict[str, Json]:
+def learn_joint_vocabulary(recipe: JointVocabularyRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     corpora = {language: Corpus.open(place) for language, place in sorted(inputs.items())}
     sizes = {language: corpus.size("train") for language, corpus in corpora.items()}
     texts = {language: partial(_lines, corpus) for language, corpus in corpora.items()}
@@ -145,7 +140,7 @@ def _lines(corpus: Corpus) -> Iterator[str]:
     return corpus.lines("train", corpus.text_of("encoder"))
 
 
-def measure_curve(recipe: CurveRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+def measure_curve(recipe: CurveRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     corpus = Corpus.open(inputs["corpus"])
     text = corpus.text_of("encoder")
     measured = measure(
@@ -156,7 +151,7 @@ def measure_curve(recipe: CurveRecipe, inputs: Mapping[str, Path], out: Path, co
     return {"sentences": curve.sentences, "largest": curve.sizes[-1], "limit": curve.limit, "artifacts": [CURVE_RECORD]}
 
 
-def allocate(recipe: AllocationRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+def allocate(recipe: AllocationRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     del context
     curves = {language: MeasuredCurve.open(place) for language, place in sorted(inputs.items())}
     special = special_tokens(wordpiece=False, mask=recipe.mask, languages=recipe.codes, like=None)

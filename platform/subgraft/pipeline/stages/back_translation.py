@@ -5,7 +5,6 @@ Sennrich, Haddow and Birch (2016); with a tag before every such source, Caswell,
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from subgraft.data.synthetic_pairs import SPLIT, tagged, write_pairs
@@ -13,11 +12,12 @@ from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
 from subgraft.pipeline.recipes.corpora import BackTranslatedRecipe
 from subgraft.pipeline.stages.likelihood_matching import self_translations
-from subgraft.training.context import Context, Json
+from subgraft.pipeline.stages.stage import Inputs, Summary
+from subgraft.training.context import Context
 from subgraft.training.setup import is_writer
 
 
-def run(recipe: BackTranslatedRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+def run(recipe: BackTranslatedRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     text, back = Corpus.open(inputs["text"]), recipe.languages.reversed
     lines = text.text(SPLIT, "target")
     made = self_translations(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict
 from math import log
 from pathlib import Path
@@ -24,7 +23,7 @@ from subgraft.modeling.inference.prompts import ChatTemplate
 from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
 from subgraft.pipeline.stages.likelihood import measure_length
 from subgraft.pipeline.stages.search_record import outputs_recorded, search_speed, warm_up
-from subgraft.pipeline.stages.stage import BITS, CHARACTERS, STATISTICS
+from subgraft.pipeline.stages.stage import BITS, CHARACTERS, STATISTICS, Inputs, Summary
 from subgraft.subwords.vocabulary.spelling import spelling
 from subgraft.training.context import Context, Json
 from subgraft.training.objectives.causal import line_nats
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
     from subgraft.config.objectives import CausalSettings
 
 
-def measure(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+def measure(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     """Raises UserError if no test line fits into the model."""
     bundle, corpus, settings = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"]), recipe.evaluation
     lines = list(corpus.lines(recipe.split, corpus.text_of("decoder")))[: settings.test_sentences]

@@ -16,10 +16,11 @@ from subgraft.data.text.batches import evenly_spaced_places
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.language_id import Sample, Similarity, Verdict, similarity
 from subgraft.pipeline.recipes.corpora import CopiedRecipe, CorpusRecipe, ReversedRecipe, TextRecipe
+from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.training.context import Context, Json
 
 
-def reverse_corpus(recipe: ReversedRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+def reverse_corpus(recipe: ReversedRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     del context
     corpus, languages = Corpus.open(inputs["corpus"]), recipe.languages
     splits = {split: ((target, source) for source, target in corpus.pairs(split, languages)) for split in corpus.splits}
@@ -27,7 +28,7 @@ def reverse_corpus(recipe: ReversedRecipe, inputs: Mapping[str, Path], out: Path
     return {"sizes": dict(write_pairs(splits, languages.reversed, identity, out).sizes)}
 
 
-def copy_text(recipe: CopiedRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+def copy_text(recipe: CopiedRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     text, drop = Corpus.open(inputs["text"]), recipe.copied.drop
     size, written = text.size(SPLIT, "target"), recipe.languages.target
     lines = text.lines(SPLIT, "target")
@@ -47,7 +48,7 @@ _OTHER: Mapping[TextSide, TextSide] = {"source": "target", "target": "source"}
 _SHOWN = 100
 
 
-def import_text(recipe: TextRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+def import_text(recipe: TextRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     pairs, paired = Corpus.open(inputs["corpus"]), pairing(recipe.questions)
     sides = side_texts(recipe.sources, recipe.languages, recipe.base, pairing=paired)
     identity: dict[str, object] = {side: list(paths) for side, paths in recipe.identities.items()}
@@ -92,7 +93,7 @@ def _lines(corpus: Corpus, split: str, side: TextSide, most: int) -> list[str]:
     return list(text.take(evenly_spaced_places(len(text), most)) if len(text) > most else text)
 
 
-def import_corpus(recipe: CorpusRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+def import_corpus(recipe: CorpusRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     del inputs, context
     paired = pairing(recipe.questions)
     corpus = build(recipe.source, recipe.languages, recipe.cleaning, out, base=recipe.base, pairing=paired)

@@ -29,17 +29,17 @@ from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
 from subgraft.pipeline.stages import chat, continuation, sourced
 from subgraft.pipeline.stages.likelihood import measure_length
 from subgraft.pipeline.stages.search_record import outputs_recorded, search_speed, warm_up
-from subgraft.pipeline.stages.stage import SPELLED, STATISTICS
+from subgraft.pipeline.stages.stage import SPELLED, STATISTICS, Inputs, Summary
 from subgraft.subwords.vocabulary.spelling import spelling, spells
 from subgraft.training.context import Context, Json
 from subgraft.training.setup import device
 
 
-def evaluate_model(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+def evaluate_model(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     return MEASUREMENTS[recipe.objective.kind](recipe, inputs, out, context)
 
 
-def _of_pairs(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+def _of_pairs(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     bundle, corpus, settings = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"]), recipe.evaluation
     pairs = list(corpus.pairs(recipe.split))[: settings.test_sentences]
     sources, references = [source for source, _ in pairs], [target for _, target in pairs]
@@ -149,7 +149,7 @@ def searcher(bundle: Bundle, languages: Languages | None, settings: MeasurementS
 
 
 # How a model is measured, by how the text was learnt.
-MEASUREMENTS: Mapping[str, Callable[[EvaluateRecipe, Mapping[str, Path], Path, Context], dict[str, Json]]] = {
+MEASUREMENTS: Mapping[str, Callable[[EvaluateRecipe, Inputs, Path, Context], dict[str, Json]]] = {
     "translation": _of_pairs,
     "causal": continuation.measure,
     "conditioned": sourced.measure,

@@ -20,11 +20,12 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import tables_of
 from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.pipeline.recipes.training import FinetuneRecipe, FirstPhase, NewRows
+from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.subwords.vocabulary.alignment import new_tokens
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.adapters import Adapters
 from subgraft.training.auto_precision import with_named_precision
-from subgraft.training.context import Context, Json
+from subgraft.training.context import Context
 from subgraft.training.objectives.conditioned import losses_of
 from subgraft.training.objectives.conversations import ConversationsOfTask, with_template
 from subgraft.training.objectives.dev_scores import describe_dev_engine, with_drift
@@ -36,7 +37,7 @@ from subgraft.training.rare_rows import RareRows, RowUpdates
 from subgraft.training.setup import fit, is_writer, peak_memory, write_curve
 
 
-def run(recipe: FinetuneRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+def run(recipe: FinetuneRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"], context.cache)
     if isinstance(recipe.objective, ConversationSettings):
         bundle = with_template(bundle, recipe.objective.chat)
@@ -78,7 +79,7 @@ def run(recipe: FinetuneRecipe, inputs: Mapping[str, Path], out: Path, context: 
     }
 
 
-def _rare_rows(recipe: FinetuneRecipe, bundle: Bundle, inputs: Mapping[str, Path], text: TaskText) -> RareRows | None:
+def _rare_rows(recipe: FinetuneRecipe, bundle: Bundle, inputs: Inputs, text: TaskText) -> RareRows | None:
     """The rare rows that are trained with restraint, if configured."""
     settings, rows = recipe.training.rare_tokens, recipe.new_rows
     if settings is None or rows is None:

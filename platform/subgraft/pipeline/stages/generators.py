@@ -21,9 +21,10 @@ from subgraft.embeddings.generators.simulation import Simulator
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side as side_of
 from subgraft.pipeline.recipes.embeddings import NETWORK_FILES, GeneratorRecipe, ImportedNetworkRecipe, NetworkRecipe
+from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.auto_precision import with_named_precision
-from subgraft.training.context import Context, Json
+from subgraft.training.context import Context
 from subgraft.training.objectives.mixture import MixedLoss, Mixture
 from subgraft.training.objectives.objective import GeneratorView, Request
 from subgraft.training.objectives.registry import objectives_of
@@ -31,9 +32,7 @@ from subgraft.training.schedule import Data
 from subgraft.training.setup import fit, is_writer, write_curve
 
 
-def import_network(
-    recipe: ImportedNetworkRecipe, inputs: Mapping[str, Path], out: Path, context: Context
-) -> dict[str, Json]:
+def import_network(recipe: ImportedNetworkRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     del inputs, context
     directory = Path(recipe.directory)
     for side in recipe.sides:
@@ -43,7 +42,7 @@ def import_network(
     return {"sides": list(recipe.sides)}
 
 
-def train_network(recipe: NetworkRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+def train_network(recipe: NetworkRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"], context.cache)
 
     def begin(name: SideName, of_table: SideName) -> Network:
@@ -103,7 +102,7 @@ class Trained(Generic[G]):
 
     generators: dict[SideName, G]
     origins: dict[SideName, GeneratorOrigin]
-    summary: dict[str, Json]
+    summary: Summary
 
 
 def train_by_side(
@@ -141,9 +140,7 @@ def train_by_side(
     return trained
 
 
-def train_generator(
-    recipe: GeneratorRecipe, inputs: Mapping[str, Path], out: Path, context: Context
-) -> dict[str, Json]:
+def train_generator(recipe: GeneratorRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"], context.cache)
     targets = _targets(recipe, inputs)
 
@@ -174,7 +171,7 @@ def train_generator(
     return trained.summary
 
 
-def _targets(recipe: GeneratorRecipe, inputs: Mapping[str, Path]) -> dict[SideName, Tokenizer]:
+def _targets(recipe: GeneratorRecipe, inputs: Inputs) -> dict[SideName, Tokenizer]:
     """The task's vocabularies, if tokens similar to its new ones are simulated."""
     if recipe.generator.resegmentation.match is None:
         return {}

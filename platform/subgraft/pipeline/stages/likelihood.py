@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,9 +14,9 @@ from subgraft.evaluation.metrics.token_classes import BitsByClass, token_classes
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.pipeline.recipes.evaluation import LikelihoodRecipe
-from subgraft.pipeline.stages.stage import LIKELIHOOD
+from subgraft.pipeline.stages.stage import LIKELIHOOD, Inputs, Summary
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.context import Context, Json
+from subgraft.training.context import Context
 from subgraft.training.objectives.translation import reference_nats
 from subgraft.training.setup import device
 
@@ -35,9 +35,7 @@ def measure_length(bundle: Bundle, references: Sequence[str]) -> Length:
     return Length(tokens / len(references) + 1, count_characters(references) / max(1, tokens))
 
 
-def measure_likelihood(
-    recipe: LikelihoodRecipe, inputs: Mapping[str, Path], out: Path, context: Context
-) -> dict[str, Json]:
+def measure_likelihood(recipe: LikelihoodRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     """Inputs: `model`, `corpus`, the task's `vocabulary`, and `upstream`, the model whose decoder lacks new tokens."""
     bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"])
     upstream = load_tokenizers(inputs["upstream"])["decoder"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.inference.translate import Translator
 from subgraft.modeling.sides import side as side_of
 from subgraft.pipeline.recipes.embeddings import LikelihoodMatchingRecipe
+from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.auto_precision import with_named_precision
 from subgraft.training.context import Context, Json
@@ -135,9 +136,7 @@ SIDE: SideName = "decoder"
 Pairs = list[tuple[str, str]]
 
 
-def match_likelihood(
-    recipe: LikelihoodMatchingRecipe, inputs: Mapping[str, Path], out: Path, context: Context
-) -> dict[str, Json]:
+def match_likelihood(recipe: LikelihoodMatchingRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"])
     recipe = with_named_precision(recipe, bundle.model, context)
     target = Tokenizer.load(inputs[f"vocabulary/{SIDE}"])
@@ -199,7 +198,7 @@ def _fitted(
     recipe: LikelihoodMatchingRecipe,
     out: Path,
     context: Context,
-) -> dict[str, Json]:
+) -> Summary:
     """Train and write the curve; the summary has its first and last value."""
     settings, group = recipe.training, "likelihood_matching_training"
     evaluate = held_out_mean(module, held_out, settings, "divergence") if len(held_out) else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from subgraft.base.errors import UserError
@@ -16,13 +15,12 @@ from subgraft.modeling.conditioning.source_encoders import encoder_of
 from subgraft.modeling.conditioning.source_settings import conditioning_settings, pretrained_source
 from subgraft.modeling.families import Parameters, family_named, family_of
 from subgraft.pipeline.recipes.models import AssembleRecipe, BuildRecipe, CheckpointRecipe, ConditionRecipe
+from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.context import Context, Json
+from subgraft.training.context import Context
 
 
-def condition_model(
-    recipe: ConditionRecipe, inputs: Mapping[str, Path], out: Path, context: Context
-) -> dict[str, Json]:
+def condition_model(recipe: ConditionRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     """Raises UserError if a source before the target leaves no position for it."""
     del context
     bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"])
@@ -52,16 +50,14 @@ def _read_by(reader: Bundle, recipe: ConditionRecipe) -> PretrainedTextSourceSet
     return pretrained_source(config, recipe.settings.max_length, reader.sequence_format(languages), parameters)
 
 
-def import_checkpoint(
-    recipe: CheckpointRecipe, inputs: Mapping[str, Path], out: Path, context: Context
-) -> dict[str, Json]:
+def import_checkpoint(recipe: CheckpointRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     del inputs, context
     bundle = Bundle.load(recipe.model)
     bundle.save(out)
     return {"parameters": bundle.model.num_parameters(), "family": family_of(bundle.model).model_type}
 
 
-def assemble_model(recipe: AssembleRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+def assemble_model(recipe: AssembleRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     del context
     bundle = assembled(inputs["model"], recipe.seed)
     bundle.save(out)
@@ -77,7 +73,7 @@ def assembled(model: Path | str, seed: int) -> Bundle:
     return Bundle(family.assemble(bundle.model, bundle.encoder, seed), bundle.encoder, bundle.decoder)
 
 
-def build_model(recipe: BuildRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+def build_model(recipe: BuildRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     del context
     bundle = build(recipe.model, inputs["encoder"], inputs["decoder"], recipe.seed)
     bundle.save(out)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 from subgraft.config.training import SelectName
@@ -10,8 +10,9 @@ from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
 from subgraft.pipeline.recipes.training import PretrainRecipe
 from subgraft.pipeline.stages.models import build
+from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.training.auto_precision import with_named_precision
-from subgraft.training.context import Context, Json
+from subgraft.training.context import Context
 from subgraft.training.objectives.dev_scores import describe_dev_engine
 from subgraft.training.objectives.mixture import MixedLoss, Mixture
 from subgraft.training.objectives.objective import HeldOut, Objective, Request
@@ -22,7 +23,7 @@ from subgraft.training.schedule import Data
 from subgraft.training.setup import fit, held_out_mean, is_writer, write_curve
 
 
-def run(recipe: PretrainRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+def run(recipe: PretrainRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     corpus, smoothing = Corpus.open(inputs["corpus"], context.cache), recipe.training.label_smoothing
     bundle = _begun(recipe, inputs)
     recipe = with_named_precision(recipe, bundle.model, context)
@@ -60,7 +61,7 @@ def run(recipe: PretrainRecipe, inputs: Mapping[str, Path], out: Path, context: 
     return {**write_curve(outcome, out), **engine, "parameters": bundle.model.num_parameters(), "artifacts": [CURVE]}
 
 
-def _begun(recipe: PretrainRecipe, inputs: Mapping[str, Path]) -> Bundle:
+def _begun(recipe: PretrainRecipe, inputs: Inputs) -> Bundle:
     """The model before its first step: built, or loaded to continue its pretraining."""
     if recipe.model is None:
         return Bundle.load(inputs["model"])

@@ -36,12 +36,13 @@ from subgraft.modeling.hub import read_config
 from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.pipeline.recipes.evaluation import ReportedSystem, ReportRecipe
 from subgraft.pipeline.stages.report_systems import continued_result, flattened, read_lines, read_record, system_result
+from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.subwords.vocabulary.spelling import Spelling
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.context import Context, Json
+from subgraft.training.context import Context
 
 
-def run(recipe: ReportRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+def run(recipe: ReportRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     del context
     form = _FORMS[recipe.objective.kind]
     data = form.collect(recipe, inputs)
@@ -50,22 +51,22 @@ def run(recipe: ReportRecipe, inputs: Mapping[str, Path], out: Path, context: Co
     return {"systems": len(data.systems), "artifacts": ["report.html", "report.md"]}
 
 
-def collect(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> ReportData:
+def collect(recipe: ReportRecipe, inputs: Inputs) -> ReportData:
     """The data of the report, from the step's inputs."""
     return _collect(recipe, inputs, system_result, "sources.txt")
 
 
-def _collect_continued(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> ReportData:
+def _collect_continued(recipe: ReportRecipe, inputs: Inputs) -> ReportData:
     """The same for models that continue text; the sources are prompts, fewer than the references."""
     return _collect(recipe, inputs, continued_result, "prompts.txt")
 
 
-def _collect_answered(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> ReportData:
+def _collect_answered(recipe: ReportRecipe, inputs: Inputs) -> ReportData:
     """The same for models that answer in conversations."""
     return replace(_collect_continued(recipe, inputs), prompts="the turns of test conversations before the last answer")
 
 
-def _collect_written(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> ReportData:
+def _collect_written(recipe: ReportRecipe, inputs: Inputs) -> ReportData:
     """The same for models that write for a source; the prompts are the sources."""
     assert recipe.objective.source is not None
     return replace(_collect_continued(recipe, inputs), prompts=_PROMPTS[recipe.objective.source])
@@ -73,8 +74,8 @@ def _collect_written(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> Report
 
 def _collect(
     recipe: ReportRecipe,
-    inputs: Mapping[str, Path],
-    result: Callable[[ReportedSystem, Mapping[str, Path]], SystemResult],
+    inputs: Inputs,
+    result: Callable[[ReportedSystem, Inputs], SystemResult],
     sources: str,
 ) -> ReportData:
     any_result = inputs[recipe.systems[0].inputs.evaluate]
@@ -113,7 +114,7 @@ def _collect(
     )
 
 
-def _corpora(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> Iterator[CorpusFacts]:
+def _corpora(recipe: ReportRecipe, inputs: Inputs) -> Iterator[CorpusFacts]:
     if recipe.upstream is not None:
         yield _corpus("upstream", recipe.upstream, inputs["upstream_corpus"])
     yield _corpus("downstream", recipe.downstream, inputs["downstream_corpus"])
@@ -161,7 +162,7 @@ def _spelled(record: Mapping[str, Any]) -> SpelledText:
     return SpelledText(record["role"], record["side"], record["split"], counts, scores)
 
 
-def _seconds(recipe: ReportRecipe, inputs: Mapping[str, Path]) -> list[StageSeconds]:
+def _seconds(recipe: ReportRecipe, inputs: Inputs) -> list[StageSeconds]:
     """Seconds of every step among the inputs, each once however many systems share it."""
     whose = {key: (system.name, system.seed) for system in recipe.systems for key in system.inputs.own}
     seconds: dict[Path, StageSeconds] = {}
@@ -201,7 +202,7 @@ _PROMPTS: Mapping[SourceName, str] = {
 class _Form:
     """The report's form for one kind of objective."""
 
-    collect: Callable[[ReportRecipe, Mapping[str, Path]], ReportData]
+    collect: Callable[[ReportRecipe, Inputs], ReportData]
     write: Callable[[ReportData, Path], None]
     table: Callable[[ReportData], MainTable]
 

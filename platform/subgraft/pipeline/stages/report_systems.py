@@ -21,13 +21,13 @@ from subgraft.evaluation.reporting.records import Bill, CurvePoint, Forgetting, 
 from subgraft.modeling.families import vocabulary_sizes
 from subgraft.modeling.hub import read_config
 from subgraft.pipeline.recipes.evaluation import ReportedSystem
-from subgraft.pipeline.stages.stage import BITS, CHARACTERS, LIKELIHOOD, QUALITY, SPELLED, STATISTICS
+from subgraft.pipeline.stages.stage import BITS, CHARACTERS, LIKELIHOOD, QUALITY, SPELLED, STATISTICS, Inputs
 from subgraft.training.progress import CURVE, selected_weights
 
 _BILLED = ("training_seconds", "translation_seconds")
 
 
-def system_result(system: ReportedSystem, inputs: Mapping[str, Path]) -> SystemResult:
+def system_result(system: ReportedSystem, inputs: Inputs) -> SystemResult:
     """Read the result of a system; `inputs` are the report's, by the keys that the system names."""
     keys, evaluated = system.inputs, inputs[system.inputs.evaluate]
     evaluation, statistics = _evaluation(evaluated), load_file(evaluated / STATISTICS)
@@ -44,7 +44,7 @@ def system_result(system: ReportedSystem, inputs: Mapping[str, Path]) -> SystemR
     )
 
 
-def continued_result(system: ReportedSystem, inputs: Mapping[str, Path]) -> SystemResult:
+def continued_result(system: ReportedSystem, inputs: Inputs) -> SystemResult:
     """The same for a model that continues text, or writes for a source."""
     evaluated = inputs[system.inputs.evaluate]
     evaluation, statistics = _evaluation(evaluated), load_file(evaluated / STATISTICS)
@@ -64,7 +64,7 @@ def _evaluation(evaluated: Path) -> dict[str, Any]:
     return evaluation
 
 
-def _of_any_task(system: ReportedSystem, inputs: Mapping[str, Path], evaluation: Mapping[str, Any]) -> dict[str, Any]:
+def _of_any_task(system: ReportedSystem, inputs: Inputs, evaluation: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of a `SystemResult` that do not depend on what the model was finetuned for."""
     keys, design, finetuned = system.inputs, system.design, inputs[system.inputs.finetune]
     return {
@@ -97,7 +97,7 @@ def _trained(finetuned: Path) -> dict[str, Any]:
     return {name: summary.get(name) for name in ("trained_parameters", "peak_memory")}
 
 
-def _bill(system: ReportedSystem, inputs: Mapping[str, Path]) -> Bill:
+def _bill(system: ReportedSystem, inputs: Inputs) -> Bill:
     keys = system.inputs
     return Bill(
         upstream=_billed(inputs[keys.pretrained]) if keys.pretrained else 0.0,
@@ -106,7 +106,7 @@ def _bill(system: ReportedSystem, inputs: Mapping[str, Path]) -> Bill:
     )
 
 
-def _input_of(key: str | None, inputs: Mapping[str, Path]) -> Path | None:
+def _input_of(key: str | None, inputs: Inputs) -> Path | None:
     return None if key is None else inputs[key]
 
 

@@ -29,7 +29,7 @@ from subgraft.modeling.conditioning.sources import Source, Sourced
 from subgraft.modeling.inference.write_text import Writer, written_for
 from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
 from subgraft.pipeline.stages.likelihood import measure_length
-from subgraft.pipeline.stages.stage import BITS, CHARACTERS, STATISTICS
+from subgraft.pipeline.stages.stage import BITS, CHARACTERS, STATISTICS, Inputs, Summary
 from subgraft.subwords.vocabulary.spelling import spelling
 from subgraft.training.context import Context, Json
 from subgraft.training.objectives.causal import separator_of
@@ -235,7 +235,7 @@ class _Written:
     speed: Json
 
 
-def measure(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+def measure(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     """Raises UserError if no test line fits into the model."""
     bundle, corpus, settings = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"]), recipe.evaluation
     bundle.model.to(device())  # type: ignore[arg-type]

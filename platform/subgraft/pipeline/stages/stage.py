@@ -30,7 +30,9 @@ LIKELIHOOD = "likelihood.json"
 
 # Without a type argument, `Stage` and `Step` take any recipe.
 R = TypeVar("R", bound=Recipe, covariant=True, default=Recipe)
-StageFunction: TypeAlias = "Callable[[Any, Mapping[str, Path], Path, Context], Mapping[str, Json]]"
+Inputs: TypeAlias = Mapping[str, Path]  # the directory of each input, by role
+Summary: TypeAlias = "dict[str, Json]"
+StageFunction: TypeAlias = "Callable[[Any, Inputs, Path, Context], Mapping[str, Json]]"
 
 
 @dataclass(frozen=True, slots=True)

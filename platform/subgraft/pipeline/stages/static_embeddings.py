@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from subgraft.data.text.corpus import Corpus, training_lines
 from subgraft.embeddings.initialisers.static_embeddings import RECORD, train_static
 from subgraft.pipeline.recipes.vocabularies import StaticEmbeddingsRecipe
+from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.context import Context, Json
+from subgraft.training.context import Context
 
 
-def train_static_embeddings(
-    recipe: StaticEmbeddingsRecipe, inputs: Mapping[str, Path], out: Path, context: Context
-) -> dict[str, Json]:
+def train_static_embeddings(recipe: StaticEmbeddingsRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     del context
     tokenizer = Tokenizer.load(inputs["vocabulary"])
     corpora = [Corpus.open(inputs[role]) for role in ("corpus", "text") if role in inputs]

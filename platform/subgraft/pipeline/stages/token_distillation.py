@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import Side, family_of
 from subgraft.modeling.sides import side as side_of
 from subgraft.pipeline.recipes.embeddings import TokenDistillationRecipe
+from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.auto_precision import with_named_precision
 from subgraft.training.context import Context, Json
@@ -24,20 +25,20 @@ from subgraft.training.setup import fit, held_out_mean, is_writer, write_curve
 Pairs = list[tuple[str, str]]
 
 
-def run(recipe: TokenDistillationRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+def run(recipe: TokenDistillationRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"])
     recipe = with_named_precision(recipe, bundle.model, context)
     # All of them before the first training moves the model to a GPU.
     target = {name: Tokenizer.load(inputs[f"vocabulary/{name}"]) for name in recipe.sides}
     additional = {name: _additional_text(name, inputs) for name in recipe.sides}
     students = [_Student.of(bundle, name, target[name], recipe) for name in recipe.sides]
-    summary: dict[str, Json] = {}
+    summary: Summary = {}
     for student in students:
         summary[student.side.name] = student.train(bundle, corpus, additional[student.side.name], recipe, out, context)
     return summary
 
 
-def _additional_text(side: SideName, inputs: Mapping[str, Path]) -> Pairs:
+def _additional_text(side: SideName, inputs: Inputs) -> Pairs:
     """Further text of a side. What an encoder reads is compared without any target; a decoder needs a source."""
     if side == "decoder":
         return list(Corpus.open(inputs["synthetic"]).pairs("train")) if "synthetic" in inputs else []
@@ -70,12 +71,12 @@ class _Student:
         recipe: TokenDistillationRecipe,
         out: Path,
         context: Context,
-    ) -> dict[str, Json]:
+    ) -> Summary:
         name, module = self.side.name, TokenDistillationLoss(bundle.model, self.side, self.start, recipe.distillation)
         pairs, per_token = list(corpus.pairs("train")), recipe.distillation.sentences_per_token
         data = self._sentences(bundle, pairs, recipe, per_token, additional)
         held_out = self._sentences(bundle, list(corpus.pairs("dev"))[: recipe.training.dev_sentences], recipe, None)
-        summary: dict[str, Json] = {"steps": 0}
+        summary: Summary = {"steps": 0}
         if len(data):
             evaluate = held_out_mean(module, held_out, recipe.training, "distance") if len(held_out) else None
             summary = _fitted(module, data, evaluate, recipe, name, out, context)
@@ -115,7 +116,7 @@ def _fitted(
     name: SideName,
     out: Path,
     context: Context,
-) -> dict[str, Json]:
+) -> Summary:
     """Train and write the curve; the summary has its first and last value."""
     weights, settings = {"distillation": 1.0}, recipe.training
     outcome = fit(

@@ -16,14 +16,12 @@ from subgraft.embeddings.transplanting.transplant import Method, TransplantRepor
 from subgraft.modeling.bundle import Bundle
 from subgraft.pipeline.recipes.evaluation import IntrinsicRecipe
 from subgraft.pipeline.recipes.models import TransferRecipe
-from subgraft.pipeline.stages.stage import QUALITY
+from subgraft.pipeline.stages.stage import QUALITY, Inputs, Summary
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.context import Context, Json
 
 
-def measure_intrinsic(
-    recipe: IntrinsicRecipe, inputs: Mapping[str, Path], out: Path, context: Context
-) -> dict[str, Json]:
+def measure_intrinsic(recipe: IntrinsicRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     del context
     bundle = Bundle.load(inputs["model"])
     method = method_of(recipe, inputs)
@@ -40,7 +38,7 @@ def measure_intrinsic(
 REPORT = "transfer.json"
 
 
-def run_transfer(recipe: TransferRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+def run_transfer(recipe: TransferRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     del context
     target = {side: Tokenizer.load(inputs[f"vocabulary/{side}"]) for side in recipe.sides}
     method = method_of(recipe, inputs, recipe.copy_shared_tokens)
@@ -48,9 +46,7 @@ def run_transfer(recipe: TransferRecipe, inputs: Mapping[str, Path], out: Path, 
     return {"method": recipe.method, "sides": {side: asdict(report) for side, report in reports.items()}}
 
 
-def method_of(
-    recipe: TransferRecipe | IntrinsicRecipe, inputs: Mapping[str, Path], copy_shared_tokens: bool = True
-) -> Method:
+def method_of(recipe: TransferRecipe | IntrinsicRecipe, inputs: Inputs, copy_shared_tokens: bool = True) -> Method:
     """A recipe's method with the inputs of its step that it needs."""
     return Method(
         recipe.method,

@@ -23,6 +23,7 @@ from subgraft.pipeline.recipes.vocabularies import (
     ImportedVocabularyRecipe,
     VocabularyRecipe,
 )
+from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.subwords.vocabulary.compare import compare
 from subgraft.subwords.vocabulary.extend import extend
 from subgraft.subwords.vocabulary.learn import learn
@@ -34,7 +35,7 @@ from subgraft.training.context import Context, Json
 SIDES: tuple[SideName, ...] = ("encoder", "decoder")
 
 
-def measure_gap(recipe: GapRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+def measure_gap(recipe: GapRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     """Inputs: `model`, `corpus`, the decoder's new `vocabulary`, and the encoder's (`encoder`) if it has a new one."""
     del context
     corpus = Corpus.open(inputs["corpus"])
@@ -68,18 +69,14 @@ def _spelled(role: str, side: SideName, split: str, tokenizer: Tokenizer, corpus
     return record
 
 
-def import_vocabulary(
-    recipe: ImportedVocabularyRecipe, inputs: Mapping[str, Path], out: Path, context: Context
-) -> dict[str, Json]:
+def import_vocabulary(recipe: ImportedVocabularyRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     del inputs, context
     tokenizer = Tokenizer.load(recipe.place)
     tokenizer.save(out)
     return {"size": len(tokenizer), "fingerprint": tokenizer.fingerprint}
 
 
-def adapt_vocabulary(
-    recipe: AdaptedVocabularyRecipe, inputs: Mapping[str, Path], out: Path, context: Context
-) -> dict[str, Json]:
+def adapt_vocabulary(recipe: AdaptedVocabularyRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     del context
     shared = recipe.side == "both"
     if "model" in inputs:
@@ -111,9 +108,7 @@ def _of_model(tokenizers: Mapping[SideName, Tokenizer], side: SideName, shared: 
     return tokenizers[side]
 
 
-def learn_vocabulary(
-    recipe: VocabularyRecipe, inputs: Mapping[str, Path], out: Path, context: Context
-) -> dict[str, Json]:
+def learn_vocabulary(recipe: VocabularyRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     del context
     like = load_tokenizers(inputs["model"])["decoder"] if "model" in inputs else None
     corpora = [Corpus.open(inputs[role]) for role in ("corpus", "second") if role in inputs]

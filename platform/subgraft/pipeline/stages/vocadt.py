@@ -13,9 +13,10 @@ from subgraft.embeddings.learned_rows.vocadt_loss import VocadtLoss
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side as side_of
 from subgraft.pipeline.recipes.embeddings import VocadtRecipe
+from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.auto_precision import with_named_precision
-from subgraft.training.context import Context, Json
+from subgraft.training.context import Context
 from subgraft.training.objectives.seq2seq import Seq2SeqData
 from subgraft.training.objectives.translation import Translation
 from subgraft.training.progress import Selection
@@ -24,14 +25,14 @@ from subgraft.training.setup import fit, held_out_mean, is_writer, write_curve
 METHOD = "vocadt"
 
 
-def run(recipe: VocadtRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+def run(recipe: VocadtRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"], context.cache)
     recipe = with_named_precision(recipe, bundle.model, context)
     target = {name: Tokenizer.load(inputs[f"vocabulary/{name}"]) for name in recipe.sides}
     made_for = {name: origin(side_of(bundle.model, name), bundle.tokenizers[name]) for name in recipe.sides}
     module = VocadtLoss(bundle, target, recipe.training.label_smoothing)
     trainable = {str(name): len(module.adapter(name).tokens) for name in recipe.sides}
-    summary: dict[str, Json] = {"steps": 0, "trainable": trainable}
+    summary: Summary = {"steps": 0, "trainable": trainable}
     if any(trainable.values()):
         train, dev = _text(recipe, corpus, inputs), corpus.text_pairs("dev")[: recipe.training.dev_sentences]
         text, held_out = (_examples(recipe, bundle, target, pairs) for pairs in (train, dev))
@@ -42,7 +43,7 @@ def run(recipe: VocadtRecipe, inputs: Mapping[str, Path], out: Path, context: Co
     return summary
 
 
-def _text(recipe: VocadtRecipe, corpus: Corpus, inputs: Mapping[str, Path]) -> Sequence[tuple[str, str]]:
+def _text(recipe: VocadtRecipe, corpus: Corpus, inputs: Inputs) -> Sequence[tuple[str, str]]:
     """The pairs to train on: those of the task, then synthetic ones if there are any."""
     pairs = corpus.text_pairs("train").evenly_spaced(recipe.max_train_examples)
     return [*pairs, *Corpus.open(inputs["synthetic"]).pairs("train")] if "synthetic" in inputs else pairs
@@ -61,7 +62,7 @@ def _examples(
 
 def _fitted(
     module: VocadtLoss, text: Seq2SeqData, held_out: Seq2SeqData, recipe: VocadtRecipe, out: Path, context: Context
-) -> dict[str, Json]:
+) -> Summary:
     """Train, and select the weights that predict held-out pairs best; the summary has the first and best loss."""
     evaluate, select = None, None
     if len(held_out.lengths):
