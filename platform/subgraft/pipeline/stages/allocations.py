@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -11,26 +11,16 @@ from subgraft.base import json_io
 from subgraft.base.errors import UserError
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.languages import balanced, shares
-from subgraft.evaluation.reporting.allocation_report import (
-    AllocationResult,
-    Vocabulary,
-    allocation_document,
-    allocation_table,
-)
+from subgraft.evaluation.reporting import allocation_report
+from subgraft.evaluation.reporting.allocation_report import AllocationResult
 from subgraft.evaluation.reporting.document import write_document
-from subgraft.pipeline.recipes.allocations import (
-    AllocationRecipe,
-    AllocationReportRecipe,
-    CapacityRecipe,
-    CurveRecipe,
-    JointVocabularyRecipe,
-)
+from subgraft.pipeline.recipes import allocations as recipes
 from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.subwords.allocation.capacity import Capacity, capacity, piece_shares
 from subgraft.subwords.allocation.choice import RECORD as ALLOCATION_RECORD
 from subgraft.subwords.allocation.choice import Allocated, Candidate, NoRoomError, choose
 from subgraft.subwords.allocation.curve import RECORD as CURVE_RECORD
-from subgraft.subwords.allocation.curve import Curve, MeasuredCurve, measure
+from subgraft.subwords.allocation.curve import MeasuredCurve, measure
 from subgraft.subwords.allocation.union import fixed_pieces, union
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.learning_errors import TooLargeError
@@ -39,31 +29,27 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.context import Context
 
 
-def report_allocation(recipe: AllocationReportRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
+def report_allocation(recipe: recipes.AllocationReportRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     del context
     curves = {language: MeasuredCurve.open(inputs[f"curve/{language}"]).curve for language in recipe.languages}
     results = [_result(recipe, total, inputs) for total in recipe.totals]
-    write_document(allocation_document(recipe.name, curves, results), out)
+    write_document(allocation_report.allocation_document(recipe.name, curves, results), out)
     for result in results:
-        _write_table(curves, result, out)
+        folder = table_folder(out, result.total)
+        folder.mkdir()
+        allocation_report.allocation_table(curves, result).write(folder)
     return {"languages": len(curves), "artifacts": ["report.html", "report.md"]}
 
 
-def _write_table(curves: Mapping[str, Curve], result: AllocationResult, out: Path) -> None:
-    folder = table_folder(out, result.total)
-    folder.mkdir()
-    allocation_table(curves, result).write(folder)
-
-
 def table_folder(report: Path, total: int) -> Path:
-    """Where in a report the table of an allocation is."""
+    """The folder of an allocation's table in a report."""
     return report / f"{total}"
 
 
-def _result(recipe: AllocationReportRecipe, total: int, inputs: Inputs) -> AllocationResult:
+def _result(recipe: recipes.AllocationReportRecipe, total: int, inputs: Inputs) -> AllocationResult:
     allocated = Allocated.read(inputs[f"allocation/{total}"])
     compared = [
-        Vocabulary(name.partition("/")[0], *read_capacity(inputs[f"capacity/{name}"]))
+        allocation_report.Vocabulary(name.partition("/")[0], *read_capacity(inputs[f"capacity/{name}"]))
         for name in recipe.compared[str(total)]
     ]
     return AllocationResult(
@@ -81,7 +67,7 @@ CAPACITY_RECORD = "capacity.json"
 VOCABULARY = "vocabulary"
 
 
-def measure_capacity(recipe: CapacityRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
+def measure_capacity(recipe: recipes.CapacityRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     tokenizer = Tokenizer.load(recipe.place or inputs[VOCABULARY])
     corpora = {language: Corpus.open(place) for language, place in inputs.items() if language != VOCABULARY}
     capacities: dict[str, dict[str, dict[str, int | float]]] = {}
@@ -91,9 +77,8 @@ def measure_capacity(recipe: CapacityRecipe, inputs: Inputs, out: Path, context:
             split: capacity(tokenizer, corpus.lines(split, text)).to_json() for split in corpus.splits
         }
         context.progress(done, len(corpora), "languages")
-    (out / CAPACITY_RECORD).write_text(
-        json.dumps({"size": len(tokenizer), "languages": capacities}) + "\n", encoding="utf-8"
-    )
+    record = {"size": len(tokenizer), "languages": capacities}
+    (out / CAPACITY_RECORD).write_text(json.dumps(record) + "\n", encoding="utf-8")
     return {"size": len(tokenizer), "artifacts": [CAPACITY_RECORD]}
 
 
@@ -106,7 +91,9 @@ def read_capacity(directory: Path) -> tuple[int, dict[str, dict[str, Capacity]]]
     }
 
 
-def learn_joint_vocabulary(recipe: JointVocabularyRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
+def learn_joint_vocabulary(
+    recipe: recipes.JointVocabularyRecipe, inputs: Inputs, out: Path, context: Context
+) -> Summary:
     corpora = {language: Corpus.open(place) for language, place in sorted(inputs.items())}
     sizes = {language: corpus.size("train") for language, corpus in corpora.items()}
     texts = {language: partial(_lines, corpus) for language, corpus in corpora.items()}
@@ -128,7 +115,7 @@ def learn_joint_vocabulary(recipe: JointVocabularyRecipe, inputs: Inputs, out: P
         context.warn(f"the text of all languages together gives {error.possible:,} pieces, not {recipe.size:,}")
         tokenizer = learn_joint(sample(), size=error.possible)
     if recipe.kind == "bpe":
-        # As the allocated one is, whose pieces are cut by their probabilities: else that alone makes a difference.
+        # The allocated vocabulary segments by the probabilities of its pieces, so this one does too.
         special = special_tokens(wordpiece=False, mask=recipe.mask, languages=recipe.codes, like=None)
         scores = {"all": piece_shares(tokenizer, sample())}
         tokenizer = union(scores, special, byte_fallback=recipe.byte_fallback)
@@ -140,7 +127,7 @@ def _lines(corpus: Corpus) -> Iterator[str]:
     return corpus.lines("train", corpus.text_of("encoder"))
 
 
-def measure_curve(recipe: CurveRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
+def measure_curve(recipe: recipes.CurveRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     corpus = Corpus.open(inputs["corpus"])
     text = corpus.text_of("encoder")
     measured = measure(
@@ -151,7 +138,7 @@ def measure_curve(recipe: CurveRecipe, inputs: Inputs, out: Path, context: Conte
     return {"sentences": curve.sentences, "largest": curve.sizes[-1], "limit": curve.limit, "artifacts": [CURVE_RECORD]}
 
 
-def allocate(recipe: AllocationRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
+def allocate(recipe: recipes.AllocationRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     del context
     curves = {language: MeasuredCurve.open(place) for language, place in sorted(inputs.items())}
     special = special_tokens(wordpiece=False, mask=recipe.mask, languages=recipe.codes, like=None)
@@ -182,12 +169,8 @@ def allocate(recipe: AllocationRecipe, inputs: Inputs, out: Path, context: Conte
         bound=chosen.bound,
     )
     allocated.write(out)
-    return {
-        "size": allocated.size,
-        "value": allocated.value,
-        "bound": allocated.bound,
-        "artifacts": [ALLOCATION_RECORD],
-    }
+    bounds = {"value": chosen.value, "bound": chosen.bound}
+    return {"size": allocated.size, **bounds, "artifacts": [ALLOCATION_RECORD]}
 
 
 def _candidate(measured: MeasuredCurve, weight: float) -> Candidate:

@@ -7,7 +7,7 @@ before it, and scored against its reference.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import islice
 from math import log
@@ -25,10 +25,9 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.inference.prompts import ChatTemplate, one_line
 from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
 from subgraft.pipeline.stages.continuation import continuer
-from subgraft.pipeline.stages.likelihood import measure_length
-from subgraft.pipeline.stages.search_record import outputs_recorded, search_speed, warm_up
-from subgraft.pipeline.stages.sourced import exact, figures, overlap, recorded, resampled
-from subgraft.pipeline.stages.stage import BITS, CHARACTERS, STATISTICS
+from subgraft.pipeline.stages.measurements import measure_length, outputs_recorded, search_speed, warm_up, write_texts
+from subgraft.pipeline.stages.sourced import figures, overlap, recorded, resampled
+from subgraft.pipeline.stages.stage import BITS, CHARACTERS, STATISTICS, Inputs, Summary
 from subgraft.subwords.vocabulary.spelling import spelling
 from subgraft.training.context import Context, Json
 from subgraft.training.objectives.conversations import Turns, answer_nats, answers_of, template_of
@@ -37,7 +36,7 @@ from subgraft.training.setup import device
 _METRICS: tuple[AnyMetricName, ...] = ("BLEU", "chrF", "ROUGE-1", "ROUGE-2", "ROUGE-L")
 
 
-def measure(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
+def measure(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     """Raises UserError if no test conversation fits into the model."""
     bundle, corpus, settings = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"]), recipe.evaluation
     assert isinstance(recipe.objective, ConversationSettings)
@@ -65,13 +64,10 @@ def measure(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, conte
     speed = search_speed(write, asked, settings) if recipe.speed else None
     answers = [outputs.get(place, "") for place in range(len(prompts))]
 
-    scored = [exact(answers, references), *overlap(answers, references, recipe.languages.target, _METRICS)]
+    scored = overlap(answers, references, recipe.languages.target, _METRICS)
     save_file({BITS: bits, CHARACTERS: characters, **resampled(scored)}, out / STATISTICS)
-    texts = {"references": references, "prompts": [_in_words(prompt) for prompt in prompts], "continuations": answers}
-    for name, lines in texts.items():
-        (out / f"{name}.txt").write_text("".join(line + "\n" for line in lines), encoding="utf-8")
-    length = measure_length(bundle, references)
-    summary: dict[str, Json] = {
+    write_texts(out, references=references, prompts=[_in_words(prompt) for prompt in prompts], continuations=answers)
+    summary: Summary = {
         "bits_per_character": float(bits.sum() / characters.sum()),
         "lines_left_out": int((characters == 0).sum()),
         "prompts_left_out": len(prompts) - len(answered),
@@ -80,8 +76,7 @@ def measure(recipe: EvaluateRecipe, inputs: Mapping[str, Path], out: Path, conte
         **figures(scored),
     }
     result: dict[str, Json] = summary | {
-        "tokens_per_sentence": length.tokens_per_sentence,
-        "characters_per_token": length.characters_per_token,
+        **measure_length(bundle, references),
         "speed": asdict(speed) if speed else None,
         "parameters": bundle.model.num_parameters(),
         "sentences": len(conversations),

@@ -21,8 +21,7 @@ from subgraft.modeling.exporting.ctranslate2 import fast_continuer
 from subgraft.modeling.inference.continue_text import Continuer
 from subgraft.modeling.inference.prompts import ChatTemplate
 from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
-from subgraft.pipeline.stages.likelihood import measure_length
-from subgraft.pipeline.stages.search_record import outputs_recorded, search_speed, warm_up
+from subgraft.pipeline.stages.measurements import measure_length, outputs_recorded, search_speed, warm_up, write_texts
 from subgraft.pipeline.stages.stage import BITS, CHARACTERS, STATISTICS, Inputs, Summary
 from subgraft.subwords.vocabulary.spelling import spelling
 from subgraft.training.context import Context, Json
@@ -52,14 +51,12 @@ def measure(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context)
     continued = write(prompts, settings.batch_size)
     written = outputs_recorded(write)
     speed = search_speed(write, prompts, settings) if recipe.speed else None
-    for name, texts in (("references", lines), ("prompts", prompts), ("continuations", continued)):
-        (out / f"{name}.txt").write_text("".join(text + "\n" for text in texts), encoding="utf-8")
+    write_texts(out, references=lines, prompts=prompts, continuations=continued)
     length = measure_length(bundle, lines)
     result: dict[str, Json] = {
         "bits_per_character": float(bits.sum() / characters.sum()),
         "lines_left_out": len(lines) - len(nats),
-        "tokens_per_sentence": length.tokens_per_sentence,
-        "characters_per_token": length.characters_per_token,
+        **length,
         "speed": asdict(speed) if speed else None,
         "parameters": bundle.model.num_parameters(),
         "sentences": len(lines),
@@ -71,7 +68,7 @@ def measure(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context)
         "bits_per_character": result["bits_per_character"],
         "lines_left_out": result["lines_left_out"],
         **({"sentences_per_second": speed.median} if speed else {}),
-        "characters_per_token": length.characters_per_token,
+        "characters_per_token": length["characters_per_token"],
         **written,
         "artifacts": ["evaluation.json"],
     }

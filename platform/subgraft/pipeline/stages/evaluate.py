@@ -27,8 +27,7 @@ from subgraft.modeling.exporting.ctranslate2 import fast_translator
 from subgraft.modeling.inference.translate import Translator
 from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
 from subgraft.pipeline.stages import chat, continuation, sourced
-from subgraft.pipeline.stages.likelihood import measure_length
-from subgraft.pipeline.stages.search_record import outputs_recorded, search_speed, warm_up
+from subgraft.pipeline.stages.measurements import measure_length, outputs_recorded, search_speed, warm_up, write_texts
 from subgraft.pipeline.stages.stage import SPELLED, STATISTICS, Inputs, Summary
 from subgraft.subwords.vocabulary.spelling import spelling, spells
 from subgraft.training.context import Context, Json
@@ -50,13 +49,11 @@ def _of_pairs(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Contex
     speed = search_speed(translate, sources, settings) if recipe.speed else None
     spelled = np.array(spells(bundle.encoder, sources)) & np.array(spells(bundle.decoder, references))
     scores = _scores(_Texts(sources, hypotheses, references, recipe.languages.target), settings.metrics, spelled, out)
-    for name, lines in (("sources", sources), ("references", references), ("hypotheses", hypotheses)):
-        (out / f"{name}.txt").write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    write_texts(out, sources=sources, references=references, hypotheses=hypotheses)
     length = measure_length(bundle, references)
     result: dict[str, Json] = {
         "scores": {name: asdict(score) for name, score in scores.items()},
-        "tokens_per_sentence": length.tokens_per_sentence,
-        "characters_per_token": length.characters_per_token,
+        **length,
         "calibration": asdict(calibration) if calibration else None,
         "speed": asdict(speed) if speed else None,
         "parameters": bundle.model.num_parameters(),
@@ -73,7 +70,7 @@ def _of_pairs(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Contex
         **{name: score.value for name, score in scores.items()},
         **({"inference_ece": calibration.error} if calibration else {}),
         **({"sentences_per_second": speed.median} if speed else {}),
-        "characters_per_token": length.characters_per_token,
+        "characters_per_token": length["characters_per_token"],
         **written,
         "signatures": {name: score.signature for name, score in scores.items()},
         "artifacts": ["evaluation.json"],

@@ -19,10 +19,9 @@ from subgraft.embeddings.transplanting.computed_tables import NewRowsOnly, TiedT
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import tables_of
 from subgraft.modeling.tokenizers import load_tokenizers
-from subgraft.pipeline.recipes.training import FinetuneRecipe, FirstPhase, NewRows
+from subgraft.pipeline.recipes.training import FinetuneRecipe, FirstPhase
 from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.subwords.vocabulary.alignment import new_tokens
-from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.adapters import Adapters
 from subgraft.training.auto_precision import with_named_precision
 from subgraft.training.context import Context
@@ -54,12 +53,13 @@ def run(recipe: FinetuneRecipe, inputs: Inputs, out: Path, context: Context) -> 
     finetuning = _Finetuning(recipe, text, context, rare)
     if recipe.tie_to_sources:
         matrices = {side: load_matrix(inputs["model"], side) for side in recipe.tie_to_sources}
-        outcome = finetuning.train_attached(bundle, Bundle.load(inputs["upstream"]), matrices)
+        outcome = finetuning.train_tied(bundle, Bundle.load(inputs["upstream"]), matrices)
     elif recipe.first_phase is not None:
         outcome = finetuning.train_in_phases(Bundle.load(inputs["model"]), bundle, recipe.first_phase)
     elif settings.train == "new-rows" and recipe.new_rows is not None:
-        upstream = load_tokenizers(inputs["upstream"])
-        outcome = finetuning.train_new_rows(bundle, new_tokens_of(bundle.tokenizers, upstream, recipe.new_rows))
+        upstream, own, rows = load_tokenizers(inputs["upstream"]), bundle.tokenizers, recipe.new_rows
+        new = {side: new_tokens(upstream[side], own[side], rows.copy_shared_tokens) for side in rows.sides}
+        outcome = finetuning.train_new_rows(bundle, new)
     elif settings.train == "adapters":
         outcome = finetuning.train_adapters(bundle, settings.adapters or AdapterSettings())
     else:
@@ -88,13 +88,6 @@ def _rare_rows(recipe: FinetuneRecipe, bundle: Bundle, inputs: Inputs, text: Tas
     return RareRows.find(settings, rows.sides, rows.copy_shared_tokens, upstream, bundle.tokenizers, text.texts)
 
 
-def new_tokens_of(
-    own: Mapping[SideName, Tokenizer], upstream: Mapping[SideName, Tokenizer], rows: NewRows
-) -> dict[SideName, np.ndarray]:
-    """For each side with new rows, the ids of tokens whose rows are not copied from the upstream model."""
-    return {side: new_tokens(upstream[side], own[side], rows.copy_shared_tokens) for side in rows.sides}
-
-
 @dataclass(frozen=True)
 class _Finetuning:
     recipe: FinetuneRecipe
@@ -117,34 +110,29 @@ class _Finetuning:
         loss, scores = self.data.loss(bundle), self.data.dev_scores(bundle)
         if self.recipe.drift:
             scores = with_drift(scores, bundle.model)
-        losses = losses_of(bundle)
-        return self._fit(loss, settings, scores, self._tables(bundle), row_updates, part, steps_before, losses)
+        tables = list(tables_of(bundle.model, self.recipe.embedding_learning_rate_sides).values())
+        return self._fit(loss, settings, scores, tables, row_updates, part, steps_before, losses_of(bundle))
 
-    def train_attached(self, bundle: Bundle, upstream: Bundle, matrices: Mapping[SideName, MixingMatrix]) -> Outcome:
-        """New rows stay attached to what they were mixed from; in the end the model has them as plain tables."""
-        settings, scores = self.recipe.training, self.data.dev_scores(bundle)
+    def train_tied(self, bundle: Bundle, upstream: Bundle, matrices: Mapping[SideName, MixingMatrix]) -> Outcome:
+        """Train new rows as mixtures of the rows they were made from."""
         loss = TiedToSources(self.data.loss(bundle), upstream.model, matrices)
-
-        def evaluate() -> dict[str, float]:
-            loss.write()
-            return scores()
-
-        row_updates = self.rare.updates(bundle.model, loss.place_of) if self.rare else []
-        outcome = self._fit(loss, settings, evaluate, loss.rests, row_updates)
-        loss.write()
-        return outcome
+        return self._train_outside(bundle, loss, loss.rests)
 
     def train_new_rows(self, bundle: Bundle, tokens: Mapping[SideName, np.ndarray]) -> Outcome:
-        """Train only the rows of some tokens of each side; at the end they are written to the model's embeddings."""
-        settings, scores = self.recipe.training, self.data.dev_scores(bundle)
+        """Train only the rows of some tokens of each side."""
         loss = NewRowsOnly(self.data.loss(bundle), tokens)
+        return self._train_outside(bundle, loss, loss.trained)
+
+    def _train_outside(self, bundle: Bundle, loss: TiedToSources | NewRowsOnly, tables: Sequence[Tensor]) -> Outcome:
+        """Train rows that the loss holds, and write them to the model's embeddings for dev scores and at the end."""
+        scores = self.data.dev_scores(bundle)
 
         def evaluate() -> dict[str, float]:
             loss.write()
             return scores()
 
         row_updates = self.rare.updates(bundle.model, loss.place_of) if self.rare else []
-        outcome = self._fit(loss, settings, evaluate, loss.trained, row_updates)
+        outcome = self._fit(loss, self.recipe.training, evaluate, tables, row_updates)
         loss.write()
         return outcome
 
@@ -156,7 +144,7 @@ class _Finetuning:
         return outcome
 
     def train_in_phases(self, frozen: Bundle, bundle: Bundle, phase: FirstPhase) -> Outcome:
-        """Train first the embeddings, in a copy of the model, because an engine prepares a model for what it trains."""
+        """Train the embeddings first, in a copy of the model: an engine prepares a model for the weights it trains."""
         settings, rest = split_training(self.recipe.training, self.data, self.recipe.seed, phase.share)
         rows_of_first, rows_of_rest = self.row_updates(frozen), self.row_updates(bundle)
         train_embeddings_only(frozen, phase.sides)
@@ -190,6 +178,3 @@ class _Finetuning:
             tables=tables,
             row_updates=row_updates,
         )
-
-    def _tables(self, bundle: Bundle) -> list[Tensor]:
-        return list(tables_of(bundle.model, self.recipe.embedding_learning_rate_sides).values())

@@ -142,7 +142,9 @@ def train_by_side(
 
 def train_generator(recipe: GeneratorRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"], context.cache)
-    targets = _targets(recipe, inputs)
+    # The task's vocabularies, if tokens like its new ones are simulated.
+    matched = recipe.sides if recipe.generator.resegmentation.match else ()
+    targets = {name: Tokenizer.load(inputs[f"vocabulary/{name}"]) for name in matched}
 
     def begin(name: SideName, of_table: SideName) -> Generator:
         table = side_of(bundle.model, of_table).input.weight
@@ -169,13 +171,6 @@ def train_generator(recipe: GeneratorRecipe, inputs: Inputs, out: Path, context:
     if is_writer():
         save_generators(trained.generators, trained.origins, out)
     return trained.summary
-
-
-def _targets(recipe: GeneratorRecipe, inputs: Inputs) -> dict[SideName, Tokenizer]:
-    """The task's vocabularies, if tokens similar to its new ones are simulated."""
-    if recipe.generator.resegmentation.match is None:
-        return {}
-    return {name: Tokenizer.load(inputs[f"vocabulary/{name}"]) for name in recipe.sides}
 
 
 def _training(

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from subgraft.base.errors import UserError
 from subgraft.data.text.corpus import Corpus
-from subgraft.evaluation.metrics.bits_per_character import count_characters
 from subgraft.evaluation.metrics.token_classes import BitsByClass, token_classes
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.tokenizers import load_tokenizers
@@ -19,20 +16,6 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.context import Context
 from subgraft.training.objectives.translation import reference_nats
 from subgraft.training.setup import device
-
-
-@dataclass(frozen=True)
-class Length:
-    """Mean tokens per sentence, with the end of sentence, and mean characters per token, without it."""
-
-    tokens_per_sentence: float
-    characters_per_token: float
-
-
-def measure_length(bundle: Bundle, references: Sequence[str]) -> Length:
-    """The length of the references in tokens of the decoder's vocabulary."""
-    tokens = sum(map(len, bundle.decoder.encode_batch(references)))
-    return Length(tokens / len(references) + 1, count_characters(references) / max(1, tokens))
 
 
 def measure_likelihood(recipe: LikelihoodRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
@@ -51,9 +34,8 @@ def measure_likelihood(recipe: LikelihoodRecipe, inputs: Inputs, out: Path, cont
     sums = BitsByClass((bundle.decoder, own), upstream, (downstream, classes))
     sums.add([pairs[place][1] for place in nats], list(nats.values()))
     likelihood = sums.result(left_out=len(pairs) - len(nats))
-    (out / LIKELIHOOD).write_text(
-        json.dumps(likelihood.to_json(), ensure_ascii=False, indent=1) + "\n", encoding="utf-8"
-    )
+    record = json.dumps(likelihood.to_json(), ensure_ascii=False, indent=1)
+    (out / LIKELIHOOD).write_text(record + "\n", encoding="utf-8")
     return {
         "test_bits_per_character": likelihood.bits_per_character,
         "references_left_out": likelihood.left_out,

@@ -78,11 +78,19 @@ def self_translations(
     chunks = [sources[start : start + CHUNK] for start in range(0, len(sources), CHUNK)]
     files = [folder / f"{number:06d}.json" for number in range(len(chunks))]
     rank, world = rank_and_world()
-    translate = _translator(bundle, languages, beam, max_length_ratio)
+    translate = Translator(
+        bundle.model.to(device()),  # type: ignore[arg-type]
+        bundle.encoder,
+        bundle.decoder,
+        bundle.sequence_format(languages),
+        beam=beam,
+        max_length_ratio=max_length_ratio,
+        max_positions=bundle.max_positions,
+    )
     for number in range(rank, len(chunks), world):
         if not files[number].exists():
             if beam is None:
-                made = _drawn(translate, chunks[number], _seed_of(seed or 0, number))
+                made = _drawn(translate, chunks[number], [seed or 0, number])
             else:
                 made = _translated(translate, chunks[number], batch_size)
             _keep(made, files[number])
@@ -94,27 +102,11 @@ def self_translations(
     return Translations(texts, sum(chunk.cut for chunk in translated), sum(chunk.seconds for chunk in translated))
 
 
-def _translator(bundle: Bundle, languages: Languages, beam: int | None, max_length_ratio: float) -> Translator:
-    return Translator(
-        bundle.model.to(device()),  # type: ignore[arg-type]
-        bundle.encoder,
-        bundle.decoder,
-        bundle.sequence_format(languages),
-        beam=beam,
-        max_length_ratio=max_length_ratio,
-        max_positions=bundle.max_positions,
-    )
-
-
-def _drawn(translate: Translator, sources: Sequence[str], seed: int) -> Translations:
-    """As drawn from that seed; whatever else draws goes on as if nothing had been drawn."""
+def _drawn(translate: Translator, sources: Sequence[str], seeds: Sequence[int]) -> Translations:
+    """Sample translations by these seeds, without a change of the global random state."""
     with torch.random.fork_rng():
-        torch.manual_seed(seed)
+        torch.manual_seed(int(np.random.default_rng(seeds).integers(2**63)))
         return _translated(translate, sources, DRAWN_AT_ONCE)
-
-
-def _seed_of(seed: int, chunk: int) -> int:
-    return int(np.random.default_rng([seed, chunk]).integers(2**63))
 
 
 def _translated(translate: Translator, sources: Sequence[str], batch_size: int) -> Translations:
@@ -140,7 +132,7 @@ def match_likelihood(recipe: LikelihoodMatchingRecipe, inputs: Inputs, out: Path
     bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"])
     recipe = with_named_precision(recipe, bundle.model, context)
     target = Tokenizer.load(inputs[f"vocabulary/{SIDE}"])
-    # All of them before translating or training moves the model to a GPU.
+    # Before translating or training moves the model to a GPU.
     start = StudentTables.of(bundle, target, Method(recipe.starts_from, inputs.get("generator"), recipe.max_similar))
     made_for = origin(side_of(bundle.model, SIDE), bundle.decoder)
     text, cost = _text(recipe, bundle, corpus, context)

@@ -12,22 +12,10 @@ from subgraft.config.conditioning import SourceName
 from subgraft.data.text.cleaning import dropped_in_words
 from subgraft.data.text.corpus import Corpus
 from subgraft.evaluation.metrics.scores import Score
+from subgraft.evaluation.reporting import records
 from subgraft.evaluation.reporting.continuation import continuation_table, write_continuation_report
 from subgraft.evaluation.reporting.examples import over_segmented_words
-from subgraft.evaluation.reporting.records import (
-    Command,
-    CorpusFacts,
-    Provenance,
-    ReportData,
-    Role,
-    SegmentationExample,
-    SpelledText,
-    StageSeconds,
-    SubwordGap,
-    SystemResult,
-    TextFacts,
-    VocabularyFacts,
-)
+from subgraft.evaluation.reporting.records import ReportData, SystemResult
 from subgraft.evaluation.reporting.report import write_report
 from subgraft.evaluation.reporting.results import terminal_table
 from subgraft.evaluation.reporting.table import MainTable
@@ -83,28 +71,30 @@ def _collect(
     upstream, downstream = load_tokenizers(inputs["model"])["decoder"], Tokenizer.load(inputs["vocabulary"])
     languages = recipe.languages
     systems = tuple(result(system, inputs) for system in recipe.systems)
-    record = read_record(inputs["model"])
+    config, provenance = read_config(inputs["model"]), read_record(inputs["model"])["provenance"]
     return ReportData(
         title=f"{recipe.name}: vocabularies compared",
         languages=(languages.source, languages.target),
         corpora=tuple(_corpora(recipe, inputs)),
         vocabularies=(
-            VocabularyFacts("upstream", upstream.mark.name.lower(), len(upstream), upstream.fingerprint),
-            VocabularyFacts("downstream", downstream.mark.name.lower(), len(downstream), downstream.fingerprint),
+            records.VocabularyFacts("upstream", upstream.mark.name.lower(), len(upstream), upstream.fingerprint),
+            records.VocabularyFacts(
+                "downstream", downstream.mark.name.lower(), len(downstream), downstream.fingerprint
+            ),
         ),
         gap=_gap(inputs["gap"] / "gap.json", languages.target),
-        model=_model_in_words(inputs["model"]),
+        model=family_of(config).in_words(config),
         sources=read_lines(any_result / sources),
         references=references,
         over_segmented=over_segmented_words(references, upstream, downstream, languages.target),
         baseline=recipe.baseline,
         systems=systems,
         stages=tuple(_seconds(recipe, inputs)),
-        provenance=Provenance(
+        provenance=records.Provenance(
             {key: str(value) for key, value in sorted(flattened(recipe.settings).items())},
-            record["provenance"]["versions"],
-            record["provenance"]["git_commit"],
-            record["provenance"]["device"],
+            provenance["versions"],
+            provenance["git_commit"],
+            provenance["device"],
         ),
         commands=_commands(recipe.name, f"{languages.source}-{languages.target}", systems),
         speed_batch_size=recipe.speed_batch_size,
@@ -114,37 +104,39 @@ def _collect(
     )
 
 
-def _corpora(recipe: ReportRecipe, inputs: Inputs) -> Iterator[CorpusFacts]:
+def _corpora(recipe: ReportRecipe, inputs: Inputs) -> Iterator[records.CorpusFacts]:
     if recipe.upstream is not None:
         yield _corpus("upstream", recipe.upstream, inputs["upstream_corpus"])
     yield _corpus("downstream", recipe.downstream, inputs["downstream_corpus"])
 
 
-def _corpus(role: Role, name: str, directory: Path) -> CorpusFacts:
+def _corpus(role: records.Role, name: str, directory: Path) -> records.CorpusFacts:
     corpus = Corpus.open(directory)
     sizes = {str(split): corpus.size(split) for split in corpus.splits}
     counts = corpus.counts.get("train", {})
-    return CorpusFacts(role, name, corpus.generated, sizes, dropped_in_words(counts), counts.get("near_copies", 0))
+    return records.CorpusFacts(
+        role, name, corpus.generated, sizes, dropped_in_words(counts), counts.get("near_copies", 0)
+    )
 
 
-def _text(directory: Path) -> tuple[TextFacts, ...]:
+def _text(directory: Path) -> tuple[records.TextFacts, ...]:
     summary, fields = read_record(directory)["summary"], Corpus.open(directory).fields
     return tuple(_side(field.name, str(field.language), summary[field.name]) for field in fields)
 
 
-def _side(name: str, language: str, counts: Mapping[str, int]) -> TextFacts:
+def _side(name: str, language: str, counts: Mapping[str, int]) -> records.TextFacts:
     near = counts.get("near_copies", 0)
     dropped = dropped_in_words(counts)
-    return TextFacts(name, language, counts["read"], counts["kept"], counts["characters"], dropped, near)
+    return records.TextFacts(name, language, counts["read"], counts["kept"], counts["characters"], dropped, near)
 
 
-def _gap(path: Path, language: str) -> SubwordGap:
+def _gap(path: Path, language: str) -> records.SubwordGap:
     gap = json.loads(path.read_text(encoding="utf-8"))
     examples = (
-        SegmentationExample(word["word"], word["count"], tuple(word["upstream"]), tuple(word["downstream"]))
+        records.SegmentationExample(word["word"], word["count"], tuple(word["upstream"]), tuple(word["downstream"]))
         for word in gap["text"]["oversegmented"]
     )
-    return SubwordGap(
+    return records.SubwordGap(
         gap["seen"],
         gap["unseen"],
         f"training text, {language}",
@@ -156,41 +148,34 @@ def _gap(path: Path, language: str) -> SubwordGap:
     )
 
 
-def _spelled(record: Mapping[str, Any]) -> SpelledText:
+def _spelled(record: Mapping[str, Any]) -> records.SpelledText:
     counts = Spelling(**{each.name: record[each.name] for each in fields(Spelling)})
     scores = {name: Score(**score) for name, score in record.get("scores", {}).items()}
-    return SpelledText(record["role"], record["side"], record["split"], counts, scores)
+    return records.SpelledText(record["role"], record["side"], record["split"], counts, scores)
 
 
-def _seconds(recipe: ReportRecipe, inputs: Inputs) -> list[StageSeconds]:
+def _seconds(recipe: ReportRecipe, inputs: Inputs) -> list[records.StageSeconds]:
     """Seconds of every step among the inputs, each once however many systems share it."""
     whose = {key: (system.name, system.seed) for system in recipe.systems for key in system.inputs.own}
-    seconds: dict[Path, StageSeconds] = {}
+    seconds: dict[Path, records.StageSeconds] = {}
     for key, path in inputs.items():
         record = read_record(path)
         system, seed = whose.get(key, (None, None))
-        seconds.setdefault(path, StageSeconds(record["stage"], record["seconds"], system, seed))
+        seconds.setdefault(path, records.StageSeconds(record["stage"], record["seconds"], system, seed))
     return list(seconds.values())
 
 
-def _model_in_words(directory: Path) -> str:
-    config = read_config(directory)
-    return family_of(config).in_words(config)
-
-
-def _commands(name: str, pair: str, systems: Sequence[SystemResult]) -> tuple[Command, ...]:
+def _commands(name: str, pair: str, systems: Sequence[SystemResult]) -> tuple[records.Command, ...]:
     """Commands for the reader; without one for generation if no finetuning improved a model."""
     model = f"models:/{name}-{pair}@champion"
     generate = f'echo "…" | subgraft generate --model {model} --languages {pair}'
-    published = (
-        [Command("generate with the best model on dev", generate)]
-        if any(system.selected_step for system in systems)
-        else []
-    )
-    return (Command("browse every run", "subgraft tracking"), *published)
+    commands = [records.Command("browse every run", "subgraft tracking")]
+    if any(system.selected_step for system in systems):
+        commands.append(records.Command("generate with the best model on dev", generate))
+    return tuple(commands)
 
 
-# What stands where a model that continues text has the beginning of it.
+# What the report shows in place of prompts, by the kind of source.
 _PROMPTS: Mapping[SourceName, str] = {
     "class": "the class of each text, and no word of it",
     "text": "the texts that are read, and no written text",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -67,6 +68,7 @@ def _evaluation(evaluated: Path) -> dict[str, Any]:
 def _of_any_task(system: ReportedSystem, inputs: Inputs, evaluation: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of a `SystemResult` that do not depend on what the model was finetuned for."""
     keys, design, finetuned = system.inputs, system.design, inputs[system.inputs.finetune]
+    trained = read_record(finetuned)["summary"]
     return {
         "name": system.name,
         "seed": system.seed,
@@ -81,20 +83,14 @@ def _of_any_task(system: ReportedSystem, inputs: Inputs, evaluation: Mapping[str
         "parameters": evaluation["parameters"],
         "bill": _bill(system, inputs),
         "cut_outputs": evaluation["cut_outputs"],
-        **_trained(finetuned),
+        **{name: trained.get(name) for name in ("trained_parameters", "peak_memory")},
         "transfer": _transfer(_input_of(keys.transfer, inputs)),
         "family": design.family,
         "variant": design.variant,
-        "vocabulary_size": _vocabulary_size(finetuned),
+        "vocabulary_size": vocabulary_sizes(read_config(finetuned))["decoder"],
         "generator_steps": design.generator_steps,
         "intrinsic": _intrinsic(_input_of(keys.intrinsic, inputs)),
     }
-
-
-def _trained(finetuned: Path) -> dict[str, Any]:
-    """Trained parameters and peak memory, from a finetuning's record."""
-    summary = read_record(finetuned)["summary"]
-    return {name: summary.get(name) for name in ("trained_parameters", "peak_memory")}
 
 
 def _bill(system: ReportedSystem, inputs: Inputs) -> Bill:
@@ -108,11 +104,6 @@ def _bill(system: ReportedSystem, inputs: Inputs) -> Bill:
 
 def _input_of(key: str | None, inputs: Inputs) -> Path | None:
     return None if key is None else inputs[key]
-
-
-def _vocabulary_size(model: Path) -> int:
-    """Tokens of the decoder's vocabulary."""
-    return vocabulary_sizes(read_config(model))["decoder"]
 
 
 def _forgetting(before: Path | None, after: Path | None) -> Forgetting | None:
@@ -146,12 +137,11 @@ def _transfer(directory: Path | None) -> TransferSummary | None:
         return None
     summary = read_record(directory)["summary"]
     sides = list(summary["sides"].values())
-    fallback: dict[str, int] = {}
+    fallback = Counter[str]()
     for side in sides:
-        for kind, count in side["fallbacks"].items():
-            fallback[kind] = fallback.get(kind, 0) + count
+        fallback.update(side["fallbacks"])
     seen, unseen = (sum(side[key] for side in sides) for key in ("seen", "unseen"))
-    return TransferSummary(summary["method"], tuple(summary["sides"]), seen, unseen, fallback)
+    return TransferSummary(summary["method"], tuple(summary["sides"]), seen, unseen, dict(fallback))
 
 
 def _curve(path: Path) -> tuple[CurvePoint, ...]:

@@ -25,10 +25,10 @@ from subgraft.evaluation.metrics.scores import AnyMetricName, Score
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray, corpus_score, sentence_statistics
 from subgraft.evaluation.metrics.speed import measure_speed
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.conditioning.sources import Source, Sourced
+from subgraft.modeling.conditioning.sources import Sourced
 from subgraft.modeling.inference.write_text import Writer, written_for
 from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
-from subgraft.pipeline.stages.likelihood import measure_length
+from subgraft.pipeline.stages.measurements import measure_length, write_texts
 from subgraft.pipeline.stages.stage import BITS, CHARACTERS, STATISTICS, Inputs, Summary
 from subgraft.subwords.vocabulary.spelling import spelling
 from subgraft.training.context import Context, Json
@@ -78,9 +78,10 @@ class SourcedBits:
         }
 
     def saved(self) -> Scored:
-        """The bits that a line's own source saves."""
-        whole = self._whole
-        return saved(self.own[whole], self.other[whole], self.characters[whole])
+        """The bits per character that the own source saves compared with another; 0 if the model ignores its source."""
+        own, other, characters = (each[self._whole] for each in (self.own, self.other, self.characters))
+        statistics = np.stack([other - own, characters], axis=1)
+        return Scored(Score(SAVED, float(statistics[:, 0].sum() / characters.sum()), "bits-per-character"), statistics)
 
     def statistics(self) -> Mapping[str, NDArray[np.float64]]:
         """Sentence statistics for resampling, by name; 0 for lines that are left out."""
@@ -99,7 +100,7 @@ def other_sources(sourced: Sourced, corpus: Corpus) -> Sequence[Any]:
 def _bits(
     bundle: Bundle, lines: Sequence[str], sources: Sequence[np.ndarray], separator: int, context: Context
 ) -> NDArray[np.float64]:
-    """Of each line [n]; no number where the model cannot take it whole. Raises UserError where it takes none."""
+    """Bits of each line [n]; NaN for a line that does not fit into the model. Raises UserError if no line fits."""
     bits = np.full(len(lines), np.nan)
     for place, nats in sourced_nats(bundle, lines, sources, separator, context.progress):
         bits[place] = nats.sum() / log(2)
@@ -153,33 +154,12 @@ def ranked(bundle: Bundle, texts: Texts, settings: RankingSettings, context: Con
     return [share(RANKING, ranks, signature)] if len(ranks) else []
 
 
-def adherence(judge: TextClassifier, written: Sequence[str], labels: Sequence[str]) -> Scored:
-    """The share of texts that the classifier assigns to their class."""
-    return share(ADHERENCE, judge.right(written, labels), _classifier())
-
-
-def accuracy(judge: TextClassifier, lines: Sequence[str], labels: Sequence[str]) -> Scored:
-    """The same for human text, which shows how reliable the classifier is."""
-    return share(ACCURACY, judge.right(lines, labels), _classifier())
-
-
-def saved(own: NDArray[np.float64], others: NDArray[np.float64], characters: NDArray[np.float64]) -> Scored:
-    """The bits per character that the own source saves compared with another one; 0 if the model ignores its source."""
-    statistics = np.stack([others - own, characters], axis=1)
-    return Scored(Score(SAVED, float(statistics[:, 0].sum() / characters.sum()), "bits-per-character"), statistics)
-
-
-def exact(written: Sequence[str], references: Sequence[str]) -> Scored:
-    """The share of texts that are their references, character by character."""
-    same = [one == other for one, other in zip(written, references, strict=True)]
-    return share(EXACT, np.array(same, dtype=np.float64), "nrefs:1|case:mixed")
-
-
 def overlap(
     written: Sequence[str], references: Sequence[str], language: str, metrics: Sequence[AnyMetricName] = OVERLAP
 ) -> list[Scored]:
-    """Overlap of the texts with their references."""
-    scores = []
+    """The share of texts that equal their references, and the overlap of all with their references."""
+    same = [one == other for one, other in zip(written, references, strict=True)]
+    scores = [share(EXACT, np.array(same, dtype=np.float64), "nrefs:1|case:mixed")]
     for metric in metrics:
         statistics = sentence_statistics(metric, written, references, language)
         scores.append(Scored(corpus_score(metric, statistics, language), statistics))
@@ -221,10 +201,6 @@ def resampled(scored: Sequence[Scored]) -> Mapping[str, FloatArray]:
     return {each.score.name: each.statistics for each in scored if each.statistics is not None}
 
 
-def _classifier() -> str:
-    return f"classifier:tfidf+logistic|sklearn:{version('scikit-learn')}"
-
-
 @dataclass(frozen=True)
 class _Written:
     """Generated texts with their prompts; `cut` of them reached their limit."""
@@ -255,8 +231,7 @@ def measure(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context)
     if recipe.ranking is not None:
         scored += ranked(bundle, texts, recipe.ranking, context)
     save_file({**bits.statistics(), **resampled(scored)}, out / STATISTICS)
-    for name, of_name in (("references", lines), ("prompts", written.prompts), ("continuations", written.texts)):
-        (out / f"{name}.txt").write_text("".join(text + "\n" for text in of_name), encoding="utf-8")
+    write_texts(out, references=lines, prompts=written.prompts, continuations=written.texts)
     summary = bits.figures(objective.source) | {"cut_outputs": written.cut} | figures(scored)
     result = summary | _described(bundle, lines, recipe) | {"speed": written.speed, "scores": recorded(scored)}
     (out / "evaluation.json").write_text(json.dumps(result, indent=1) + "\n")
@@ -267,22 +242,22 @@ def measure(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context)
 def _written(bundle: Bundle, sourced: Sourced, recipe: EvaluateRecipe, context: Context) -> _Written:
     settings, read = recipe.evaluation, source_read(bundle)
     timed = sourced.first(settings.speed_sentences)
-    # Texts for a class have no reference each, so some of them tell as much as all.
+    # Texts for a class have no references of their own, so a part of them suffices.
     wanted = timed if recipe.objective.source == "class" else sourced
     longest = max(len(tokens) for tokens in bundle.decoder.encode_batch(list(sourced.texts)))
     write = Writer(bundle, settings, max_tokens=longest + 1)
     texts = written_for(write, read, wanted.sources, context.progress)
-    cut = write.cut  # of these: the writer goes on counting
-    speed = _speed(write, read, timed, settings.batch_size, settings.speed_repeats) if recipe.speed else None
-    return _Written(wanted.in_words(), texts, cut, speed)
+    cut = write.cut  # before measuring speed, which counts on
+    timing = {"batch_size": settings.batch_size, "repeats": settings.speed_repeats}
+    speed = measure_speed(lambda batch: write(read.encode(batch)), timed.sources, **timing) if recipe.speed else None
+    return _Written(wanted.in_words(), texts, cut, asdict(speed) if speed else None)
 
 
 def _described(bundle: Bundle, lines: Sequence[str], recipe: EvaluateRecipe) -> dict[str, Json]:
     """Figures of the model and of its texts' tokens, other than scores."""
-    length, draw = measure_length(bundle, lines), recipe.evaluation.draw
+    draw = recipe.evaluation.draw
     return {
-        "tokens_per_sentence": length.tokens_per_sentence,
-        "characters_per_token": length.characters_per_token,
+        **measure_length(bundle, lines),
         "parameters": bundle.model.num_parameters(),
         "sentences": len(lines),
         "draw": None if draw is None else draw.model_dump(),
@@ -299,14 +274,10 @@ def _judged(
     """
     language = recipe.languages.target
     if recipe.objective.source != "class":
-        return [exact(written, lines), *overlap(written, lines, language)]
+        return overlap(written, lines, language)
     train, labels = Sourced.of(corpus, "train", "class"), list(sourced.sources)
     judge = TextClassifier(list(train.texts), list(train.sources), language)
-    return [adherence(judge, written, labels[: len(written)]), accuracy(judge, lines, labels)]
-
-
-def _speed(write: Writer, read: Source[Any], sourced: Sourced, batch_size: int, repeats: int) -> Json:
-    measured = measure_speed(
-        lambda batch: write(read.encode(batch)), sourced.sources, batch_size=batch_size, repeats=repeats
-    )
-    return asdict(measured)
+    signature = f"classifier:tfidf+logistic|sklearn:{version('scikit-learn')}"
+    # The accuracy on human text shows how reliable the classifier is.
+    accuracy = share(ACCURACY, judge.right(lines, labels), signature)
+    return [share(ADHERENCE, judge.right(written, labels[: len(written)]), signature), accuracy]

@@ -1,18 +1,36 @@
-"""The part of an evaluation's record about its search: outputs cut at their limit, and sentences per second."""
+"""Measurements that all evaluations share: length in tokens, outputs cut at their limit, sentences per second."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from subgraft.config.evaluation import MeasurementSettings
+from subgraft.evaluation.metrics.bits_per_character import count_characters
 from subgraft.evaluation.metrics.speed import Speed, measure_speed, speed_of_pass
+from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.inference.continue_text import Continuer
 from subgraft.modeling.inference.fast_search import FastContinuer, FastTranslator
 from subgraft.modeling.inference.translate import Translator
 from subgraft.training.context import Json
+
+
+def measure_length(bundle: Bundle, references: Sequence[str]) -> dict[str, float]:
+    """Mean tokens per reference, with the end of sentence, and mean characters per token, without it."""
+    tokens = sum(map(len, bundle.decoder.encode_batch(references)))
+    return {
+        "tokens_per_sentence": tokens / len(references) + 1,
+        "characters_per_token": count_characters(references) / max(1, tokens),
+    }
+
+
+def write_texts(out: Path, **texts: Sequence[str]) -> None:
+    """Write each list of texts to {name}.txt, one text a line."""
+    for name, lines in texts.items():
+        (out / f"{name}.txt").write_text("".join(line + "\n" for line in lines), encoding="utf-8")
 
 
 def warm_up(write: Translator | Continuer, texts: Sequence[Any], settings: MeasurementSettings) -> None:
