@@ -26,7 +26,7 @@ from subgraft.config.evaluation import MeasurementSettings
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.inference.translate import BeamCache, Translator
 from subgraft.pipeline.stages.evaluate import translator
-from subgraft.pipeline.stages.likelihood import measure_length
+from subgraft.pipeline.stages.measurements import measure_length
 
 BATCH = 32
 
@@ -67,7 +67,7 @@ def main() -> None:
     table = Table("model", "parameters", "tokens/sentence", "sent./s as it ends", "sent./s at reference length")
     first = next(iter(bundles))
     sizes = {name: bundle.model.num_parameters() for name, bundle in bundles.items()}
-    lengths = {name: measure_length(bundle, references).tokens_per_sentence for name, bundle in bundles.items()}
+    lengths = {name: measure_length(bundle, references)["tokens_per_sentence"] for name, bundle in bundles.items()}
     for name in bundles:
         cells = [f"{sizes[name] / 1e6:.2f} M ×{sizes[name] / sizes[first]:.2f}"]
         cells += [f"{lengths[name]:.1f} ×{lengths[name] / lengths[first]:.2f}"]

@@ -281,7 +281,7 @@ MISTAKES = [
     ("plan config.yaml finetune.epochs=two", ["finetune.epochs: expected a whole number", '"two"']),
     (
         "plan config.yaml upstream.continue_pretraining=true",
-        ["upstream.continue_pretraining goes on with upstream.checkpoint, and none is given"],
+        ["upstream.continue_pretraining needs upstream.checkpoint, which is missing"],
     ),
     ("plan config.yaml nonsense", ["override nonsense: expected key=value"]),
     ("plan config.yaml --plan", ["plan: unknown option --plan"]),
@@ -378,7 +378,7 @@ CONFIGURED = [
     (
         "initialiser: avg}",
         "initialiser: avg, rare_tokens: {l2_to_init: 2.0}}\nruntime: {zero_stage: 2}",
-        ["DeepSpeed cannot hold back single rows", "runtime.zero_stage"],
+        ["DeepSpeed cannot train single rows", "runtime.zero_stage"],
     ),
     (
         "name: tiny",
@@ -408,48 +408,48 @@ CONFIGURED = [
     (
         "initialiser: avg}",
         "initialiser: avg, tie_to_sources: true, embedding_learning_rate: 0}",
-        ["system avg: tie_to_sources is about training tables, which `embedding_learning_rate: 0` freezes"],
+        ["system avg: tie_to_sources trains embeddings, which embedding_learning_rate: 0 freezes"],
     ),
     (
         "finetune: {epochs: 1}\nsystems:\n  - {name: avg, initialiser: avg}",
         "finetune: {embedding_learning_rate: 0}\nsystems:\n"
         "  - {name: avg, initialiser: avg, embeddings_only_fraction: 0.5}",
-        ["system avg: embeddings_only_fraction is about training tables"],
+        ["system avg: embeddings_only_fraction trains embeddings"],
     ),
     (
         "finetune: {epochs: 1}\nsystems:\n",
         "finetune: {train: new-rows}\nsystems:\n  - {name: plain, vocabulary: upstream}\n",
-        ["system plain has no new rows, which train: new-rows would train: give it a `train: all` of its own"],
+        ["system plain has no new rows for train: new-rows: give it a `train: all` of its own"],
     ),
     (
         "initialiser: avg}",
         "initialiser: avg, train: new-rows, embedding_learning_rate: 0}",
-        ["system avg: train: new-rows trains rows of tables, which embedding_learning_rate 0 would freeze"],
+        ["system avg: train: new-rows trains embeddings, which embedding_learning_rate: 0 freezes"],
     ),
     (
         "initialiser: avg}",
         "initialiser: avg, train: body, embedding_learning_rate: 0.1}",
-        ["system avg: train: body leaves tables as they begin: leave out embedding_learning_rate"],
+        ["system avg: train: body freezes the embeddings: leave out embedding_learning_rate"],
     ),
     (
         "initialiser: avg}",
         "initialiser: avg, train: body, rare_tokens: {l2_to_init: 2}}",
-        ["system avg: train: body leaves tables as they begin: leave out rare_tokens"],
+        ["system avg: train: body freezes the embeddings: leave out rare_tokens"],
     ),
     (
         "finetune: {epochs: 1}\nsystems:\n  - {name: avg, initialiser: avg}",
         "finetune: {train: new-rows}\nsystems:\n  - {name: avg, initialiser: avg, tie_to_sources: true}",
-        ["system avg: tie_to_sources trains whole tables, so it goes with `train: all`, not `train: new-rows`"],
+        ["system avg: tie_to_sources trains all embeddings: it needs `train: all`, not `new-rows`"],
     ),
     (
         "initialiser: avg}",
         "initialiser: avg, embeddings_only_fraction: 0.5, train: body}",
-        ["system avg: embeddings_only_fraction trains whole tables, so it goes with `train: all`, not `train: body`"],
+        ["system avg: embeddings_only_fraction trains all embeddings: it needs `train: all`, not `body`"],
     ),
     (
         "initialiser: avg}",
         "initialiser: avg, tie_to_sources: true, train: adapters}",
-        ["system avg: tie_to_sources trains whole tables, so it goes with `train: all`, not `train: adapters`"],
+        ["system avg: tie_to_sources trains all embeddings: it needs `train: all`, not `adapters`"],
     ),
     (
         "initialiser: avg}",

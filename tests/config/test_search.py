@@ -37,7 +37,7 @@ def test_a_search_is_read_and_its_defaults_are_there(config: Path) -> None:
         ("search.system=nobody", "search.system 'nobody' is not among systems: plain, searched"),
         (
             "search.system=plain",
-            "search.system 'plain' gets no new rows: only learning_rate and embedding_learning_rate can be",
+            "search.system 'plain' has no new rows: only learning_rate and embedding_learning_rate can be",
         ),
         ("search.systems=[searched]", "give exactly one of system, systems"),
         (
@@ -110,7 +110,7 @@ def test_a_search_is_in_no_fingerprint(config: Path) -> None:
 def test_tables_that_a_system_is_about_are_never_frozen(config: Path, rates: str) -> None:
     systems = "systems=[{name: attached, initialiser: mean, tie_to_sources: true}]"
     search = f"search={{system: attached, space: {{embedding_learning_rate: {rates}}}}}"
-    with pytest.raises(UserError, match="tie_to_sources is about training tables"):
+    with pytest.raises(UserError, match="tie_to_sources trains embeddings"):
         load(config, Experiment, [systems, search])
     frozen = "search={system: attached, space: {learning_rate: [0.1]}}"
     assert load(config, Experiment, [systems, frozen]).search is not None

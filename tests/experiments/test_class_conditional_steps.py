@@ -198,27 +198,27 @@ def test_a_checkpoint_without_a_place_for_the_source_is_refused_before_anything_
 @pytest.mark.parametrize(
     ("sections", "message"),
     [
-        ({"task": "continuation"}, "conditioning is on a source, which `task: class-conditional` or"),
+        ({"task": "continuation"}, "conditioning needs a source, which `task: class-conditional` or"),
         (
             {"systems": "[{name: a, initialiser: mean, conditioning: pseudo-self, tie_to_sources: true}]"},
             "class-conditional trains a whole model: leave out tie_to_sources",
         ),
         (
             {"model": LLAMA, "systems": "[{name: a, initialiser: mean, conditioning: none}]"},
-            "conditioning none needs a model.family whose layers have a place for attention",
+            "conditioning none needs layers that can attend to a source",
         ),
         ({"runtime": "{activation_checkpointing: true}"}, "would lose their source"),
         (
             {"systems": "[{name: a, vocabulary: upstream, shuffled_sources: true}]"},
             "system a: shuffled_sources needs `conditioning`",
         ),
-        ({"finetune": FINETUNE.replace("{", "{shuffled_sources: true, ")}, "finetune.shuffled_sources: say"),
+        ({"finetune": FINETUNE.replace("{", "{shuffled_sources: true, ")}, "finetune.shuffled_sources: write"),
         (
             {
                 "search": "{system: pseudo-self, space: {learning_rate: [0.1]}, sampler: grid, asha: null,"
                 " objectives: [sentences_per_second]}"
             },
-            "of class-conditional a search measures dev_bits_per_character alone",
+            "a search of class-conditional measures only dev_bits_per_character",
         ),
         ({"corpora": "{upstream: {folder: upstream}, downstream: {folder: upstream}}"}, "0 fields of kind label"),
         (

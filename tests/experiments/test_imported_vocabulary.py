@@ -82,7 +82,7 @@ def test_a_vocabulary_without_a_mask_cannot_be_denoised_with(tmp_path: Path) -> 
 
 def test_pairs_are_not_drawn_by_language_and_a_checkpoint_has_its_own(tmp_path: Path) -> None:
     config = place(tmp_path)
-    with pytest.raises(UserError, match="language_exponent is for text by itself, and translation needs pairs"):
+    with pytest.raises(UserError, match="language_exponent is for monolingual text, and translation needs pairs"):
         load(config, Experiment, ["upstream.language_exponent=0.7"])
     with pytest.raises(UserError, match="a checkpoint has its own vocabulary"):
         load(config, Experiment, ["upstream.vocabulary_path=given", "upstream.checkpoint=somewhere"])

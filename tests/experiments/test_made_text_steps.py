@@ -201,7 +201,7 @@ def test_text_that_a_model_cannot_read_so_is_refused(tmp_path: Path, system: str
     ("text", "message"),
     [
         ("null", "system old\\+text: text: copied reads the domain's text, and there is none: give downstream.text"),
-        ("{source: [read.txt]}", "downstream.text has a source alone"),
+        ("{source: [read.txt]}", "downstream.text has only source text"),
     ],
 )
 def test_text_that_is_not_there_or_of_the_wrong_side_is_reported(tmp_path: Path, text: str, message: str) -> None:

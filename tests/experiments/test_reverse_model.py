@@ -112,7 +112,7 @@ def test_a_checkpoint_that_cannot_spell_the_tag_is_reported_before_anything_runs
     assert pipeline(config, *changes).report
     with pytest.raises(UserError, match=r"upstream.checkpoint: forward: .* cannot spell the tag"):
         _ = pipeline(config, *changes, "back_translation.tag=true").report
-    with pytest.raises(UserError, match="needs a model of the other direction, which a checkpoint that translates is"):
+    with pytest.raises(UserError, match="needs a model of the reverse direction, and the checkpoint translates only"):
         pipeline(config, *changes, "back_translation.model=null")
 
 

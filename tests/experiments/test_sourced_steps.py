@@ -256,12 +256,12 @@ def test_what_is_copied_is_of_the_vocabulary_that_is_written_in(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("source", "changes", "message"),
     [
-        ("text", {"conditioning": READING}, "needs a source that is cut by the decoder's vocabulary"),
+        ("text", {"conditioning": READING}, "needs a source in the decoder's vocabulary"),
         ("text", {"systems": COPYING.replace("pseudo-self", "prepend")}, "prepend has no encoder"),
         ("text", {"systems": COPYING.replace("conditioning: pseudo-self, ", "")}, "reads: this system reads none"),
-        ("text", {"finetune": "{epochs: 1, label_smoothing: 0.1}"}, "say finetune.label_smoothing: 0"),
+        ("text", {"finetune": "{epochs: 1, label_smoothing: 0.1}"}, "write finetune.label_smoothing: 0"),
         ("text", {"conditioning": f"{SHARED}vocabulary: {{size: 60}}"}, "it or shared_vocabulary"),
-        ("features", {"conditioning": READING}, "takes tokens of the text"),
+        ("features", {"conditioning": READING}, "copies tokens of the text"),
         ("features", {"conditioning": SHARED}, "of a text, which feature-conditional does not read"),
     ],
 )

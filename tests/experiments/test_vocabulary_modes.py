@@ -127,7 +127,7 @@ def test_a_checkpoints_own_vocabulary_is_extended(tmp_path: Path) -> None:
         ),
         (
             {"downstream": "{corpus: downstream, shared: true}", "sides": "[encoder, decoder]"},
-            "extend keeps the upstream vocabularies, of which each side has its own",
+            "extend changes the upstream vocabularies, and each side has its own",
         ),
     ],
 )

@@ -44,9 +44,9 @@ def test_an_experiment_on_a_checkpoint_needs_no_upstream_text(tmp_path: Path) ->
     ("changes", "complaint"),
     [
         (["upstream.checkpoint=null"], "upstream needs a corpus to pretrain a model on, or a checkpoint"),
-        (["upstream.continue_pretraining=true"], "is read by upstream.continue_pretraining"),
-        (["evaluation.upstream_sentences=3"], "is read by evaluation.upstream_sentences"),
-        (["systems=[{name: learnt, initialiser: patt}]"], "is read by the generator of system learnt"),
+        (["upstream.continue_pretraining=true"], "upstream.continue_pretraining need upstream.corpus"),
+        (["evaluation.upstream_sentences=3"], "evaluation.upstream_sentences need upstream.corpus"),
+        (["systems=[{name: learnt, initialiser: patt}]"], "the generator of system learnt need upstream.corpus"),
     ],
 )
 def test_what_reads_upstream_text_asks_for_it(tmp_path: Path, changes: list[str], complaint: str) -> None:

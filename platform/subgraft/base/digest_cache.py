@@ -21,10 +21,10 @@ from pathlib import Path
 from subgraft.base import json_io
 from subgraft.base.files import file_digest
 
-# Smaller files are read each time: that takes no longer than to look for a note.
+# Smaller files are read each time, which is as fast as reading their entry.
 WORTH_A_NOTE = 1 << 20
-# A file that was changed later than so many seconds ago gets no note: another change might have the same time, which
-# file systems count in steps, and clocks of machines differ.
+# A file that changed within these seconds gets no entry: file systems round times, and clocks of machines differ, so
+# another change might have the same time.
 SETTLED_SECONDS = 10.0
 
 
@@ -61,7 +61,7 @@ class DigestCache:
 
     def _write(self, note: Path, entry: dict[str, object]) -> None:
         temporary = note.with_name(f"{note.name}.{secrets.token_hex(4)}")
-        with suppress(OSError):  # where nobody may write, or the disk is full: the digest is right all the same
+        with suppress(OSError):  # a read-only folder or a full disk: the digest is valid without its entry
             self._folder.mkdir(parents=True, exist_ok=True)
             temporary.write_text(json.dumps({**entry, "check": _check(entry)}), encoding="utf-8")
             temporary.replace(note)
@@ -79,6 +79,6 @@ def _state(path: Path) -> list[int]:
 
 
 def _check(entry: dict[str, object]) -> str:
-    """A digest of the note itself: a damaged one is known as such."""
+    """A digest of the entry itself, which reveals damage."""
     content = [entry.get(key) for key in ("path", "state", "sha256")]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()

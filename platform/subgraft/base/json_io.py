@@ -17,7 +17,7 @@ from subgraft.base.limits import JSON_BYTES, NESTING
 
 T = TypeVar("T")
 _NESTING_TYPES = frozenset({list, dict})
-# Each is worth keeping: logs are read line by line.
+# Cached, because logs are read line by line.
 _adapters: dict[type, TypeAdapter[Any]] = {}
 
 
@@ -73,7 +73,7 @@ def build(kind: type[T], value: Any) -> T:
 
 
 def require_characters(value: Any, text: str) -> None:
-    """Raises ValueError where a value has half a character, which JSON can escape and no file of text can hold."""
+    """Raise ValueError if a value has a lone surrogate, which JSON can escape and no text file can hold."""
     if "\\u" in text:
         try:
             json.dumps(value, ensure_ascii=False).encode()
@@ -99,7 +99,7 @@ def _require_shallow(value: Any) -> None:
         level = [inner for values in inside for inner in values if type(inner) in _NESTING_TYPES]
 
 
-# JSON objects out of files that somebody else wrote: the one reader, which refuses what no later code should meet.
+# Objects in files of users: read strictly, so that no later code has to check them.
 
 
 def read_object(path: Path) -> dict[str, Any]:
@@ -136,7 +136,7 @@ def parse_user_object(text: str, where: str) -> dict[str, Any]:
     return value
 
 
-# JSON lines, one object a line: files of users are read strictly, logs that a kill may have torn with forbearance.
+# JSON lines, one object a line: files of users are read strictly, logs leniently, because a kill may truncate a line.
 
 
 def objects(lines: Iterable[str], path: Path) -> Iterator[dict[str, Any]]:

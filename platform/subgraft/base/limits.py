@@ -16,16 +16,16 @@ CONFIGURATION_BYTES = 1024**2
 CONFIGURATION_VALUES = 100_000
 # Values inside of values, in YAML and JSON. Readers recurse into them.
 NESTING = 64
-# What a model, its vocabulary and its decoding hold in memory at once.
+# Sizes of models, vocabularies and searches, which are held in memory.
 LARGEST_VOCABULARY = 1_000_000
 WIDEST = 65_536
 MOST_LAYERS = 1000
 LONGEST_SEQUENCE = 1024**2
 LARGEST_BEAM = 1000
-# Of SQuAD's JSON: every question of a passage reads all of it.
+# SQuAD's JSON: every question reads its whole passage.
 PASSAGE_CHARACTERS = 200_000
 PASSAGE_QUESTIONS = 1000
-# No number in a configuration means more; floats hold all counts up to the second one, and indices of tensors too.
+# Numbers of configurations. Floats and indices of tensors hold all counts up to the second limit.
 LARGEST_NUMBER = 10**18
 LARGEST_COUNT = 2**31 - 1
 
@@ -62,7 +62,7 @@ TOKENIZER_BYTES = Limit(
     "SUBGRAFT_MAX_TOKENIZER_PART", 1 << 20, "bytes of a normalizer, pre-tokenizer, post-processor or decoder"
 )
 TOKENIZER_STEPS = Limit("SUBGRAFT_MAX_TOKENIZER_STEPS", 64, "steps of a normalizer, pre-tokenizer or decoder")
-# The most that published vocabularies could make is some 2,000 (ALBERT, by the worst case of each step).
+# Published vocabularies could make some 2,000 (ALBERT, by the worst case of each step).
 TEXT_GROWTH = Limit("SUBGRAFT_MAX_TEXT_GROWTH", 8192, "bytes that normalizer and pre-tokenizer may make of one")
 DECODED_GROWTH = Limit("SUBGRAFT_MAX_DECODED_GROWTH", 16, "bytes that a decoder may make of one")
 TOKENS_OF_CHARACTER = Limit("SUBGRAFT_MAX_TOKENS_OF_CHARACTER", 64, "tokens for each character of a text")

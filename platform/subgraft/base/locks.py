@@ -19,8 +19,8 @@ from filelock import Timeout, UnixFileLock
 from subgraft.base.errors import OperationalError
 from subgraft.base.terminal_escaping import say
 
-# What flock answers on a file system without locks. filelock could make do with a file that is there or is not, but
-# such a file outlives a killed process.
+# Errors of flock on a file system without locks. filelock's other kind of lock, a file that exists or not, would
+# outlive a killed process.
 NO_LOCKS = frozenset({ENOSYS, ENOLCK, EOPNOTSUPP, EINVAL})
 PATIENCE_SECONDS = 30.0
 

@@ -16,11 +16,11 @@ from typing import Any
 from urllib.parse import quote, quote_plus, unquote
 
 HIDDEN = "***"
-# A value of the environment that is shorter could be any word.
+# A shorter value of an environment variable could be any word.
 SHORTEST = 6
 _MASK = rf"\1{HIDDEN}"  # the name stays
 
-# The end of a name. Most tokens here are of a vocabulary, so what is one of the other kind says more.
+# The end of a name. `token` alone is usually a token of a vocabulary, so a secret one needs a longer name.
 _NAME = (
     r"(?:password|passwd|passphrase|secret|(?:api|access|private|secret)[_-]?key"
     r"|(?:access|api|auth|bearer|hf|hub|identity|refresh|security|session|tracking)[_-]?token)"

@@ -35,20 +35,19 @@ class Terminal(Console):
             super().print(*objects, **options)
 
     def on_broken_pipe(self) -> None:
-        raise  # to `main`: rich itself would exit with 1, and a reader that stops early is not a failure
+        raise  # to `main`: rich would exit with 1, and a reader that stops early is not a failure
 
 
-# What a column of text needs: more is wrapped.
-_TEXT = 24
-# What stands between fields of a record.
+_TEXT = 24  # the width of a column of text; longer text is wrapped
+# The separator of fields in a record.
 _BETWEEN = " · "
 _FIGURE = re.compile(r"[-+−–×±<>≤≥~]?\d|[–-]?$")
 
 
 class Sheet(Table):
-    """A table in which figures are never cut or wrapped; where it is too wide, a record for each row.
+    """A table that never cuts or wraps figures; if it is too wide, a record for each row.
 
-    names: how many columns name a row; these are the first line of its record.
+    names: the number of columns that name a row; these are the first line of its record.
     """
 
     def __init__(self, *headings: Column | str, names: int = 1, **options: Any) -> None:
@@ -87,7 +86,7 @@ class Sheet(Table):
 
 
 def _labelled(cells: list[tuple[str, RenderableType]]) -> Iterator[Text]:
-    """What is not empty, with its heading; of headings with one first line (BLEU of each seed) all in one."""
+    """Cells that are not empty, with their headings; headings with the same first line (BLEU of each seed) share it."""
     shown = [(heading, cell) for heading, cell in cells if _plain(cell)]
     for first, group in groupby(shown, key=lambda pair: pair[0].partition("\n")[0]):
         same = list(group)
@@ -101,7 +100,7 @@ def _joined(heading: str) -> str:
 
 
 def _packed(fields: Iterable[Text], width: int) -> Iterator[Text]:
-    """Lines of fields, none of which is broken where it can have a line of its own."""
+    """Lines of fields; a field is broken only if it is longer than a line."""
     line = Text()
     for field in fields:
         if line and line.cell_len + len(_BETWEEN) + field.cell_len > width:

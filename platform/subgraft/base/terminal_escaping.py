@@ -8,12 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, NewType, TextIO
 
-# What `printable` has made of a text: it says what it shows.
+# Text that `printable` has escaped.
 Printable = NewType("Printable", str)
 
 _STREAMS = {"<stdout>": "standard output", "<stderr>": "standard error"}
-# Control characters but ends of lines and tabs, what turns the direction of all that follows, ends of lines that are
-# none to a file, and halves of characters: bytes of a name that are not UTF-8.
+# Control characters other than newline and tab, changes of the writing direction, Unicode's line separators, and
+# lone surrogates: bytes of a name that are not UTF-8.
 _OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u2028\u2029\ud800-\udfff]")
 
 
@@ -31,7 +31,7 @@ def say(text: str = "", *, to: TextIO | None = None) -> None:
 
 @contextmanager
 def naming(stream: IO[str]) -> Iterator[None]:
-    """Names the stream in an error of writing to it (a full disk), which else names no file."""
+    """Add the stream's name to an error of writing to it, such as a full disk; Python names no file."""
     try:
         yield
     except OSError as error:

@@ -16,7 +16,7 @@ from subgraft.base.locks import Lock
 PREFIX = ".subgraft-"
 LOCK = "lock"  # in the folder, held by the process that made it
 CONTENT = "content"
-STALE_SECONDS = 7 * 24 * 3600  # of a folder without a lock, as file systems without locks leave them
+STALE_SECONDS = 7 * 24 * 3600  # of a folder without a lock, on a file system without locks
 
 
 @contextmanager

@@ -115,7 +115,7 @@ class Allocation(Settings):
     def _each_language_once(self) -> Allocation:
         named = [code for source in self.texts for code in _by_language(source)]
         if twice := sorted({code for code in named if named.count(code) > 1}):
-            raise ValueError(f"texts name the language '{twice[0]}' twice: give each its text in one place")
+            raise ValueError(f"texts name the language '{twice[0]}' twice: give it once")
         if unknown := sorted(self.limits.keys() - set(named)):
             raise ValueError(f"limits name the language '{unknown[0]}', which no text is in")
         if len(set(self.totals)) != len(self.totals):
@@ -125,20 +125,18 @@ class Allocation(Settings):
 
 def _by_language(source: CorpusSource) -> dict[str, CorpusSource]:
     """Split a corpus of many languages into one for each. Raises ValueError for a kind that does not name languages."""
+
+    def only(kind: str, value: object) -> CorpusSource:
+        return source.model_copy(update={kind: value})
+
     if source.texts:
         return dict(source.texts)
-    if source.verses:
-        files = source.verses
-        return {
-            code: source.model_copy(update={"verses": files.model_copy(update={"translations": {code: name}})})
-            for code, name in files.translations.items()
-        }
-    if source.plain:
-        lists = source.plain
-        return {
-            code: source.model_copy(update={"plain": lists.model_copy(update={"languages": {code: name}})})
-            for code, name in lists.names.items()
-        }
+    if verses := source.verses:
+        names = verses.translations
+        return {c: only("verses", verses.model_copy(update={"translations": {c: names[c]}})) for c in names}
+    if plain := source.plain:
+        names = plain.names
+        return {c: only("plain", plain.model_copy(update={"languages": {c: names[c]}})) for c in names}
     if source.languages:
-        return {code: source.model_copy(update={"languages": (code,)}) for code in source.languages}
+        return {code: only("languages", (code,)) for code in source.languages}
     raise ValueError(f"{source.kind} names no languages: put it into texts: {{LANGUAGE: {{{source.kind}: …}}}}")

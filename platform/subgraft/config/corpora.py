@@ -7,14 +7,7 @@ from typing import Annotated, Literal, get_args
 from pydantic import Field, model_validator
 
 from subgraft.config.settings_base import Count, Settings, Split
-from subgraft.config.source_files import (
-    ColumnFiles,
-    FeatureFiles,
-    PlainTexts,
-    RecordFiles,
-    UrlFile,
-    VerseFiles,
-)
+from subgraft.config.source_files import ColumnFiles, FeatureFiles, PlainTexts, RecordFiles, UrlFile, VerseFiles
 
 
 class Languages(Settings):
@@ -142,16 +135,12 @@ class CorpusSource(Settings):
         return next(kind for kind in SOURCE_KINDS if getattr(self, kind))
 
     @model_validator(mode="after")
-    def _exactly_one(self) -> CorpusSource:
+    def _one_kind(self) -> CorpusSource:
         kinds = [kind for kind in SOURCE_KINDS if getattr(self, kind)]
         if len(kinds) != 1:
             raise ValueError(f"give exactly one of {', '.join(SOURCE_KINDS)} (given: {', '.join(kinds) or 'none'})")
         if self.languages and kinds != ["folder"]:
             raise ValueError("languages are those of a folder: other kinds name their own")
-        return self
-
-    @model_validator(mode="after")
-    def _parts(self) -> CorpusSource:
         if self.together and self.limit:
             raise ValueError("limit applies to one corpus: give it in the parts of together")
         apart = ("together", "squad", "records", "conversations", "features", "verses", "texts")

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from subgraft.config.yaml_tree import Mistake, PathTo, Tree
 
-# The settings of the only objective, when there could be one, and the kinds that they belong to.
+# Settings of the time when there was one objective, and their kinds.
 ONE_OBJECTIVE: Mapping[str, str] = {"objective": "translation", "noise": "denoising", "masking": "masked"}
 
 

@@ -49,15 +49,13 @@ class UpstreamSettings(Settings):
     def _for_one_model(self) -> UpstreamSettings:
         kinds = [objective.kind for objective in self.objectives]
         if self.revision is not None and self.checkpoint is None:
-            raise ValueError("revision is that of a checkpoint, and none is given")
+            raise ValueError("revision needs a checkpoint, which is missing")
         if len(set(kinds)) != len(kinds):
             raise ValueError(f"objectives must be of different kinds, not {', '.join(kinds)}")
-        if self.languages == "all" and (paired := [each.kind for each in self.objectives if each.needs_pairs]):
-            raise ValueError(f"languages: all is for text by itself, and {paired[0]} needs pairs in two languages")
-        if self.language_exponent is not None and (
-            paired := [each.kind for each in self.objectives if each.needs_pairs]
-        ):
-            raise ValueError(f"language_exponent is for text by itself, and {paired[0]} needs pairs in two languages")
+        paired = [objective.kind for objective in self.objectives if objective.needs_pairs]
+        monolingual = "languages: all" if self.languages == "all" else "language_exponent"
+        if paired and (self.languages == "all" or self.language_exponent is not None):
+            raise ValueError(f"{monolingual} is for monolingual text, and {paired[0]} needs pairs in two languages")
         if self.vocabulary_path is not None and self.checkpoint is not None:
             raise ValueError("a checkpoint has its own vocabulary: leave out vocabulary_path")
         if not families_for(*kinds):

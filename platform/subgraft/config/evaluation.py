@@ -46,7 +46,7 @@ class DrawSettings(Settings):
 
 
 class RankingSettings(Settings):
-    """Prompt ranking: whether a model finds the source of a text among others, by the text's probability given each.
+    """Prompt ranking: whether a text is likelier given its own source than given others.
 
     sources: candidate sources, with the text's own.
     texts: texts, from the start of the test set.

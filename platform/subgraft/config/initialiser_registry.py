@@ -22,13 +22,13 @@ LearningName = Literal["token-distillation", "likelihood-matching", "vocadt"]
 
 @dataclass(frozen=True)
 class InitialiserInfo:
-    """mixes: whether every new row is a mixture of upstream rows, which it can stay attached to.
-    generator: the kind of generator that makes them; trained: that kind again where it has something to train.
-    static: by what static embeddings of the new vocabulary are trained, which it needs; as_they_are: whether it takes
-    these for rows, so that they must be as wide.
+    """mixes: whether every new row is a mixture of upstream rows, so that it can stay tied to them.
+    generator: the kind of generator that makes them; trained: the same if it is trained.
+    static: the algorithm of the static embeddings that it needs; as_they_are: whether these are the rows, so that they
+    must be as wide.
     learnt_by: the training on the task's text that learns its rows while the model is frozen.
     donor: whether they are mapped from a second model that has the new tokens.
-    seeded: whether rows depend on a seed; drawn: whether they know nothing but how large rows are.
+    seeded: whether rows depend on a seed; drawn: whether they depend on nothing else but the size of rows.
     """
 
     mixes: bool = False
@@ -46,8 +46,8 @@ class InitialiserInfo:
 class LearningFacts:
     """Facts about a training that learns rows.
 
-    training: its settings.  decoder_alone: whether it is about what a decoder predicts.
-    has_start: whether it begins with the rows of another initialiser.
+    training: its settings.  decoder_alone: whether it trains only a decoder's rows.
+    has_start: whether it starts from the rows of another initialiser.
     """
 
     training: Literal["token_distillation_training", "likelihood_matching_training", "vocadt_training"]
@@ -84,7 +84,7 @@ LEARNINGS: Mapping[LearningName, LearningFacts] = {
 _NO_NEW_ROWS = InitialiserInfo()
 
 
-# Of one that another package offers: nothing is known of it, so every seed has rows of its own.
+# Of another package's initialiser: its rows may depend on the seed.
 _OFFERED = InitialiserInfo(seeded=True)
 
 

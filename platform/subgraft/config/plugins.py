@@ -1,4 +1,4 @@
-"""Metrics, initialisers and model families of other installed packages, found by entry points of the groups below.
+"""Metrics, initialisers and model families of other installed packages, by the entry points of the groups below.
 
 A package names them in its pyproject.toml; none of its code is imported before it is used:
 

@@ -9,14 +9,14 @@ from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
 from subgraft.base.limits import LARGEST_VOCABULARY
 from subgraft.config.initialiser_registry import AnyInitialiser, initialiser_info, names_with
 from subgraft.config.settings_base import Count, Seed, Settings, VocabularyMode
-from subgraft.config.systems import System, require_something_trained, require_trained_tables
+from subgraft.config.systems import System, require_trained_parameters
 from subgraft.config.training import FinetuneSettings
 
 T = TypeVar("T")
 Objective = Literal["dev_bleu", "dev_bits_per_character", "sentences_per_second"]
-# Of the objectives, those of which less is better.
+# The objectives that are minimised.
 MINIMISED: frozenset[str] = frozenset({"dev_bits_per_character"})
-# What every system has, also one that gets no new rows.
+# Fields of every system, also of one without new rows.
 RATES = ("learning_rate", "embedding_learning_rate")
 DEFAULT_TRIALS = 20
 
@@ -144,25 +144,16 @@ class SearchSettings(Settings):
         return [self.model_copy(update={"system": name, "systems": None}) for name in names]
 
     @model_validator(mode="after")
-    def _about_something(self) -> SearchSettings:
+    def _consistent(self) -> SearchSettings:
         if (self.system is None) == (self.systems is None):
             raise ValueError("give exactly one of system, systems")
-        return self
-
-    @model_validator(mode="after")
-    def _a_grid_is_counted(self) -> SearchSettings:
-        if self.sampler != "grid":
-            return self
-        if self.trials is not None:
+        if self.sampler == "grid" and self.trials is not None:
             raise ValueError("a grid has as many trials as its space has combinations: leave out trials")
-        if ranges := [name for name, choices in self.space.varied.items() if isinstance(choices, Range)]:
+        ranges = [name for name, choices in self.space.varied.items() if isinstance(choices, Range)]
+        if self.sampler == "grid" and ranges:
             raise ValueError(f"a grid needs lists: space.{ranges[0]} is a range")
-        return self
-
-    @model_validator(mode="after")
-    def _stopped_by_what_it_is_judged_by(self) -> SearchSettings:
         if self.asha is not None and "dev_bleu" not in self.objectives:
-            raise ValueError("asha compares dev BLEU: say `asha: null`, or put dev_bleu among objectives")
+            raise ValueError("asha compares dev BLEU: write `asha: null`, or add dev_bleu to objectives")
         return self
 
 
@@ -186,19 +177,18 @@ def _require_meaning(space: SearchSpace, system: System, training: FinetuneSetti
     meaningless = [name for name in space.varied if name not in RATES]
     if system.initialiser is None and meaningless:
         raise ValueError(
-            f"search.system '{system.name}' gets no new rows: only {' and '.join(RATES)} can be varied, "
-            f"not {', '.join(meaningless)}"
+            f"search.system '{system.name}' has no new rows: only {' and '.join(RATES)} can be varied, not "
+            f"{', '.join(meaningless)}"
         )
     trained = [initialiser_info(name).trained for name in space.initialiser or (system.generator,)]
     for name in ("kd_weight", "generator_steps"):
         if getattr(space, name) is not None and not any(trained):
             only = ", ".join(names_with("trained"))
-            raise ValueError(f"search.space.{name} applies to {only} only, and no trial has either")
+            raise ValueError(f"search.space.{name} applies to {only} only, and no trial has one of them")
     if system.donor is None and any(initialiser_info(name).donor for name in space.initialiser or ()):
         raise ValueError(f"search.space.initialiser has donor, which system '{system.name}' needs a `donor` for")
     for varied in _with_extreme_rates(space, system):
-        require_something_trained(varied, training)
-        require_trained_tables(varied, training)
+        require_trained_parameters(varied, training)
 
 
 def _with_extreme_rates(space: SearchSpace, system: System) -> list[System]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -10,10 +11,6 @@ from subgraft.config.settings_base import Count, Seed, Settings, Split
 
 FieldKind = Literal["text", "label", "span", "tensor"]
 FieldName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$")]
-
-
-def is_absent(value: object) -> bool:
-    return value is None
 
 
 class UrlFile(Settings):
@@ -55,15 +52,9 @@ class ColumnFiles(Settings):
 
     @model_validator(mode="after")
     def _consistent(self) -> ColumnFiles:
-        if (self.folder is None) == (self.files is None):
-            raise ValueError("give exactly one of folder, files")
         if not all(self.sides):
             raise ValueError("source and target need a column each")
-        columns = [column for side in self.sides for column in side]
-        if len({isinstance(column, str) for column in columns}) > 1:
-            raise ValueError("columns are numbers (tab-separated) or names (JSON lines), not both")
-        if any(isinstance(column, int) and column < 1 for column in columns):
-            raise ValueError("columns are counted from 1")
+        _require_files(self, [column for side in self.sides for column in side])
         return self
 
 
@@ -126,23 +117,28 @@ class RecordFiles(Settings):
 
     @model_validator(mode="after")
     def _consistent(self) -> RecordFiles:
-        if (self.folder is None) == (self.files is None):
-            raise ValueError("give exactly one of folder, files")
+        _require_files(self, self._columns)
         if "documents" in self.fields:
-            raise ValueError("no field can be called documents: that is where a corpus keeps their names")
+            raise ValueError("no field can be called documents: a corpus stores their names under it")
         texts = {name for name, field in self.fields.items() if field.kind == "text"}
         if not texts:
             raise ValueError("one field at least must be a text")
         for name, field in self.fields.items():
             if field.of is not None and field.of not in texts:
                 raise ValueError(f"the span {name} is of '{field.of}', which is not a text field")
-        if len({isinstance(column, str) for column in self._columns}) > 1:
-            raise ValueError("columns are numbers (tab-separated) or names (JSON lines), not both")
-        if any(isinstance(column, int) and column < 1 for column in self._columns):
-            raise ValueError("columns are counted from 1")
         if self.folder is None and any(field.kind == "tensor" for field in self.fields.values()):
             raise ValueError("tensors are in the folder of their records: give folder, not files")
         return self
+
+
+def _require_files(files: ColumnFiles | RecordFiles, columns: Sequence[int | str]) -> None:
+    """Raise ValueError unless there is one place of files, and columns are all numbers from 1 or all names."""
+    if (files.folder is None) == (files.files is None):
+        raise ValueError("give exactly one of folder, files")
+    if len({isinstance(column, str) for column in columns}) > 1:
+        raise ValueError("columns are numbers (tab-separated) or names (JSON lines), not both")
+    if any(isinstance(column, int) and column < 1 for column in columns):
+        raise ValueError("columns are counted from 1")
 
 
 class FeatureFiles(Settings):

@@ -14,7 +14,7 @@ TextUse = Literal["copied", "back-translated", "denoised", "lines"]
 # Those that are pairs, made of target text.
 MADE_PAIRS: frozenset[TextUse] = frozenset({"copied", "back-translated"})
 
-# What stands before sources that were translated back, where that is asked for.
+# The tag before back-translated sources, if configured.
 TAG = "<BT>"
 
 

@@ -139,10 +139,10 @@ class System(Settings):
             raise ValueError(
                 f"tie_to_sources is for systems that mix upstream rows ({mixing}), without embeddings_only_fraction"
             )
-        if self.kd_weight is not None and self.generator is None:
-            raise ValueError(
-                f"kd_weight applies to {', '.join(names_with('trained'))} only: the others have nothing to train"
-            )
+        for name in ("kd_weight", "generator_steps"):
+            if getattr(self, name) is not None and self.generator is None:
+                trained = ", ".join(names_with("trained"))
+                raise ValueError(f"{name} applies to {trained} only: the others have nothing to train")
         if self.embedding_warmup is not None and (self.initialiser is None or self.tie_to_sources):
             raise ValueError(
                 "embedding_warmup trains new embeddings: it needs an initialiser, and does not work with tie_to_sources"
@@ -158,10 +158,7 @@ class System(Settings):
         return self
 
     @model_validator(mode="after")
-    def _swept(self) -> System:
-        if self.generator_steps is not None and self.generator is None:
-            trained = ", ".join(names_with("trained"))
-            raise ValueError(f"generator_steps applies to {trained} only: the others have nothing to train")
+    def _with_its_vocabulary(self) -> System:
         if self.vocabulary_mode is not None and (self.vocabulary == "upstream" or self.made_with_its_vocabulary):
             raise ValueError("vocabulary_mode is about a vocabulary that a pretrained model is given: there is none")
         if self.vocabulary_mode == "trim" and self.vocabulary_size is not None:
@@ -175,20 +172,8 @@ class System(Settings):
         return self
 
 
-def require_trained_tables(system: System, training: FinetuneSettings) -> None:
-    """Raises ValueError if a system is about training tables and its finetuning would freeze them.
-
-    training: the finetuning of all systems.
-    """
-    of_system = system.finetuning(training)
-    if of_system.applied_embedding_learning_rate == 0 and (system.tie_to_sources or system.embeddings_only_fraction):
-        what = "tie_to_sources" if system.tie_to_sources else "embeddings_only_fraction"
-        frozen = "train: body" if of_system.train == "body" else "embedding_learning_rate: 0"
-        raise ValueError(f"system {system.name}: {what} is about training tables, which `{frozen}` freezes")
-
-
-def require_something_trained(system: System, training: FinetuneSettings) -> None:
-    """Raise ValueError if a system lacks the parameters that it would train, or `train` contradicts its other settings.
+def require_trained_parameters(system: System, training: FinetuneSettings) -> None:
+    """Raise ValueError if a system lacks the parameters that it would train, or freezes those it is about.
 
     Args:
         system: the system to check.
@@ -196,20 +181,18 @@ def require_something_trained(system: System, training: FinetuneSettings) -> Non
     """
     of_system = system.finetuning(training)
     train, where = of_system.train, f"system {system.name}"
+    whole_tables = [name for name in ("tie_to_sources", "embeddings_only_fraction") if getattr(system, name)]
     if train == "all":
+        if whole_tables and of_system.embedding_learning_rate == 0:
+            raise ValueError(f"{where}: {whole_tables[0]} trains embeddings, which embedding_learning_rate: 0 freezes")
         return
     if train == "new-rows" and system.initialiser is None:
-        raise ValueError(
-            f"{where} has no new rows, which train: new-rows would train: give it a `train: all` of its own"
-        )
+        raise ValueError(f"{where} has no new rows for train: new-rows: give it a `train: all` of its own")
     if train == "new-rows" and of_system.embedding_learning_rate == 0:
-        raise ValueError(
-            f"{where}: train: new-rows trains rows of tables, which embedding_learning_rate 0 would freeze"
-        )
-    if system.tie_to_sources or system.embeddings_only_fraction:
-        what = "tie_to_sources" if system.tie_to_sources else "embeddings_only_fraction"
-        raise ValueError(f"{where}: {what} trains whole tables, so it goes with `train: all`, not `train: {train}`")
+        raise ValueError(f"{where}: train: new-rows trains embeddings, which embedding_learning_rate: 0 freezes")
+    if whole_tables:
+        raise ValueError(f"{where}: {whole_tables[0]} trains all embeddings: it needs `train: all`, not `{train}`")
     still = train in ("body", "adapters")
     for name in ("embedding_learning_rate", "rare_tokens"):
         if still and getattr(system, name):
-            raise ValueError(f"{where}: train: {train} leaves tables as they begin: leave out {name}")
+            raise ValueError(f"{where}: train: {train} freezes the embeddings: leave out {name}")

@@ -50,12 +50,7 @@ class NoiseContrastive(Settings):
     drawn: Count = 10_000
 
 
-TargetSamplingSettings = Annotated[
-    NearestTargets | UniformTargets | NoiseContrastive,
-    Field(discriminator="kind"),
-]
-
-
+TargetSamplingSettings = Annotated[NearestTargets | UniformTargets | NoiseContrastive, Field(discriminator="kind")]
 ScheduleName = Literal["inverse-square-root", "linear", "noam", "cosine", "constant"]
 OptimizerName = Literal["adamw", "adamax"]
 SelectName = Literal["bleu", "chrf", "likelihood", "last"]
@@ -63,8 +58,8 @@ NamedPrecision = Literal["fp32", "bf16"]
 Precision = Literal["fp32", "bf16", "auto"]
 TrainName = Literal["all", "new-rows", "body", "adapters"]
 
-# DeepSpeed shards an embedding matrix into copies that only its own optimizer writes.
-ROWS_IN_PARTS = "rare_tokens: DeepSpeed cannot hold back single rows of a table; leave out runtime.zero_stage"
+# DeepSpeed shards an embedding matrix, and only its own optimizer writes the shards.
+ROWS_IN_PARTS = "rare_tokens: DeepSpeed cannot train single rows of a table; leave out runtime.zero_stage"
 
 
 class RareTokenSettings(Settings):
@@ -167,21 +162,13 @@ class TrainingSettings(Settings):
         return max(self.batch_size, *(each.batch_size for each in self.batch_size_schedule), 0)
 
     @model_validator(mode="after")
-    def _bounded(self) -> Self:
+    def _consistent(self) -> Self:
         if self.epochs is None and self.max_steps is None:
             raise ValueError("give epochs, max_steps or both")
-        return self
-
-    @model_validator(mode="after")
-    def _in_order(self) -> Self:
         _require_ascending("evaluate_at", self.evaluate_at)
         _require_ascending("batch_size_schedule", [each.step for each in self.batch_size_schedule])
         if self.evaluate_at and self.evaluate_at[-1] > (self.max_steps or self.evaluate_at[-1]):
             raise ValueError(f"evaluate_at {self.evaluate_at[-1]} is beyond max_steps {self.max_steps}")
-        return self
-
-    @model_validator(mode="after")
-    def _decayed_apart_from_gradients(self) -> Self:
         if self.optimizer == "adamax" and self.weight_decay:
             raise ValueError("optimizer adamax has no decoupled weight decay: leave out weight_decay")
         return self
@@ -209,12 +196,8 @@ class ModelTrainingSettings(TrainingSettings):
         return next((each.dropout for each in reversed(self.dropout_schedule) if each.step <= step), None)
 
     @model_validator(mode="after")
-    def _dropout_in_order(self) -> Self:
+    def _selects(self) -> Self:
         _require_ascending("dropout_schedule", [each.step for each in self.dropout_schedule])
-        return self
-
-    @model_validator(mode="after")
-    def _patient_with_something(self) -> Self:
         if self.select == "last" and self.patience is not None:
             raise ValueError("`select: last` ignores dev scores, so patience has no effect: set `patience: null`")
         return self
@@ -233,7 +216,7 @@ class PretrainSettings(ModelTrainingSettings):
     def _smooths_probabilities(self) -> Self:
         kind = None if self.target_sampling is None else self.target_sampling.kind
         if kind == "noise-contrastive" and self.label_smoothing:
-            raise ValueError("target_sampling noise-contrastive has no probabilities: say `label_smoothing: 0`")
+            raise ValueError("target_sampling noise-contrastive has no probabilities: write `label_smoothing: 0`")
         return self
 
 

@@ -89,8 +89,8 @@ def test_sampling_changes_the_fingerprint_of_pretraining(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ([NEAREST], "target_sampling does not work with the objective translation: it is for masked and denoising"),
-        ([*MASKED, NOISE], "say `label_smoothing: 0`"),
+        ([NEAREST], "target_sampling is for the objectives masked and denoising, not for translation"),
+        ([*MASKED, NOISE], "write `label_smoothing: 0`"),
         ([*MASKED, "pretrain.target_sampling={neighbours: 5}"], "kind"),
         ([*MASKED, "pretrain.target_sampling={kind: nearest, neighbours: 0}"], "neighbours"),
         ([*MASKED, "pretrain.target_sampling={kind: uniform, neighbours: 5}"], "neighbours"),

@@ -23,13 +23,8 @@ Groups: TypeAlias = Mapping[str, Mapping[str, Any]]
 @cache
 def preset(name: str) -> Groups:
     """The settings of a preset, by group, from the file of its name in this folder."""
-    groups: Groups = _read(name)
+    groups: Groups = parse(files(__package__).joinpath(f"{name}.yaml").read_text(encoding="utf-8"), name).data
     return groups
-
-
-def _read(name: str) -> Any:
-    text = files(__package__).joinpath(f"{name}.yaml").read_text(encoding="utf-8")
-    return parse(text, name).data
 
 
 def _is_learnt_by(learning: str, system: Mapping[str, Any]) -> bool:
@@ -38,14 +33,11 @@ def _is_learnt_by(learning: str, system: Mapping[str, Any]) -> bool:
     return any(name == named and facts.learnt_by == learning for name, facts in INITIALISERS.items())
 
 
-# Groups that some systems alone need: those of an initialiser, by the training that makes its rows, or those whose new
-# rows are trained before the finetuning. Other experiments do not have them.
+# Groups that only some systems need: the trainings of learnt embeddings and of embedding warmup.
 _ONLY_FOR: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
     **{facts.training: partial(_is_learnt_by, learning) for learning, facts in LEARNINGS.items()},
     "embedding_warmup_training": lambda system: bool(system.get("embedding_warmup")),
 }
-# Where a search names the initialisers of its trials.
-_SEARCHED = ("space", "initialiser")
 _OF_TASKS: Mapping[str, Groups] = {name: facts.defaults for name, facts in TASKS.items()}
 
 
@@ -75,7 +67,7 @@ def _of_family(defaults: Mapping[str, Any], own: object) -> dict[str, Any]:
 
 
 def _has_system(settings: Mapping[str, Any], needs: Callable[[Mapping[str, Any]], bool]) -> bool:
-    searched = ({"initialiser": name} for name in _listed(settings, "search", *_SEARCHED))
+    searched = ({"initialiser": name} for name in _listed(settings, "search", "space", "initialiser"))
     systems = [*_listed(settings, "systems"), *searched]
     return any(isinstance(each, Mapping) and needs(each) for each in systems)
 

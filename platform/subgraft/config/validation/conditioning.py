@@ -14,51 +14,47 @@ def require_conditioned_systems(experiment: Comparison) -> None:
     source = TASKS[experiment.task].source
     if conditioned and source is None:
         tasks = " or ".join(f"`task: {name}`" for name in tasks_with("source"))
-        raise ValueError(f"system {conditioned[0].name}: conditioning is on a source, which {tasks} has")
+        raise ValueError(f"system {conditioned[0].name}: conditioning needs a source, which {tasks} has")
     if experiment.conditioning.pretrained_encoder is not None and source != "text":
-        raise ValueError(
-            f"conditioning.pretrained_encoder reads text, which {experiment.task} does not give: leave it out"
-        )
+        raise ValueError(f"conditioning.pretrained_encoder reads text, and {experiment.task} has none: leave it out")
     if experiment.conditioning.shared_vocabulary and source != "text":
-        raise ValueError(f"conditioning.shared_vocabulary is of a text, which {experiment.task} does not read")
+        raise ValueError(f"conditioning.shared_vocabulary is for a source text, and {experiment.task} has none")
     _require_measurable(experiment)
     _require_sources_to_shuffle(experiment)
     _require_tokens_to_copy(experiment)
     if conditioned and experiment.runtime.activation_checkpointing:
         raise ValueError(
-            f"system {conditioned[0].name}: layers that are computed again would lose their source: leave out "
+            f"system {conditioned[0].name}: recomputed layers would lose their source: leave out "
             "runtime.activation_checkpointing"
         )
     for system in conditioned if experiment.upstream.checkpoint is None else ():
         if system.conditioning in IN_LAYERS and not experiment.model.attends_to_source:
             raise ValueError(
-                f"system {system.name}: conditioning {system.conditioning} needs a model.family whose layers have a "
-                f"place for attention to a source, which {experiment.model.family} has not: take another, or gpt2"
+                f"system {system.name}: conditioning {system.conditioning} needs layers that can attend to a source, "
+                f"which model.family {experiment.model.family} lacks: use gpt2, or another conditioning"
             )
     for system in experiment.systems if source else ():
         _require_whole(experiment, system)
 
 
 def _require_measurable(experiment: Comparison) -> None:
-    """Text written for a source and other text are evaluated by different settings."""
+    """Text written for a source and other text have different settings of evaluation."""
     source, evaluation = TASKS[experiment.task].source, experiment.evaluation
     if source is None:
         for name in ("draw", "no_repeat_ngrams"):
             if getattr(evaluation, name) is not None:
-                raise ValueError(f"evaluation.{name} is of text that is written for a source, not of {experiment.task}")
+                raise ValueError(f"evaluation.{name} is for text written for a source, not for {experiment.task}")
         return
     if evaluation.upstream_sentences is not None:
         raise ValueError(f"evaluation.upstream_sentences is of text without a source: {experiment.task} has none")
     if evaluation.engine == "ctranslate2":
         raise ValueError("evaluation.engine ctranslate2 does not write for a source: leave it out")
     if (timing := evaluation.speed_measured) != "apart":
-        raise ValueError(
-            f"evaluation.speed_measured {timing} is not of text that is written for a source: leave it out"
-        )
+        raise ValueError(f"evaluation.speed_measured {timing} is not for text written for a source: leave it out")
 
 
 def _require_whole(experiment: Comparison, system: System) -> None:
-    """What is new of a source is trained from the first step, with all that is not frozen."""
+    """The new weights that read a source are trained from the first step, together with all others."""
     training = system.finetuning(experiment.finetune)
     parts = {
         "tie_to_sources": system.tie_to_sources,
@@ -74,7 +70,7 @@ def _require_whole(experiment: Comparison, system: System) -> None:
 
 def _require_sources_to_shuffle(experiment: Comparison) -> None:
     if experiment.finetune.shuffled_sources:
-        raise ValueError("finetune.shuffled_sources: say `shuffled_sources: true` in the systems that are controls")
+        raise ValueError("finetune.shuffled_sources: write `shuffled_sources: true` in the systems that are controls")
     for system in experiment.systems:
         if system.shuffled_sources and system.conditioning is None:
             raise ValueError(f"system {system.name}: shuffled_sources needs `conditioning`")
@@ -87,15 +83,13 @@ def _require_tokens_to_copy(experiment: Comparison) -> None:
             continue
         where = f"system {system.name}: copying {system.copying}"
         if system.conditioning is None or TASKS[experiment.task].source != "text":
-            raise ValueError(f"{where} takes tokens of the text that `conditioning` reads: this system reads none")
+            raise ValueError(f"{where} copies tokens of the text that `conditioning` reads: this system reads none")
         if system.conditioning == "prepend":
-            raise ValueError(f"{where} attends to what an encoder made of the source, and prepend has no encoder")
+            raise ValueError(f"{where} attends to the states of an encoder, and prepend has no encoder")
         if not experiment.conditioning.shared_vocabulary:
             raise ValueError(
-                f"{where} needs a source that is cut by the decoder's vocabulary, and conditioning.vocabulary is "
-                "another: say conditioning.shared_vocabulary: true"
+                f"{where} needs a source in the decoder's vocabulary, not in conditioning.vocabulary: write "
+                "conditioning.shared_vocabulary: true"
             )
         if system.finetuning(experiment.finetune).label_smoothing:
-            raise ValueError(
-                f"{where} is learnt by the likelihood of a mixture, without smoothing: say finetune.label_smoothing: 0"
-            )
+            raise ValueError(f"{where} is trained without label smoothing: write finetune.label_smoothing: 0")

@@ -9,7 +9,7 @@ from subgraft.config.initialiser_registry import LEARNINGS, initialiser_info, na
 from subgraft.config.models import families_for
 from subgraft.config.search import require_searchable
 from subgraft.config.synthetic import TextUse
-from subgraft.config.systems import require_something_trained, require_trained_tables
+from subgraft.config.systems import require_trained_parameters
 from subgraft.config.tasks import TASKS, tasks_with
 from subgraft.config.training import ROWS_IN_PARTS
 from subgraft.config.validation.conditioning import require_conditioned_systems
@@ -26,7 +26,7 @@ from subgraft.config.validation.upstream import (
 
 
 def require_width_of_table(experiment: Comparison) -> None:
-    """A checkpoint's width is not known before it is there."""
+    """Static embeddings must be as wide as the model's; a checkpoint's width is only known once it is loaded."""
     width = experiment.static_embeddings.dimensions
     unmapped = [system.name for system in experiment.systems if initialiser_info(system.initialiser).as_they_are]
     if unmapped and experiment.upstream.checkpoint is None and width not in (None, experiment.model.width_of_rows):
@@ -43,7 +43,7 @@ def require_trainable_network(experiment: Comparison) -> None:
 
 
 def require_learnable_rows(experiment: Comparison) -> None:
-    """Learnt embeddings need settings of their training, and sides that they can be learnt for."""
+    """Learnt embeddings need the settings of their training, and sides that it supports."""
     for name in filter(experiment.learns, LEARNINGS):
         facts = LEARNINGS[name]
         if getattr(experiment, facts.training) is None:
@@ -87,16 +87,16 @@ def require_text_to_read(experiment: Comparison) -> None:
         if text is None:
             raise ValueError(f"{where} reads the domain's text, and there is none: give downstream.text")
         if continues != (use == "lines"):
-            why = "continues text, so it can read `lines`" if continues else "has pairs, so it cannot read mere lines"
+            why = "continues text, so it can read `lines`" if continues else "has pairs, so it cannot read `lines`"
             raise ValueError(f"{where} does not go with {experiment.task}, which {why}")
         if use == "back-translated":
             _require_reverse_model(experiment, where)
         if use == "denoised" and not any(each.denoises for each in experiment.upstream.objectives):
-            raise ValueError(f"{where} is for models that were pretrained so: upstream.objectives has no denoising")
+            raise ValueError(f"{where} needs a model pretrained on denoising: upstream.objectives has no denoising")
         if not continues and not text.target:
             raise ValueError(
-                f"{where} reads text in the language that is written, and downstream.text has a source alone, whose "
-                "target a machine would have to write; give downstream.text.target"
+                f"{where} reads text in the target language, and downstream.text has only source text: give "
+                "downstream.text.target"
             )
 
 
@@ -105,7 +105,7 @@ def _require_reverse_model(experiment: Comparison, where: str) -> None:
     upstream = experiment.upstream
     if experiment.back_translation.model is None and upstream.checkpoint is not None and upstream.translates:
         raise ValueError(
-            f"{where} needs a model of the other direction, which a checkpoint that translates is not: give "
+            f"{where} needs a model of the reverse direction, and the checkpoint translates only forwards: give "
             "back_translation: {model: …}"
         )
 
@@ -145,9 +145,9 @@ def require_corpus_of_task(experiment: Comparison) -> None:
         raise ValueError(f"{experiment.task} needs a downstream corpus of kind squad, which '{corpus}' is not")
     if corpus in questions and not task.of_questions:
         about = " or ".join(f"`task: {name}`" for name in tasks_with("of_questions"))
-        raise ValueError(f"corpus '{corpus}' is of kind squad, which {about} is about")
+        raise ValueError(f"corpus '{corpus}' is of kind squad, which is for {about}")
     if task.two_languages and experiment.languages.source == experiment.languages.target:
-        raise ValueError(f"{experiment.task} is between two languages; within one, say `task: text-to-text`")
+        raise ValueError(f"{experiment.task} is between two languages: for one language, write `task: text-to-text`")
 
 
 def require_text_of_task(experiment: Comparison) -> None:
@@ -157,13 +157,13 @@ def require_text_of_task(experiment: Comparison) -> None:
     learnt = TASKS[experiment.task].finetuned_on
     if text.target and learnt.continues and not learnt.needs_pairs:
         raise ValueError(
-            f"downstream.text.target: {experiment.task} has one text, which is the source: give downstream.text.source"
+            f"downstream.text.target: {experiment.task} has one text, the source: give downstream.text.source"
         )
     for side in text.sides:
         if experiment.downstream.corpus in getattr(text, side):
             raise ValueError(
-                f"downstream.text.{side} names '{experiment.downstream.corpus}', the task's own corpus, whose text is "
-                "read anyway: name further text"
+                f"downstream.text.{side} names '{experiment.downstream.corpus}', the task's own corpus, which is read "
+                "anyway: name other text"
             )
 
 
@@ -180,17 +180,15 @@ def require_settings_of_chat(experiment: Comparison) -> None:
 
 def require_model_of_task(experiment: Comparison) -> None:
     """Continuing text needs a decoder-only model, and all other tasks need an encoder."""
-    continues, kinds = (
-        TASKS[experiment.task].finetuned_on.continues,
-        [each.kind for each in experiment.upstream.objectives],
-    )
-    if not continues and any(objective.continues for objective in experiment.upstream.objectives):
-        raise ValueError(
-            f"{experiment.task} needs an encoder, which a model of the objective {' or '.join(kinds)} lacks; text that "
-            "such a model continues is of `task: continuation`"
-        )
-    if continues:
+    objectives = experiment.upstream.objectives
+    kinds = [objective.kind for objective in objectives]
+    if TASKS[experiment.task].finetuned_on.continues:
         _require_continuable(experiment, kinds)
+    elif any(objective.continues for objective in objectives):
+        raise ValueError(
+            f"{experiment.task} needs an encoder, which a model of the objective {' or '.join(kinds)} lacks; such a "
+            "model continues text, which is `task: continuation`"
+        )
 
 
 def _require_continuable(experiment: Comparison, kinds: Sequence[str]) -> None:
@@ -201,19 +199,19 @@ def _require_continuable(experiment: Comparison, kinds: Sequence[str]) -> None:
             f"{' or '.join(families_for('causal'))}, not {', '.join(kinds)}"
         )
     if experiment.languages.source != experiment.languages.target and not TASKS[task].finetuned_on.needs_pairs:
-        raise ValueError(f"{task} is of text in one language: source and target must be the same")
+        raise ValueError(f"{task} reads text in one language: source and target must be the same")
     if experiment.sides != ("decoder",):
         raise ValueError(f"{task} is for decoders alone: write `sides: [decoder]`")
     scores = {"bleu": "BLEU", "chrf": "chrF"}
     if (select := experiment.finetune.select or "") in scores:
-        raise ValueError(f"finetune.select {select}: {task} has no {scores[select]}; say likelihood, or last")
+        raise ValueError(f"finetune.select {select}: {task} has no {scores[select]}: write likelihood, or last")
     for name in ("calibration", "by_token_count"):
         if getattr(experiment.evaluation, name):
             raise ValueError(f"evaluation.{name} is of outputs for a source, which {task} does not have")
     if experiment.evaluation.metrics:
         raise ValueError(f"evaluation.metrics compare outputs with references, which {task} does not have")
     if experiment.search is not None and set(experiment.search.objectives) != {"dev_bits_per_character"}:
-        raise ValueError(f"search.objectives: of {task} a search measures dev_bits_per_character alone")
+        raise ValueError(f"search.objectives: a search of {task} measures only dev_bits_per_character")
     if learnt := [system.name for system in experiment.systems if initialiser_info(system.initialiser).learnt_by]:
         raise ValueError(f"system {learnt[0]} learns its rows on pairs, which {task} does not have")
 
@@ -225,8 +223,7 @@ def require_changing_tables(experiment: Comparison) -> None:
             f"system {phased[0]}: embeddings_only_fraction splits finetuning, so finetune.{by_step[0]} does not apply"
         )
     for system in experiment.systems:
-        require_something_trained(system, experiment.finetune)
-        require_trained_tables(system, experiment.finetune)
+        require_trained_parameters(system, experiment.finetune)
 
 
 def require_both_sides_to_share(experiment: Comparison) -> None:
@@ -236,7 +233,7 @@ def require_both_sides_to_share(experiment: Comparison) -> None:
     for system in experiment.systems if experiment.downstream.shared and two else ():
         if (mode := experiment.vocabulary_mode(system)) in ("extend", "trim"):
             raise ValueError(
-                f"system {system.name}: {mode} keeps the upstream vocabularies, of which each side has its own here: "
+                f"system {system.name}: {mode} changes the upstream vocabularies, and each side has its own here: "
                 "leave out downstream.shared"
             )
 
@@ -247,15 +244,15 @@ def require_whole_models(experiment: Comparison) -> None:
         return
     for system in experiment.systems:
         train = system.finetuning(experiment.finetune).train
-        if system.tie_to_sources or system.embedding_warmup or train in ("new-rows", "adapters"):
-            reason = (
-                "has tie_to_sources"
-                if system.tie_to_sources
-                else "has embedding_warmup"
-                if system.embedding_warmup
-                else f"has train: {train}"
+        settings = {
+            "tie_to_sources": system.tie_to_sources,
+            "embedding_warmup": system.embedding_warmup,
+            f"train: {train}": train in ("new-rows", "adapters"),
+        }
+        if unsupported := [name for name, is_set in settings.items() if is_set]:
+            raise ValueError(
+                f"system {system.name} has {unsupported[0]}, which runtime.zero_stage 3 cannot train: use 2"
             )
-            raise ValueError(f"system {system.name} {reason}, which runtime.zero_stage 3 cannot train: use 2")
 
 
 def require_whole_tables(experiment: Comparison) -> None:

@@ -16,12 +16,10 @@ def require_upstream_text(experiment: Comparison) -> None:
     generators = [
         f"the generator of system {system.name}" for system in experiment.systems if experiment.trains(system)
     ]
-    further = ["upstream.continue_pretraining"] if experiment.upstream.continue_pretraining else []
+    continued = ["upstream.continue_pretraining"] if experiment.upstream.continue_pretraining else []
     translated = ["evaluation.upstream_sentences"] if experiment.evaluation.upstream_sentences is not None else []
-    if readers := [*generators, *further, *translated]:
-        raise ValueError(
-            f"upstream.corpus is not given, and is read by {', '.join(readers)}: give it, or leave these out"
-        )
+    if readers := [*generators, *continued, *translated]:
+        raise ValueError(f"{', '.join(readers)} need upstream.corpus: give it, or leave these out")
 
 
 def require_pretraining(experiment: Comparison) -> None:
@@ -29,17 +27,17 @@ def require_pretraining(experiment: Comparison) -> None:
     others = [system.name for system in experiment.systems if system.pretraining != "plain"]
     if experiment.upstream.checkpoint is not None and others:
         raise ValueError(
-            f"upstream.checkpoint brings a pretrained model, and these systems need a pretraining of their own: "
+            "upstream.checkpoint is a pretrained model, and these systems need a pretraining of their own: "
             f"{', '.join(others)}; leave out either"
         )
     if experiment.upstream.continue_pretraining and experiment.upstream.checkpoint is None:
-        raise ValueError("upstream.continue_pretraining goes on with upstream.checkpoint, and none is given")
+        raise ValueError("upstream.continue_pretraining needs upstream.checkpoint, which is missing")
     if experiment.pretrain.select not in (None, "last") and not any(
         each.needs_dev for each in experiment.upstream.objectives
     ):
         raise ValueError(
-            f"pretrain.select {experiment.pretrain.select} goes by dev scores, which pretraining has only where "
-            "translation is among upstream.objectives"
+            f"pretrain.select {experiment.pretrain.select} needs dev scores, which pretraining has only if translation "
+            "is among upstream.objectives"
         )
     if experiment.pretrain.batch_size_schedule and len(experiment.upstream.objectives) > 1:
         raise ValueError("pretrain.batch_size_schedule needs one objective: several take turns, batch by batch")
@@ -62,8 +60,7 @@ def require_samplable_targets(experiment: Comparison) -> None:
     for objective in experiment.upstream.objectives:
         if not objective.samples_targets:
             raise ValueError(
-                f"pretrain.target_sampling does not work with the objective {objective.kind}: it is for masked and "
-                "denoising"
+                f"pretrain.target_sampling is for the objectives masked and denoising, not for {objective.kind}"
             )
 
 
@@ -71,7 +68,7 @@ def require_one_head(experiment: Comparison) -> None:
     heads = sorted({objective.head for objective in experiment.upstream.objectives})
     if len(heads) > 1 and experiment.runtime.zero_stage is not None:
         raise ValueError(
-            f"upstream.objectives train heads of their own ({', '.join(heads)}), which DeepSpeed would move in "
+            f"upstream.objectives train heads of their own ({', '.join(heads)}), which DeepSpeed would update in "
             "every step, used or not: leave out runtime.zero_stage"
         )
 

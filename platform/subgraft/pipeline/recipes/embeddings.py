@@ -20,7 +20,7 @@ from subgraft.pipeline.recipes.recipe import Recipe
 from subgraft.pipeline.recipes.training import ExtraParameters, KnownSizes, TrainedRecipe
 
 MixingKind = Literal["att", "patt"]
-# Rows of weights that a generator has, by its kind: one for all similar tokens, or one for each of the six relations.
+# Rows of a generator's weights: one for all similar tokens, or one for each of the six relations.
 _ROWS = {"att": 1, "patt": 6}
 
 
@@ -67,7 +67,7 @@ class NetworkRecipe(TrainedRecipe):
         return ExtraParameters(held=weights, trained=weights)
 
 
-# What a trained network consists of, as `embeddings.generators.network` writes it.
+# The files of a trained network, as `embeddings.generators.network` writes them.
 NETWORK_FILES = ("generator.json", "network.safetensors")
 
 

@@ -49,7 +49,7 @@ class AssembleRecipe(Recipe):
 
 
 class ConditionRecipe(Recipe):
-    """A language model that is given a source.
+    """A language model with a source.
 
     A source text is read in the vocabulary of the input `encoder`, or by the encoder and in the vocabulary of the model
     `reader`; without either in the model's own vocabulary.

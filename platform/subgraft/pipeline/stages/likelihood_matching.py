@@ -24,12 +24,13 @@ from subgraft.modeling.inference.translate import Translator
 from subgraft.modeling.sides import side as side_of
 from subgraft.pipeline.recipes.embeddings import LikelihoodMatchingRecipe
 from subgraft.pipeline.stages.stage import Inputs, Summary
+from subgraft.pipeline.stages.token_distillation import fit_rows
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.auto_precision import with_named_precision
 from subgraft.training.context import Context, Json
 from subgraft.training.objectives.distributed import rank_and_world
 from subgraft.training.objectives.translation import DEV_LENGTH_RATIO
-from subgraft.training.setup import device, fit, held_out_mean, is_writer, write_curve
+from subgraft.training.setup import device, is_writer
 
 # Sentences per file of translations; a killed step loses at most one file per worker.
 CHUNK = 500
@@ -140,7 +141,10 @@ def match_likelihood(recipe: LikelihoodMatchingRecipe, inputs: Inputs, out: Path
     data = _spans(recipe, bundle, target, start, text["train"], recipe.matching.sentences_per_token, additional)
     held_out = _spans(recipe, bundle, target, start, text["dev"])
     module = LikelihoodMatchingLoss(bundle, target, start, recipe.matching)
-    trained = _fitted(module, data, held_out, recipe, out, context) if len(data) else {"steps": 0}
+    trained: Summary = {"steps": 0}
+    if len(data):
+        training, measures = "likelihood_matching_training", {"loss": "matching", "measured": "divergence"}
+        trained = fit_rows(module, data, held_out, recipe, out, context, group=training, part=SIDE, **measures)
     tokens, rows = module.trained()
     if is_writer():
         learnt = DistilledRows(target, tokens, rows.pop("input"), *made_for, METHOD, rows)
@@ -181,22 +185,3 @@ def _spans(
 ) -> SpanPairs:
     languages, training, new = recipe.languages, recipe.training, start.tokens
     return SpanPairs(pairs, bundle, "decoder", target, languages, training, new, per_token, recipe.seed, additional)
-
-
-def _fitted(
-    module: LikelihoodMatchingLoss,
-    data: SpanPairs,
-    held_out: SpanPairs,
-    recipe: LikelihoodMatchingRecipe,
-    out: Path,
-    context: Context,
-) -> Summary:
-    """Train and write the curve; the summary has its first and last value."""
-    settings, group = recipe.training, "likelihood_matching_training"
-    evaluate = held_out_mean(module, held_out, settings, "divergence") if len(held_out) else None
-    outcome = fit(
-        module, {"matching": 1.0}, data, settings, context, group=group, seed=recipe.seed, evaluate=evaluate, part=SIDE
-    )
-    summary = write_curve(outcome, out, f"curve.{SIDE}.json")
-    divergences = [point.values["divergence"] for point in outcome.curve]
-    return summary | ({"divergence_before": divergences[0], "divergence_after": divergences[-1]} if divergences else {})

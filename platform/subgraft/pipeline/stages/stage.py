@@ -1,4 +1,4 @@
-"""An arrow of the pipeline: a named, revisioned function from a recipe and input directories to an output directory."""
+"""A stage of the pipeline: a named, revisioned function from a recipe and input directories to an output directory."""
 
 from __future__ import annotations
 
@@ -15,16 +15,13 @@ if TYPE_CHECKING:
     from subgraft.training.context import Context, Json
 
 
-# Of an evaluation: sentence statistics by metric, see `metrics.sentence_statistics`; and under SPELLED
-# [n], whether neither source nor reference has an unknown token in the model's vocabularies. Of text that is continued,
-# for each test line [n]: the bits of its tokens and of its end, none where the model cannot take it whole; and its
-# characters, as many as these bits are of.
+# An evaluation's sentence statistics, by metric (see `metrics.sentence_statistics`). SPELLED [n]: whether source and
+# reference have no unknown token in the model's vocabularies. BITS and CHARACTERS of continued text, for each test line
+# [n]: both are 0 if the line does not fit into the model.
 STATISTICS = "statistics.safetensors"
 SPELLED = "spelled"
 BITS, CHARACTERS = "bits", "characters"
-# Of rows that are known, made again.
 QUALITY = "intrinsic.json"
-# Bits by how common tokens are.
 LIKELIHOOD = "likelihood.json"
 
 

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+
+from torch import nn
 
 from subgraft.base.errors import UserError
 from subgraft.config.settings_base import SideName
 from subgraft.data.text.corpus import Corpus
 from subgraft.embeddings.initialisers.distilled_rows import DistilledRows, origin
+from subgraft.embeddings.learned_rows.likelihood_matching_loss import SpanPairs
 from subgraft.embeddings.learned_rows.segmentation_pairs import SegmentationPairs
 from subgraft.embeddings.learned_rows.token_distillation_loss import StudentTable, TokenDistillationLoss
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import Side, family_of
 from subgraft.modeling.sides import side as side_of
-from subgraft.pipeline.recipes.embeddings import TokenDistillationRecipe
+from subgraft.pipeline.recipes.embeddings import LikelihoodMatchingRecipe, TokenDistillationRecipe
 from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.auto_precision import with_named_precision
@@ -78,8 +80,8 @@ class _Student:
         held_out = self._sentences(bundle, list(corpus.pairs("dev"))[: recipe.training.dev_sentences], recipe, None)
         summary: Summary = {"steps": 0}
         if len(data):
-            evaluate = held_out_mean(module, held_out, recipe.training, "distance") if len(held_out) else None
-            summary = _fitted(module, data, evaluate, recipe, name, out, context)
+            training, measures = "token_distillation_training", {"loss": "distillation", "measured": "distance"}
+            summary = fit_rows(module, data, held_out, recipe, out, context, group=training, part=name, **measures)
         tokens, rows = module.trained()
         if is_writer():
             DistilledRows(self.target, tokens, rows, *self.origin).save(out / name)
@@ -108,28 +110,32 @@ class _Student:
         )
 
 
-def _fitted(
-    module: TokenDistillationLoss,
-    data: SegmentationPairs,
-    evaluate: Callable[[], dict[str, float]] | None,
-    recipe: TokenDistillationRecipe,
-    name: SideName,
+def fit_rows(
+    module: nn.Module,
+    data: SegmentationPairs | SpanPairs,
+    held_out: SegmentationPairs | SpanPairs,
+    recipe: TokenDistillationRecipe | LikelihoodMatchingRecipe,
     out: Path,
     context: Context,
+    *,
+    group: str,
+    loss: str,
+    measured: str,
+    part: SideName,
 ) -> Summary:
-    """Train and write the curve; the summary has its first and last value."""
-    weights, settings = {"distillation": 1.0}, recipe.training
+    """Train new rows and write the curve; the summary has the first and last value of `measured` on held-out text."""
+    evaluate = held_out_mean(module, held_out, recipe.training, measured) if len(held_out) else None
     outcome = fit(
         module,
-        weights,
+        {loss: 1.0},
         data,
-        settings,
+        recipe.training,
         context,
-        group="token_distillation_training",
+        group=group,
         seed=recipe.seed,
         evaluate=evaluate,
-        part=name,
+        part=part,
     )
-    summary = write_curve(outcome, out, f"curve.{name}.json")
-    distances = [point.values["distance"] for point in outcome.curve]
-    return summary | ({"distance_before": distances[0], "distance_after": distances[-1]} if distances else {})
+    summary = write_curve(outcome, out, f"curve.{part}.json")
+    values = [point.values[measured] for point in outcome.curve]
+    return summary | ({f"{measured}_before": values[0], f"{measured}_after": values[-1]} if values else {})
