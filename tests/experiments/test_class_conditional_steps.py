@@ -223,7 +223,7 @@ def test_a_checkpoint_without_a_place_for_the_source_is_refused_before_anything_
         ({"corpora": "{upstream: {folder: upstream}, downstream: {folder: upstream}}"}, "0 fields of kind label"),
         (
             {"task": "continuation", "systems": "[{name: a, vocabulary: upstream}]", "evaluation": "{draw: {}}"},
-            "evaluation.draw is of text that is written for a source",
+            "evaluation.draw is for text written for a source",
         ),
     ],
 )

@@ -262,7 +262,7 @@ def test_what_is_copied_is_of_the_vocabulary_that_is_written_in(tmp_path: Path) 
         ("text", {"finetune": "{epochs: 1, label_smoothing: 0.1}"}, "write finetune.label_smoothing: 0"),
         ("text", {"conditioning": f"{SHARED}vocabulary: {{size: 60}}"}, "it or shared_vocabulary"),
         ("features", {"conditioning": READING}, "copies tokens of the text"),
-        ("features", {"conditioning": SHARED}, "of a text, which feature-conditional does not read"),
+        ("features", {"conditioning": SHARED}, "is for a source text, and feature-conditional has none"),
     ],
 )
 def test_what_cannot_be_copied_is_reported_before_anything_runs(
