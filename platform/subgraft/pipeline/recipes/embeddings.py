@@ -24,41 +24,36 @@ MixingKind = Literal["att", "patt"]
 _ROWS = {"att": 1, "patt": 6}
 
 
-class GeneratorRecipe(TrainedRecipe):
-    """The training of an ATT or PATT generator; `objectives` are those of the model's pretraining."""
+class AnyGeneratorRecipe(TrainedRecipe):
+    """Base of the trainings of generators; `objectives` are those of the model's pretraining."""
 
     frozen_model: ClassVar[bool] = True
 
     objectives: tuple[ObjectiveSettings, ...]
     languages: Languages
     sides: tuple[SideName, ...]
-    kind: MixingKind
     kd_weight: float
-    generator: GeneratorSettings
 
     @property
     def trained_on(self) -> tuple[ObjectiveSettings, ...]:
         return self.objectives
+
+
+class GeneratorRecipe(AnyGeneratorRecipe):
+    """The training of an ATT or PATT generator."""
+
+    kind: MixingKind
+    generator: GeneratorSettings
 
     def extra_parameters(self, sizes: KnownSizes) -> ExtraParameters:
         weights = _ROWS[self.kind] * sizes.width
         return ExtraParameters(held=weights, trained=weights)
 
 
-class NetworkRecipe(TrainedRecipe):
-    """The training of a network over pieces, which is independent of the task; `objectives` as in pretraining."""
+class NetworkRecipe(AnyGeneratorRecipe):
+    """The training of a network over pieces, which is independent of the task."""
 
-    frozen_model: ClassVar[bool] = True
-
-    objectives: tuple[ObjectiveSettings, ...]
-    languages: Languages
-    sides: tuple[SideName, ...]
-    kd_weight: float
     network: NetworkSettings
-
-    @property
-    def trained_on(self) -> tuple[ObjectiveSettings, ...]:
-        return self.objectives
 
     def extra_parameters(self, sizes: KnownSizes) -> ExtraParameters:
         """Its layers, each 8 w² weights (attention 4 w², feed-forward 4 w²), and the projections of rows in and out."""

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import torch
 from torch import nn
@@ -53,7 +53,7 @@ def train_network(recipe: NetworkRecipe, inputs: Inputs, out: Path, context: Con
         network.begin(side, ordinary, 2 * recipe.seed + (name == "decoder"))
         return network
 
-    def training(network: Network, name: SideName, views: Views) -> tuple[GeneratorLoss | MixedLoss, Data]:
+    def training(network: Network, name: SideName, views: Views) -> Training:
         return _network_training(recipe, bundle, network, views, bundle.tokenizers[name])
 
     trained = train_by_side(
@@ -65,12 +65,8 @@ def train_network(recipe: NetworkRecipe, inputs: Inputs, out: Path, context: Con
 
 
 def _network_training(
-    recipe: NetworkRecipe,
-    bundle: Bundle,
-    network: Network,
-    views: Views,
-    tokenizer: Tokenizer,
-) -> tuple[GeneratorLoss | MixedLoss, Data]:
+    recipe: NetworkRecipe, bundle: Bundle, network: Network, views: Views, tokenizer: Tokenizer
+) -> Training:
     """The loss and the batches of one side's network: pseudo-domains of one objective, or of each by its weight."""
     smoothing, limit = recipe.training.label_smoothing, bundle.max_positions
     losses = {
@@ -93,7 +89,8 @@ def _network_training(
 
 
 G = TypeVar("G", bound=nn.Module)
-Views = Mapping[str, GeneratorView[Any]]
+Views: TypeAlias = Mapping[str, GeneratorView[Any]]
+Training: TypeAlias = tuple[GeneratorLoss | MixedLoss, Data]  # the loss and the batches of one side
 
 
 @dataclass(frozen=True)
@@ -115,7 +112,7 @@ def train_by_side(
     group: str,
     max_similar: int,
     begin: Callable[[SideName, SideName], G],
-    training: Callable[[G, SideName, Views], tuple[GeneratorLoss | MixedLoss, Data]],
+    training: Callable[[G, SideName, Views], Training],
 ) -> Trained[G]:
     """Train a generator for each side; a model with shared embeddings gets one for both.
 
@@ -154,7 +151,7 @@ def train_generator(recipe: GeneratorRecipe, inputs: Inputs, out: Path, context:
             generator.draw(2 * recipe.seed + (name == "decoder"))
         return generator
 
-    def training(generator: Generator, name: SideName, views: Views) -> tuple[GeneratorLoss | MixedLoss, Data]:
+    def training(generator: Generator, name: SideName, views: Views) -> Training:
         return _training(recipe, bundle, generator, views, bundle.tokenizers[name], targets.get(name))
 
     trained = train_by_side(
@@ -180,7 +177,7 @@ def _training(
     views: Views,
     tokenizer: Tokenizer,
     target: Tokenizer | None,
-) -> tuple[GeneratorLoss | MixedLoss, Data]:
+) -> Training:
     """The loss and the batches of one side's generator."""
     settings, smoothing, limit = recipe.generator, recipe.training.label_smoothing, bundle.max_positions
     rates, similar, negatives = settings.resegmentation, settings.max_similar, settings.negatives

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from subgraft.config.conditioning import SourceName
 from subgraft.data.text.cleaning import dropped_in_words
@@ -32,10 +32,10 @@ from subgraft.training.context import Context
 
 def run(recipe: ReportRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     del context
-    form = _FORMS[recipe.objective.kind]
-    data = form.collect(recipe, inputs)
-    form.write(data, out)
-    form.table(data).write(out)
+    collect_data, write, table = _FORMS[recipe.objective.kind]
+    data = collect_data(recipe, inputs)
+    write(data, out)
+    table(data).write(out)
     return {"systems": len(data.systems), "artifacts": ["report.html", "report.md"]}
 
 
@@ -120,14 +120,13 @@ def _corpus(role: records.Role, name: str, directory: Path) -> records.CorpusFac
 
 
 def _text(directory: Path) -> tuple[records.TextFacts, ...]:
-    summary, fields = read_record(directory)["summary"], Corpus.open(directory).fields
-    return tuple(_side(field.name, str(field.language), summary[field.name]) for field in fields)
-
-
-def _side(name: str, language: str, counts: Mapping[str, int]) -> records.TextFacts:
-    near = counts.get("near_copies", 0)
-    dropped = dropped_in_words(counts)
-    return records.TextFacts(name, language, counts["read"], counts["kept"], counts["characters"], dropped, near)
+    summary, facts = read_record(directory)["summary"], list[records.TextFacts]()
+    for field in Corpus.open(directory).fields:
+        counts, language = summary[field.name], str(field.language)
+        dropped, near = dropped_in_words(counts), counts.get("near_copies", 0)
+        read, retained, characters = counts["read"], counts["kept"], counts["characters"]
+        facts.append(records.TextFacts(field.name, language, read, retained, characters, dropped, near))
+    return tuple(facts)
 
 
 def _gap(path: Path, language: str) -> records.SubwordGap:
@@ -183,8 +182,7 @@ _PROMPTS: Mapping[SourceName, str] = {
 }
 
 
-@dataclass(frozen=True)
-class _Form:
+class _Form(NamedTuple):
     """The report's form for one kind of objective."""
 
     collect: Callable[[ReportRecipe, Inputs], ReportData]
@@ -192,12 +190,12 @@ class _Form:
     table: Callable[[ReportData], MainTable]
 
 
+_WRITTEN = _Form(_collect_written, write_continuation_report, continuation_table)
 _FORMS: Mapping[str, _Form] = {
     "translation": _Form(collect, write_report, terminal_table),
     "chat": _Form(_collect_answered, write_continuation_report, continuation_table),
     "causal": _Form(_collect_continued, write_continuation_report, continuation_table),
-    **dict.fromkeys(
-        ("conditioned", "conditioned-on-text", "conditioned-on-features"),
-        _Form(_collect_written, write_continuation_report, continuation_table),
-    ),
+    "conditioned": _WRITTEN,
+    "conditioned-on-text": _WRITTEN,
+    "conditioned-on-features": _WRITTEN,
 }
