@@ -212,7 +212,7 @@ def test_questions_are_denoised_upstream_and_marked_downstream() -> None:
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        (["task=text-to-text"], "is of kind squad, which `task: question-generation` is about"),
+        (["task=text-to-text"], "is of kind squad, which is for `task: question-generation`"),
         (["downstream.corpus=everyday"], "needs a downstream corpus of kind squad, which 'everyday' is not"),
         (["upstream.corpus=squad"], "squad holds a task's questions"),
         (["task=translation", "downstream.corpus=everyday"], "translation is between two languages"),
