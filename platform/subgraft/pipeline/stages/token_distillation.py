@@ -11,7 +11,6 @@ from subgraft.base.errors import UserError
 from subgraft.config.settings_base import SideName
 from subgraft.data.text.corpus import Corpus
 from subgraft.embeddings.initialisers.distilled_rows import DistilledRows, origin
-from subgraft.embeddings.learned_rows.likelihood_matching_loss import SpanPairs
 from subgraft.embeddings.learned_rows.segmentation_pairs import SegmentationPairs
 from subgraft.embeddings.learned_rows.token_distillation_loss import StudentTable, TokenDistillationLoss
 from subgraft.modeling.bundle import Bundle
@@ -22,6 +21,7 @@ from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.auto_precision import with_named_precision
 from subgraft.training.context import Context, Json
+from subgraft.training.schedule import Data
 from subgraft.training.setup import fit, held_out_mean, is_writer, write_curve
 
 Pairs = list[tuple[str, str]]
@@ -112,8 +112,8 @@ class _Student:
 
 def fit_rows(
     module: nn.Module,
-    data: SegmentationPairs | SpanPairs,
-    held_out: SegmentationPairs | SpanPairs,
+    data: Data,
+    held_out: Data,
     recipe: TokenDistillationRecipe | LikelihoodMatchingRecipe,
     out: Path,
     context: Context,
@@ -124,7 +124,7 @@ def fit_rows(
     part: SideName,
 ) -> Summary:
     """Train new rows and write the curve; the summary has the first and last value of `measured` on held-out text."""
-    evaluate = held_out_mean(module, held_out, recipe.training, measured) if len(held_out) else None
+    evaluate = held_out_mean(module, held_out, recipe.training, measured) if len(held_out.lengths) else None
     outcome = fit(
         module,
         {loss: 1.0},
