@@ -7,13 +7,14 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from subgraft.interfaces.serving.application import application
 from subgraft.interfaces.serving.server import server
 from subgraft.interfaces.serving.writer import Writer
+from subgraft.modeling.inference.complete import Completer
 from toys import english_tokenizer, german_tokenizer
 
 TOKEN = "a-token"
@@ -67,16 +68,22 @@ def answer(connection: socket.socket) -> tuple[int, bytes]:
 @contextmanager
 def listening(write: Callable[[Any], list[str]] = upper, **settings: Any) -> Iterator[Clients]:
     """settings: of `server`."""
-    made = server(application({"new": writer(write)}, TOKEN), TOKEN, **settings)
-    with socket.create_server(("127.0.0.1", 0)) as bound, contextlib.ExitStack() as stack:
-        port = bound.getsockname()[1]
+    with listening_to({"new": writer(write)}, **settings) as port, contextlib.ExitStack() as stack:
+        yield Clients(port, stack)
+
+
+@contextmanager
+def listening_to(models: Mapping[str, Writer | Completer], **settings: Any) -> Iterator[int]:
+    """The port of a server for these models."""
+    made = server(application(models, TOKEN), TOKEN, **settings)
+    with socket.create_server(("127.0.0.1", 0)) as bound:
         thread = threading.Thread(target=made.run, args=([bound],), daemon=True)
         thread.start()
         while not made.started:
             time.sleep(0.01)
             assert thread.is_alive()
         try:
-            yield Clients(port, stack)
+            yield bound.getsockname()[1]
         finally:
             made.should_exit = True
             thread.join(30)

@@ -26,13 +26,15 @@ Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 def add_to(commands: Commands) -> None:
-    serve = commands.add_parser("serve", help="answer requests for translations on this machine, and show a page")
+    serve = commands.add_parser(
+        "serve", help="answer requests for translations or completions on this machine, and show a page"
+    )
     serve.add_argument("model", metavar="MODEL", help=f"{MODEL_HELP}, or the output of `export --to ctranslate2`")
     serve.add_argument("--compare-with", metavar="MODEL", help="a second model, for example with the old vocabulary")
     serve.add_argument("--port", type=whole(0, 65535), default=8111, help="0: any that is free (default 8111)")
     host = f"address to listen on, as 0.0.0.0 in a container; there is no TLS (default {HOST}: this machine alone)"
     serve.add_argument("--host", metavar="ADDRESS", type=_address, default=HOST, help=host)
-    serve.add_argument("--beam", type=whole(1, 16), default=4, help="beam size (default 4)")
+    serve.add_argument("--beam", type=whole(1, 16), default=4, help="beam size of translations (default 4)")
     add_languages(serve, "of models with language codes")
     token = "file for the token that requests need (default: only printed)"
     serve.add_argument("--token-file", type=Path, metavar="FILE", help=token)
@@ -44,17 +46,17 @@ def serve_model(arguments: argparse.Namespace) -> None:
     from subgraft.interfaces.serving.application import LOCAL_NAMES, application
     from subgraft.interfaces.serving.writer import opened
 
-    models = dict.fromkeys([arguments.model, *filter(None, [arguments.compare_with])])
+    names = dict.fromkeys([arguments.model, *filter(None, [arguments.compare_with])])
     with contextlib.ExitStack() as stack, _interruptible():
         listening = stack.enter_context(_listening(arguments.host, arguments.port))
-        writers = {
-            name: stack.enter_context(opened(local_model(name), arguments.languages, arguments.beam)) for name in models
+        models = {
+            name: stack.enter_context(opened(local_model(name), arguments.languages, arguments.beam)) for name in names
         }
         token = secrets.token_urlsafe(32)
         if arguments.token_file is not None:
             stack.enter_context(_token_file(arguments.token_file, token))
-        names = LOCAL_NAMES if arguments.host.is_loopback else ("*",)
-        _run(application(writers, token, names=names), listening, token, arguments.token_file)
+        hosts = LOCAL_NAMES if arguments.host.is_loopback else ("*",)
+        _run(application(models, token, names=hosts), listening, token, arguments.token_file)
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""The HTTP routes: a page with a text box, and POST /translate, which needs a token.
+"""The HTTP routes: a page with a text box, and with a token POST /translate and those of `completions.py`.
 
 The page itself needs no token; its script reads the token from the address's fragment, which browsers do not send.
 Requests for another host name are refused, so that a web page cannot reach the server through a name of its own that
@@ -22,95 +22,75 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from subgraft.interfaces.serving.batching import Batcher, BusyError
-from subgraft.interfaces.serving.server import has_token
+from subgraft.interfaces.serving.completions import Completions
+from subgraft.interfaces.serving.requests import (
+    HEADERS,
+    MOST_TEXTS,
+    RefusedError,
+    body_of,
+    check_token,
+)
 from subgraft.interfaces.serving.writer import Writer
+from subgraft.modeling.inference.complete import Completer
 
-# Of one request: bytes, texts, characters in each, seconds until it is answered.
-LARGEST_BODY, MOST_TEXTS, LONGEST_TEXT = 64 * 1024, 32, 2000
+# Characters in a text, and seconds until a request is answered.
+LONGEST_TEXT = 2000
 PATIENCE = 60.0
 LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")
-_HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
-    "connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "Cache-Control": "no-store",
-}
-
-
-class RefusedError(Exception):
-    """A refused request: its HTTP status and the reason."""
-
-    def __init__(self, status: int, why: str) -> None:
-        super().__init__(why)
-        self.status = status
 
 
 def application(
-    writers: Mapping[str, Writer], token: str, patience: float = PATIENCE, names: Sequence[str] = LOCAL_NAMES
+    models: Mapping[str, Writer | Completer], token: str, patience: float = PATIENCE, names: Sequence[str] = LOCAL_NAMES
 ) -> Starlette:
     """The application.
 
     Args:
-        writers: the models, by the names in the page and in answers.
+        models: translators and language models, by the names in the page and in answers.
         token: the token that requests need.
         patience: seconds until a request times out.
         names: host names that requests may use; "*" allows any.
     """
+    writers = {name: model for name, model in models.items() if isinstance(model, Writer)}
+    completers = {name: model for name, model in models.items() if not isinstance(model, Writer)}
     batchers = {name: Batcher(writer.write) for name, writer in writers.items()}
+    served = Completions(completers, token, patience)
 
     async def page(request: Request) -> Response:
         text = files("subgraft.interfaces.serving").joinpath("page.html").read_text(encoding="utf-8")
-        return HTMLResponse(text, headers=_HEADERS)
+        return HTMLResponse(text, headers=HEADERS)
 
     async def translate(request: Request) -> Response:
         try:
-            _check_token(request, token)
-            texts = _texts(await _body(request))
+            check_token(request, token)
+            if not writers:
+                raise RefusedError(404, "no model that translates is served: POST /v1/completions")
+            texts = _texts(await body_of(request))
             answers = await asyncio.gather(*(batcher.ask(texts, patience) for batcher in batchers.values()))
         except ClientDisconnect:
-            return Response(status_code=400, headers=_HEADERS)  # which nobody reads: the client has left
+            return Response(status_code=400, headers=HEADERS)  # which nobody reads: the client has left
         except RefusedError as refused:
-            return JSONResponse({"error": str(refused)}, refused.status, headers=_HEADERS)
+            return JSONResponse({"error": str(refused)}, refused.status, headers=HEADERS)
         except BusyError:
-            return JSONResponse({"error": "too many requests are waiting"}, 503, headers=_HEADERS)
+            return JSONResponse({"error": "too many requests are waiting"}, 503, headers=HEADERS)
         except TimeoutError:
-            return JSONResponse({"error": "the answer took too long"}, 504, headers=_HEADERS)
+            return JSONResponse({"error": "the answer took too long"}, 504, headers=HEADERS)
         answered = zip(writers.items(), answers, strict=True)
-        models = [_described(name, writer, texts, *answer) for (name, writer), answer in answered]
-        return JSONResponse({"models": models}, headers=_HEADERS)
+        described = [_described(name, writer, texts, *answer) for (name, writer), answer in answered]
+        return JSONResponse({"models": described}, headers=HEADERS)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         tasks = [asyncio.create_task(batcher.run()) for batcher in batchers.values()]
+        tasks += [asyncio.create_task(batcher.run()) for batcher in served.batchers]
         yield
         for task in tasks:
             task.cancel()
 
     return Starlette(
-        routes=[Route("/", page), Route("/translate", translate, methods=["POST"])],
+        routes=[Route("/", page), Route("/translate", translate, methods=["POST"]), *served.routes()],
         middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=names)],
         lifespan=lifespan,
     )
-
-
-def _check_token(request: Request, token: str) -> None:
-    if not has_token(request.headers.raw, token):
-        raise RefusedError(401, "give the token: Authorization: Bearer TOKEN")
-
-
-async def _body(request: Request) -> bytes:
-    """The body, bounded in size and in time."""
-    body = b""
-    try:
-        async with asyncio.timeout(30):
-            async for part in request.stream():
-                body += part
-                if len(body) > LARGEST_BODY:
-                    raise RefusedError(413, f"more than {LARGEST_BODY:,} bytes")
-    except TimeoutError:
-        raise RefusedError(408, "the request took too long to come") from None
-    return body
 
 
 def _texts(body: bytes) -> list[str]:

@@ -1,4 +1,4 @@
-"""A model that is asked for translations as they come: through CTranslate2 where it can be, else through torch."""
+"""A model that answers requests as they come, through CTranslate2 if it supports the model, else through torch."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.families import family_of
 from subgraft.modeling.hub import require_model
+from subgraft.modeling.inference.complete import Completer, ExportedCompleter, TorchCompleter
 from subgraft.modeling.inference.ctranslate2_directory import ExportedModel, is_exported
 from subgraft.modeling.inference.ctranslate2_search import ExportedTranslator
 from subgraft.modeling.tokenizers import checkpoint_languages
 from subgraft.pipeline.stages.evaluate import translator
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.setup import device
 
 
 @dataclass(frozen=True)
@@ -42,11 +45,11 @@ class Writer:
 
 
 @contextmanager
-def opened(model: str, languages: Languages | None, beam: int) -> Iterator[Writer]:
+def opened(model: str, languages: Languages | None, beam: int) -> Iterator[Writer | Completer]:
     """The model of a directory, an export or a hub id, until the end of the context.
 
     languages: of models with language codes; by default those that the model's files name. Raises UserError where
-    neither says, and for a model that does not translate.
+    neither says, and for a model that reads something other than text.
     """
     with tempfile.TemporaryDirectory(prefix="subgraft-serve-") as folder:
         directory = Path(model)
@@ -54,17 +57,23 @@ def opened(model: str, languages: Languages | None, beam: int) -> Iterator[Write
             directory = require_model(model)
             languages = languages or checkpoint_languages(directory)
             bundle = Bundle.load(directory)
-            if "encoder" not in bundle.tokenizers:
-                raise UserError("this model has no encoder, so it cannot translate", where=model)
+            if family_of(bundle.model).has_source:
+                hint = "`subgraft generate` writes its texts."
+                raise UserError("this model writes texts for sources, so it is not served", where=model, hint=hint)
             bundle.sequence_format(languages)  # refused here, not taken for something that CTranslate2 lacks
             if not _is_exported_to(directory, Path(folder), languages):
+                if "encoder" not in bundle.tokenizers:
+                    bundle.model.to(device())  # type: ignore[arg-type]
+                    yield TorchCompleter(bundle)
+                    return
                 searched = translator(bundle, languages, MeasurementSettings(beam=beam))
                 yield Writer("PyTorch", bundle.encoder, bundle.decoder, searched, languages)
                 return
             directory = Path(folder)
         exported = ExportedModel.open(directory)
         if "encoder" not in exported.sides:
-            raise UserError("this model has no encoder, so it cannot translate", where=model)
+            yield ExportedCompleter(exported)
+            return
         ratio = MeasurementSettings().max_length_ratio
         translate = ExportedTranslator(exported, languages, beam=beam, max_length_ratio=ratio)
         direction = languages or exported.settings.languages

@@ -59,17 +59,10 @@ class Continuer(BatchSearch):
 
     @torch.inference_mode()
     def _generate(self, sequences: Sequence[list[int]], texts: Sequence[str]) -> Tensor:
-        """The tokens after each prompt [B, T], padded at the end; prompts are padded at the beginning.
-
-        The prompts' padding, which is masked, repeats the first token, so that repetition penalties count no token
-        that the prompt does not contain.
-        """
+        """The tokens after each prompt [B, T], padded at the end."""
         device, longest = self._device, max(map(len, sequences))
         self._lengths = self._lengths.to(device)
-        padding = [longest - len(ids) for ids in sequences]
-        rows = [[ids[0]] * missing + ids for missing, ids in zip(padding, sequences, strict=True)]
-        input_ids = torch.tensor(rows, device=device)
-        mask = (torch.arange(longest, device=device) >= torch.tensor(padding, device=device)[:, None]).long()
+        input_ids, mask = padded_before(sequences, device)
         # No length of a prompt limits an answer.
         limits = [] if self._prompts.chat else [LengthLimit(self._lengths, texts, self._prompts.ratio, longest)]
         written = searched(
@@ -87,3 +80,16 @@ class Continuer(BatchSearch):
             stopping_criteria=StoppingCriteriaList(limits),
         )
         return written[:, longest:]
+
+
+def padded_before(prompts: Sequence[list[int]], device: torch.device) -> tuple[Tensor, Tensor]:
+    """Prompts as one tensor [B, S], padded at the beginning, and its mask.
+
+    The padding, which is masked, repeats the first token, so that repetition penalties count no token that the prompt
+    does not contain.
+    """
+    longest = max(map(len, prompts))
+    padding = [longest - len(ids) for ids in prompts]
+    rows = [[ids[0]] * missing + ids for missing, ids in zip(padding, prompts, strict=True)]
+    mask = (torch.arange(longest, device=device) >= torch.tensor(padding, device=device)[:, None]).long()
+    return torch.tensor(rows, device=device), mask

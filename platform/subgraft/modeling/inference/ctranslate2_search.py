@@ -55,7 +55,7 @@ class ExportedSearch:
         self._exported = exported
         self._format = exported.sequence_format(languages)
         self._beam = beam
-        self._search = {"beam_size": beam, **_options(exported)}
+        self._search = {"beam_size": beam, **search_options(exported)}
         self._ratio = max_length_ratio
         self._names = exported.vocabularies()
         self._lengths = piece_bytes(exported.decoder).tolist()
@@ -256,7 +256,8 @@ def _grown(limits: Sequence[float], lengths: Sequence[int]) -> Callable[[Any], b
     return ends
 
 
-def _options(exported: ExportedModel) -> dict[str, Any]:
+def search_options(exported: ExportedModel) -> dict[str, Any]:
+    """The model's own settings of a search, as CTranslate2's arguments."""
     settings = exported.settings
     whole = {name: int(value) if value.is_integer() else value for name, value in settings.search.items()}
     return {**whole, "suppress_sequences": settings.suppressed or None, "end_token": list(exported.ends)}

@@ -1,0 +1,306 @@
+"""Routes in the form of OpenAI's API for language models: /v1/completions, /v1/chat/completions and /v1/models.
+
+Clients of that API work with `base_url` and the token as their key. Fields that would change the answer and are not
+supported are refused, not ignored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from subgraft.base.errors import UserError
+from subgraft.interfaces.serving.batching import Batcher, BusyError
+from subgraft.interfaces.serving.requests import (
+    HEADERS,
+    MOST_TEXTS,
+    RefusedError,
+    body_of,
+    check_token,
+)
+from subgraft.modeling.inference.complete import Completer, Completion, Sampling
+from subgraft.modeling.inference.prompts import ChatTemplate
+
+# Values of unsupported fields that change nothing, which some clients send in every request.
+_NEUTRAL: Mapping[str, Sequence[Any]] = {
+    "n": (1,),
+    "best_of": (1,),
+    "echo": (False,),
+    "logprobs": (False,),
+    "frequency_penalty": (0,),
+    "presence_penalty": (0,),
+    "logit_bias": ({},),
+    "suffix": ("",),
+}
+_IGNORED = ("user", "metadata", "store")
+_Text = Annotated[str, Field(max_length=20_000)]
+
+
+class _Options(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    model: str
+    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    stop: _Text | Annotated[list[_Text], Field(max_length=4)] | None = None
+    stream: bool | None = None
+    stream_options: dict[str, bool] | None = None
+
+
+class _PromptRequest(_Options):
+    prompt: _Text | Annotated[list[_Text], Field(min_length=1, max_length=MOST_TEXTS)]
+
+
+class _Message(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    role: str
+    content: _Text
+
+
+class _ChatRequest(_Options):
+    messages: Annotated[list[_Message], Field(min_length=1)]
+
+
+@dataclass(frozen=True)
+class _Form:
+    """The names of an answer's parts: of a text, or of a chat's message."""
+
+    kind: str
+    chunk: str
+    prefix: str
+    choice: Callable[[str], dict[str, Any]]
+    part: Callable[[str], dict[str, Any]]
+    opening: Mapping[str, Any]
+    ending: Mapping[str, Any]
+
+
+_TEXT = _Form(
+    kind="text_completion",
+    chunk="text_completion",
+    prefix="cmpl",
+    choice=lambda text: {"text": text},
+    part=lambda text: {"text": text},
+    opening={"text": ""},
+    ending={"text": ""},
+)
+_CHAT = _Form(
+    kind="chat.completion",
+    chunk="chat.completion.chunk",
+    prefix="chatcmpl",
+    choice=lambda text: {"message": {"role": "assistant", "content": text}},
+    part=lambda text: {"delta": {"content": text}},
+    opening={"delta": {"role": "assistant", "content": ""}},
+    ending={"delta": {}},
+)
+
+
+class Completions:
+    """The routes. `batchers` are the models' queues, which the server runs."""
+
+    def __init__(self, models: Mapping[str, Completer], token: str, patience: float) -> None:
+        self._models, self._token, self._patience = models, token, patience
+        self._queues = {name: Batcher(_completed_by(model)) for name, model in models.items()}
+        self._created = int(time.time())
+
+    @property
+    def batchers(self) -> Sequence[Batcher[Completion, None]]:
+        return list(self._queues.values())
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/v1/models", self._list),
+            Route("/v1/completions", self._complete, methods=["POST"]),
+            Route("/v1/chat/completions", self._chat, methods=["POST"]),
+        ]
+
+    async def _list(self, request: Request) -> Response:
+        try:
+            check_token(request, self._token)
+        except RefusedError as refused:
+            return _refusal(refused)
+        facts = {"object": "model", "created": self._created, "owned_by": "subgraft"}
+        return JSONResponse(
+            {"object": "list", "data": [{"id": name, **facts} for name in self._models]}, headers=HEADERS
+        )
+
+    async def _complete(self, request: Request) -> Response:
+        return await self._answered(request, _PromptRequest, _TEXT)
+
+    async def _chat(self, request: Request) -> Response:
+        return await self._answered(request, _ChatRequest, _CHAT)
+
+    async def _answered(self, request: Request, kind: type[_PromptRequest | _ChatRequest], form: _Form) -> Response:
+        try:
+            check_token(request, self._token)
+            asked = _read(await body_of(request), kind)
+            completions = _completions(asked, self._model(asked.model))
+            facts = {"id": f"{form.prefix}-{secrets.token_hex(12)}", "created": int(time.time()), "model": asked.model}
+            queue = self._queues[asked.model]
+            if asked.stream:
+                usage = bool((asked.stream_options or {}).get("include_usage"))
+                events = _Stream(completions, form, facts, self._patience, usage).sent(queue)
+                return StreamingResponse(events, media_type="text/event-stream", headers=HEADERS)
+            await _until_done(queue, completions, self._patience)
+        except ClientDisconnect:
+            return Response(status_code=400, headers=HEADERS)  # which nobody reads: the client has left
+        except RefusedError as refused:
+            return _refusal(refused)
+        except BusyError:
+            return _refusal(RefusedError(503, "too many requests are waiting"))
+        except TimeoutError:
+            return _refusal(RefusedError(504, "the answer took too long: ask for fewer tokens, or for a stream"))
+        choices = [_choice(form.choice(one.text), number, one.finish) for number, one in enumerate(completions)]
+        answer = {**facts, "object": form.kind, "choices": choices, "usage": _usage(completions)}
+        return JSONResponse(answer, headers=HEADERS)
+
+    def _model(self, name: str) -> Completer:
+        if name not in self._models:
+            served = ", ".join(self._models) or "no language model"
+            raise RefusedError(404, f"model: {name!r:.100} is not served; there is {served}")
+        return self._models[name]
+
+
+class _Stream:
+    """One request's Server-Sent Events."""
+
+    def __init__(
+        self, completions: list[Completion], form: _Form, facts: Mapping[str, Any], patience: float, usage: bool
+    ) -> None:
+        self._completions, self._form, self._patience, self._usage = completions, form, patience, usage
+        self._facts = {**facts, "object": form.chunk}
+        self._parts: asyncio.Queue[tuple[int, str] | None] = asyncio.Queue()
+
+    def sent(self, queue: Batcher[Completion, None]) -> AsyncIterator[str]:
+        """The events. Raises BusyError at once where too many requests wait."""
+        loop = asyncio.get_running_loop()
+        for number, one in enumerate(self._completions):
+            one.on_text = partial(self._report, loop, number)
+        answer = queue.submit(self._completions)
+        answer.add_done_callback(lambda done: self._parts.put_nowait(None))
+        return self._events(answer)
+
+    def _report(self, loop: asyncio.AbstractEventLoop, number: int, text: str) -> None:
+        """Called in the engine's thread."""
+        loop.call_soon_threadsafe(self._parts.put_nowait, (number, text))
+
+    async def _events(self, answer: asyncio.Future[Any]) -> AsyncIterator[str]:
+        try:
+            for number in range(len(self._completions)):
+                yield self._event(choices=[_choice(self._form.opening, number, None)])
+            async with asyncio.timeout(self._patience):
+                while (part := await self._parts.get()) is not None:
+                    yield self._event(choices=[_choice(self._form.part(part[1]), part[0], None)])
+            answer.result()
+            for number, one in enumerate(self._completions):
+                yield self._event(choices=[_choice(self._form.ending, number, one.finish)])
+            if self._usage:
+                yield self._event(choices=[], usage=_usage(self._completions))
+            yield "data: [DONE]\n\n"
+        except TimeoutError:
+            yield f"data: {json.dumps(_error('the answer took too long', 504))}\n\n"
+        finally:
+            _cancel(self._completions, answer)
+
+    def _event(self, **parts: Any) -> str:
+        return f"data: {json.dumps({**self._facts, **parts})}\n\n"
+
+
+async def _until_done(queue: Batcher[Completion, None], completions: list[Completion], patience: float) -> None:
+    answer = queue.submit(completions)
+    try:
+        await asyncio.wait_for(answer, patience)
+    finally:
+        _cancel(completions, answer)
+
+
+def _cancel(completions: Sequence[Completion], answer: asyncio.Future[Any]) -> None:
+    """End what is still being written: nobody reads it."""
+    for one in completions:
+        one.cancelled = True
+    answer.cancel()
+
+
+def _completed_by(model: Completer) -> Callable[[Sequence[Completion]], list[None]]:
+    def complete(completions: Sequence[Completion]) -> list[None]:
+        model(completions)
+        return [None] * len(completions)
+
+    return complete
+
+
+def _read(body: bytes, kind: type[_PromptRequest | _ChatRequest]) -> _PromptRequest | _ChatRequest:
+    try:
+        request: Any = json.loads(body)
+        if not isinstance(request, dict):
+            raise RefusedError(400, "send a JSON object")
+        fields = {name: value for name, value in request.items() if name not in _IGNORED and value is not None}
+        for name in [name for name in fields if name in _NEUTRAL]:
+            if fields.pop(name) not in _NEUTRAL[name]:
+                raise RefusedError(400, f"{name}: not supported; leave it out")
+        return kind.model_validate(fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise RefusedError(400, f"{first['loc'][0]}: {first['msg']}") from None
+    except (ValueError, RecursionError):
+        raise RefusedError(400, "send JSON") from None
+
+
+def _completions(asked: _PromptRequest | _ChatRequest, model: Completer) -> list[Completion]:
+    """A completion for each prompt. Raises RefusedError for a prompt that the model cannot take."""
+    if isinstance(asked, _ChatRequest):
+        prompts, default = [_conversation(asked, model)], model.max_positions
+    else:
+        texts = [asked.prompt] if isinstance(asked.prompt, str) else asked.prompt
+        prompts, default = [[model.start, *ids] for ids in model.tokenizer.encode_batch(texts)], 16
+    room = model.max_positions - max(map(len, prompts))
+    most = asked.max_completion_tokens or asked.max_tokens or max(1, min(default, room))
+    if most > room:
+        limit, longest = model.max_positions, max(map(len, prompts))
+        what = f"the model takes {limit:,} tokens: the prompt has {longest:,}, and {most:,} are asked for"
+        raise RefusedError(400, f"max_tokens: {what}")
+    temperature, top_p = (1.0 if value is None else value for value in (asked.temperature, asked.top_p))
+    stops = [asked.stop] if isinstance(asked.stop, str) else asked.stop or []
+    chosen = Sampling(temperature, top_p if temperature else 1.0)
+    return [Completion(ids, most, chosen, tuple(filter(None, stops))) for ids in prompts]
+
+
+def _conversation(asked: _ChatRequest, model: Completer) -> list[int]:
+    turn = [message.model_dump() for message in asked.messages]
+    try:
+        return ChatTemplate.of(model.tokenizer, asked.model).ids([turn], model.max_positions)[0]
+    except UserError as error:
+        raise RefusedError(400, f"messages: {error.what}") from None
+
+
+def _choice(content: Mapping[str, Any], number: int, finish: str | None) -> dict[str, Any]:
+    return {"index": number, **content, "logprobs": None, "finish_reason": finish}
+
+
+def _usage(completions: Sequence[Completion]) -> dict[str, int]:
+    prompt, written = sum(len(one.prompt) for one in completions), sum(len(one.written) for one in completions)
+    return {"prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written}
+
+
+def _refusal(refused: RefusedError) -> Response:
+    return JSONResponse(_error(str(refused), refused.status), refused.status, headers=HEADERS)
+
+
+def _error(message: str, status: int) -> dict[str, Any]:
+    """OpenAI's form of an error."""
+    kind = "invalid_request_error" if status < 500 else "server_error"
+    code = {401: "invalid_api_key", 404: "model_not_found"}.get(status)
+    return {"error": {"message": message, "type": kind, "param": None, "code": code}}

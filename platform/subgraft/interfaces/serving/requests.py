@@ -1,0 +1,46 @@
+"""The checks that all routes share: the token, the size of a body, and the characters of a text."""
+
+from __future__ import annotations
+
+import asyncio
+
+from starlette.requests import Request
+
+from subgraft.interfaces.serving.server import has_token
+
+# Of one request: bytes, and texts or prompts.
+LARGEST_BODY, MOST_TEXTS = 64 * 1024, 32
+HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
+    "connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+
+
+class RefusedError(Exception):
+    """A refused request: its HTTP status and the reason."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+def check_token(request: Request, token: str) -> None:
+    if not has_token(request.headers.raw, token):
+        raise RefusedError(401, "give the token: Authorization: Bearer TOKEN")
+
+
+async def body_of(request: Request) -> bytes:
+    """The body, bounded in size and in time."""
+    body = b""
+    try:
+        async with asyncio.timeout(30):
+            async for part in request.stream():
+                body += part
+                if len(body) > LARGEST_BODY:
+                    raise RefusedError(413, f"more than {LARGEST_BODY:,} bytes")
+    except TimeoutError:
+        raise RefusedError(408, "the request took too long to come") from None
+    return body

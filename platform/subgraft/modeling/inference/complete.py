@@ -1,0 +1,205 @@
+"""Completing prompts with a decoder-only model, token by token, for a server that answers while text is written.
+
+Prompts with their own limits and stops share a batch, greedily or sampled. Both engines report each token as it is
+written, so a completion can be streamed, and ends the moment its stop is there or its client has left.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+from transformers import StoppingCriteria, StoppingCriteriaList
+
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.inference.continue_text import padded_before
+from subgraft.modeling.inference.ctranslate2_directory import ExportedModel
+from subgraft.modeling.inference.ctranslate2_search import engine, search_options
+from subgraft.modeling.inference.search import end_tokens, searched
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+# Tokens of the prompt that are decoded with an output, so that its first word has the space before it.
+_CONTEXT = 8
+
+
+class Sampling(NamedTuple):
+    """How the next token is chosen: temperature 0 takes the most probable one."""
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+
+
+@dataclass
+class Completion:
+    """One prompt and the text that is written for it.
+
+    Attributes:
+        prompt: The prompt's token ids.
+        max_tokens: The limit of the output in tokens.
+        sampling: How tokens are chosen.
+        stops: Strings that end the output, and are not part of it.
+        on_text: Called with each further part of the text, in the engine's thread.
+        written: The output's token ids, without an end token.
+        text: The output's text so far.
+        finish: Why it ended: an end token or a string of `stops`, or the limit.
+        cancelled: Set to True, it ends the output at its next token.
+    """
+
+    prompt: Sequence[int]
+    max_tokens: int
+    sampling: Sampling
+    stops: Sequence[str] = ()
+    on_text: Callable[[str], None] | None = None
+    written: list[int] = field(default_factory=list)
+    text: str = ""
+    finish: Literal["stop", "length"] | None = None
+    cancelled: bool = False
+
+    def add(self, token: int, tokenizer: Tokenizer, ends: Sequence[int]) -> bool:
+        """Add the next token; whether the output has ended."""
+        if self.finish or self.cancelled:
+            return True
+        if token in ends:
+            self.finish = "stop"
+        else:
+            self.written.append(token)
+            if len(self.written) >= self.max_tokens:
+                self.finish = "length"
+        self._spell(tokenizer)
+        return self.finish is not None
+
+    def _spell(self, tokenizer: Tokenizer) -> None:
+        """Renew the text, up to a stop, and report its new part."""
+        context = [*self.prompt[-_CONTEXT:]]
+        before, whole = tokenizer.decode(context), tokenizer.decode([*context, *self.written])
+        text = whole[len(before) :] if whole.startswith(before) else tokenizer.decode(self.written)
+        stop = min((place for place in map(text.find, self.stops) if place >= 0), default=None)
+        if stop is not None:
+            text, self.finish = text[:stop], "stop"
+        elif self.finish is None:
+            text = text[: len(text) - _unsure(text, self.stops)]
+        further, self.text = text[len(self.text) :], text
+        if further and self.on_text is not None:
+            self.on_text(further)
+
+
+def _unsure(text: str, stops: Sequence[str]) -> int:
+    """Characters at the end of a text that the next token may change: half a character, or the start of a stop."""
+    incomplete = len(text) - len(text.rstrip("\ufffd"))
+    starts = (size for stop in stops for size in range(1, len(stop)) if text.endswith(stop[:size]))
+    return max(incomplete, max(starts, default=0))
+
+
+class Completer(Protocol):
+    """Completes batches with one engine.
+
+    Attributes:
+        engine: The engine's name.
+        tokenizer: The model's tokenizer.
+        start: The token before every plain prompt.
+        max_positions: The maximum length of prompt and output in tokens.
+    """
+
+    engine: str
+    tokenizer: Tokenizer
+    start: int
+    max_positions: int
+
+    def __call__(self, completions: Sequence[Completion]) -> None: ...
+
+
+class TorchCompleter:
+    """Completes with transformers."""
+
+    engine = "PyTorch"
+
+    def __init__(self, bundle: Bundle) -> None:
+        self._model: Any = bundle.model
+        self._model.train(False)
+        self.tokenizer, self.max_positions = bundle.decoder, bundle.max_positions
+        self.start = bundle.sequence_format(None).start
+        self._ends = end_tokens(bundle.model, bundle.decoder)
+
+    @torch.inference_mode()
+    def __call__(self, completions: Sequence[Completion]) -> None:
+        device = next(self._model.parameters()).device
+        for batch in batches_of(completions, self.max_positions):
+            temperature, top_p = batch[0].sampling
+            draw = {"do_sample": True, "temperature": temperature, "top_p": top_p, "top_k": 0}
+            input_ids, mask = padded_before([list(one.prompt) for one in batch], device)
+            searched(
+                self._model,
+                input_ids=input_ids,
+                attention_mask=mask,
+                **(draw if temperature else {"do_sample": False}),
+                num_beams=1,
+                eos_token_id=list(self._ends),
+                pad_token_id=self.tokenizer.special.get("pad", self._ends[0]),
+                forced_bos_token_id=None,
+                forced_eos_token_id=None,
+                max_new_tokens=max(one.max_tokens for one in batch),
+                stopping_criteria=StoppingCriteriaList([_Reported(batch, self.tokenizer, self._ends)]),
+            )
+
+
+class _Reported(StoppingCriteria):
+    """Adds each step's tokens to the completions of a batch; ends those that are complete."""
+
+    def __init__(self, batch: Sequence[Completion], tokenizer: Tokenizer, ends: Sequence[int]) -> None:
+        self._batch, self._tokenizer, self._ends = batch, tokenizer, ends
+
+    def __call__(self, input_ids: Tensor, scores: object, **kwargs: Any) -> Tensor:
+        steps = zip(self._batch, input_ids[:, -1].tolist(), strict=True)
+        ended = [one.add(token, self._tokenizer, self._ends) for one, token in steps]
+        return torch.tensor(ended, device=input_ids.device)
+
+
+class ExportedCompleter:
+    """Completes with CTranslate2."""
+
+    engine = "CTranslate2"
+
+    def __init__(self, exported: ExportedModel) -> None:
+        self.tokenizer, self.max_positions = exported.decoder, exported.max_positions
+        self.start = exported.sequence_format().start
+        self._ends = exported.ends
+        self._names = exported.vocabularies()["decoder"]
+        self._options = search_options(exported)
+        self._engine = engine(exported)
+
+    def __call__(self, completions: Sequence[Completion]) -> None:
+        for batch in batches_of(completions, self.max_positions):
+            temperature, top_p = batch[0].sampling
+            draw = {"sampling_topk": 0, "sampling_temperature": temperature, "sampling_topp": top_p}
+            self._engine.generate_batch(
+                [[self._names[token] for token in one.prompt] for one in batch],
+                include_prompt_in_result=False,
+                max_length=max(one.max_tokens for one in batch),
+                return_end_token=True,
+                callback=self._reporter(batch),
+                **(draw if temperature else {}),
+                **self._options,
+            )
+
+    def _reporter(self, batch: Sequence[Completion]) -> Callable[[Any], bool]:
+        return lambda step: batch[step.batch_id].add(step.token_id, self.tokenizer, self._ends)
+
+
+def batches_of(completions: Sequence[Completion], max_positions: int) -> Iterator[list[Completion]]:
+    """Completions that are sampled in one way, and of which the longest prompt leaves room for the longest output."""
+    waiting: defaultdict[Sampling, list[Completion]] = defaultdict(list)
+    for one in completions:
+        if not one.cancelled:
+            waiting[one.sampling].append(one)
+    for alike in waiting.values():
+        batch: list[Completion] = []
+        for one in sorted(alike, key=lambda one: len(one.prompt)):
+            if batch and len(one.prompt) + max(each.max_tokens for each in [*batch, one]) > max_positions:
+                yield batch
+                batch = []
+            batch.append(one)
+        yield batch
