@@ -85,7 +85,7 @@ def test_a_stream_has_the_same_text_in_parts(server: _Server) -> None:
     assert usage["usage"]["completion_tokens"] == 12
 
 
-def test_a_stop_ends_the_text_and_is_no_part_of_it(server: _Server) -> None:
+def test_a_stop_ends_the_text_before_it(server: _Server) -> None:
     whole = _expected(PROMPT, 12)
     stop = whole[len(whole) // 2 : len(whole) // 2 + 3]
     _, answer = server.ask(prompt=PROMPT, max_tokens=12, stop=stop)
