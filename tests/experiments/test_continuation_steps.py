@@ -139,7 +139,7 @@ def test_a_plan_shows_updates_and_parameters_before_and_after_the_text_is_there(
 @pytest.mark.parametrize(
     ("changes", "complaint"),
     [
-        ({"languages": "{source: en, target: de}"}, "continuation is of text in one language"),
+        ({"languages": "{source: en, target: de}"}, "continuation reads text in one language"),
         ({"task": "text-to-text"}, "text-to-text needs an encoder.*`task: continuation`"),
         ({"sides": "[encoder, decoder]"}, r"`sides: \[decoder\]`"),
         ({"finetune": "{max_steps: 1, batch_size: 9, select: bleu}"}, "continuation has no BLEU"),

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from subgraft.config.comparison import Comparison
 from subgraft.config.initialiser_registry import LEARNINGS, initialiser_info, names_with
 from subgraft.config.models import families_for
+from subgraft.config.objectives import ChatSettings
 from subgraft.config.search import require_searchable
 from subgraft.config.synthetic import TextUse
 from subgraft.config.systems import require_trained_parameters
@@ -170,7 +171,7 @@ def require_text_of_task(experiment: Comparison) -> None:
 def require_settings_of_chat(experiment: Comparison) -> None:
     """Only `task: chat` has conversations to learn, and it reads no other text."""
     if experiment.finetuned_on.kind != "chat":
-        if experiment.chat.model_fields_set:
+        if experiment.chat != ChatSettings():
             raise ValueError("chat: these settings are of `task: chat` alone")
         return
     read = [name for name in ("text", "embedding_warmup") if any(getattr(one, name) for one in experiment.systems)]

@@ -9,7 +9,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from subgraft.base.terminal_escaping import printable
+from subgraft.base.terminal_escaping import printable, write
 from subgraft.interfaces.cli.arguments import Commands, add_json, console, print_json
 from subgraft.orchestration.store.home import default_home
 
@@ -47,12 +47,12 @@ def examine(arguments: argparse.Namespace) -> int:
 
 
 def complete(arguments: argparse.Namespace) -> None:
-    """Print a shell's script."""
+    """Print a completion script for a shell."""
     import shtab
 
     from subgraft.interfaces.cli import parser
 
-    print(shtab.complete(parser(), shell=arguments.shell))
+    write(shtab.complete(parser(), shell=arguments.shell))
 
 
 def _finding(good: bool, line: str) -> Text:

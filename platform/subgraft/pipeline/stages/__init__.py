@@ -7,9 +7,7 @@ changes for the same recipe.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from pkgutil import resolve_name
 from typing import TYPE_CHECKING
 
 from subgraft.pipeline.recipes.allocations import (
@@ -42,7 +40,6 @@ from subgraft.pipeline.recipes.models import (
     ConditionRecipe,
     TransferRecipe,
 )
-from subgraft.pipeline.recipes.recipe import Recipe
 from subgraft.pipeline.recipes.training import EmbeddingWarmupRecipe, FinetuneRecipe, PretrainRecipe
 from subgraft.pipeline.recipes.vocabularies import (
     AdaptedVocabularyRecipe,
@@ -51,72 +48,261 @@ from subgraft.pipeline.recipes.vocabularies import (
     StaticEmbeddingsRecipe,
     VocabularyRecipe,
 )
-from subgraft.pipeline.stages.stage import Inputs, Stage, StageFunction
+from subgraft.pipeline.stages.stage import Inputs, Stage
 
 if TYPE_CHECKING:
     from subgraft.training.context import Context, Json
 
 
-@dataclass(frozen=True)
-class _Function:
-    """A stage's function, MODULE:NAME in this folder; the module is imported when the function is called."""
+def _import_corpus(recipe: CorpusRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.corpora import import_corpus
 
-    path: str
-
-    def __call__(self, recipe: Recipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-        function: StageFunction = resolve_name(f"{__name__}.{self.path}")
-        return function(recipe, inputs, out, context)
+    return import_corpus(recipe, inputs, out, context)
 
 
-CORPUS = Stage("corpus", 1, _Function("corpora:import_corpus"), CorpusRecipe)
-TEXT = Stage("text", 1, _Function("corpora:import_text"), TextRecipe)
-COPIED = Stage("copied", 1, _Function("corpora:copy_text"), CopiedRecipe)
-REVERSED = Stage("reversed", 1, _Function("corpora:reverse_corpus"), ReversedRecipe)
+def _import_text(recipe: TextRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.corpora import import_text
+
+    return import_text(recipe, inputs, out, context)
+
+
+def _copy_text(recipe: CopiedRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.corpora import copy_text
+
+    return copy_text(recipe, inputs, out, context)
+
+
+def _reverse_corpus(recipe: ReversedRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.corpora import reverse_corpus
+
+    return reverse_corpus(recipe, inputs, out, context)
+
+
+def _back_translation(recipe: BackTranslatedRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.back_translation import run
+
+    return run(recipe, inputs, out, context)
+
+
+def _learn_vocabulary(recipe: VocabularyRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.vocabularies import learn_vocabulary
+
+    return learn_vocabulary(recipe, inputs, out, context)
+
+
+def _adapt_vocabulary(
+    recipe: AdaptedVocabularyRecipe, inputs: Inputs, out: Path, context: Context
+) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.vocabularies import adapt_vocabulary
+
+    return adapt_vocabulary(recipe, inputs, out, context)
+
+
+def _measure_gap(recipe: GapRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.vocabularies import measure_gap
+
+    return measure_gap(recipe, inputs, out, context)
+
+
+def _import_checkpoint(recipe: CheckpointRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.models import import_checkpoint
+
+    return import_checkpoint(recipe, inputs, out, context)
+
+
+def _build_model(recipe: BuildRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.models import build_model
+
+    return build_model(recipe, inputs, out, context)
+
+
+def _pretrain(recipe: PretrainRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.pretrain import run
+
+    return run(recipe, inputs, out, context)
+
+
+def _assemble_model(recipe: AssembleRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.models import assemble_model
+
+    return assemble_model(recipe, inputs, out, context)
+
+
+def _train_generator(recipe: GeneratorRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.generators import train_generator
+
+    return train_generator(recipe, inputs, out, context)
+
+
+def _train_network(recipe: NetworkRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.generators import train_network
+
+    return train_network(recipe, inputs, out, context)
+
+
+def _import_network(recipe: ImportedNetworkRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.generators import import_network
+
+    return import_network(recipe, inputs, out, context)
+
+
+def _train_static_embeddings(
+    recipe: StaticEmbeddingsRecipe, inputs: Inputs, out: Path, context: Context
+) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.static_embeddings import train_static_embeddings
+
+    return train_static_embeddings(recipe, inputs, out, context)
+
+
+def _token_distillation(
+    recipe: TokenDistillationRecipe, inputs: Inputs, out: Path, context: Context
+) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.token_distillation import run
+
+    return run(recipe, inputs, out, context)
+
+
+def _match_likelihood(
+    recipe: LikelihoodMatchingRecipe, inputs: Inputs, out: Path, context: Context
+) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.likelihood_matching import match_likelihood
+
+    return match_likelihood(recipe, inputs, out, context)
+
+
+def _vocadt(recipe: VocadtRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.vocadt import run
+
+    return run(recipe, inputs, out, context)
+
+
+def _run_transfer(recipe: TransferRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.transfer import run_transfer
+
+    return run_transfer(recipe, inputs, out, context)
+
+
+def _finetune(recipe: FinetuneRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.finetune import run
+
+    return run(recipe, inputs, out, context)
+
+
+def _condition_model(recipe: ConditionRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.models import condition_model
+
+    return condition_model(recipe, inputs, out, context)
+
+
+def _measure_intrinsic(recipe: IntrinsicRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.transfer import measure_intrinsic
+
+    return measure_intrinsic(recipe, inputs, out, context)
+
+
+def _evaluate_model(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.evaluate import evaluate_model
+
+    return evaluate_model(recipe, inputs, out, context)
+
+
+def _measure_likelihood(recipe: LikelihoodRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.likelihood import measure_likelihood
+
+    return measure_likelihood(recipe, inputs, out, context)
+
+
+def _import_vocabulary(
+    recipe: ImportedVocabularyRecipe, inputs: Inputs, out: Path, context: Context
+) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.vocabularies import import_vocabulary
+
+    return import_vocabulary(recipe, inputs, out, context)
+
+
+def _measure_curve(recipe: CurveRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.allocations import measure_curve
+
+    return measure_curve(recipe, inputs, out, context)
+
+
+def _allocate(recipe: AllocationRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.allocations import allocate
+
+    return allocate(recipe, inputs, out, context)
+
+
+def _learn_joint_vocabulary(
+    recipe: JointVocabularyRecipe, inputs: Inputs, out: Path, context: Context
+) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.allocations import learn_joint_vocabulary
+
+    return learn_joint_vocabulary(recipe, inputs, out, context)
+
+
+def _measure_capacity(recipe: CapacityRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.allocations import measure_capacity
+
+    return measure_capacity(recipe, inputs, out, context)
+
+
+def _report_allocation(
+    recipe: AllocationReportRecipe, inputs: Inputs, out: Path, context: Context
+) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.allocations import report_allocation
+
+    return report_allocation(recipe, inputs, out, context)
+
+
+def _report(recipe: ReportRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.report import run
+
+    return run(recipe, inputs, out, context)
+
+
+CORPUS = Stage("corpus", 1, _import_corpus, CorpusRecipe)
+TEXT = Stage("text", 1, _import_text, TextRecipe)
+COPIED = Stage("copied", 1, _copy_text, CopiedRecipe)
+REVERSED = Stage("reversed", 1, _reverse_corpus, ReversedRecipe)
 BACK_TRANSLATED = Stage(
-    "back-translated", 1, _Function("back_translation:run"), BackTranslatedRecipe, distributed=True, accelerated=True
+    "back-translated", 1, _back_translation, BackTranslatedRecipe, distributed=True, accelerated=True
 )
-VOCABULARY = Stage("vocabulary", 1, _Function("vocabularies:learn_vocabulary"), VocabularyRecipe)
-ADAPTED_VOCABULARY = Stage("adapted-vocabulary", 1, _Function("vocabularies:adapt_vocabulary"), AdaptedVocabularyRecipe)
-GAP = Stage("gap", 1, _Function("vocabularies:measure_gap"), GapRecipe)
-CHECKPOINT = Stage("checkpoint", 1, _Function("models:import_checkpoint"), CheckpointRecipe)
-BUILD = Stage("build", 1, _Function("models:build_model"), BuildRecipe)
-PRETRAIN = Stage("pretrain", 1, _Function("pretrain:run"), PretrainRecipe, distributed=True, accelerated=True)
-ASSEMBLE = Stage("assemble", 1, _Function("models:assemble_model"), AssembleRecipe)
-GENERATOR = Stage(
-    "generator", 1, _Function("generators:train_generator"), GeneratorRecipe, distributed=True, accelerated=True
-)
-NETWORK = Stage("network", 1, _Function("generators:train_network"), NetworkRecipe, distributed=True, accelerated=True)
-IMPORTED_NETWORK = Stage("given-network", 1, _Function("generators:import_network"), ImportedNetworkRecipe)
-STATIC = Stage("static", 1, _Function("static_embeddings:train_static_embeddings"), StaticEmbeddingsRecipe)
+VOCABULARY = Stage("vocabulary", 1, _learn_vocabulary, VocabularyRecipe)
+ADAPTED_VOCABULARY = Stage("adapted-vocabulary", 1, _adapt_vocabulary, AdaptedVocabularyRecipe)
+GAP = Stage("gap", 1, _measure_gap, GapRecipe)
+CHECKPOINT = Stage("checkpoint", 1, _import_checkpoint, CheckpointRecipe)
+BUILD = Stage("build", 1, _build_model, BuildRecipe)
+PRETRAIN = Stage("pretrain", 1, _pretrain, PretrainRecipe, distributed=True, accelerated=True)
+ASSEMBLE = Stage("assemble", 1, _assemble_model, AssembleRecipe)
+GENERATOR = Stage("generator", 1, _train_generator, GeneratorRecipe, distributed=True, accelerated=True)
+NETWORK = Stage("network", 1, _train_network, NetworkRecipe, distributed=True, accelerated=True)
+IMPORTED_NETWORK = Stage("given-network", 1, _import_network, ImportedNetworkRecipe)
+STATIC = Stage("static", 1, _train_static_embeddings, StaticEmbeddingsRecipe)
 DISTILLATION = Stage(
-    "distillation", 1, _Function("token_distillation:run"), TokenDistillationRecipe, distributed=True, accelerated=True
+    "distillation", 1, _token_distillation, TokenDistillationRecipe, distributed=True, accelerated=True
 )
 MATCHING = Stage(
     "matching",
     1,
-    _Function("likelihood_matching:match_likelihood"),
+    _match_likelihood,
     LikelihoodMatchingRecipe,
     distributed=True,
     accelerated=True,
 )
-VOCADT = Stage("vocadt", 1, _Function("vocadt:run"), VocadtRecipe, distributed=True, accelerated=True)
-TRANSFER = Stage("transfer", 1, _Function("transfer:run_transfer"), TransferRecipe)
-EMBEDDING_WARMUP = Stage(
-    "embedding-warmup", 1, _Function("finetune:run"), EmbeddingWarmupRecipe, distributed=True, accelerated=True
-)
-CONDITION = Stage("condition", 1, _Function("models:condition_model"), ConditionRecipe)
-INTRINSIC = Stage("intrinsic", 1, _Function("transfer:measure_intrinsic"), IntrinsicRecipe)
-FINETUNE = Stage("finetune", 1, _Function("finetune:run"), FinetuneRecipe, distributed=True, accelerated=True)
-EVALUATE = Stage("evaluate", 1, _Function("evaluate:evaluate_model"), EvaluateRecipe, accelerated=True)
-LIKELIHOOD = Stage("likelihood", 1, _Function("likelihood:measure_likelihood"), LikelihoodRecipe, accelerated=True)
-IMPORTED_VOCABULARY = Stage(
-    "given-vocabulary", 1, _Function("vocabularies:import_vocabulary"), ImportedVocabularyRecipe
-)
-CURVE = Stage("curve", 1, _Function("allocations:measure_curve"), CurveRecipe)
-ALLOCATION = Stage("allocation", 1, _Function("allocations:allocate"), AllocationRecipe)
-JOINT_VOCABULARY = Stage("joint-vocabulary", 1, _Function("allocations:learn_joint_vocabulary"), JointVocabularyRecipe)
-CAPACITY = Stage("capacity", 1, _Function("allocations:measure_capacity"), CapacityRecipe)
-ALLOCATION_REPORT = Stage("allocation-report", 1, _Function("allocations:report_allocation"), AllocationReportRecipe)
-REPORT = Stage("report", 1, _Function("report:run"), ReportRecipe)
+VOCADT = Stage("vocadt", 1, _vocadt, VocadtRecipe, distributed=True, accelerated=True)
+TRANSFER = Stage("transfer", 1, _run_transfer, TransferRecipe)
+EMBEDDING_WARMUP = Stage("embedding-warmup", 1, _finetune, EmbeddingWarmupRecipe, distributed=True, accelerated=True)
+CONDITION = Stage("condition", 1, _condition_model, ConditionRecipe)
+INTRINSIC = Stage("intrinsic", 1, _measure_intrinsic, IntrinsicRecipe)
+FINETUNE = Stage("finetune", 1, _finetune, FinetuneRecipe, distributed=True, accelerated=True)
+EVALUATE = Stage("evaluate", 1, _evaluate_model, EvaluateRecipe, accelerated=True)
+LIKELIHOOD = Stage("likelihood", 1, _measure_likelihood, LikelihoodRecipe, accelerated=True)
+IMPORTED_VOCABULARY = Stage("given-vocabulary", 1, _import_vocabulary, ImportedVocabularyRecipe)
+CURVE = Stage("curve", 1, _measure_curve, CurveRecipe)
+ALLOCATION = Stage("allocation", 1, _allocate, AllocationRecipe)
+JOINT_VOCABULARY = Stage("joint-vocabulary", 1, _learn_joint_vocabulary, JointVocabularyRecipe)
+CAPACITY = Stage("capacity", 1, _measure_capacity, CapacityRecipe)
+ALLOCATION_REPORT = Stage("allocation-report", 1, _report_allocation, AllocationReportRecipe)
+REPORT = Stage("report", 1, _report, ReportRecipe)
 
 STAGES = tuple(stage for stage in vars().values() if isinstance(stage, Stage))
