@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from subgraft.base.errors import OperationalError, UserError
+    from subgraft.interfaces.api.advice import VocabularyAdvice, advise
     from subgraft.interfaces.api.experiments import run, train_generator
+    from subgraft.interfaces.api.exports import Exported, export
     from subgraft.interfaces.api.fit import Fitted, fit
     from subgraft.interfaces.api.graft import Grafted, graft
     from subgraft.interfaces.api.outputs import Model, load, translate
@@ -17,13 +19,17 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "Exported",
     "Fitted",
     "Grafted",
     "Model",
     "OperationalError",
     "Scores",
     "UserError",
+    "VocabularyAdvice",
+    "advise",
     "evaluate",
+    "export",
     "extend",
     "fit",
     "graft",
@@ -36,13 +42,17 @@ __all__ = [
     "trim",
 ]
 _HOMES = {
+    "Exported": "interfaces.api.exports",
     "Fitted": "interfaces.api.fit",
     "Grafted": "interfaces.api.graft",
     "Model": "interfaces.api.outputs",
     "OperationalError": "base.errors",
     "Scores": "interfaces.api.scores",
     "UserError": "base.errors",
+    "VocabularyAdvice": "interfaces.api.advice",
+    "advise": "interfaces.api.advice",
     "evaluate": "interfaces.api.scores",
+    "export": "interfaces.api.exports",
     "extend": "interfaces.api.vocabularies",
     "fit": "interfaces.api.fit",
     "graft": "interfaces.api.graft",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -108,3 +110,55 @@ def test_extended_and_trimmed_vocabularies_are_those_of_the_commands(tmp_path: P
         vocabulary.save(tmp_path / f"{name} in Python")
         written = (tmp_path / name / "tokenizer.json").read_bytes()
         assert (tmp_path / f"{name} in Python" / "tokenizer.json").read_bytes() == written
+
+
+def test_advice_is_that_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "model").mkdir()
+    separate_bundle().save(tmp_path / "model")
+    text = german(300, 9)
+    (tmp_path / "text.de").write_text("".join(f"{line}\n" for line in text))
+    assert main(["advise", str(tmp_path / "model"), "--text", str(tmp_path / "text.de"), "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    advice = subgraft.advise(subgraft.load(tmp_path / "model"), text)
+    frame = advice.frame()
+    assert list(zip(frame.index, frame["subwords"], frame["tokens per line"], strict=True)) == [
+        (option["way"], option["size"], option["tokens_per_sentence"]) for option in printed["options"]
+    ]
+    assert (frame["seconds per line"] > 0).all() and "Most worth adding" in str(advice)
+    assert "<pre" in advice._repr_html_() and "300 lines" in advice._repr_html_()
+    assert advice.plot().axes[0].get_xlabel() == "subwords of the vocabulary"
+    assert "seconds per line" not in subgraft.advise(tmp_path / "model", text, side="encoder").frame()
+    with pytest.raises(ArgumentError, match="side: expected one of"):
+        subgraft.advise(tmp_path / "model", text, side="middle")  # type: ignore[arg-type]
+
+
+def test_texts_are_escaped_in_a_notebook() -> None:
+    markup = "<b>dank</b> &"
+    advice = subgraft.advise(subgraft.Model(separate_bundle()), [f"{line} {markup}" for line in german(200, 9)])
+    html = advice._repr_html_()
+    assert set(re.findall(r"<(\w+)", html)) == {"pre", "span"} and "&lt;" in html
+
+
+@pytest.mark.parametrize("engine", ["ctranslate2", "transformers"])
+def test_an_export_of_a_model_in_memory_is_that_of_its_directory(tmp_path: Path, engine: Any) -> None:
+    (tmp_path / "model").mkdir()
+    separate_bundle().save(tmp_path / "model")
+    exported = subgraft.export(
+        subgraft.load(tmp_path / "model"), to=engine, out=tmp_path / "memory", languages=("en", "de")
+    )
+    command = ["export", str(tmp_path / "model"), "--to", engine, "--languages", "en-de"]
+    assert main([*command, "--out", str(tmp_path / "disk")]) == 0
+    assert exported.out == tmp_path / "memory" and (exported.check is None) == (engine == "transformers")
+    for path in (path for path in (tmp_path / "disk").rglob("*") if path.is_file()):
+        text = (exported.out / path.relative_to(tmp_path / "disk")).read_bytes()
+        # Of one in memory, the export names the place that it was written to for a moment.
+        text = re.sub(rb'"[^"]*/subgraft-[^"/]*"', b'"%s"' % os.fsencode(tmp_path / "model"), text)
+        assert text == path.read_bytes(), path.name
+
+
+def test_an_impossible_export_names_the_argument(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="quantization: only ctranslate2 quantises"):
+        subgraft.export("model", to="transformers", out=tmp_path / "out", quantization="int8")
+    with pytest.raises(ArgumentError, match="to: expected one of 'ctranslate2', 'transformers'"):
+        subgraft.export("model", to="onnx", out=tmp_path / "out")  # type: ignore[arg-type]
+    assert not (tmp_path / "out").exists()

@@ -30,8 +30,8 @@ from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.evaluation.metrics.scores import corpus_scores
+from subgraft.interfaces.api.exports import QUANTIZATIONS as OFFERED
 from subgraft.interfaces.cli import main
-from subgraft.interfaces.cli.exports import QUANTIZATIONS as OFFERED
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.exporting.ctranslate2 import NOTEWORTHY, QUANTIZATIONS, TOLERANCE, export_ctranslate2
 from subgraft.modeling.families import family_of

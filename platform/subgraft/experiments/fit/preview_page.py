@@ -13,6 +13,7 @@ from subgraft.experiments.fit.vocabulary_preview import EXAMPLES, Option, Vocabu
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from rich.console import RenderableType
 
 
@@ -100,7 +101,12 @@ def _plain_numbers(panel: Axes) -> None:
 
 
 def picture(preview: VocabularyPreview) -> bytes:
-    """A PNG: tokens per line over the vocabulary's size, a curve for each way of changing it."""
+    """A PNG of the plot."""
+    return png(drawn(preview))
+
+
+def drawn(preview: VocabularyPreview) -> Figure:
+    """Tokens per line over the vocabulary's size, a curve for each way of changing it."""
     with new_figure(7.0, 4.2) as figure:
         panel = figure.add_subplot()
         drawn = looks(_WAYS, baseline=_WAYS[0])
@@ -119,7 +125,7 @@ def picture(preview: VocabularyPreview) -> bytes:
         panel.set_ylabel("tokens of a held-out line")
         panel.set_title("What vocabularies would make of the text")
         panel.legend()
-        return png(figure)
+        return figure
 
 
 # Measured gains of a vocabulary of the task's own by amount of text, on which the advice rests. All are from the named

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from subgraft.base.errors import ArgumentError
 from subgraft.config.corpora import Languages
 from subgraft.interfaces.api.arguments import LanguagePair, located, pair_of, path_of, shown
+from subgraft.interfaces.api.shown import as_html, as_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,11 +74,10 @@ class Fitted:
         return pd.DataFrame([_row(system) for system in summarise(self.outcome.data)]).set_index("system")
 
     def __str__(self) -> str:
-        from subgraft.base.terminal import Terminal
+        return f"{as_text(self.table())}{self.advice}"
 
-        text = StringIO()
-        Terminal(file=text, width=100).print(self.table())
-        return f"{text.getvalue()}{self.advice}"
+    def _repr_html_(self) -> str:
+        return as_html(self.table(), self.advice)
 
 
 def fit(

@@ -29,6 +29,9 @@ class Scores:
     def __str__(self) -> str:
         return "\n".join(f"{score.name}\t{score.value:.2f}\t{score.signature}" for score in self.scores)
 
+    def _repr_html_(self) -> str:
+        return str(self.frame().to_html(float_format="{:.2f}".format))
+
     def frame(self) -> pd.DataFrame:
         """A row for each metric: its name, value and signature."""
         import pandas as pd

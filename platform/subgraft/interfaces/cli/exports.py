@@ -8,28 +8,28 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
+import subgraft
 from subgraft.base.errors import UserError
 from subgraft.base.terminal_escaping import say
 from subgraft.interfaces.api.arguments import local_model
-from subgraft.interfaces.cli.arguments import MODEL_HELP, Commands, add_languages, add_out
+from subgraft.interfaces.api.exports import QUANTIZATIONS, FormatName
+from subgraft.interfaces.cli.arguments import MODEL_HELP, Commands, add_languages, add_out, chosen
 from subgraft.orchestration.store.outputs import new_directory
 from subgraft.orchestration.tracking.server import recording_server
 
 if TYPE_CHECKING:
+    from subgraft.modeling.exporting.ctranslate2 import Check
     from subgraft.modeling.exporting.publishing import Publication
-
-
-# As in subgraft.modeling.exporting.ctranslate2, which takes seconds to import.
-QUANTIZATIONS = ("float32", "float16", "bfloat16", "int8", "int8_float32", "int8_float16", "int8_bfloat16", "int16")
+    from subgraft.modeling.exporting.transformers import Loading
 
 
 def add_to(commands: Commands) -> None:
     _add_conversion(commands)
     export = commands.add_parser("export", help="write a model in the form that another engine reads")
     export.add_argument("model", metavar="MODEL", help=MODEL_HELP)
-    export.add_argument("--to", required=True, choices=sorted(FORMATS), help="the engine")
+    export.add_argument("--to", required=True, choices=get_args(FormatName), help="the engine")
     export.add_argument("--quantization", choices=QUANTIZATIONS, help="of ctranslate2's weights (default: float32)")
     add_languages(export, "of models with language codes, as in en-fr")
     add_out(export)
@@ -38,16 +38,17 @@ def add_to(commands: Commands) -> None:
 
 
 def export_model(arguments: argparse.Namespace) -> None:
-    FORMATS[arguments.to](arguments)
+    exported = subgraft.export(arguments.model, **chosen(arguments, "to", "out", "quantization", "languages"))
+    if exported.check is not None:
+        _say_check(exported.check, exported.out, arguments.quantization or "float32")
+    if exported.loading is not None:
+        _say_loading(exported.loading, exported.out)
 
 
-def _to_ctranslate2(arguments: argparse.Namespace) -> None:
-    from subgraft.modeling.exporting.ctranslate2 import NOTEWORTHY, export_ctranslate2
+def _say_check(check: Check, out: Path, quantization: str) -> None:
+    from subgraft.modeling.exporting.ctranslate2 import NOTEWORTHY
 
-    quantization = arguments.quantization or "float32"
-    with new_directory(arguments.out) as out:
-        check = export_ctranslate2(local_model(arguments.model), out, quantization, arguments.languages)
-    say(f"written to {arguments.out}, in {quantization}; `subgraft generate --model {arguments.out}` uses it")
+    say(f"written to {out}, in {quantization}; `subgraft generate --model {out}` uses it")
     say(f"log-probabilities differ from the model's by {check.mean:.1e} on average, {check.largest:.1e} at most")
     if check.mean > NOTEWORTHY:
         say(
@@ -56,21 +57,12 @@ def _to_ctranslate2(arguments: argparse.Namespace) -> None:
         )
 
 
-def _to_transformers(arguments: argparse.Namespace) -> None:
-    from subgraft.modeling.exporting.transformers import export_transformers
-
-    if arguments.quantization is not None:
-        raise UserError("only ctranslate2 quantises", where="--quantization", hint="Leave it out.")
-    with new_directory(arguments.out) as out:
-        loading = export_transformers(local_model(arguments.model), out, arguments.languages)
-    say(f"written to {arguments.out}: AutoTokenizer and {loading.model_class} load it")
+def _say_loading(loading: Loading, out: Path) -> None:
+    say(f"written to {out}: AutoTokenizer and {loading.model_class} load it")
     if loading.prompt:
         say(f"every text begins with the code of its target language: {loading.prompt}")
     if loading.model_code or loading.tokenizer_code:
         say("with trust_remote_code=True: transformers has no such class, so that its code lies in the directory")
-
-
-FORMATS = {"ctranslate2": _to_ctranslate2, "transformers": _to_transformers}
 
 
 _LICENCE = re.compile(r"[a-z0-9][a-z0-9.+-]*")

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from itertools import chain
 from pathlib import Path
 
+import subgraft
 from subgraft.base.terminal_escaping import say
-from subgraft.config.settings_base import SideName
-from subgraft.data.text import reading
-from subgraft.interfaces.api.arguments import local_model
 from subgraft.interfaces.cli.arguments import (
     MODEL_HELP,
     Commands,
@@ -61,10 +58,6 @@ def run_fit(arguments: argparse.Namespace) -> None:
         session.run()
 
 
-# The most lines that are read, sampled from the whole text.
-MOST_LINES = 100_000
-
-
 def _add_advise(commands: Commands) -> None:
     advising = commands.add_parser("advise", help="the effect of another vocabulary on a text, before any training")
     advising.add_argument("model", metavar="MODEL", help=MODEL_HELP)
@@ -77,24 +70,17 @@ def _add_advise(commands: Commands) -> None:
 
 
 def advise(arguments: argparse.Namespace) -> None:
-    from subgraft.experiments.fit.preview_page import picture, render
-    from subgraft.experiments.fit.sentence_cost import measure_cost
-    from subgraft.experiments.fit.vocabulary_preview import described, look_ahead
-    from subgraft.modeling.bundle import Bundle
-    from subgraft.subwords.vocabulary.learn import sample
+    from subgraft.experiments.fit.preview_page import picture
+    from subgraft.experiments.fit.vocabulary_preview import described
 
     if arguments.picture:
         require_absent(arguments.picture)
-    bundle = Bundle.load(local_model(arguments.model))
-    lines = sample(chain.from_iterable(reading.lines(path) for path in arguments.text), MOST_LINES, seed=1)
-    side: SideName = "encoder" if arguments.side == "encoder" and "encoder" in bundle.tokenizers else "decoder"
-    preview = look_ahead(bundle.tokenizers[side], [line for line in lines if line.strip()])
-    cost = measure_cost(bundle, side) if side == "decoder" else None
+    advice = subgraft.advise(arguments.model, arguments.text, side=arguments.side)
     if arguments.json:
-        print_json(**described(preview), seconds=cost)
+        print_json(**described(advice.preview), seconds=advice.cost)
     else:
-        console().print(render(preview, cost, continues="encoder" not in bundle.tokenizers))
+        console().print(advice.table())
     if arguments.picture:
         with new_file(arguments.picture) as out:
-            out.write_bytes(picture(preview))
+            out.write_bytes(picture(advice.preview))
         say(f"picture written to {arguments.picture}", to=sys.stderr if arguments.json else sys.stdout)

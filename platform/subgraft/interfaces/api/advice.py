@@ -1,0 +1,105 @@
+"""The effect of other vocabularies on a text, before any training, as `subgraft advise` shows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, get_args
+
+from subgraft.config.settings_base import SideName
+from subgraft.interfaces.api.arguments import one_of
+from subgraft.interfaces.api.shown import as_html, as_text
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pandas as pd
+    from matplotlib.figure import Figure
+    from rich.console import RenderableType
+
+    from subgraft.experiments.fit.sentence_cost import SentenceCost
+    from subgraft.experiments.fit.vocabulary_preview import VocabularyPreview
+    from subgraft.interfaces.api.outputs import Model
+    from subgraft.interfaces.api.vocabularies import Text
+
+# The most lines that are read, sampled from the whole text.
+MOST_LINES = 100_000
+
+
+@dataclass(frozen=True, repr=False)
+class VocabularyAdvice:
+    """What the text would take with other vocabularies; `print` shows all of it.
+
+    Attributes:
+        preview: Sizes and tokens of each vocabulary, subwords worth adding, and unused ones.
+        cost: Seconds and memory of a sentence; None for a vocabulary that only reads.
+        continues: Whether the model has no encoder.
+    """
+
+    preview: VocabularyPreview
+    cost: SentenceCost | None
+    continues: bool
+
+    def table(self) -> RenderableType:
+        """All of it, as the command prints it."""
+        from subgraft.experiments.fit.preview_page import render
+
+        return render(self.preview, self.cost, self.continues)
+
+    def frame(self) -> pd.DataFrame:
+        """A row for each vocabulary, the model's own first."""
+        import pandas as pd
+
+        return pd.DataFrame([self._row(at) for at in range(len(self.preview.options))]).set_index("vocabulary")
+
+    def _row(self, at: int) -> dict[str, Any]:
+        option = self.preview.options[at]
+        tokens = option.spelling.tokens_per_sentence
+        row: dict[str, Any] = {"vocabulary": option.way, "subwords": option.size, "change": option.changed}
+        row |= {"tokens per line": tokens, "unknown share": option.spelling.unknown_share}
+        if self.cost is not None:
+            row["seconds per line"] = self.cost.seconds(tokens, option.size)
+            row["bytes per line"] = self.cost.bytes(tokens, option.size)
+            row["bytes of a table"] = self.cost.table_bytes(option.size)
+        return row
+
+    def plot(self) -> Figure:
+        """Tokens of a line over the vocabulary's size."""
+        from subgraft.experiments.fit.preview_page import drawn
+
+        return drawn(self.preview)
+
+    def __str__(self) -> str:
+        return as_text(self.table())
+
+    def __repr__(self) -> str:
+        return f"<VocabularyAdvice: {len(self.preview.options)} vocabularies for {self.preview.lines:,} lines>"
+
+    def _repr_html_(self) -> str:
+        return as_html(self.table())
+
+
+def advise(model: Model | Path | str, text: Text, *, side: SideName = "decoder") -> VocabularyAdvice:
+    """Tokens, seconds and memory of a text with the model's vocabulary and with trimmed, extended and replaced ones.
+
+    Args:
+        model: One in memory, a directory, a hub id, or models:/NAME@ALIAS.
+        text: Lines (`str`) and files of lines (`Path`).
+        side: Whether the model reads the text (`encoder`, if it has one) or writes it.
+
+    Raises:
+        UserError: The text has too few lines.
+    """
+    one_of("side", side, get_args(SideName))
+    # These take seconds to load.
+    from subgraft.experiments.fit.sentence_cost import measure_cost
+    from subgraft.experiments.fit.vocabulary_preview import look_ahead
+    from subgraft.interfaces.api.outputs import Model, load
+    from subgraft.interfaces.api.vocabularies import text_lines
+    from subgraft.subwords.vocabulary.learn import sample
+
+    bundle = (model if isinstance(model, Model) else load(model)).bundle
+    chosen: SideName = side if side in bundle.tokenizers else "decoder"
+    lines = [line for line in sample(text_lines(text), MOST_LINES, seed=1) if line.strip()]
+    preview = look_ahead(bundle.tokenizers[chosen], lines)
+    cost = measure_cost(bundle, chosen) if chosen == "decoder" else None
+    return VocabularyAdvice(preview, cost, continues="encoder" not in bundle.tokenizers)
