@@ -13,6 +13,7 @@ import torch
 from tokenizers import ByteLevelBPETokenizer
 from transformers import GPT2Config, GPT2LMHeadModel, GPT2Model
 
+from published import CHECKPOINTS
 from small_classes import GPT2, classed
 from small_experiments import finish, finish_steps
 from subgraft.base.errors import UserError
@@ -193,6 +194,10 @@ def test_a_checkpoint_without_a_place_for_the_source_is_refused_before_anything_
         _ = Pipeline(load(config, Experiment), tmp_path).report
     pipeline = Pipeline(load(config, Experiment, ["systems.0.conditioning=pseudo-self"]), tmp_path)
     assert pipeline.report
+    CHECKPOINTS["opt-350m"].publish(tmp_path / "opt")
+    changes = ["systems.0.conditioning=pseudo-self", "upstream.checkpoint=opt"]
+    with pytest.raises(UserError, match="embeddings narrower than its hidden states, and takes no source"):
+        _ = Pipeline(load(config, Experiment, changes), tmp_path).report
 
 
 @pytest.mark.parametrize(

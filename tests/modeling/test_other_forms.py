@@ -13,7 +13,7 @@ from subgraft.interfaces.cli import main
 from toys import german_tokenizer
 
 ADAPTER = {"peft_type": "LORA", "base_model_name_or_path": "./absent/Llama-3.2-1B"}
-DEBERTA = {"model_type": "deberta-v2", "vocab_size": 90, "type_vocab_size": 0}
+DEBERTA = {"model_type": "deberta-v2", "vocab_size": 90, "hidden_size": 8, "embedding_size": 4}
 ELECTRA = {"model_type": "electra", "architectures": ["ElectraForPreTraining"], "vocab_size": 90}
 Make = Callable[[Path], None]
 
@@ -50,8 +50,11 @@ def _refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         ),
         (_gguf, ["GGUF, llama.cpp's form", "model-Q4_K_M.gguf", "the model that it was made of"]),
         (lambda at: (at / "model.onnx").touch(), ["ONNX"]),
-        (lambda at: _json(at, "config.json", DEBERTA), ["the family 'deberta-v2'", "Supported families: bart"]),
-        (lambda at: _json(at, "config.json", {"model_type": "umt5"}), ["the family 'umt5'", "vocab learn --like"]),
+        (lambda at: _json(at, "config.json", DEBERTA), ["embeddings narrower than its hidden states", "similar"]),
+        (
+            lambda at: _json(at, "config.json", {"model_type": "umt5"}),
+            ["the family 'umt5'", "Supported families: bart", "vocab learn --like"],
+        ),
         (lambda at: _json(at, "config.json", ELECTRA), ["ELECTRA discriminator", "electra-small-generator"]),
     ],
     ids=["lora", "prefix", "gguf", "onnx", "deberta", "umt5", "electra"],

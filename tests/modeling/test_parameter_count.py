@@ -64,7 +64,7 @@ ROBERTA: dict[str, Any] = {**XLM_ROBERTA, "model_type": "roberta"}
 MISTRAL: dict[str, Any] = {**LLAMA, "model_type": "mistral", "num_key_value_heads": 1}
 PHI3: dict[str, Any] = {**LLAMA, "model_type": "phi3", "num_key_value_heads": 1, "pad_token_id": 0}
 GEMMA: dict[str, Any] = {**LLAMA, "model_type": "gemma", "head_dim": 16, "tie_word_embeddings": True}
-GEMMA2: dict[str, Any] = {**GEMMA, "model_type": "gemma2", "final_logit_softcapping": None}
+GEMMA2: dict[str, Any] = {**GEMMA, "model_type": "gemma2", "final_logit_softcapping": 30.0}
 GEMMA3: dict[str, Any] = {**GEMMA, "model_type": "gemma3_text"}
 PEGASUS: dict[str, Any] = {**MBART, "model_type": "pegasus"}
 DISTILBERT: dict[str, Any] = {
@@ -75,6 +75,17 @@ DISTILBERT: dict[str, Any] = {
     "n_layers": 3,
     "n_heads": 2,
     "max_position_embeddings": 33,
+}
+DEBERTA: dict[str, Any] = {
+    **BERT,
+    "model_type": "deberta-v2",
+    "type_vocab_size": 0,
+    "position_biased_input": False,
+    "relative_attention": True,
+    "position_buckets": 8,
+    "norm_rel_ebd": "layer_norm",
+    "share_att_key": True,
+    "pos_att_type": "p2c|c2p",
 }
 MODERNBERT: dict[str, Any] = {**BERT, "model_type": "modernbert", "pad_token_id": 0}
 OPT: dict[str, Any] = {
@@ -122,6 +133,13 @@ CONFIGS = {
     "distilbert": DISTILBERT,
     "distilbert, untied": DISTILBERT | UNTIED,
     "distilbert, other vocabulary": with_vocabularies(DISTILBERT, {"encoder": 44, "decoder": 44}),
+    "deberta-v2": DEBERTA,
+    "deberta-v2, the older head": {**DEBERTA, "legacy": True},
+    "deberta-v2, untied": {**DEBERTA, "legacy": True} | UNTIED,
+    "deberta-v2, keys of positions": {**DEBERTA, "share_att_key": False, "pos_att_type": "c2p"},
+    "deberta-v2, a convolution": {**DEBERTA, "conv_kernel_size": 3},
+    "deberta-v2, as a bert": {**BERT, "model_type": "deberta-v2"},
+    "deberta-v2, other vocabulary": with_vocabularies(DEBERTA, {"encoder": 44, "decoder": 44}),
     "modernbert": MODERNBERT,
     "modernbert, untied": MODERNBERT | UNTIED,
     "modernbert, biases": {**MODERNBERT, "norm_bias": True, "attention_bias": True, "classifier_bias": True},
@@ -135,6 +153,7 @@ CONFIGS = {
     "gemma3_text, other vocabulary": with_vocabularies(GEMMA3, {"decoder": 44}),
     "opt": OPT,
     "opt, norms after": {**OPT, "do_layer_norm_before": False},
+    "opt, narrow embeddings": {**OPT, "word_embed_proj_dim": 16, "do_layer_norm_before": False},
     "opt, other vocabulary": with_vocabularies(OPT, {"decoder": 44}),
     "gpt_neox": GPT_NEOX,
     "gpt_neox, no biases in attention": {**GPT_NEOX, "attention_bias": False},

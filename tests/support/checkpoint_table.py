@@ -236,6 +236,11 @@ MADLAD-400's tokenizer.json is read unchanged: transformers 5 rebuilds a T5's to
 piece to MADLAD's `</s>`. Prompts of a GPT-2 or Qwen begin with the previous text's end, which transformers leaves to
 users. Weights published as `pytorch_model.bin` alone need `subgraft convert` first.
 
+A DeBERTa's head is the one that its weights have: published `lm_predictions`, for which `legacy: false` is set and
+saved (transformers alone draws the other head at random), or `cls.predictions`. Of an ELECTRA, use the generator: a
+discriminator predicts no tokens. Refused with what to do instead: umT5 (its vocabulary can be used), ByT5 (bytes, no
+subwords).
+
 """
 
 

@@ -524,7 +524,7 @@ def phi_3_mini(directory: Path) -> None:
 
 
 def gemma(directory: Path, kind: str) -> None:
-    """google/gemma-2b and gemma-3-1b-pt: SentencePiece BPE with bytes, no space before the first word, wide heads."""
+    """google/gemma-2b, gemma-2-2b and gemma-3-1b-pt: SentencePiece BPE with bytes, no space before the first word."""
     directory.mkdir(parents=True, exist_ok=True)
     options = {"pad_id": 0, "eos_id": 1, "bos_id": 2, "unk_id": 3, "add_dummy_prefix": False}
     model = sentencepiece_model(
@@ -542,13 +542,24 @@ def gemma(directory: Path, kind: str) -> None:
     _gemma_pieces(directory)
     _json(directory, config={"model_type": kind}, tokenizer_config=settings)
     _write_tokenizer_json(directory)
-    configs = {"gemma": transformers.GemmaConfig, "gemma3_text": transformers.Gemma3TextConfig}
-    classes = {"gemma": transformers.GemmaForCausalLM, "gemma3_text": transformers.Gemma3ForCausalLM}
+    configs = {
+        "gemma": transformers.GemmaConfig,
+        "gemma2": transformers.Gemma2Config,
+        "gemma3_text": transformers.Gemma3TextConfig,
+    }
+    classes = {
+        "gemma": transformers.GemmaForCausalLM,
+        "gemma2": transformers.Gemma2ForCausalLM,
+        "gemma3_text": transformers.Gemma3ForCausalLM,
+    }
     ids = {"pad_token_id": 0, "eos_token_id": 1, "bos_token_id": 2}
-    attention = {"sliding_window": 16, "query_pre_attn_scalar": 12} if kind == "gemma3_text" else {}
-    config: Any = configs[kind](**DECODER, **ids, **attention, head_dim=12, vocab_size=_seen(directory) + 16)
+    attention = {} if kind == "gemma" else {"sliding_window": 16, "query_pre_attn_scalar": 12}
+    # Published caps are 50 and 30, which small logits hardly reach.
+    caps = {"attn_logit_softcapping": 5.0, "final_logit_softcapping": 3.0} if kind == "gemma2" else {}
+    config: Any = configs[kind](**DECODER, **ids, **attention, **caps, head_dim=12, vocab_size=_seen(directory) + 16)
     _weights(directory, classes[kind], config)
-    _as_type(directory, torch.bfloat16)
+    if kind != "gemma2":  # published in fp32
+        _as_type(directory, torch.bfloat16)
 
 
 def _gemma_pieces(directory: Path) -> None:
@@ -563,7 +574,12 @@ def _gemma_pieces(directory: Path) -> None:
     path.write_bytes(proto.SerializeToString())
 
 
-def opt_125m(directory: Path) -> None:
+def opt_350m(directory: Path) -> None:
+    """facebook/opt-350m: embeddings narrower than the layers, norms behind each of their parts."""
+    opt_125m(directory, word_embed_proj_dim=WIDTH // 2, do_layer_norm_before=False)
+
+
+def opt_125m(directory: Path, **other: Any) -> None:
     """facebook/opt-125m: vocab.json and merges.txt alone, with XLM-R's special tokens; texts begin with an end."""
     special = ("<s>", "<pad>", "</s>", "<unk>")
     size = _write_byte_level(directory, byte_level(600, special))
@@ -581,7 +597,7 @@ def opt_125m(directory: Path) -> None:
         "init_std": 0.5,
     }
     ids: dict[str, Any] = {"bos_token_id": 2, "eos_token_id": 2, "pad_token_id": 1}
-    config = transformers.OPTConfig(**shape, **ids, vocab_size=size + 8)
+    config = transformers.OPTConfig(**{**shape, **other}, **ids, vocab_size=size + 8)
     _weights(directory, transformers.OPTForCausalLM, config, {"prefix": "</s>", "_remove_final_layer_norm": False})
 
 
@@ -683,6 +699,50 @@ def distilbert(directory: Path) -> None:
     _weights(
         directory, transformers.DistilBertForMaskedLM, config, {"sinusoidal_pos_embds": False, "tie_weights_": True}
     )
+
+
+def electra_generator(directory: Path) -> None:
+    """google/electra-small-generator: BERT's vocabulary in lower case, embeddings narrower than hidden states."""
+    from subgraft.subwords.vocabulary.learn import learn
+
+    directory.mkdir(parents=True, exist_ok=True)
+    pieces = learn([line.lower() for line in (*english(), *german())], kind="wordpiece", size=500).pieces
+    (directory / "vocab.txt").write_text("".join(f"{piece}\n" for piece in pieces), encoding="utf-8")
+    _json(directory, config={"model_type": "electra"}, tokenizer_config={"do_lower_case": True})
+    _write_tokenizer_json(directory)
+    config = transformers.ElectraConfig(
+        **BERT_LIKE, embedding_size=WIDTH // 2, vocab_size=len(pieces), max_position_embeddings=POSITIONS
+    )
+    _weights(directory, transformers.ElectraForMaskedLM, config, {"summary_type": "first"})
+
+
+def deberta_v3(directory: Path) -> None:
+    """microsoft/deberta-v3-base: spm.model alone, relative positions, the newer head, and no class in config.json."""
+    options = {"pad_id": 0, "bos_id": 1, "eos_id": 2, "unk_id": 3}
+    names = {"pad_piece": "[PAD]", "bos_piece": "[CLS]", "eos_piece": "[SEP]", "unk_piece": "[UNK]"}
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "spm.model").write_bytes(sentencepiece_model("unigram", 600, **options, **names))
+    _json(
+        directory, config={"model_type": "deberta-v2"}, tokenizer_config={"do_lower_case": False, "vocab_type": "spm"}
+    )
+    relative: dict[str, Any] = {
+        "position_biased_input": False,
+        "relative_attention": True,
+        "position_buckets": 8,
+        "norm_rel_ebd": "layer_norm",
+        "share_att_key": True,
+        "pos_att_type": ["p2c", "c2p"],
+    }
+    config = transformers.DebertaV2Config(
+        **BERT_LIKE,
+        vocab_size=_seen(directory) + 23,
+        type_vocab_size=0,
+        max_position_embeddings=POSITIONS,
+        **relative,
+        legacy=False,
+    )
+    published = {"pos_att_type": "p2c|c2p", "legacy": None, "architectures": None}
+    _weights(directory, transformers.DebertaV2ForMaskedLM, config, published)
 
 
 def modernbert(directory: Path) -> None:
@@ -800,6 +860,8 @@ CHECKPOINTS: Mapping[str, Checkpoint] = {
         Checkpoint("bert-base-multilingual-cased", mbert),
         Checkpoint("distilbert-base-multilingual-cased", distilbert),
         Checkpoint("ModernBERT-base", modernbert),
+        Checkpoint("electra-small-generator", electra_generator),
+        Checkpoint("deberta-v3-base", deberta_v3),
         Checkpoint("roberta-base", roberta),
         Checkpoint("xlm-roberta-base", xlm_roberta),
         Checkpoint("gpt2", gpt2),
@@ -810,9 +872,11 @@ CHECKPOINTS: Mapping[str, Checkpoint] = {
         Checkpoint("Qwen3-0.6B", lambda directory: qwen(directory, "qwen3")),
         Checkpoint("Mistral-7B-v0.1", mistral_7b),
         Checkpoint("gemma-2b", lambda directory: gemma(directory, "gemma")),
+        Checkpoint("gemma-2-2b", lambda directory: gemma(directory, "gemma2")),
         Checkpoint("gemma-3-1b-pt", lambda directory: gemma(directory, "gemma3_text")),
         Checkpoint("Phi-3-mini-4k-instruct", phi_3_mini),
         Checkpoint("opt-125m", opt_125m),
+        Checkpoint("opt-350m", opt_350m),
         Checkpoint("pythia-70m", pythia_70m),
         Checkpoint("bloom-560m", bloom_560m),
     )

@@ -155,6 +155,10 @@ def _require_pretrained_on(
 
 def _require_place_for_source(family: Family, experiment: Experiment, directory: Path) -> None:
     """Refuse systems that add attention to a source to layers of a checkpoint that cannot have it."""
+    config = read_config(directory)
+    if family.embedding_width(config) != family.width(config) and any(each.conditioning for each in experiment.systems):
+        what = f"this {family.model_type} model has embeddings narrower than its hidden states, and takes no source"
+        raise UserError(what, where=str(directory), hint="Leave out conditioning, or take another model.")
     without = (
         [] if family.attends_to_source else [each for each in experiment.systems if each.conditioning in IN_LAYERS]
     )

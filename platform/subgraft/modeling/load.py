@@ -21,7 +21,7 @@ from subgraft.modeling.generation_settings import savable
 from subgraft.modeling.hub import HUB_FILES, adapter_base, family_at, read_config, require_model
 from subgraft.modeling.lora import merge_into
 from subgraft.modeling.tokenizers import save_tokenizers
-from subgraft.modeling.weights import require_plausible, weights_alone
+from subgraft.modeling.weights import require_plausible, weight_names, weights_alone
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 
@@ -41,7 +41,7 @@ def load_model(model: Path | str, dtype: torch.dtype | None = None) -> PreTraine
         return merged
     config, family = read_config(directory), family_at(directory, str(model))
     kind: Any = family.model_class()
-    settings = _settings(kind, config, directory)
+    settings = _settings(kind, {**family.completed(config, weight_names(directory))}, directory)
     described = settings.to_dict()
     require_plausible(directory, count_parameters(described).total + family.computed_numbers(described))
     with _quietly(), weights_alone(directory, config) as weights:

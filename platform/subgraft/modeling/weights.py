@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -69,6 +69,14 @@ def weight_files(directory: Path, called: str = "") -> tuple[Path, ...]:
         where=called or str(directory),
         hint=f"`subgraft convert {called or directory} --out DIR` converts a {TORCH_WEIGHTS}, and no other format.",
     )
+
+
+def weight_names(directory: Path) -> tuple[str, ...]:
+    """The names of a model's tensors."""
+    if not (directory / WEIGHTS).is_file():
+        weight_files(directory)
+        return tuple(read_index(directory / INDEX))
+    return tuple(_shapes(directory / WEIGHTS))
 
 
 def torch_files(directory: Path) -> tuple[Path, ...]:
@@ -134,10 +142,15 @@ def weights_alone(directory: Path, config: Mapping[str, Any]) -> Iterator[Path]:
 
 
 def _held(path: Path) -> int:
-    """The number of parameters in a file, by its header, whose sizes and offsets safetensors checks."""
+    """The number of parameters in a file."""
+    return sum(map(math.prod, _shapes(path).values()))
+
+
+def _shapes(path: Path) -> dict[str, Sequence[int]]:
+    """The shape of each tensor in a file, by its header, whose sizes and offsets safetensors checks."""
     try:
         with safe_open(path, framework="numpy") as stored:
-            return sum(math.prod(stored.get_slice(name).get_shape()) for name in stored.keys())  # noqa: SIM118
+            return {name: stored.get_slice(name).get_shape() for name in stored.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, ValueError) as error:
         raise UserError(f"the weights cannot be loaded: {error}", where=str(path.parent)) from error
 

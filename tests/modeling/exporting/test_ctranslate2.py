@@ -103,6 +103,7 @@ def test_greedy_continuations_are_those_of_transformers(build: Build, tmp_path: 
         "gemma-2b",
         "gemma-3-1b-pt",
         "opt-125m",
+        "opt-350m",
         "pythia-70m",
         "bloom-560m",
         "pegasus-xsum",

@@ -10,10 +10,11 @@ from subgraft.training.objectives import logit_slices
 from subgraft.training.objectives.cross_entropy import linear_cross_entropy
 
 
+@pytest.mark.parametrize("cap", [None, 1.5])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("with_bias", [False, True])
 def test_loss_and_gradients_equal_cross_entropy(
-    monkeypatch: pytest.MonkeyPatch, smoothing: float, with_bias: bool
+    monkeypatch: pytest.MonkeyPatch, smoothing: float, with_bias: bool, cap: float | None
 ) -> None:
     monkeypatch.setattr(logit_slices, "SLICE_ELEMENTS", 200)  # many slices, the last one shorter
     torch.manual_seed(0)
@@ -22,8 +23,11 @@ def test_loss_and_gradients_equal_cross_entropy(
     bias = torch.randn(29, dtype=torch.float64, requires_grad=True) if with_bias else None
     labels = torch.randint(0, 29, (37,))
 
-    ours = 3.0 * linear_cross_entropy(hidden, weight, bias, labels, smoothing)
+    offsets = None if cap is None else torch.linspace(-1, 1, 29)
+    ours = 3.0 * linear_cross_entropy(hidden, weight, bias, labels, smoothing, cap, offsets)
     logits = F.linear(hidden, weight, bias)
+    if cap is not None and offsets is not None:
+        logits = cap * torch.tanh(logits / cap) + offsets
     expected = 3.0 * F.cross_entropy(logits, labels, reduction="sum", label_smoothing=smoothing)
     assert ours.item() == pytest.approx(expected.item(), rel=1e-5)
     inputs = [tensor for tensor in (hidden, weight, bias) if tensor is not None]

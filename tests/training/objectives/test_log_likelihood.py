@@ -8,10 +8,11 @@ from subgraft.training.objectives import logit_slices
 from subgraft.training.objectives.cross_entropy import linear_log_likelihood
 
 
+@pytest.mark.parametrize("cap", [None, 1.5])
 @pytest.mark.parametrize("with_members", [False, True])
 @pytest.mark.parametrize("with_bias", [False, True])
 def test_values_and_gradients_equal_those_of_whole_logits(
-    monkeypatch: pytest.MonkeyPatch, with_bias: bool, with_members: bool
+    monkeypatch: pytest.MonkeyPatch, with_bias: bool, with_members: bool, cap: float | None
 ) -> None:
     monkeypatch.setattr(logit_slices, "SLICE_ELEMENTS", 200)  # many slices, the last one shorter
     torch.manual_seed(0)
@@ -19,9 +20,10 @@ def test_values_and_gradients_equal_those_of_whole_logits(
     weight = torch.randn(29, 8, dtype=torch.float64, requires_grad=True)
     bias = torch.randn(29, dtype=torch.float64, requires_grad=True) if with_bias else None
     labels, members = torch.randint(0, 29, (37,)), torch.arange(29) % 3 == 0
-    chosen, together = linear_log_likelihood(hidden, weight, bias, labels, members if with_members else None)
+    chosen, together = linear_log_likelihood(hidden, weight, bias, labels, members if with_members else None, cap)
 
-    scores = F.linear(hidden, weight, bias).log_softmax(dim=1)
+    logits = F.linear(hidden, weight, bias)
+    scores = (logits if cap is None else cap * torch.tanh(logits / cap)).log_softmax(dim=1)
     expected = scores[torch.arange(37), labels]
     mass = scores.exp()[:, members].sum(dim=1).log() if with_members else torch.zeros(37, dtype=torch.float64)
     torch.testing.assert_close(chosen, expected)

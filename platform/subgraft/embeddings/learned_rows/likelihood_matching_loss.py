@@ -195,8 +195,9 @@ class LikelihoodMatchingLoss(nn.Module):
         self, states: Tensor, labels: Tensor, output: Tensor, bias: Tensor | None, reader: str
     ) -> tuple[Tensor, Tensor]:
         """Log-likelihoods of each label that is not IGNORED, and of a word start in its place, if needed."""
-        picked, gold = counted_states(states, labels, side_of(self.model, "decoder"))
-        return linear_log_likelihood(picked, output, bias, gold, getattr(self, f"_{reader}_begins"))
+        decoder = side_of(self.model, "decoder")
+        picked, gold = counted_states(states, labels, decoder)
+        return linear_log_likelihood(picked, output, bias, gold, getattr(self, f"_{reader}_begins"), decoder.cap)
 
     def student_tables(self) -> dict[str, Tensor]:
         """The current tables over the new vocabulary, with the trained differences added."""

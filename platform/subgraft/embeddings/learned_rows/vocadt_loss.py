@@ -92,9 +92,10 @@ class AdaptedTables:
         if "decoder" not in self._tables:
             return self._own.cross_entropy(states, labels, label_smoothing)
         tables = self._tables["decoder"]
-        picked, gold = counted_states(states, labels, side(self._model, "decoder"))
+        decoder = side(self._model, "decoder")
+        picked, gold = counted_states(states, labels, decoder)
         output = tables.get("output", tables["input"])
-        return linear_cross_entropy(picked, output, tables.get("bias"), gold, label_smoothing)
+        return linear_cross_entropy(picked, output, tables.get("bias"), gold, label_smoothing, decoder.cap)
 
 
 class VocadtLoss(nn.Module):

@@ -25,6 +25,8 @@ from subgraft.modeling.conditioning import source_encoders
 from subgraft.modeling.conditioning.copying import CopyHead, TargetStates
 from subgraft.modeling.conditioning.registry import CLASSES, variant
 from subgraft.modeling.conditioning.variant import Memory
+from subgraft.modeling.families.family import logit_cap
+from subgraft.modeling.sides import capped
 
 
 class ConditionalConfig(PreTrainedConfig):
@@ -169,6 +171,7 @@ class ConditionalModel(PreTrainedModel, GenerationMixin):
         memory = _memory(encoded, attention_mask)
         target = self.target_states(memory, cache, selected=True, input_ids=decoder_input_ids)
         logits = self.language_model.get_output_embeddings()(target.top)
+        logits = capped(logits, logit_cap(self.config.language_model))
         if target.copied is not None:
             logits = target.copied.mixed(logits.to(target.copied.attention.dtype).log_softmax(-1))
         return Seq2SeqLMOutput(logits=logits, past_key_values=cache, encoder_last_hidden_state=encoded[0])

@@ -43,7 +43,7 @@ class DecoderOnly(Family):
         return {**config, "vocab_size": sizes.get("decoder", config["vocab_size"]), **padding}
 
     def table_sizes(self, config: Config) -> list[TableSize]:
-        numbers = config["vocab_size"] * self.width(config)
+        numbers = config["vocab_size"] * self.embedding_width(config)
         copies = 1 if config.get("tie_word_embeddings", self.tied) else 2
         return [TableSize(frozenset(self.sides), numbers)] * copies
 

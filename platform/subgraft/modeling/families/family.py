@@ -78,6 +78,10 @@ class Family(ABC):
     def check(self, config: Config) -> None:  # noqa: B027
         """Raises UserError for unsupported models of this model type."""
 
+    def completed(self, config: Config, weights: Iterable[str]) -> Config:
+        """The configuration with entries that only the names of the stored weights show."""
+        return config
+
     def position_limit(self, config: Config) -> int | None:
         """The longest sequence that the model accepts, in tokens; None for no limit."""
         limit = config.get(self.positions_key)
@@ -293,8 +297,9 @@ class Family(ABC):
         if name == "encoder":
             return Side(name, table, None, None, False, table.padding_idx)
         output = model.get_output_embeddings()
-        tied, padding_id = output.weight is table.weight, self.side_config(model, name).pad_token_id
-        return Side(name, table, output, self.output_bias(model), tied, padding_id, self.transform(model))
+        config, tied = self.side_config(model, name), output.weight is table.weight
+        bias, transform = self.output_bias(model), self.transform(model)
+        return Side(name, table, output, bias, tied, config.pad_token_id, transform, logit_cap(config))
 
     @abstractmethod
     def replace_tables(self, model: PreTrainedModel, tables: Mapping[SideName, Tables]) -> PreTrainedModel:
@@ -353,6 +358,12 @@ class Family(ABC):
         By default the factor that the embedding module applies to ids and that `inputs_embeds` bypass.
         """
         return float(getattr(side.input, "embed_scale", 1.0))
+
+
+def logit_cap(config: PreTrainedConfig) -> float | None:
+    """The limit of a model's logits, which tanh bends towards it; None for logits without one."""
+    cap: float | None = getattr(config, "final_logit_softcapping", None)
+    return cap or None
 
 
 def states_at(output: Any, layer: int | None) -> Tensor:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from subgraft.base.errors import UserError
 from subgraft.modeling.families import parameter_counts
 from subgraft.modeling.families.decoder_only import DecoderOnly, token_ids
 from subgraft.modeling.families.llama import rotary_scaling
@@ -63,7 +62,10 @@ class GPT2(DecoderOnly):
 
 
 class OPT(DecoderOnly):
-    """OPT (Zhang et al., 2022): learned positions and BART's layers."""
+    """OPT (Zhang et al., 2022): learned positions and BART's layers.
+
+    In the size 350M embeddings are narrower than hidden states: linear maps without a bias lead to and from the layers.
+    """
 
     model_type = "opt"
     transformers_class = "OPTForCausalLM"
@@ -71,13 +73,8 @@ class OPT(DecoderOnly):
     tied = True
     inner_width_key = "ffn_dim"
 
-    def check(self, config: Config) -> None:
-        """Raises UserError for the one published size (350M) whose embeddings are narrower than its layers."""
-        if config.get("word_embed_proj_dim", config["hidden_size"]) != config["hidden_size"]:
-            raise UserError(
-                "this OPT model has embeddings narrower than its hidden states, which is not supported",
-                hint="OPT's other sizes are: 125M, 1.3B, 2.7B, …",
-            )
+    def embedding_width(self, config: Config) -> int:
+        return int(config.get("word_embed_proj_dim") or self.width(config))
 
     def body_parameters(self, config: Config) -> Parameters:
         width, bias = self.width(config), config.get("enable_bias", True)
@@ -85,7 +82,9 @@ class OPT(DecoderOnly):
         maps = parameter_counts.maps(self.projections(config), lambda _: bool(bias))
         positions = parameter_counts.padded_positions(config["max_position_embeddings"], width)
         last = norm if config.get("do_layer_norm_before", True) else 0
-        total = positions + maps + self.depth(config) * 2 * norm + last
+        narrow = self.embedding_width(config)
+        between = 2 * parameter_counts.linear(narrow, width, bias=False) if narrow != width else 0
+        total = positions + maps + self.depth(config) * 2 * norm + last + between
         return Parameters(total, total)
 
     def projections(self, config: Config) -> list[Projection]:

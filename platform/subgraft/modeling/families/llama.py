@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from subgraft.base.errors import UserError
 from subgraft.modeling.families import parameter_counts
 from subgraft.modeling.families.decoder_only import DecoderOnly, token_ids
-from subgraft.modeling.families.family import ITS_VOCABULARY
 from subgraft.modeling.families.model_parts import Config, Parameters, Projection
 
 if TYPE_CHECKING:
@@ -193,19 +192,11 @@ class Gemma(LlamaLike):
     head_size = 256
     exports_wide_heads = True
 
-    def check(self, config: Config) -> None:
-        """Raises UserError for a model whose logits are capped: losses here are of logits without a cap."""
-        if config.get("final_logit_softcapping"):
-            raise UserError(
-                f"this {self.model_type} model caps its logits (final_logit_softcapping), which is not supported",
-                hint=f"Gemma and Gemma 3 have no cap. {ITS_VOCABULARY}",
-            )
-
 
 class Gemma2(Gemma):
     """Gemma 2 (2024) also normalises the output of each part of a layer; some layers attend to a window only.
 
-    Published Gemma 2 models cap their logits; models trained without a cap are supported.
+    Logits are capped, of tokens and of attention; `Side.cap` is that of tokens.
     """
 
     model_type = "gemma2"

@@ -50,6 +50,7 @@ class Side:
         tied: Whether the output projection is the input embedding matrix.
         padding_id: The row that receives no gradient.
         transform: Applied to top hidden states before the output projection, if any.
+        cap: c if logits x become c * tanh(x / c), as in Gemma 2.
     """
 
     name: SideName
@@ -59,6 +60,7 @@ class Side:
     tied: bool
     padding_id: int | None
     transform: Callable[[Tensor], Tensor] | None = None
+    cap: float | None = None
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from subgraft.modeling.families.bart import Bart, Pegasus
 from subgraft.modeling.families.bert import Bert, DistilBert, Electra, ModernBert, Roberta, XLMRoberta
 from subgraft.modeling.families.bert2bert import Bert2Bert
 from subgraft.modeling.families.conditional import Conditional
+from subgraft.modeling.families.deberta import DebertaV2
 from subgraft.modeling.families.decoder_only import DecoderOnly
 from subgraft.modeling.families.encoder_only import EncoderOnly
 from subgraft.modeling.families.family import ITS_VOCABULARY, Family
@@ -32,7 +33,15 @@ T = TypeVar("T")
 
 # A new family is one entry here. An encoder can be both sides of an encoder-decoder if transformers has such a decoder,
 # and any decoder can get a source.
-ENCODERS: tuple[EncoderOnly, ...] = (Bert(), DistilBert(), Roberta(), XLMRoberta(), Electra(), ModernBert())
+ENCODERS: tuple[EncoderOnly, ...] = (
+    Bert(),
+    DistilBert(),
+    Roberta(),
+    XLMRoberta(),
+    Electra(),
+    ModernBert(),
+    DebertaV2(),
+)
 DECODERS: tuple[DecoderOnly, ...] = (
     GPT2(),
     Llama(),

@@ -15,11 +15,17 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
+from subgraft.modeling.sides import capped
 from subgraft.training.objectives.logit_slices import LARGE_VOCABULARY, loss_slice_rows, slice_rows
 
 
 def linear_log_likelihood(
-    hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, members: Tensor | None = None
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    labels: Tensor,
+    members: Tensor | None = None,
+    cap: float | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Log-likelihoods under softmax(hidden @ weight.T + bias), in nats.
 
@@ -31,13 +37,14 @@ def linear_log_likelihood(
         bias: [V] or None.
         labels: ids [N].
         members: bool [V], a non-empty set of tokens.
+        cap: c if logits x become c * tanh(x / c) before the softmax.
 
     Returns:
         Two tensors [N], at least in fp32: the log-likelihood of each label, and that of the set of members (zero
         without `members`).
     """
     likelihoods: tuple[Tensor, Tensor] = _LinearLogLikelihood.apply(  # type: ignore[no-untyped-call]
-        hidden, weight, bias, labels, members, _product_dtype(hidden)
+        hidden, weight, bias, labels, members, cap, _product_dtype(hidden)
     )
     return likelihoods
 
@@ -51,18 +58,19 @@ class _LinearLogLikelihood(torch.autograd.Function):
         bias: Tensor | None,
         labels: Tensor,
         members: Tensor | None,
+        cap: float | None,
         dtype: torch.dtype,
     ) -> tuple[Tensor, Tensor]:
         chosen = torch.zeros(len(labels), dtype=_exact(hidden), device=hidden.device)
         together = torch.zeros_like(chosen)
         matrix = weight.to(dtype)
         for part in _slices(len(labels), weight):
-            scores = _scores(hidden[part], matrix, bias)
+            scores = _logits(hidden[part], matrix, bias, cap).log_softmax(dim=1)
             chosen[part] = scores.gather(1, labels[part, None]).flatten()
             if members is not None:
                 together[part] = scores[:, members].logsumexp(dim=1)
         ctx.save_for_backward(hidden, weight, bias, labels, members, together)
-        ctx.dtype = dtype
+        ctx.cap, ctx.dtype = cap, dtype
         return chosen, together
 
     @staticmethod
@@ -75,12 +83,17 @@ class _LinearLogLikelihood(torch.autograd.Function):
         bias_grad = torch.zeros_like(bias, dtype=_exact(bias)) if wanted[2] else None
         matrix = weight.to(ctx.dtype)
         for part in _slices(len(labels), weight):
-            scores, down = _scores(hidden[part], matrix, bias), of_chosen[part, None]
+            logits, down = _logits(hidden[part], matrix, bias, ctx.cap), of_chosen[part, None]
+            slope = None if ctx.cap is None else _slope(logits, ctx.cap)
+            scores = logits.log_softmax(dim=1)
+            del logits  # a slice takes much memory
             inside = None if members is None else (scores[:, members] - together[part, None]).exp_()
             gradient = scores.exp_().mul_(-(down if inside is None else down + of_together[part, None]))
             gradient.scatter_add_(1, labels[part, None], down)
             if inside is not None:
                 gradient[:, members] += inside * of_together[part, None]
+            if slope is not None:
+                gradient.mul_(slope)
             if bias_grad is not None:
                 bias_grad += gradient.sum(dim=0)
             gradient = gradient.to(ctx.dtype)
@@ -88,16 +101,21 @@ class _LinearLogLikelihood(torch.autograd.Function):
                 hidden_grad[part] = gradient @ matrix
             if weight_grad is not None:
                 weight_grad += gradient.T @ hidden[part].to(ctx.dtype)
-        return hidden_grad, weight_grad, bias_grad, None, None, None
+        return hidden_grad, weight_grad, bias_grad, None, None, None, None
 
 
-def _scores(states: Tensor, matrix: Tensor, bias: Tensor | None) -> Tensor:
-    """The log-softmax of a slice's logits [n, V]."""
+def _logits(states: Tensor, matrix: Tensor, bias: Tensor | None, cap: float | None) -> Tensor:
+    """A slice's logits [n, V], capped, at least in fp32."""
     logits = states.to(matrix.dtype) @ matrix.T
     logits = logits.to(_exact(logits))
     if bias is not None:
         logits += bias
-    return logits.log_softmax(dim=1)
+    return capped(logits, cap)
+
+
+def _slope(capped_logits: Tensor, cap: float) -> Tensor:
+    """The derivative of capped logits with respect to those before."""
+    return 1.0 - (capped_logits / cap).square_()
 
 
 def _product_dtype(hidden: Tensor) -> torch.dtype:
@@ -120,23 +138,38 @@ Criterion: TypeAlias = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 
 def linear_cross_entropy(
-    hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, label_smoothing: float = 0.0
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    labels: Tensor,
+    label_smoothing: float = 0.0,
+    cap: float | None = None,
+    offsets: Tensor | None = None,
 ) -> Tensor:
     """Cross entropy of softmax(hidden @ weight.T + bias), summed over N tokens, in nats.
 
     hidden [N, d], weight [V, d], bias [V] or None, labels [N]. Equals PyTorch's cross_entropy with reduction "sum".
+    Logits are capped by `cap`, if any; then `offsets` [V] are added, which have no gradient.
     Under autocast, products use its dtype; the softmax is always in fp32.
     """
-    return linear_loss(hidden, weight, bias, labels, partial(_loss_and_gradient, smoothing=label_smoothing))
+    criterion = partial(_loss_and_gradient, smoothing=label_smoothing, offsets=offsets)
+    return linear_loss(hidden, weight, bias, labels, criterion, cap)
 
 
-def linear_loss(hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, criterion: Criterion) -> Tensor:
+def linear_loss(
+    hidden: Tensor,
+    weight: Tensor,
+    bias: Tensor | None,
+    labels: Tensor,
+    criterion: Criterion,
+    cap: float | None = None,
+) -> Tensor:
     """A criterion of hidden @ weight.T + bias, summed over N tokens, one slice of the logits at a time.
 
-    Shapes are those of `linear_cross_entropy`; the criterion receives logits in fp32.
+    Shapes are those of `linear_cross_entropy`; the criterion receives logits in fp32, capped by `cap`, if any.
     """
     total: Tensor = _LinearLoss.apply(  # type: ignore[no-untyped-call]
-        hidden, weight, bias, labels, criterion, _product_dtype(hidden)
+        hidden, weight, bias, labels, criterion, cap, _product_dtype(hidden)
     )
     return total
 
@@ -150,6 +183,7 @@ class _LinearLoss(torch.autograd.Function):
         bias: Tensor | None,
         labels: Tensor,
         criterion: Criterion,
+        cap: float | None,
         dtype: torch.dtype,
     ) -> Tensor:
         wanted = ctx.needs_input_grad[:3]
@@ -168,8 +202,12 @@ class _LinearLoss(torch.autograd.Function):
             logits = (states @ matrix.T).float()
             if bias is not None:
                 logits += bias
+            logits = capped(logits, cap)
+            slope = None if cap is None else _slope(logits, cap)  # before the criterion, which may overwrite them
             loss, gradient = criterion(logits, labels[part])
             total += loss
+            if slope is not None:
+                gradient = gradient * slope
             if bias_grad is not None:
                 bias_grad += gradient.sum(dim=0)
             gradient = gradient.to(dtype)
@@ -191,6 +229,7 @@ class _LinearLoss(torch.autograd.Function):
             None,
             None,
             None,
+            None,
         )
 
 
@@ -206,9 +245,11 @@ def _with_product(total: Tensor | None, gradient: Tensor, states: Tensor) -> Ten
     return total.add_(gradient.T @ states)
 
 
-def _loss_and_gradient(logits: Tensor, labels: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-    """The summed loss of a slice of logits [n, V], and its gradient with respect to them."""
-    scores = logits.log_softmax(dim=1)
+def _loss_and_gradient(
+    logits: Tensor, labels: Tensor, smoothing: float, offsets: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """The summed loss of a slice of logits [n, V] plus offsets [V], and its gradient with respect to the logits."""
+    scores = (logits if offsets is None else logits + offsets).log_softmax(dim=1)
     gold = scores.gather(1, labels[:, None])
     loss = (smoothing - 1.0) * gold.sum()
     if smoothing:

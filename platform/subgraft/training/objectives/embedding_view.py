@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from subgraft.config.settings_base import SideName
-from subgraft.modeling.sides import Side, input_scale, side
+from subgraft.modeling.sides import Side, capped, input_scale, side
 from subgraft.training.objectives.cross_entropy import linear_cross_entropy
 
 
@@ -136,7 +136,7 @@ class ModelEmbeddings:
         assert decoder.output is not None
         picked, gold = counted_states(states, labels, decoder)
         bias = None if decoder.bias is None else decoder.bias.reshape(-1)
-        return linear_cross_entropy(picked, decoder.output.weight, bias, gold, label_smoothing)
+        return linear_cross_entropy(picked, decoder.output.weight, bias, gold, label_smoothing, decoder.cap)
 
 
 class GeneratedRows(Protocol):
@@ -203,8 +203,8 @@ class ExtendedTables:
             known = known + bias.reshape(-1)
             generated = generated + self._rows.of("bias", bias.reshape(-1, 1)).reshape(-1)
         own = self._competing.own[:, None, :].expand(-1, labels.shape[1], -1)[labels != IGNORED]
-        known = known.index_fill(1, self._competing.absent, -torch.inf)
-        generated = generated + self._competing.weights
+        known = capped(known, self._side.cap).index_fill(1, self._competing.absent, -torch.inf)
+        generated = capped(generated, self._side.cap) + self._competing.weights
         known, own = without_twins(known, own, gold, self._competing.spelling)
         return extended_cross_entropy(known, generated, own, gold, label_smoothing)
 

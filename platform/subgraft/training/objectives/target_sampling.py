@@ -73,10 +73,8 @@ class SampledTables(ModelEmbeddings):
         bias = None if decoder.bias is None else decoder.bias.reshape(-1).index_select(0, chosen)
         places = torch.searchsorted(chosen, gold)
         if self._noise is not None:
-            return linear_noise_contrast(picked, rows, bias, places, self._noise)
-        if self._weights is not None:
-            bias = self._weights if bias is None else bias + self._weights
-        return linear_cross_entropy(picked, rows, bias, places, label_smoothing)
+            return linear_noise_contrast(picked, rows, bias, places, self._noise, decoder.cap)
+        return linear_cross_entropy(picked, rows, bias, places, label_smoothing, decoder.cap, self._weights)
 
 
 class SampledLoss(nn.Module):
@@ -226,12 +224,14 @@ def target_sampling(settings: TargetSamplingSettings, model: PreTrainedModel, se
 # the regression's logit is the model's logit less ln k.
 
 
-def linear_noise_contrast(hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, noise: Tensor) -> Tensor:
+def linear_noise_contrast(
+    hidden: Tensor, weight: Tensor, bias: Tensor | None, labels: Tensor, noise: Tensor, cap: float | None = None
+) -> Tensor:
     """The loss of N targets among C tokens, summed, in nats.
 
     hidden [N, d], weight [C, d], bias [C] or None, labels [N]; noise [C] bool, the noise samples.
     """
-    return linear_loss(hidden, weight, bias, labels, partial(_loss_and_gradient, noise=noise))
+    return linear_loss(hidden, weight, bias, labels, partial(_loss_and_gradient, noise=noise), cap)
 
 
 def _loss_and_gradient(logits: Tensor, labels: Tensor, noise: Tensor) -> tuple[Tensor, Tensor]:

@@ -98,5 +98,5 @@ def label_nats(model: PreTrainedModel, top: Tensor, labels: Tensor) -> Tensor:
     assert decoder.output is not None
     states, gold = counted_states(top, labels, decoder)
     weight, bias = decoder.output.weight, None if decoder.bias is None else decoder.bias.reshape(-1)
-    likelihood, _ = linear_log_likelihood(states, weight, bias, gold)
+    likelihood, _ = linear_log_likelihood(states, weight, bias, gold, cap=decoder.cap)
     return -likelihood
