@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from subgraft.interfaces.api.fit import Fitted, fit
     from subgraft.interfaces.api.graft import Grafted, graft
     from subgraft.interfaces.api.outputs import Model, load, translate
+    from subgraft.interfaces.api.progress import StepProgress
     from subgraft.interfaces.api.scores import Scores, evaluate
     from subgraft.interfaces.api.transfers import transfer
     from subgraft.interfaces.api.vocabularies import extend, learn_vocabulary, trim
@@ -25,6 +26,7 @@ __all__ = [
     "Model",
     "OperationalError",
     "Scores",
+    "StepProgress",
     "UserError",
     "VocabularyAdvice",
     "advise",
@@ -48,6 +50,7 @@ _HOMES = {
     "Model": "interfaces.api.outputs",
     "OperationalError": "base.errors",
     "Scores": "interfaces.api.scores",
+    "StepProgress": "interfaces.api.progress",
     "UserError": "base.errors",
     "VocabularyAdvice": "interfaces.api.advice",
     "advise": "interfaces.api.advice",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from subgraft.base.terminal import Terminal
+    from subgraft.orchestration.store.events import Observer
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,14 @@ class Session:
             raise UserError("this experiment has no report yet", hint="Run it first: subgraft run CONFIG.")
         return self.store.path(self.pipeline.report)
 
-    def run(self, console: Terminal, address: str | None = None, *, register: bool = True) -> Finished:
+    def run(
+        self,
+        console: Terminal,
+        address: str | None = None,
+        *,
+        register: bool = True,
+        observers: Sequence[Observer] = (),
+    ) -> Finished:
         """Run the missing steps and record them. register: the best model on dev too.
 
         If the store is read-only, the finished run is shown and not recorded. Raises OperationalError if such a store
@@ -140,7 +148,7 @@ class Session:
             report=report,
         )
         with recorded(display, tracker):
-            run(store, [report], self.experiment.runtime, [display, tracker], address=address)
+            run(store, [report], self.experiment.runtime, [display, tracker, *observers], address=address)
             selection = Selection.of([Finetuned.read(steps, store) for steps in self.pipeline.systems])
             if selection.warning:
                 display.say(f"[warning]  {selection.warning}")

@@ -63,13 +63,20 @@ def test_what_is_not_pairs_is_refused(pairs: Any, complaint: str) -> None:
 
 
 @pytest.mark.ray
-def test_a_fit_ends_with_a_comparison_and_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fit_ends_with_a_comparison_and_a_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("SUBGRAFT_HOME", str(tmp_path / "home"))
     (tmp_path / "model").mkdir()
     separate_bundle().save(tmp_path / "model")
+    calls: list[subgraft.StepProgress] = []
     fitted = subgraft.fit(
-        tmp_path / "model", PAIRS, out=tmp_path / "out", languages=("en", "de"), quick=True, progress=False
+        tmp_path / "model", PAIRS, out=tmp_path / "out", languages=("en", "de"), quick=True, progress=calls.append
     )
+    assert capsys.readouterr().out == "", "nothing is printed where a function is called"
+    training = [call for call in calls if call.step.startswith("finetune own")]
+    assert training[0].done == 0 and training[-1].finished
+    assert any(0 < call.done <= call.total and call.unit == "steps" and "loss" in call.now for call in training)
     frame = fitted.frame()
     assert list(frame.index) == ["old", "own"] and frame.loc["own", "tokens per sentence"] > 0
     assert fitted.advised in ("old", "own") and fitted.advice in str(fitted) and "BLEU" in str(fitted)

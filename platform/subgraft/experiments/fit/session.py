@@ -30,6 +30,7 @@ from subgraft.orchestration.execution.plan import Plan
 
 if TYPE_CHECKING:
     from subgraft.base.terminal import Terminal
+    from subgraft.orchestration.store.events import Observer
 
 
 @dataclass(frozen=True)
@@ -62,12 +63,12 @@ class Fit:
         self._planned()
         self._lines([("configuration", str(self._folder.configuration))])
 
-    def run(self) -> Outcome:
+    def run(self, observers: Sequence[Observer] = ()) -> Outcome:
         """Show the data and the plan, and execute it."""
         session, planned = self._planned()
         if planned.to_run:
             self._heading("Training")
-        session.run(self._console, register=False)
+        session.run(self._console, register=False, observers=observers)
         return self._finish(session)
 
     def _planned(self) -> tuple[Session, Plan]:

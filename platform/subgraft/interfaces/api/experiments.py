@@ -6,6 +6,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -15,6 +16,7 @@ from subgraft.config.initialiser_registry import names_with
 from subgraft.config.settings_base import SideName
 from subgraft.config.tasks import TASKS, TaskName
 from subgraft.interfaces.api.arguments import LanguagePair, located, one_of, pair_of, path_of, shown, sides_of, whole
+from subgraft.interfaces.api.progress import CallbackObserver, ProgressCallback
 from subgraft.orchestration.store.outputs import new_directory, require_empty_directory
 
 if TYPE_CHECKING:
@@ -23,7 +25,11 @@ if TYPE_CHECKING:
 
 
 def run(
-    config: Path | str, overrides: Mapping[str, object] | Sequence[str] = (), *, address: str | None = None
+    config: Path | str,
+    overrides: Mapping[str, object] | Sequence[str] = (),
+    *,
+    address: str | None = None,
+    progress: bool | ProgressCallback = True,
 ) -> Finished:
     """Run an experiment, as `subgraft run` does: finished steps are not repeated, and everything is recorded.
 
@@ -31,6 +37,7 @@ def run(
         config: A YAML file, as in configs/.
         overrides: Of its settings, {"finetune.epochs": 5} or ["finetune.epochs=5"].
         address: Of a Ray cluster; by default one on this machine.
+        progress: Whether to print each step; or a function, as in `fit`.
 
     Raises:
         UserError: With all mistakes of the configuration.
@@ -38,7 +45,9 @@ def run(
     """
     from subgraft.base.terminal import Terminal
 
-    return session_of(path_of("config", config), overrides).run(Terminal(), address)
+    observers = [CallbackObserver(progress)] if callable(progress) else []
+    console = Terminal() if progress is True else Terminal(file=StringIO())
+    return session_of(path_of("config", config), overrides).run(console, address, observers=observers)
 
 
 def session_of(config: Path, overrides: Mapping[str, object] | Sequence[str] = ()) -> Session:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from subgraft.base.errors import ArgumentError
 from subgraft.config.corpora import Languages
 from subgraft.interfaces.api.arguments import LanguagePair, located, pair_of, path_of, shown
+from subgraft.interfaces.api.progress import CallbackObserver, ProgressCallback
 from subgraft.interfaces.api.shown import as_html, as_text
 
 if TYPE_CHECKING:
@@ -88,7 +89,7 @@ def fit(
     languages: LanguagePair | None = None,
     text: Sequence[Path | str] = (),
     quick: bool = False,
-    progress: bool = True,
+    progress: bool | ProgressCallback = True,
 ) -> Fitted:
     """Compare the model's vocabulary with one of the task's, both finetuned on the pairs, and save the better model.
 
@@ -99,7 +100,8 @@ def fit(
         languages: Of source and target, if the model's files do not name them.
         text: Files with more text of the target language.
         quick: One seed, half the steps, 100 test sentences.
-        progress: Whether to print the data, the plan and each step.
+        progress: Whether to print the data, the plan and each step; or a function that is called with a
+            `StepProgress` as steps start, proceed and finish, while nothing is printed.
 
     Raises:
         UserError: Before anything is written: unusable pairs, an unknown model, a folder with other contents.
@@ -108,10 +110,11 @@ def fit(
     from subgraft.base.terminal import Terminal
 
     pair = None if languages is None else pair_of(languages)
-    console = Terminal() if progress else Terminal(file=StringIO())
+    observers = [CallbackObserver(progress)] if callable(progress) else []
+    console = Terminal() if progress is True else Terminal(file=StringIO())
     with _as_files(pairs, pair) as files:
         session = fit_session(model, files, out=out, languages=pair, text=text, quick=quick, console=console)
-        outcome = session.run()
+        outcome = session.run(observers)
     return Fitted(path_of("out", out), outcome.advice.system, outcome.advice.sentence, outcome)
 
 
