@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from subgraft.interfaces.api.advice import VocabularyAdvice, advise
     from subgraft.interfaces.api.experiments import run, train_generator
     from subgraft.interfaces.api.exports import Exported, export
+    from subgraft.interfaces.api.finetune import Finetuned, finetune
     from subgraft.interfaces.api.fit import Fitted, fit
     from subgraft.interfaces.api.graft import Grafted, graft
     from subgraft.interfaces.api.outputs import Model, load, translate
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "Exported",
+    "Finetuned",
     "Fitted",
     "Grafted",
     "Model",
@@ -33,6 +35,7 @@ __all__ = [
     "evaluate",
     "export",
     "extend",
+    "finetune",
     "fit",
     "graft",
     "learn_vocabulary",
@@ -45,6 +48,7 @@ __all__ = [
 ]
 _HOMES = {
     "Exported": "interfaces.api.exports",
+    "Finetuned": "interfaces.api.finetune",
     "Fitted": "interfaces.api.fit",
     "Grafted": "interfaces.api.graft",
     "Model": "interfaces.api.outputs",
@@ -57,6 +61,7 @@ _HOMES = {
     "evaluate": "interfaces.api.scores",
     "export": "interfaces.api.exports",
     "extend": "interfaces.api.vocabularies",
+    "finetune": "interfaces.api.finetune",
     "fit": "interfaces.api.fit",
     "graft": "interfaces.api.graft",
     "learn_vocabulary": "interfaces.api.vocabularies",

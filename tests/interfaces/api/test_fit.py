@@ -15,7 +15,7 @@ import subgraft
 from finished import separate_bundle
 from subgraft.base.errors import ArgumentError
 from subgraft.config.corpora import Languages
-from subgraft.interfaces.api.fit import _as_files
+from subgraft.interfaces.api.fit import as_files
 from subgraft.interfaces.cli import main
 from toys import english, german
 
@@ -43,7 +43,7 @@ class Table(list[dict[str, Any]]):
     ids=["tuples", "source and target", "codes", "two columns", "translation"],
 )
 def test_pairs_in_memory_are_read_in_every_form(pairs: Any) -> None:
-    with _as_files(pairs, EN_DE) as files:
+    with as_files(pairs, EN_DE) as files:
         sides = [path.read_text(encoding="utf-8").splitlines() for path in files]
     assert list(zip(*sides, strict=True)) == PAIRS
 
@@ -58,7 +58,7 @@ def test_pairs_in_memory_are_read_in_every_form(pairs: Any) -> None:
     ],
 )
 def test_what_is_not_pairs_is_refused(pairs: Any, complaint: str) -> None:
-    with pytest.raises(ArgumentError, match=complaint), _as_files(pairs, EN_DE):
+    with pytest.raises(ArgumentError, match=complaint), as_files(pairs, EN_DE):
         pass
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -20,8 +20,12 @@ from subgraft.interfaces.api.progress import CallbackObserver, ProgressCallback
 from subgraft.orchestration.store.outputs import new_directory, require_empty_directory
 
 if TYPE_CHECKING:
+    from subgraft.base.terminal import Terminal
     from subgraft.config.experiment import Experiment
+    from subgraft.experiments.pipeline import Pipeline
     from subgraft.experiments.session import Finished, Session
+    from subgraft.orchestration.store.events import Observer
+    from subgraft.orchestration.store.step import Step
 
 
 def run(
@@ -156,6 +160,8 @@ def train_generator(
     Raises:
         UserError: If a file is missing, or `out` is not empty.
     """
+    from subgraft.base.terminal import Terminal
+
     out = path_of("out", out)
     sides = sides_of(sides)
     whole("steps", steps, 1, optional=True)
@@ -165,7 +171,7 @@ def train_generator(
     require_empty_directory(out)
     files, checkpoint = _files(pairs, text), located(model)
     used: TextObjective | Literal["translation"] = "translation" if pairs else objective
-    experiment = _experiment(
+    experiment = experiment_of(
         {
             "name": NAME,
             "preset": preset,
@@ -180,9 +186,10 @@ def train_generator(
             },
             "downstream": {"corpus": "upstream"},
             "systems": [{"name": NAME, "initialiser": kind} | ({"generator_steps": steps} if steps else {})],
-        }
+        },
+        NAME,
     )
-    _train(experiment, out)
+    store_step(experiment, lambda pipeline: pipeline.generator_of(pipeline.experiment.systems[0]), out, Terminal())
     return out
 
 
@@ -197,28 +204,34 @@ def _files(pairs: tuple[Path | str, Path | str] | None, text: Path | str | None)
     return [str(path.absolute()) for path in files]
 
 
-def _experiment(settings: dict[str, Any]) -> Experiment:
-    """The experiment whose only result is the generator."""
+def experiment_of(settings: dict[str, Any], name: str) -> Experiment:
+    """An experiment by its settings. Raises UserError that names NAME.yaml, with all mistakes."""
     with tempfile.TemporaryDirectory() as folder:
-        written = Path(folder) / f"{NAME}.yaml"
+        written = Path(folder) / f"{name}.yaml"
         written.write_text(json.dumps(settings), encoding="utf-8")  # JSON is YAML
         return load_experiment(written)
 
 
-def _train(experiment: Experiment, out: Path) -> None:
-    from subgraft.base.terminal import Terminal
+def store_step(
+    experiment: Experiment,
+    step_of: Callable[[Pipeline], Step | None],
+    out: Path,
+    console: Terminal,
+    observers: Sequence[Observer] = (),
+) -> None:
+    """Run one step of an experiment in the default store, after those that it needs, and copy its result to `out`."""
     from subgraft.experiments.pipeline import Pipeline
     from subgraft.orchestration.execution.progress import display_for
     from subgraft.orchestration.execution.runner import run
     from subgraft.orchestration.store.home import default_home
     from subgraft.orchestration.store.store import Store
 
-    step = Pipeline(experiment, Path.cwd()).generator_of(experiment.systems[0])
+    step = step_of(Pipeline(experiment, Path.cwd()))
     assert step is not None
-    display = display_for(Terminal())
+    display = display_for(console)
     store = Store(default_home().absolute(), display.say)
     try:
-        run(store, [step], experiment.runtime, [display])
+        run(store, [step], experiment.runtime, [display, *observers])
     finally:
         display.close()
     with new_directory(out) as place:

@@ -112,7 +112,7 @@ def fit(
     pair = None if languages is None else pair_of(languages)
     observers = [CallbackObserver(progress)] if callable(progress) else []
     console = Terminal() if progress is True else Terminal(file=StringIO())
-    with _as_files(pairs, pair) as files:
+    with as_files(pairs, pair) as files:
         session = fit_session(model, files, out=out, languages=pair, text=text, quick=quick, console=console)
         outcome = session.run(observers)
     return Fitted(path_of("out", out), outcome.advice.system, outcome.advice.sentence, outcome)
@@ -140,7 +140,7 @@ def fit_session(
 
 
 @contextmanager
-def _as_files(pairs: Pairs, languages: Languages | None) -> Iterator[tuple[Path, Path]]:
+def as_files(pairs: Pairs, languages: Languages | None) -> Iterator[tuple[Path, Path]]:
     """The two files of the pairs, which are temporary for pairs in memory."""
     if isinstance(pairs, tuple) and len(pairs) == 2 and all(isinstance(path, Path) for path in pairs):
         yield pairs  # type: ignore[misc]

@@ -1,0 +1,201 @@
+"""Finetune one model on pairs, with the vocabularies that it has, be they new ones of `transfer` or `extend`."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from subgraft.interfaces.api.arguments import LanguagePair, pair_of, path_of, whole
+from subgraft.interfaces.api.experiments import experiment_of, store_step
+from subgraft.interfaces.api.exports import on_disk
+from subgraft.interfaces.api.fit import Pairs, as_files
+from subgraft.interfaces.api.progress import CallbackObserver, ProgressCallback
+from subgraft.interfaces.api.shown import as_html, as_text
+from subgraft.orchestration.store.outputs import require_empty_directory
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+    from rich.table import Table
+
+    from subgraft.config.corpora import Languages
+    from subgraft.experiments.fit.base_model import BaseModelFacts
+    from subgraft.experiments.fit.choices import Choice
+    from subgraft.experiments.fit.split import Split
+    from subgraft.interfaces.api.outputs import Model
+    from subgraft.training.progress import CurvePoint
+
+NAME = "finetuned"
+
+
+@dataclass(frozen=True)
+class Finetuned:
+    """A finetuned model.
+
+    Attributes:
+        out: Its directory, which `load`, `translate` and `export` read.
+        step: The update of its weights, the best on dev.
+        curve: Scores on dev: before training, and at each evaluation.
+    """
+
+    out: Path
+    step: int
+    curve: tuple[CurvePoint, ...]
+
+    def load(self) -> Model:
+        from subgraft.interfaces.api.outputs import load
+
+        return load(self.out)
+
+    def frame(self) -> pd.DataFrame:
+        """The curve: a row for each evaluation, a column for each score."""
+        import pandas as pd
+
+        from subgraft.training.progress import SCORES
+
+        rows = [{name: point.values.get(name) for name in SCORES} for point in self.curve]
+        return pd.DataFrame(rows, index=[point.step for point in self.curve]).dropna(axis="columns", how="all")
+
+    def table(self) -> Table:
+        from rich.table import Table
+
+        from subgraft.training.progress import SCORES
+
+        frame = self.frame()
+        table = Table("update", *(SCORES[name] for name in frame.columns))
+        for step, scores in zip(frame.index, frame.itertuples(index=False), strict=True):
+            table.add_row(f"{step:,}{' *' if step == self.step else ''}", *(f"{score:.3f}" for score in scores))
+        return table
+
+    def plot(self) -> Figure:
+        """Each score over the updates."""
+        from matplotlib.figure import Figure
+
+        from subgraft.training.progress import SCORES
+
+        frame = self.frame()
+        figure = Figure(figsize=(3.2 * len(frame.columns), 2.8), layout="constrained")
+        for axes, name in zip(figure.subplots(1, len(frame.columns), squeeze=False)[0], frame.columns, strict=True):
+            axes.plot(frame.index, frame[name], marker="o")
+            axes.axvline(self.step, linestyle=":", color="grey")
+            axes.set(title=SCORES[name], xlabel="updates")
+        return figure
+
+    def __str__(self) -> str:
+        return as_text(self.table())
+
+    def _repr_html_(self) -> str:
+        return as_html(self.table())
+
+
+def finetune(
+    model: Model | Path | str,
+    pairs: Pairs,
+    *,
+    out: Path | str,
+    languages: LanguagePair | None = None,
+    steps: int | None = None,
+    learning_rate: float | None = None,
+    seed: int = 1,
+    progress: bool | ProgressCallback = True,
+) -> Finetuned:
+    """Finetune a model on pairs, and save the weights with the best chrF on dev.
+
+    Pairs are split as `fit` splits them, and the settings are those of its trainings unless they are passed. Finished
+    steps are in the store: stopped and called again, it continues.
+
+    Args:
+        model: One in memory, a directory, a hub id, or models:/NAME@ALIAS.
+        pairs: Two files, (source, target) tuples, a `pandas.DataFrame` or a `datasets.Dataset` (see `Pairs`).
+        out: The directory to write; absent or empty.
+        languages: Of source and target, if the model's files do not name them.
+        steps: Updates.
+        learning_rate: Its maximum; embeddings are trained at the same rate.
+        seed: Of the order of the data and of dropout.
+        progress: Whether to print each step; or a function, as in `fit`.
+
+    Raises:
+        UserError: Unusable pairs, an unknown model, or an `out` that is not empty.
+        OperationalError: The disk or a process failed; the same call continues.
+    """
+    from subgraft.base.terminal import Terminal
+
+    out = path_of("out", out)
+    require_empty_directory(out)
+    whole("steps", steps, 1, optional=True)
+    pair = None if languages is None else pair_of(languages)
+    observers = [CallbackObserver(progress)] if callable(progress) else []
+    console = Terminal() if progress is True else Terminal(file=StringIO())
+    with on_disk(model) as directory, as_files(pairs, pair) as files, tempfile.TemporaryDirectory() as folder:
+        from subgraft.experiments.fit.base_model import BaseModelFacts
+
+        facts = BaseModelFacts.find(str(model), str(directory))
+        between = facts.languages(pair)
+        settings = _settings(facts, between, _split(files, between), Path(folder))
+        for name, value in (("max_steps", steps), ("learning_rate", learning_rate)):
+            if value is not None:
+                settings["finetune"][name] = value
+        if steps is not None:
+            settings["finetune"].update(evaluate_at=sorted({1 + steps // 2, steps}), warmup_steps=1 + steps // 10)
+        experiment = experiment_of({**settings, "seeds": [seed]}, NAME)
+        store_step(experiment, lambda pipeline: pipeline.systems[0].finetune, out, console, observers)
+    return _read(out)
+
+
+def _split(files: tuple[Path, Path], languages: Languages) -> Split:
+    from subgraft.config.corpora import Cleaning
+    from subgraft.config.tasks import TASKS
+    from subgraft.experiments.fit.configuration import task_of
+    from subgraft.experiments.fit.split import read_documents, split
+
+    return split(read_documents(*files), Cleaning(**TASKS[task_of(languages)].defaults.get("cleaning", {})))
+
+
+def _settings(facts: BaseModelFacts, languages: Languages, text: Split, folder: Path) -> dict[str, Any]:
+    """An experiment with one system, and its text as files in the folder."""
+    from subgraft.experiments.fit.choices import SELECT, choose
+    from subgraft.experiments.fit.configuration import USUAL_LENGTH, task_of
+
+    choice: Choice = choose(len(text.train), facts.parameters, quick=False)
+    splits = {"train": text.train, "dev": text.dev, "test": text.test}
+    return {
+        "name": NAME,
+        "preset": "small",
+        "task": task_of(languages),
+        "languages": languages.model_dump(),
+        "sides": list(facts.sides),
+        "corpora": {"text": {"files": {name: _written(pairs, folder, name) for name, pairs in splits.items()}}},
+        "upstream": {"checkpoint": facts.checkpoint, "objectives": [{"kind": facts.objective}]},
+        "downstream": {"corpus": "text"},
+        "systems": [{"name": NAME, "vocabulary": "upstream"}],
+        "finetune": {
+            "epochs": None,
+            "max_steps": choice.steps,
+            "evaluate_at": list(choice.evaluate_at),
+            "batch_size": choice.batch_size,
+            "learning_rate": choice.old_rate,
+            "warmup_steps": choice.warmup_steps,
+            "max_length": min(facts.longest or USUAL_LENGTH, USUAL_LENGTH),
+            "select": SELECT,
+        },
+    }
+
+
+def _written(pairs: Sequence[tuple[str, str]], folder: Path, split: str) -> list[str]:
+    paths = [folder / f"{split}.{side}" for side in ("source", "target")]
+    for path, lines in zip(paths, zip(*pairs, strict=True), strict=True):
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return [str(path) for path in paths]
+
+
+def _read(out: Path) -> Finetuned:
+    from subgraft.experiments.fit.choices import SELECT
+    from subgraft.training.progress import CURVE, CurvePoint, selected_weights
+
+    curve = tuple(CurvePoint(**point) for point in json.loads((out / CURVE).read_text(encoding="utf-8")))
+    return Finetuned(out, selected_weights(out, SELECT).step, curve)

@@ -1,0 +1,62 @@
+"""A model finetuned on pairs in Python."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import subgraft
+from finished import separate_bundle
+from subgraft.base.errors import ArgumentError, UserError
+from toys import english, german
+
+PAIRS = list(zip(english(400, 5), german(400, 5), strict=True))
+
+
+@pytest.mark.ray
+def test_a_model_in_memory_is_finetuned_and_saved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SUBGRAFT_HOME", str(tmp_path / "home"))
+    calls: list[subgraft.StepProgress] = []
+
+    def finetune(out: str) -> subgraft.Finetuned:
+        return subgraft.finetune(
+            subgraft.Model(separate_bundle()),
+            PAIRS,
+            out=tmp_path / out,
+            languages=("en", "de"),
+            steps=8,
+            learning_rate=1e-3,
+            progress=calls.append,
+        )
+
+    finetuned = finetune("out")
+    assert capsys.readouterr().out == ""
+    assert any(call.step.startswith("finetune") and call.unit == "steps" for call in calls)
+    frame = finetuned.frame()
+    assert list(frame.index) == [0, 5, 8] and finetuned.step in frame.index
+    assert frame.loc[8, "bits_per_character"] < frame.loc[0, "bits_per_character"]
+    assert frame["chrf"].idxmax() == finetuned.step
+    assert [axes.get_title() for axes in finetuned.plot().axes] == ["BLEU", "chrF", "bits per character"]
+    assert f"{finetuned.step} *" in str(finetuned) and "<pre" in finetuned._repr_html_()
+    assert len(subgraft.translate(finetuned.load(), english(3))) == 3
+    del calls[:]
+    assert finetune("again").curve == finetuned.curve
+    assert not calls, "the same call finds its result in the store"
+    assert (tmp_path / "again" / "model.safetensors").read_bytes() == (finetuned.out / "model.safetensors").read_bytes()
+
+
+def test_mistakes_are_refused_before_anything_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SUBGRAFT_HOME", str(tmp_path / "home"))
+    model = subgraft.Model(separate_bundle())
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").write_text("")
+    with pytest.raises(UserError, match="full"):
+        subgraft.finetune(model, PAIRS, out=tmp_path / "full", languages=("en", "de"))
+    with pytest.raises(ArgumentError, match="steps"):
+        subgraft.finetune(model, PAIRS, out=tmp_path / "out", languages=("en", "de"), steps=0)
+    with pytest.raises(UserError, match="pairs"):
+        subgraft.finetune(model, PAIRS[:10], out=tmp_path / "out", languages=("en", "de"))
+    assert not (tmp_path / "out").exists() and not (tmp_path / "home").exists()
