@@ -67,9 +67,19 @@ if not generator.exists():
 generated = subgraft.transfer(model, vocabulary, method="patt", generator=generator)
 
 # %% [markdown]
+# ## Finetuning
+# Its new embeddings are where training starts. `finetune` returns the scores on dev, as a table, a frame and a plot;
+# `subgraft fit` compares with the old vocabulary too.
+
+# %%
+if not Path("finetuned").exists():
+    files = Path("manuals/train.en"), Path("manuals/train.fr")
+    finetuned = subgraft.finetune(generated, files, languages=("en", "fr"), steps=20, out="finetuned", progress=False)
+    display(finetuned, finetuned.plot())  # type: ignore[name-defined]  # noqa: F821
+
+# %% [markdown]
 # ## Translations
-# Its new embeddings are a beginning: `subgraft fit` or a configuration finetunes it. `save` writes a directory that
-# `load`, every command and a configuration's `upstream.checkpoint` read.
+# `save` writes a directory that `load`, every command and a configuration's `upstream.checkpoint` read.
 
 # %%
 texts = ["Open the configuration file.", "The module is loaded when Python starts."]

@@ -1,43 +1,39 @@
-"""docs/example.py, run as it stands on a little real text, and run again."""
+"""docs/example.py, run in a notebook as it stands on a little real text, and run again."""
 
 from __future__ import annotations
 
+import base64
 import gzip
 import os
-import subprocess
-import sys
+import re
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
+import nbformat
 import pytest
+from nbclient import NotebookClient
 
 SIZES = {"train": 400, "dev": 20, "test": 20}
-# Runs the page as an editor does, cell by cell in one namespace, and prints its last output.
-RUN = """
-import json, re, sys
-cells = re.split(r"^# %%.*$", open(sys.argv[1], encoding="utf-8").read(), flags=re.MULTILINE)
-space = {}
-for cell in cells:
-    exec(compile(cell, sys.argv[1], "exec"), space)
-print(json.dumps([space["translations"], space["fitted"].reports["decoder"].unseen]))
-"""
+RESULT = "print([translations, fitted.reports['decoder'].unseen])"
 
 
-def _example(repository: Path, folder: Path) -> tuple[str, str]:
-    """Its last line of output, and all of it."""
-    environment = {**os.environ, "SUBGRAFT_HOME": str(folder / "home"), "MPLBACKEND": "agg"}
+def _outputs(page: Path, folder: Path) -> list[Any]:
+    """What the cells of the page show, and in the end the result."""
+    parts = re.split(r"^# %%", page.read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    cells = [part.partition("\n")[2] for part in parts if not part.startswith(" [markdown]")]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in (*cells, RESULT)])
+    environment = {**os.environ, "SUBGRAFT_HOME": str(folder / "home")}
     environment.pop("MLFLOW_TRACKING_URI", None)
-    done = subprocess.run(
-        [sys.executable, "-c", RUN, repository / "docs" / "example.py"],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert done.returncode == 0, done.stderr
-    *message, last = done.stdout.splitlines()
-    return last, "\n".join(message)
+    place = {"metadata": {"path": str(folder)}}
+    NotebookClient(notebook, timeout=600, kernel_name="python3", resources=place).execute(env=environment)
+    return [output for cell in notebook.cells for output in cell.outputs]
+
+
+def _text(outputs: list[Any]) -> list[str]:
+    """All lines, printed or displayed: rich displays what it prints in a notebook."""
+    parts = [output.get("text") or output.get("data", {}).get("text/plain", "") for output in outputs]
+    return [line for part in parts for line in part.splitlines()]
 
 
 @pytest.mark.slow
@@ -50,9 +46,15 @@ def test_the_example_runs_on_real_text_and_repeats(repository: Path, mirror: Pat
             for language in ("en", "fr"):
                 with gzip.open(mirror / "en-fr" / corpus / f"{split}.{language}.gz", "rb") as file:
                     (tmp_path / folder / f"{split}.{language}").write_bytes(b"".join(islice(file, size)))
-    first, message = _example(repository, tmp_path)
-    assert "[done]" in message and first.startswith('[{"as it is": [') and int(first.rstrip("]").split()[-1]) > 100
-    for made in ("example.yaml", "generator/generator.json", "fitted/model.safetensors"):
+    outputs = _outputs(repository / "docs" / "example.py", tmp_path)
+    *message, first = _text(outputs)
+    assert any("[done]" in line for line in message)
+    assert first.startswith("[{'as it is': [") and int(first.rstrip("]").split()[-1]) > 100
+    for made in ("example.yaml", "generator/generator.json", "fitted/model.safetensors", "finetuned/model.safetensors"):
         assert (tmp_path / made).is_file()
-    again, message = _example(repository, tmp_path)
-    assert again == first and "[started]" not in message
+    shown = [output.data for output in outputs if "data" in output]
+    assert any("text/html" in data and "bits per character" in data["text/html"] for data in shown)
+    (picture,) = (data["image/png"] for data in shown if "image/png" in data)
+    assert base64.b64decode(picture).startswith(b"\x89PNG")
+    *message, again = _text(_outputs(repository / "docs" / "example.py", tmp_path))
+    assert again == first and not any("[started]" in line for line in message)

@@ -85,15 +85,12 @@ def across(most: int) -> int:
 def new_figure(width: float, height: float) -> Iterator[Figure]:
     """An empty figure in the report's style, measured in inches."""
     from matplotlib import style
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
 
-    inches = (min(width, _NARROW) if _narrow.get() else width, height)
+    from subgraft.evaluation.reporting.notebook_figure import NotebookFigure
+
     # Ignore `matplotlibrc`, which matplotlib also reads in the current directory: it could run LaTeX.
     with style.context(("default", _STYLE)):
-        figure = Figure(figsize=inches, layout="constrained")
-        FigureCanvasAgg(figure)
-        yield figure
+        yield NotebookFigure(min(width, _NARROW) if _narrow.get() else width, height)
 
 
 def png(figure: Figure) -> bytes:

@@ -13,6 +13,7 @@ from subgraft.evaluation.reporting.summary import SystemSummary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 # Lines of a picture are 2 pixels wide: more digits show nothing.
@@ -62,6 +63,13 @@ def plot_learning_curves(data: ReportData) -> bytes:
     return _plot_curves(data, _dev_curves(data))
 
 
+def learning_curves(data: ReportData) -> Figure:
+    """The same as a figure."""
+    with drawing.new_figure(10, _CURVES_HEIGHT) as figure:
+        _draw_panels(figure, data, _dev_curves(data))
+        return figure
+
+
 def plot_drift(data: ReportData) -> bytes:
     """The drift of feed-forward weights by finetuning step: a line for the mean, a band for the range of seeds."""
     return _plot_curves(data, {"Drift of feed-forward weights": lambda point: point.drift})
@@ -77,11 +85,15 @@ def _dev_curves(data: ReportData) -> dict[str, Callable[[CurvePoint], float | No
 
 def _plot_curves(data: ReportData, curves: Mapping[str, Callable[[CurvePoint], float | None]]) -> bytes:
     with drawing.new_figure(10, _CURVES_HEIGHT) as figure:
-        panels = figure.subplots(1, len(curves), squeeze=False)[0]
-        for panel, (title, value) in zip(panels, curves.items(), strict=True):
-            _draw_curves(panel, data, value)
-            panel.set(title=title, xlabel="finetuning step")
+        _draw_panels(figure, data, curves)
         return drawing.png(figure)
+
+
+def _draw_panels(figure: Figure, data: ReportData, curves: Mapping[str, Callable[[CurvePoint], float | None]]) -> None:
+    panels = figure.subplots(1, len(curves), squeeze=False)[0]
+    for panel, (title, value) in zip(panels, curves.items(), strict=True):
+        _draw_curves(panel, data, value)
+        panel.set(title=title, xlabel="finetuning step")
 
 
 @drawing.for_narrow_screens

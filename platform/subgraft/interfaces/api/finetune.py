@@ -74,17 +74,16 @@ class Finetuned:
 
     def plot(self) -> Figure:
         """Each score over the updates."""
-        from matplotlib.figure import Figure
-
+        from subgraft.evaluation.reporting.drawing import new_figure
         from subgraft.training.progress import SCORES
 
         frame = self.frame()
-        figure = Figure(figsize=(3.2 * len(frame.columns), 2.8), layout="constrained")
-        for axes, name in zip(figure.subplots(1, len(frame.columns), squeeze=False)[0], frame.columns, strict=True):
-            axes.plot(frame.index, frame[name], marker="o")
-            axes.axvline(self.step, linestyle=":", color="grey")
-            axes.set(title=SCORES[name], xlabel="updates")
-        return figure
+        with new_figure(3.4 * len(frame.columns), 2.8) as figure:
+            for axes, name in zip(figure.subplots(1, len(frame.columns), squeeze=False)[0], frame.columns, strict=True):
+                axes.plot(frame.index, frame[name], marker="o")
+                axes.axvline(self.step, linestyle=":", color="grey")
+                axes.set(title=SCORES[name], xlabel="finetuning step")
+            return figure
 
     def __str__(self) -> str:
         return as_text(self.table())

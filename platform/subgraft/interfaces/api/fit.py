@@ -18,6 +18,7 @@ from subgraft.interfaces.api.shown import as_html, as_text
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
     from rich.table import Table
 
     from subgraft.base.terminal import Terminal
@@ -73,6 +74,12 @@ class Fitted:
         from subgraft.evaluation.reporting.summary import summarise
 
         return pd.DataFrame([_row(system) for system in summarise(self.outcome.data)]).set_index("system")
+
+    def plot(self) -> Figure:
+        """Scores on dev by finetuning step, a curve for each system."""
+        from subgraft.evaluation.reporting.plots import learning_curves
+
+        return learning_curves(self.outcome.data)
 
     def __str__(self) -> str:
         return f"{as_text(self.table())}{self.advice}"
