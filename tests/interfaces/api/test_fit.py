@@ -63,24 +63,39 @@ def test_what_is_not_pairs_is_refused(pairs: Any, complaint: str) -> None:
 
 
 @pytest.mark.ray
-def test_a_fit_ends_with_a_comparison_and_a_model(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_the_story_of_the_readme(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """Its lines as they stand, but for the model, which is not that of the demo, and with pairs for the dots."""
     monkeypatch.setenv("SUBGRAFT_HOME", str(tmp_path / "home"))
-    (tmp_path / "model").mkdir()
-    separate_bundle().save(tmp_path / "model")
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    Path("model").mkdir()
+    separate_bundle().save(Path("model"))
+    named = {"source_lang": "en", "target_lang": "de"}
+    Path("model/tokenizer_config.json").write_text(json.dumps(named), encoding="utf-8")
+    readme = (repository / "README.md").read_text(encoding="utf-8")
+    (story,) = (block for block in re.findall(r"```python\n(.*?)```", readme, re.DOTALL) if "subgraft.fit(" in block)
     calls: list[subgraft.StepProgress] = []
-    fitted = subgraft.fit(
-        tmp_path / "model", PAIRS, out=tmp_path / "out", languages=("en", "de"), quick=True, progress=calls.append
-    )
-    assert capsys.readouterr().out == "", "nothing is printed where a function is called"
+    space: dict[str, Any] = {"PAIRS": PAIRS, "progress": calls.append}
+    for written, used in (
+        (", ...]", ", *PAIRS]"),
+        ('"models:/quickstart-en-de@champion"', '"model"'),
+        ("quick=True", "quick=True, progress=progress"),
+    ):
+        assert written in story
+        story = story.replace(written, used)
+    exec(story, space)
+    fitted = space["fitted"]
+    assert capsys.readouterr().out == f"{fitted}\n", "nothing else is printed where a function is called"
+    assert fitted.out == Path("../fitted") and (tmp_path / "fitted" / "model" / "model.safetensors").is_file()
     training = [call for call in calls if call.step.startswith("finetune own")]
     assert training[0].done == 0 and training[-1].finished
     assert any(0 < call.done <= call.total and call.unit == "steps" and "loss" in call.now for call in training)
     frame = fitted.frame()
     assert list(frame.index) == ["old", "own"] and frame.loc["own", "tokens per sentence"] > 0
     assert fitted.advised in ("old", "own") and fitted.advice in str(fitted) and "BLEU" in str(fitted)
-    assert fitted.report.is_file()
+    assert fitted.report.is_file() and len(fitted.plot().axes) >= 2
     assert len(subgraft.translate(fitted.load(), english(3))) == 3
 
 
