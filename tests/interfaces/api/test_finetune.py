@@ -39,7 +39,7 @@ def test_a_model_in_memory_is_finetuned_and_saved(
     assert list(frame.index) == [0, 5, 8] and finetuned.step in frame.index
     assert frame.loc[8, "bits_per_character"] < frame.loc[0, "bits_per_character"]
     assert frame["chrf"].idxmax() == finetuned.step
-    assert [axes.get_title() for axes in finetuned.plot().axes] == ["BLEU", "chrF", "bits per character"]
+    assert [axes.get_title(loc="left") for axes in finetuned.plot().axes] == ["BLEU", "chrF", "bits per character"]
     assert f"{finetuned.step} *" in str(finetuned) and "<pre" in finetuned._repr_html_()
     assert len(subgraft.translate(finetuned.load(), english(3))) == 3
     del calls[:]
