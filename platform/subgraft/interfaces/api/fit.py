@@ -162,6 +162,10 @@ def as_files(pairs: Pairs, languages: Languages | None) -> Iterator[tuple[Path, 
 
 def _in_memory(pairs: Any, languages: Languages | None) -> Iterator[tuple[str, str]]:
     """Pairs of one line each. Raises ArgumentError for anything that is not a pair of texts."""
+    if isinstance(pairs, Mapping):  # a DatasetDict, for example
+        splits = ", ".join(map(str, pairs))
+        hint = f"Give one of its splits, as in pairs[{next(iter(pairs), 'train')!r}]."
+        raise ArgumentError(f"expected pairs of texts, found a mapping of {splits}", where="pairs", hint=hint)
     names = [str(name) for name in getattr(pairs, "column_names", getattr(pairs, "columns", ()))]
     records = pairs.to_dict("records") if hasattr(pairs, "to_dict") and hasattr(pairs, "columns") else pairs
     if not isinstance(records, Iterable) or isinstance(records, str | bytes):

@@ -92,7 +92,9 @@ def _settings(model: PreTrainedModel, quantization: str, languages: Languages | 
     search = {name: float(value) for name, value in asked.items() if value}
     if generation.length_penalty is not None:
         search["length_penalty"] = float(generation.length_penalty)
-    return ExportSettings(model=model.config.to_dict(), languages=languages, quantization=quantization, search=search)
+    # Without the place that the model was loaded from, which may be a temporary folder.
+    config = {name: value for name, value in model.config.to_dict().items() if name != "_name_or_path"}
+    return ExportSettings(model=config, languages=languages, quantization=quantization, search=search)
 
 
 def _with_start(exported: ExportedModel, model: PreTrainedModel) -> ExportedModel:
