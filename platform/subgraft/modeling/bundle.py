@@ -10,14 +10,12 @@ from transformers import PreTrainedModel
 
 from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import SideName
-from subgraft.modeling.families import SequenceFormat, family_of
+from subgraft.modeling.families import ROOM as ROOM
+from subgraft.modeling.families import InputLayout, SequenceFormat, family_of
 from subgraft.modeling.load import load_model, save_model
 from subgraft.modeling.sides import side_names
 from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-
-# The limit of searches and batches in tokens, for models without one; longer than any sentence.
-ROOM = 8192
 
 
 @dataclass(frozen=True)
@@ -63,6 +61,14 @@ class Bundle:
         """The maximum length of the model's input, in tokens."""
         limit = family_of(self.model).position_limit(self.model.config.to_dict())
         return ROOM if limit is None else limit
+
+    def input_layout(self, languages: Languages | None = None) -> InputLayout:
+        """The tokens around one text and around a pair that a model with a classifying head reads.
+
+        Raises UserError if the vocabulary lacks a special token, or has language codes and `languages` is None.
+        """
+        config = self.model.config.to_dict()
+        return family_of(self.model).input_layout(config, self.encoder, languages)
 
     def sequence_format(self, languages: Languages | None) -> SequenceFormat:
         config = self.model.config.to_dict()

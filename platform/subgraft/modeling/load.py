@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
@@ -16,8 +16,9 @@ from transformers.utils import logging as transformers_logging
 
 from subgraft.base.errors import UserError
 from subgraft.config.settings_base import SideName
-from subgraft.modeling.families import count_parameters
+from subgraft.modeling.families import Family, count_parameters, head_in
 from subgraft.modeling.generation_settings import savable
+from subgraft.modeling.heads import require_head_class
 from subgraft.modeling.hub import HUB_FILES, adapter_base, family_at, read_config, require_model
 from subgraft.modeling.lora import merge_into
 from subgraft.modeling.tokenizers import save_tokenizers
@@ -40,7 +41,7 @@ def load_model(model: Path | str, dtype: torch.dtype | None = None) -> PreTraine
         merged.name_or_path = merged.config.name_or_path = str(directory)
         return merged
     config, family = read_config(directory), family_at(directory, str(model))
-    kind: Any = family.model_class()
+    kind: Any = _class_of(config, family, directory)
     settings = _settings(kind, {**family.completed(config, weight_names(directory))}, directory)
     described = settings.to_dict()
     require_plausible(directory, count_parameters(described).total + family.computed_numbers(described))
@@ -52,12 +53,14 @@ def load_model(model: Path | str, dtype: torch.dtype | None = None) -> PreTraine
                 dtype=dtype or "auto",
                 use_safetensors=True,
                 local_files_only=True,
+                ignore_mismatched_sizes=True,  # raised below, with the sizes
                 output_loading_info=True,
             )
         except Exception as error:  # transformers raises errors of any type
             message = str(error).replace(str(weights), str(directory)) or type(error).__name__
             raise UserError(f"the weights cannot be loaded: {message}", where=str(directory)) from error
     loaded.name_or_path = loaded.config.name_or_path = str(directory)
+    _require_sizes(information["mismatched_keys"], config, directory)
     missing = sorted(name for name in information["missing_keys"] if not name.startswith(family.absent_weights))
     if missing:
         what = f"{len(missing)} weights are missing, among them {missing[0]}"
@@ -65,6 +68,27 @@ def load_model(model: Path | str, dtype: torch.dtype | None = None) -> PreTraine
     assert isinstance(loaded, PreTrainedModel)
     family.post_init(loaded)
     return loaded
+
+
+def _class_of(config: Mapping[str, Any], family: Family, directory: Path) -> type[PreTrainedModel]:
+    """transformers' class of the head that config.json names, or the family's, which predicts tokens."""
+    try:
+        head = head_in(config)
+        return family.model_class() if head is None else require_head_class(config, head.kind)
+    except UserError as error:
+        raise UserError(error.what, where=str(directory), hint=error.hint) from error
+
+
+def _require_sizes(differing: Iterable[Any], config: Mapping[str, Any], directory: Path) -> None:
+    """Raises UserError for weights of other sizes than the configuration's. differing: transformers' list of them."""
+    for name, stored, described in sorted(differing):
+        what = (
+            f"the weights cannot be loaded: {name} has the size {list(stored)}, and config.json's is {list(described)}"
+        )
+        head = head_in(config)
+        of_labels = head is not None and described[0] == len(head.labels) != stored[0]
+        hint = f"Its labels (id2label) are {len(head.labels)}, the weights' {stored[0]}." if head and of_labels else ""
+        raise UserError(what, where=str(directory), hint=hint)
 
 
 def _needed(kind: type[PreTrainedModel], config: Mapping[str, Any]) -> str:

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from subgraft.modeling.families import Side as Side
 from subgraft.modeling.families import Tables as Tables
 from subgraft.modeling.families import family_of
+from subgraft.modeling.families.heads import is_headed
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
@@ -125,4 +126,9 @@ def replace_tables(model: PreTrainedModel, tables: Mapping[SideName, Tables]) ->
     """
     for name in tables:
         side(model, name)
-    return family_of(model).replace_tables(model, tables)
+    family = family_of(model)
+    if is_headed(model):
+        from subgraft.modeling.families.table_replacement import exchange_inputs
+
+        return exchange_inputs(family, model, tables)
+    return family.replace_tables(model, tables)

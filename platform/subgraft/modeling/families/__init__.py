@@ -1,6 +1,8 @@
 """Model families: a module for each, and the registry. Importing this needs neither torch nor transformers."""
 
 from subgraft.modeling.families.family import Family
+from subgraft.modeling.families.heads import Head, head_in
+from subgraft.modeling.families.input_layout import ROOM, InputLayout, LaidOut
 from subgraft.modeling.families.model_parts import Config, Parameters, Side, Tables, TableSize
 from subgraft.modeling.families.registry import (
     FAMILIES,
@@ -18,8 +20,12 @@ from subgraft.modeling.families.sequence_format import BEFORE_SOURCE, SequenceFo
 __all__ = [
     "BEFORE_SOURCE",
     "FAMILIES",
+    "ROOM",
     "Config",
     "Family",
+    "Head",
+    "InputLayout",
+    "LaidOut",
     "Parameters",
     "SequenceFormat",
     "Side",
@@ -30,6 +36,7 @@ __all__ = [
     "described",
     "family_named",
     "family_of",
+    "head_in",
     "is_known",
     "language_code",
     "vocabulary_sizes",

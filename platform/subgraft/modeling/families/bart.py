@@ -41,6 +41,10 @@ class Bart(OneTable):
         start = needed(target, start_role(config, "eos"), "a BART")
         return SequenceFormat((ends[0],), (ends[1],), start, (begins[0],), begins[1])
 
+    def separator(self, ending: tuple[int, ...]) -> tuple[int, ...]:
+        """</s></s>, as in RoBERTa."""
+        return ending * 2
+
     def ctranslate2_settings(self, config: Config) -> Mapping[str, Any]:
         """Layers are normalised after each part, which files of this family do not always say."""
         return {"normalize_before": False, "normalize_embedding": True}

@@ -13,6 +13,7 @@ from subgraft.base.errors import UserError
 from subgraft.modeling.families import parameter_counts
 from subgraft.modeling.families.encoder_only import EncoderOnly
 from subgraft.modeling.families.family import ITS_VOCABULARY
+from subgraft.modeling.families.heads import Head
 from subgraft.modeling.families.model_parts import Config, Projection
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ class Bert(EncoderOnly):
     transformers_class = "BertForMaskedLM"
     stack_class, decoder_class = "BertModel", "BertLMHeadModel"
     head, transforming = "cls.predictions", "transform"
+
+    def has_segments(self, config: Config) -> bool:
+        return int(config.get("type_vocab_size", 2)) > 1
 
     def described(self, settings: BertSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
         """Settings with `embedding_width` describe an ELECTRA generator."""
@@ -108,6 +112,7 @@ class DistilBert(EncoderOnly):
     model_type = "distilbert"
     transformers_class = "DistilBertForMaskedLM"
     head = ""
+    head_dropout_keys = ("seq_classif_dropout", "qa_dropout")
     bias_named_twice = False
     width_key, inner_width_key, layers_key, heads_key = "dim", "hidden_dim", "n_layers", "n_heads"
 
@@ -137,6 +142,7 @@ class ModernBert(EncoderOnly):
     model_type = "modernbert"
     transformers_class = "ModernBertForMaskedLM"
     head = "head"
+    retained_head = ("head.",)
     bias_named_twice = False
 
     def check_segments(self, config: Config) -> None:
@@ -152,6 +158,10 @@ class ModernBert(EncoderOnly):
     def head_parameters(self, config: Config) -> int:
         width = self.width(config)
         return parameter_counts.linear(width, width, bool(config.get("classifier_bias"))) + self._norm(config)
+
+    def classifier_parameters(self, config: Config, head: Head) -> int:
+        """Every kind has the transform of the head that predicts tokens."""
+        return self.head_parameters(config) + parameter_counts.linear(self.width(config), len(head.labels))
 
     def _norm(self, config: Config) -> int:
         return (2 if config.get("norm_bias") else 1) * self.width(config)

@@ -15,6 +15,7 @@ from subgraft.base.errors import UserError
 from subgraft.modeling.families import parameter_counts
 from subgraft.modeling.families.encoder_only import EncoderOnly
 from subgraft.modeling.families.family import ITS_VOCABULARY
+from subgraft.modeling.families.heads import is_headed
 from subgraft.modeling.families.model_parts import Config, Projection, Side, Tables
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ class DebertaV2(EncoderOnly):
     model_type = "deberta-v2"
     transformers_class = "DebertaV2ForMaskedLM"
     head, transforming = "cls.predictions", "transform"
+    head_dropout_keys = ("cls_dropout",)
 
     def check(self, config: Config) -> None:
         """Raises UserError for embeddings narrower than hidden states, which transformers' newer head cannot have."""
@@ -56,6 +58,9 @@ class DebertaV2(EncoderOnly):
         total += width * (kernel * width // config.get("conv_groups", 1) + 1) + norm if kernel > 0 else 0
         return int(total)
 
+    def has_segments(self, config: Config) -> bool:
+        return int(config.get("type_vocab_size", 0)) > 1
+
     def _relative_rows(self, config: Config) -> int:
         """Rows of the embeddings of relative positions: buckets, or distances, before and after."""
         distances = config.get("max_relative_positions", -1)
@@ -70,7 +75,7 @@ class DebertaV2(EncoderOnly):
 
     def side(self, model: PreTrainedModel, name: SideName) -> Side:
         """The newer head predicts by the embeddings themselves and has a bias of its own."""
-        if model.config.legacy or name not in self.sides or name == "encoder":
+        if is_headed(model) or model.config.legacy or name not in self.sides or name == "encoder":
             return super().side(model, name)
         table: Any = self.input_table(model, name)
         head = _newer_head(model)

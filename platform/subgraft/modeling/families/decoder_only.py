@@ -6,7 +6,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from subgraft.modeling.families import parameter_counts
 from subgraft.modeling.families.family import Family
+from subgraft.modeling.families.heads import Head
+from subgraft.modeling.families.input_layout import ROOM, InputLayout
 from subgraft.modeling.families.model_parts import Config, Tables, TableSize
 from subgraft.modeling.families.sequence_format import SequenceFormat, needed
 
@@ -61,6 +64,22 @@ class DecoderOnly(Family):
         is_end = begin is not None and begin in (ends if isinstance(ends, list) else [ends])
         known = begin if begin in target.special_ids else end
         return SequenceFormat((), (end,), known if is_end else target.special.get("bos", known))
+
+    def input_layout(self, config: Config, tokenizer: Tokenizer, languages: Languages | None) -> InputLayout:
+        """A text after its beginning token, if it has one of its own; two texts with the end token between them.
+
+        Nothing follows, because such a head reads the last token. tokenizer_config.json may say whether there is a
+        beginning (`add_bos_token`).
+        """
+        end, begin = needed(tokenizer, "eos", f"a {self.model_type} model"), tokenizer.special.get("bos")
+        added = tokenizer.config.get("add_bos_token")
+        begins = begin is not None and (added if isinstance(added, bool) else begin != end)
+        limit = self.position_limit(config)
+        return InputLayout((begin,) if begins and begin is not None else (), (end,), (), False, limit or ROOM)
+
+    def classifier_parameters(self, config: Config, head: Head) -> int:
+        """One linear map of each token's state, which has no bias where it classifies whole texts."""
+        return parameter_counts.linear(self.width(config), len(head.labels), bias=head.kind in ("tokens", "span"))
 
     def input_table(self, model: PreTrainedModel, name: SideName) -> nn.Embedding:
         table: nn.Embedding = model.get_input_embeddings()  # type: ignore[assignment]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from subgraft.base.errors import UserError
 from subgraft.modeling.families import parameter_counts
 from subgraft.modeling.families.family import Family, same_padding_only
+from subgraft.modeling.families.heads import Head
 from subgraft.modeling.families.model_parts import Config, Parameters, Projection, Tables, TableSize
 from subgraft.modeling.families.sequence_format import SequenceFormat, needed
 
@@ -76,6 +77,10 @@ class EncoderOnly(Family):
         total = self.stack_parameters(config, parameter_counts.encoder_layer) + self.head_parameters(config)
         return Parameters(total, total)
 
+    def headed_body_parameters(self, config: Config, head: Head) -> Parameters:
+        total = self.stack_parameters(config, parameter_counts.encoder_layer) + self.classifier_parameters(config, head)
+        return Parameters(total, total)
+
     def stack_parameters(self, config: Config, layer: Callable[[int, int], int]) -> int:
         """Parameters of position and segment embeddings and of layers.
 
@@ -124,6 +129,10 @@ class EncoderOnly(Family):
         begin, end = needed(source, "bos", "a BERT"), needed(source, "eos", "a BERT")
         return SequenceFormat((end,), (needed(target, "eos", "a BERT"),), needed(target, "bos", "a BERT"), (begin,))
 
+    def separator(self, ending: tuple[int, ...]) -> tuple[int, ...]:
+        """[SEP]; in the RoBERTas, which have no segments, </s></s>."""
+        return ending * 2 if self.positions_after_padding else ending
+
     def input_table(self, model: PreTrainedModel, name: SideName) -> nn.Embedding:
         table: nn.Embedding = model.get_input_embeddings()  # type: ignore[assignment]
         return table
@@ -146,7 +155,6 @@ class EncoderOnly(Family):
             head.bias = bias if tied else nn.Parameter(bias.detach().clone())
 
     def check_padding(self, padding_id: int | None, new: int | None) -> None:
-        """Raises UserError if the model does not support another padding id."""
         if self.positions_after_padding:
             same_padding_only(self.model_type, padding_id, new)
 

@@ -13,6 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from subgraft.base.errors import UserError
+from subgraft.modeling.families import parameter_counts
+from subgraft.modeling.families.heads import Head, head_in, is_headed
+from subgraft.modeling.families.input_layout import ROOM, InputLayout
 from subgraft.modeling.families.model_parts import Config, Parameters, Projection, Side, Tables, TableSize
 from subgraft.modeling.families.sequence_format import SequenceFormat
 
@@ -50,6 +53,9 @@ class Family(ABC):
         lends_encoder: Whether another model can use its encoder: it is one of transformers' own classes.
         transposed: Whether projection weights are [inputs, outputs] instead of [outputs, inputs].
         absent_weights: Name prefixes of unused weights, which a checkpoint may lack.
+        head_dropout_keys: The names in config.json of the dropout before a classifying head's output.
+        retained_head: Name prefixes of weights outside of the body that a classifying head has in common with the head
+            that predicts tokens.
         transformers_class: The name of the transformers class that loads the model.
         ctranslate2_loader: The name of CTranslate2's loader of such models; None if they are not exported to it.
         width_key, inner_width_key, layers_key, heads_key, positions_key: The names of these sizes in config.json.
@@ -65,6 +71,8 @@ class Family(ABC):
     lends_encoder: ClassVar[bool] = True
     transposed: ClassVar[bool] = False
     absent_weights: ClassVar[tuple[str, ...]] = ()
+    head_dropout_keys: ClassVar[tuple[str, ...]] = ("classifier_dropout",)
+    retained_head: ClassVar[tuple[str, ...]] = ()
     transformers_class: ClassVar[str]
     ctranslate2_loader: ClassVar[str | None] = None
     width_key: ClassVar[str] = "hidden_size"
@@ -122,7 +130,11 @@ class Family(ABC):
 
     def parameters(self, config: Config, frozen: Iterable[SideName] = ()) -> Parameters:
         """Parameter counts by formula; tied tensors count once. frozen: sides whose embeddings are not trained."""
-        body, tables, untrained = self.body_parameters(config), self.table_sizes(config), frozenset(frozen)
+        head, untrained = head_in(config), frozenset(frozen)
+        if head is None:
+            body, tables = self.body_parameters(config), self.table_sizes(config)
+        else:
+            body, tables = self.headed_body_parameters(config, head), self.headed_table_sizes(config)
         trained = sum(table.numbers for table in tables if not table.sides & untrained)
         return Parameters(body.total + sum(table.numbers for table in tables), body.trained + trained)
 
@@ -133,6 +145,21 @@ class Family(ABC):
     @abstractmethod
     def table_sizes(self, config: Config) -> list[TableSize]:
         """Input embeddings, output projections and their trained biases, each tensor once."""
+
+    def headed_body_parameters(self, config: Config, head: Head) -> Parameters:
+        """Parameters outside the embeddings of a model with a classifying head."""
+        body, own = self.body_parameters(config), self.classifier_parameters(config, head)
+        return Parameters(body.total + own, body.trained + own)
+
+    def headed_table_sizes(self, config: Config) -> list[TableSize]:
+        """The input embeddings: a model with a classifying head has one table and no output projection."""
+        return [TableSize(frozenset(self.sides), int(config["vocab_size"]) * self.embedding_width(config))]
+
+    def classifier_parameters(self, config: Config, head: Head) -> int:
+        """Parameters of a classifying head: one that sees whole texts has a dense layer before its outputs."""
+        width = self.width(config)
+        dense = parameter_counts.linear(width, width) if head.kind in ("sequence", "choice") else 0
+        return dense + parameter_counts.linear(width, len(head.labels))
 
     @abstractmethod
     def projections(self, config: Config) -> list[Projection]:
@@ -158,6 +185,24 @@ class Family(ABC):
         Raises:
             UserError: A tokenizer lacks a required token, or the model has language codes and `languages` is None.
         """
+
+    def input_layout(self, config: Config, tokenizer: Tokenizer, languages: Languages | None) -> InputLayout:
+        """The special tokens around one text and a pair of texts that a model with a classifying head reads.
+
+        Raises UserError as `sequence_format` does.
+        """
+        form = self.sequence_format(config, tokenizer, tokenizer, languages)
+        separator, longest = self.separator(form.source_ending), self.position_limit(config)
+        segments = self.has_segments(config)
+        return InputLayout(form.source_beginning, separator, form.source_ending, segments, longest or ROOM)
+
+    def separator(self, ending: tuple[int, ...]) -> tuple[int, ...]:
+        """The tokens between two texts, given those after the last."""
+        return ending
+
+    def has_segments(self, config: Config) -> bool:
+        """Whether the model marks the tokens of a second text as such."""
+        return False
 
     def runs_in_ctranslate2(self, config: Config) -> bool:
         """Whether `ctranslate2_specification` supports such models."""
@@ -296,10 +341,15 @@ class Family(ABC):
         table = self.input_table(model, name)
         if name == "encoder":
             return Side(name, table, None, None, False, table.padding_idx)
+        if is_headed(model):
+            return Side(name, table, None, None, False, self.side_config(model, name).pad_token_id)
         output = model.get_output_embeddings()
         config, tied = self.side_config(model, name), output.weight is table.weight
         bias, transform = self.output_bias(model), self.transform(model)
         return Side(name, table, output, bias, tied, config.pad_token_id, transform, logit_cap(config))
+
+    def check_padding(self, padding_id: int | None, new: int | None) -> None:  # noqa: B027
+        """Raises UserError if the model does not support another padding id."""
 
     @abstractmethod
     def replace_tables(self, model: PreTrainedModel, tables: Mapping[SideName, Tables]) -> PreTrainedModel:

@@ -59,6 +59,10 @@ class MBart(BartLike):
             return SequenceFormat((ends[0],), (ends[1],), ends[1], (codes[0],), codes[1])
         return SequenceFormat((ends[0], codes[0]), (ends[1], codes[1]), codes[1])
 
+    def separator(self, ending: tuple[int, ...]) -> tuple[int, ...]:
+        """None: published tokenizers put two texts next to each other."""
+        return ()
+
     def described(self, settings: MBartSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
         if settings.embedding_width is not None:
             return FactorisedMBart().described(settings, encoder_size, decoder_size)

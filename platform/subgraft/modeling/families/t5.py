@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from subgraft.base.errors import UserError
 from subgraft.modeling.families.family import Family, one_table_only
+from subgraft.modeling.families.heads import Head, is_headed
 from subgraft.modeling.families.model_parts import Config, Parameters, Projection, Tables, TableSize
 from subgraft.modeling.families.sequence_format import SequenceFormat, needed, start_role, target_named
 
@@ -69,6 +70,15 @@ class T5(Family):
         layers = self.layers(config, "encoder") * (attention + feed_forward)
         layers += self.layers(config, "decoder") * (2 * attention + feed_forward)
         total = layers + 2 * (config.get("relative_attention_num_buckets", 32) * heads + width)
+        return Parameters(total, total)
+
+    def headed_body_parameters(self, config: Config, head: Head) -> Parameters:
+        """A model that tags tokens is an encoder alone."""
+        if head.kind != "tokens":
+            return super().headed_body_parameters(config, head)
+        positions = config.get("relative_attention_num_buckets", 32) * config["num_heads"] + self.width(config)
+        total = self.body_parameters({**config, "num_decoder_layers": 0}).total - positions
+        total += self.classifier_parameters(config, head)
         return Parameters(total, total)
 
     def table_sizes(self, config: Config) -> list[TableSize]:
@@ -142,7 +152,7 @@ class T5(Family):
         """
         from torch import nn
 
-        if self.is_tied(model.config.to_dict()):
+        if is_headed(model) or self.is_tied(model.config.to_dict()):
             return
         model.config.tie_word_embeddings = False
         model.all_tied_weights_keys.pop("lm_head.weight", None)
@@ -154,7 +164,8 @@ class T5(Family):
         return {"tie_word_embeddings": self.is_tied(config)}
 
     def input_table(self, model: PreTrainedModel, name: SideName) -> nn.Embedding:
-        table: nn.Embedding = getattr(model, name).embed_tokens
+        module: Any = model.get_input_embeddings() if is_headed(model) else getattr(model, name).embed_tokens
+        table: nn.Embedding = module
         return table
 
     def transform(self, model: PreTrainedModel) -> Callable[[Tensor], Tensor] | None:

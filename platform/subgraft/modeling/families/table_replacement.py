@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +12,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.initialization import no_init_weights
 
 from subgraft.config.settings_base import SideName
-from subgraft.modeling.families.family import Family
+from subgraft.modeling.families.family import Family, one_table_only
 from subgraft.modeling.families.model_parts import Tables
 
 
@@ -34,6 +35,27 @@ def exchange(family: Family, model: PreTrainedModel, name: SideName, new: Tables
     old.output.out_features = len(output)
     if new.bias is not None:
         old.output.bias = nn.Parameter(new.bias.detach())
+
+
+def exchange_inputs(family: Family, model: PreTrainedModel, tables: Mapping[SideName, Tables]) -> PreTrainedModel:
+    """Replace the input embeddings of a model with a classifying head, which has one table and no output projection.
+
+    Raises UserError, before any change, if its sides would get tables of their own or the family refuses the padding.
+    """
+    new = next(iter(tables.values()))
+    if tables.keys() != set(family.sides) or any(each.input is not new.input for each in tables.values()):
+        raise one_table_only(family.model_type)
+    family.check_padding(model.config.pad_token_id, tables["decoder"].padding_id)
+    old, weight = family.input_table(model, "decoder").weight, nn.Parameter(new.input.detach())
+    for module in model.modules():
+        if isinstance(module, nn.Embedding) and module.weight is old:
+            module.weight, module.num_embeddings = weight, len(weight)
+            module.padding_idx = None if module.padding_idx is None else tables["decoder"].padding_id
+        if "vocab_size" in vars(module):
+            vars(module)["vocab_size"] = len(weight)
+    model.config.vocab_size, model.config.pad_token_id = len(weight), tables["decoder"].padding_id
+    family.post_init(model)
+    return model
 
 
 def current_tables(family: Family, model: PreTrainedModel, name: SideName) -> Tables:

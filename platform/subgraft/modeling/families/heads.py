@@ -1,0 +1,100 @@
+"""Heads for understanding: what a model predicts about a text in place of its next or masked tokens.
+
+A head is recognised by the class that config.json names, without torch or transformers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from subgraft.base.errors import UserError
+
+if TYPE_CHECKING:
+    from subgraft.config.settings_base import HeadKind
+    from subgraft.modeling.families.model_parts import Config
+
+# The endings of transformers' class names.
+CLASS_ENDINGS: Mapping[HeadKind, str] = {
+    "sequence": "ForSequenceClassification",
+    "tokens": "ForTokenClassification",
+    "span": "ForQuestionAnswering",
+    "choice": "ForMultipleChoice",
+}
+IN_WORDS: Mapping[HeadKind, str] = {
+    "sequence": "a head that classifies texts",
+    "tokens": "a head that tags tokens",
+    "span": "a head that finds answers in a passage",
+    "choice": "a head that chooses among texts",
+}
+# The only label of a head for sequences that stands in for one of choices, where transformers has none.
+CHOICE_LABEL = "choice"
+# As many as transformers' configurations have by default.
+_LABELS = 2
+
+
+class Head(NamedTuple):
+    """A model's head.
+
+    labels: names of its outputs in their order; of a span those of its start and end, of choices one, the score.
+    problem: transformers' `problem_type`, which decides the loss; None where the number of labels decides.
+    """
+
+    kind: HeadKind
+    labels: tuple[str, ...]
+    problem: str | None = None
+
+    def __str__(self) -> str:
+        if self.kind in ("span", "choice"):
+            return IN_WORDS[self.kind]
+        shown = ", ".join(self.labels[:5]) + (", …" if len(self.labels) > 5 else "")
+        return f"{IN_WORDS[self.kind]}, {len(self.labels)} {'label' if len(self.labels) == 1 else 'labels'} ({shown})"
+
+
+def kind_of_class(name: str) -> HeadKind | None:
+    """The kind of head of transformers' class of this name; None for all other classes."""
+    return next((kind for kind, ending in CLASS_ENDINGS.items() if name.endswith(ending)), None)
+
+
+def head_in(config: Config) -> Head | None:
+    """The head of the model of a config.json; None where it predicts tokens, or has no head.
+
+    Raises UserError for labels that are not numbered from 0, or not as many as `num_labels`.
+    """
+    named = config.get("architectures")
+    kind = kind_of_class(str(named[0])) if isinstance(named, list) and named else None
+    return None if kind is None else head_of_kind(kind, config)
+
+
+def head_of_kind(kind: HeadKind, config: Config) -> Head:
+    """A head of this kind with the labels of a config.json. Raises UserError as `head_in` does."""
+    if kind == "span":
+        return Head(kind, ("start", "end"))
+    labels = _labels(config)
+    if kind == "choice" or (kind == "sequence" and labels == (CHOICE_LABEL,)):
+        return Head("choice", (CHOICE_LABEL,))
+    problem = config.get("problem_type")
+    return Head(kind, labels, problem if isinstance(problem, str) else None)
+
+
+def _labels(config: Config) -> tuple[str, ...]:
+    names, count = config.get("id2label"), config.get("num_labels")
+    if not isinstance(names, Mapping):
+        return numbered_labels(_LABELS if count is None else int(count))
+    by_id = {str(label): str(name) for label, name in names.items()}
+    ids = [str(label) for label in range(len(by_id))]
+    if not ids or by_id.keys() != set(ids):
+        raise UserError("id2label of config.json does not number the labels from 0")
+    if count is not None and int(count) != len(ids):
+        raise UserError(f"config.json has num_labels {count} and names {len(ids)} labels in id2label")
+    return tuple(by_id[label] for label in ids)
+
+
+def numbered_labels(count: int) -> tuple[str, ...]:
+    """The names that transformers gives to labels without any."""
+    return tuple(f"LABEL_{label}" for label in range(count))
+
+
+def is_headed(model: Any) -> bool:
+    """Whether a loaded model has such a head."""
+    return kind_of_class(type(model).__name__) is not None

@@ -1,0 +1,77 @@
+"""How a model that classifies reads one text or a pair of texts: the tokens around and between them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+# The limit of inputs in tokens, for models without one; longer than any sentence.
+ROOM = 8192
+
+
+class LaidOut(NamedTuple):
+    """Token ids as a model reads them.
+
+    Attributes:
+        ids: all tokens, special ones included.
+        types: the segment of each token: 0, or 1 from the second text on in models with segments.
+        starts: where each text starts in `ids`.
+        lengths: how many of each text's tokens there are.
+    """
+
+    ids: list[int]
+    types: list[int]
+    starts: tuple[int, ...]
+    lengths: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class InputLayout:
+    """The tokens around one text and around two.
+
+    Attributes:
+        begin: before the first text.
+        separator: between two texts.
+        end: after the last text.
+        segments: whether tokens of the second text are marked as such (`token_type_ids`).
+        longest: how many tokens the model reads.
+    """
+
+    begin: tuple[int, ...]
+    separator: tuple[int, ...]
+    end: tuple[int, ...]
+    segments: bool
+    longest: int
+
+    def single(self, ids: Sequence[int], longest: int | None = None) -> LaidOut:
+        """One text, its end cut off where it is too long. longest: a limit in tokens below the model's own."""
+        text = list(ids[: self.room(1, longest)])
+        laid = [*self.begin, *text, *self.end]
+        return LaidOut(laid, [0] * len(laid), (len(self.begin),), (len(text),))
+
+    def pair(self, first: Sequence[int], second: Sequence[int], longest: int | None = None) -> LaidOut:
+        """Two texts; where they are too long, the longer one is cut first, at its end, as in transformers."""
+        lengths = _longest_first(len(first), len(second), self.room(2, longest))
+        opening = [*self.begin, *first[: lengths[0]], *self.separator]
+        closing = [*second[: lengths[1]], *self.end]
+        types = [0] * len(opening) + [int(self.segments)] * len(closing)
+        return LaidOut([*opening, *closing], types, (len(self.begin), len(opening)), lengths)
+
+    def room(self, texts: int, longest: int | None = None) -> int:
+        """How many tokens of one text, or of two together, the model reads next to the special ones."""
+        limit = self.longest if longest is None else min(longest, self.longest)
+        around = len(self.begin) + len(self.end) + (texts - 1) * len(self.separator)
+        return max(0, limit - around)
+
+
+def _longest_first(first: int, second: int, room: int) -> tuple[int, int]:
+    """The lengths of two texts that together have room: tokens are taken from the longer one, then from both."""
+    if first + second <= room:
+        return first, second
+    short, long = sorted((first, second))
+    long = max(short, room - short)
+    if short + long > room:
+        short = room // 2
+        long = short + room % 2
+    return (long, short) if first > second else (short, long)

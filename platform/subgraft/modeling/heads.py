@@ -1,0 +1,201 @@
+# mypy: allow-untyped-calls
+"""Classifying heads: a pretrained model as transformers' own class for sequences, tokens, spans or choices."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedConfig, PreTrainedModel, initialization
+from transformers.initialization import no_init_weights
+from transformers.models.auto import modeling_auto
+
+from subgraft.base.errors import UserError
+from subgraft.config.settings_base import HeadKind
+from subgraft.modeling.families import Config, Family, Head, family_of, head_in
+from subgraft.modeling.families.heads import (
+    CHOICE_LABEL,
+    IN_WORDS,
+    head_of_kind,
+    kind_of_class,
+    numbered_labels,
+)
+
+_NAMES: Mapping[HeadKind, Mapping[str, str]] = {
+    "sequence": modeling_auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES,
+    "tokens": modeling_auto.MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES,
+    "span": modeling_auto.MODEL_FOR_QUESTION_ANSWERING_MAPPING_NAMES,
+    "choice": modeling_auto.MODEL_FOR_MULTIPLE_CHOICE_MAPPING_NAMES,
+}
+# transformers' classes by which its users load each kind.
+AUTO_CLASSES: Mapping[HeadKind, str] = {
+    "sequence": "AutoModelForSequenceClassification",
+    "tokens": "AutoModelForTokenClassification",
+    "span": "AutoModelForQuestionAnswering",
+    "choice": "AutoModelForMultipleChoice",
+}
+
+
+def head_class(config: Config | PreTrainedConfig, kind: HeadKind) -> type[PreTrainedModel] | None:
+    """transformers' class of this kind of head on such a model; None where it has none.
+
+    A family without a head for choices gets one for sequences, with one output: the score of a choice.
+    """
+    import transformers
+
+    entries = config if isinstance(config, Mapping) else config.to_dict()
+    name = _NAMES[kind].get(entries["model_type"])
+    if name is None and kind == "choice":
+        name = _NAMES["sequence"].get(entries["model_type"])
+    made: type[PreTrainedModel] | None = None if name is None else getattr(transformers, name)
+    return made
+
+
+def head_of(model: PreTrainedModel | Config) -> Head | None:
+    """The head of a loaded model or of a config.json; None for models that predict tokens."""
+    if isinstance(model, Mapping):
+        return head_in(model)
+    kind = kind_of_class(type(model).__name__)
+    return None if kind is None else head_of_kind(kind, model.config.to_dict())
+
+
+def require_head_class(config: Config | PreTrainedConfig, kind: HeadKind) -> type[PreTrainedModel]:
+    """Raises UserError, with the kinds that there are, where transformers has no class for this kind of head."""
+    if (known := head_class(config, kind)) is not None:
+        return known
+    model_type = config["model_type"] if isinstance(config, Mapping) else config.model_type
+    others = [IN_WORDS[each] for each in _NAMES if head_class(config, each) is not None]
+    hint = f"It can have {', or '.join(others)}." if others else "Use an encoder such as BERT, a GPT-2 or a BART."
+    raise UserError(f"transformers has no {model_type} model with {IN_WORDS[kind]}", hint=hint)
+
+
+def require_token_head(model: PreTrainedModel) -> None:
+    """Raises UserError for a model with a classifying head, where one that predicts tokens is needed."""
+    head = head_of(model)
+    if head is not None:
+        what = f"this {model.config.model_type} model has {head}, and none that predicts tokens"
+        raise UserError(what, where=str(model.name_or_path), hint="Give the model that it was finetuned from.")
+
+
+def with_head(
+    model: PreTrainedModel,
+    kind: HeadKind,
+    labels: Sequence[str] | int,
+    seed: int,
+    *,
+    problem_type: str | None = None,
+    padding_id: int | None = None,
+    dropout: float | None = None,
+) -> PreTrainedModel:
+    """The model as transformers' class for a kind of head, in evaluation mode; the new head depends on the seed only.
+
+    The result shares the memory of the body's weights with the model, which must not be used afterwards. A head that
+    the model has is dropped.
+
+    Args:
+        model: Of a family for which transformers has such a head.
+        kind: What the head predicts.
+        labels: The names of the outputs, or how many there are; spans and choices have their own.
+        seed: Of the new weights.
+        problem_type: What decides the loss: single_label_classification, multi_label_classification or regression.
+        padding_id: For models whose configuration has none: a head of a decoder reads the last token before padding.
+        dropout: Of the states that the head reads; by default the configuration's.
+
+    Raises:
+        UserError: transformers has no such class, or a decoder's head for sequences lacks a padding id.
+    """
+    family = family_of(model)
+    kind_class = require_head_class(model.config, kind)
+    config = _configuration(model, family, kind_class, _labels_of(kind, labels), problem_type, dropout)
+    if config.pad_token_id is None:
+        config.pad_token_id = padding_id
+    if config.pad_token_id is None and family.sides == ("decoder",):
+        hint = "Give the id that pads its inputs."
+        raise UserError(f"this {family.model_type} model has no padding id, which a head needs", hint=hint)
+    with no_init_weights():
+        made: Any = kind_class(config)
+    made.to(model.dtype)
+    fresh = _assign(made, _weights_for(made, model, family))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        _initialise(made, fresh)
+    made.tie_weights()
+    made.to(model.device)
+    made.name_or_path = model.name_or_path
+    family.post_init(made)
+    made.eval()
+    headed: PreTrainedModel = made
+    return headed
+
+
+def _labels_of(kind: HeadKind, labels: Sequence[str] | int) -> tuple[str, ...] | None:
+    """The labels that the configuration gets; None for those of transformers' default."""
+    if kind == "span":
+        return None
+    if kind == "choice":
+        return (CHOICE_LABEL,)
+    named = numbered_labels(labels) if isinstance(labels, int) else tuple(labels)
+    if not named or len(set(named)) < len(named):
+        raise UserError("a head needs labels that differ, at least one")
+    return named
+
+
+def _configuration(
+    model: PreTrainedModel,
+    family: Family,
+    kind_class: type[PreTrainedModel],
+    labels: tuple[str, ...] | None,
+    problem_type: str | None,
+    dropout: float | None,
+) -> Any:
+    entries = {**model.config.to_dict(), "architectures": [kind_class.__name__], "problem_type": problem_type}
+    for derived in ("id2label", "label2id", "num_labels"):
+        entries.pop(derived, None)
+    config = type(model.config).from_dict(entries)
+    if labels is not None:
+        config.id2label = dict(enumerate(labels))
+        config.label2id = {label: at for at, label in enumerate(labels)}
+    for name in family.head_dropout_keys if dropout is not None else ():
+        setattr(config, name, dropout)
+    return config
+
+
+def _weights_for(made: PreTrainedModel, model: PreTrainedModel, family: Family) -> dict[str, Tensor]:
+    """The model's weights that the new class has too, by their names there."""
+    body, prefix = model.base_model.state_dict(), _prefix(made)
+    weights = {f"{prefix}{name}": tensor for name, tensor in body.items()}
+    weights |= {name: each for name, each in model.state_dict().items() if name.startswith(family.retained_head)}
+    return {name: weights[name] for name in made.state_dict() if name in weights}
+
+
+def _prefix(model: PreTrainedModel) -> str:
+    """What the names of the body's weights begin with; nothing where the body's modules are the model's own."""
+    return "" if model.base_model is model else f"{model.base_model_prefix}."
+
+
+def _assign(made: PreTrainedModel, weights: Mapping[str, Tensor]) -> list[nn.Parameter]:
+    """Give the model these weights, without a copy; the parameters that have none yet."""
+    made.load_state_dict(weights, strict=False, assign=True)
+    lacking = [parameter for name, parameter in made.named_parameters() if name not in weights]
+    for parameter in lacking:
+        with torch.no_grad():
+            parameter.fill_(float("nan"))
+    return lacking
+
+
+@torch.no_grad()
+def _initialise(model: PreTrainedModel, fresh: Sequence[nn.Parameter]) -> None:
+    """Draw new parameters as transformers does for this class; all others stay as they are."""
+    new = {id(parameter) for parameter in fresh}
+    loaded = [parameter for parameter in model.parameters() if id(parameter) not in new]
+    for parameter in loaded:
+        parameter._is_hf_initialized = True  # type: ignore[attr-defined]
+    with initialization.guard_torch_init_functions():
+        for module in reversed(list(model.modules())):
+            if any(id(parameter) in new for parameter in module.parameters()):
+                model._init_weights(module)
+    for parameter in loaded:
+        del parameter._is_hf_initialized  # type: ignore[attr-defined]
+    assert all(parameter.isfinite().all() for parameter in fresh), "transformers initialises no such weight"
