@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
@@ -121,9 +121,7 @@ def signature(name: AnyMetricName, language: str) -> str:
     return str(metric.get_signature())
 
 
-def check_parallel(
-    hypotheses: Sequence[str], references: Sequence[str], where: str = "", kind: str = "hypotheses"
-) -> None:
+def check_parallel(hypotheses: Sized, references: Sized, where: str = "", kind: str = "hypotheses") -> None:
     """Raise UserError unless there are as many hypotheses (or of that kind) as references, and at least one."""
     if len(hypotheses) != len(references):
         raise UserError(
@@ -131,5 +129,5 @@ def check_parallel(
             where=where,
             hint="the two must agree line by line",
         )
-    if not references:
+    if len(references) == 0:
         raise UserError(f"there is nothing to score: no {kind} and no references", where=where)

@@ -82,12 +82,23 @@ class Comparison:
         return Claim.SIGNIFICANT if self.seeds >= FEWEST_SEEDS else Claim.TOO_FEW_SEEDS
 
 
-def estimate(metric: Scored, statistics: FloatArray, *, samples: int = 1000, seed: int = 1) -> Estimate:
-    """The score of statistics [seeds, sentences, counts] and its interval. No built-in score is below zero."""
+def estimate(
+    metric: Scored, statistics: FloatArray, *, samples: int = 1000, seed: int = 1, least: float | None = None
+) -> Estimate:
+    """The score of statistics [seeds, sentences, counts] and its interval.
+
+    Args:
+        metric: a name, or a function of sums.
+        statistics: from `sentence_statistics` or a metric of labels.
+        samples: how many resamples.
+        seed: of the resampling.
+        least: the metric's lowest value; None for 0, or no bound if it is a metric of a user.
+    """
     by_seed = _seed_scores(metric, statistics)
     resampled = bootstrap_scores(metric, statistics, samples=samples, seed=seed)
     interval = _interval(by_seed.mean() + _deviations(resampled, by_seed, seed))
-    least = -np.inf if isinstance(metric, str) and metric not in (*METRICS, *FURTHER_METRICS) else 0.0
+    if least is None:
+        least = -np.inf if isinstance(metric, str) and metric not in (*METRICS, *FURTHER_METRICS) else 0.0
     return Estimate(float(by_seed.mean()), Interval(max(least, interval.low), interval.high))
 
 

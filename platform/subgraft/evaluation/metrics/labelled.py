@@ -1,0 +1,229 @@
+"""The metrics of labelled tasks: each is a function of sums of statistics, so resampled test sets are scored at once.
+
+`significance.estimate` and `compare` take the `score` of a metric here as they take the name of a metric of text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from subgraft.base.errors import UserError
+from subgraft.evaluation.metrics import classes, correlations, ranking, spans, tags
+from subgraft.evaluation.metrics.scores import Score, check_parallel
+from subgraft.evaluation.metrics.sentence_statistics import FloatArray
+
+# What a model predicts of each example, and what its reference is:
+# class: an index of a class, [n]; labels: booleans [n, classes]; value: a number, [n];
+# answer: a text, and all right ones; tags: a list of tags, one per word; ranking: the scores of a query's candidates,
+# and their relevances.
+Kind: TypeAlias = Literal["class", "labels", "value", "answer", "tags", "ranking"]
+_Statistics: TypeAlias = Callable[[Any, Any, Sequence[str], str | None], FloatArray]
+_Score: TypeAlias = Callable[[FloatArray], FloatArray]
+
+
+@dataclass(frozen=True)
+class LabelMetric:
+    """A metric of predictions and references, in points unless it is an error.
+
+    kinds: the predictions that it judges.
+    compute: its statistics; call `statistics`, which also checks.
+    score: from sums of statistics [..., k] to scores [...]; defined for any sums of at least one example.
+    settings: what it scores under, for its signature.
+    without_negative: whether it leaves out the negative class.
+    least: the lowest value.
+    """
+
+    name: str
+    kinds: tuple[Kind, ...]
+    compute: _Statistics
+    score: _Score
+    settings: str
+    without_negative: bool = False
+    least: float = 0.0
+    lower_is_better: bool = False
+
+    def statistics(
+        self, predictions: Any, references: Any, labels: Sequence[str] = (), negative: str | None = None
+    ) -> FloatArray:
+        """Statistics [n, k] of n examples; k depends on the metric and the number of labels alone.
+
+        Args:
+            predictions: n, as their kind is.
+            references: n, as their kind is.
+            labels: the names of all classes, or all tags.
+            negative: the class that says that there is nothing, such as "no_relation": precision, recall and F1 are
+                over the others.
+
+        Raises:
+            UserError: there is nothing to score, or predictions and references do not go together.
+            ValueError: a class is not one of `labels`.
+        """
+        check_parallel(predictions, references, kind="predictions")
+        if negative is not None and negative not in labels:
+            raise UserError(f"the negative label '{negative}' is not a label", hint=f"labels: {', '.join(labels)}")
+        return self.compute(predictions, references, labels, negative)
+
+    def signature(self, negative: str | None = None) -> str:
+        """The settings that it scores under."""
+        without = f"|without:{negative}" if negative is not None and self.without_negative else ""
+        return f"{self.settings}{without}"
+
+
+def label_scores(
+    metrics: Sequence[LabelMetric],
+    predictions: Any,
+    references: Any,
+    labels: Sequence[str] = (),
+    negative: str | None = None,
+) -> dict[str, Score]:
+    """Score a test set. Raises UserError as `LabelMetric.statistics` does."""
+    return {
+        metric.name: label_score(metric, metric.statistics(predictions, references, labels, negative), negative)
+        for metric in metrics
+    }
+
+
+def label_score(metric: LabelMetric, statistics: FloatArray, negative: str | None = None) -> Score:
+    """The score of a whole test set from its statistics [n, k]."""
+    return Score(metric.name, float(metric.score(statistics.sum(axis=0))), metric.signature(negative))
+
+
+def label_metric(name: str, labels: Sequence[str] = ()) -> LabelMetric:
+    """The metric of this name: one of `LABEL_METRICS`, or "F1 of LABEL". Raises UserError where there is none."""
+    label = name.removeprefix(_F1_OF)
+    if name.startswith(_F1_OF) and label in labels:
+        return class_f1(label, labels)
+    if name not in LABEL_METRICS:
+        known = ", ".join([*LABEL_METRICS, *(f"{_F1_OF}{one}" for one in labels)])
+        raise UserError(f"there is no metric '{name}'", hint=f"choose from: {known}")
+    return LABEL_METRICS[name]
+
+
+def class_f1(label: str, labels: Sequence[str]) -> LabelMetric:
+    """F1 of one class, as GLUE scores paraphrases: as a metric named "F1 of LABEL"."""
+    place = list(labels).index(label)
+
+    def compute(predictions: Any, references: Any, labels: Sequence[str], _: str | None) -> FloatArray:
+        predicted, wanted = (classes.indicators(side, len(labels))[:, [place]] for side in (predictions, references))
+        return classes.pooled_counts(predicted, wanted)
+
+    return LabelMetric(f"{_F1_OF}{label}", ("class", "labels"), compute, classes.f1, f"F1|class:{label}|{_ZERO}")
+
+
+def metrics_for(kind: Kind) -> tuple[str, ...]:
+    """The names of metrics of predictions of this kind, the usual one first."""
+    return tuple(name for name, metric in LABEL_METRICS.items() if kind in metric.kinds)
+
+
+_F1_OF = "F1 of "
+_ZERO = "zero-division:0"
+_TIES = "ties:mean-of-orders|corpus:mean-of-queries"
+
+
+def _labels(count: Callable[[classes.BoolArray, classes.BoolArray], FloatArray], positives: bool) -> _Statistics:
+    """Statistics of classes or labels; of `positives`, without the negative class."""
+
+    def compute(predictions: Any, references: Any, labels: Sequence[str], negative: str | None) -> FloatArray:
+        without = list(labels).index(negative) if positives and negative is not None else None
+        return count(*(classes.indicators(side, len(labels), without) for side in (predictions, references)))
+
+    return compute
+
+
+def _examples(count: Callable[[Any, Any], FloatArray]) -> _Statistics:
+    """Statistics that need no names of labels."""
+    return lambda predictions, references, labels, negative: count(predictions, references)
+
+
+def _means(values: Callable[[Any, Any], FloatArray], has_answer: bool | None = None) -> _Statistics:
+    """The value of each example, and one; with `has_answer`, both 0 for questions that do not have or do have one."""
+
+    def compute(predictions: Any, references: Any, labels: Sequence[str], negative: str | None) -> FloatArray:
+        each = values(predictions, references)
+        weight = np.ones_like(each) if has_answer is None else spans.answerable(references)
+        weight = 1 - weight if has_answer is False else weight
+        return np.stack([each * weight, weight], axis=1)
+
+    return compute
+
+
+def _entities_by_type(predictions: Any, references: Any, labels: Sequence[str], negative: str | None) -> FloatArray:
+    return tags.entity_counts_by_type(predictions, references, tags.entity_types(labels))
+
+
+_BOTH: tuple[Kind, ...] = ("class", "labels")
+_POOLED, _BY_CLASS = _labels(classes.pooled_counts, True), _labels(classes.class_counts, True)
+_MOMENTS, _ERRORS = _examples(correlations.moments), _examples(correlations.squared_errors)
+_ENTITIES = _examples(tags.entity_counts)
+_SQUAD = "normalisation:squad|references:best"
+_SEQEVAL = f"entities:seqeval-default|{_ZERO}"
+_OCCURRING = f"classes:occurring|{_ZERO}"
+_CONSTANT = "constant:0"
+
+_OF_CLASSES = (
+    LabelMetric("accuracy", _BOTH, _examples(classes.accuracy_counts), classes.mean, "accuracy|labels:all"),
+    LabelMetric("F1 macro", _BOTH, _BY_CLASS, classes.f1_macro, f"F1|average:macro|{_OCCURRING}", True),
+    LabelMetric("F1 micro", _BOTH, _POOLED, classes.f1, f"F1|average:micro|{_ZERO}", True),
+    LabelMetric("precision micro", _BOTH, _POOLED, classes.precision, f"precision|average:micro|{_ZERO}", True),
+    LabelMetric("recall micro", _BOTH, _POOLED, classes.recall, f"recall|average:micro|{_ZERO}", True),
+    LabelMetric(
+        "MCC", ("class",), _labels(classes.class_counts, False), classes.matthews, f"MCC|{_CONSTANT}", least=-100.0
+    ),
+    LabelMetric(
+        "F1 loose",
+        ("labels",),
+        _labels(classes.loose_counts, True),
+        classes.loose_f1,
+        f"F1|average:examples|{_ZERO}",
+        True,
+    ),
+)
+_OF_VALUES = (
+    LabelMetric("Pearson", ("value",), _MOMENTS, correlations.correlation, f"Pearson|{_CONSTANT}", least=-100.0),
+    LabelMetric(
+        "Spearman",
+        ("value",),
+        _examples(correlations.rank_moments),
+        correlations.correlation,
+        f"Spearman|ties:mean|ranks:whole-set|{_CONSTANT}",
+        least=-100.0,
+    ),
+    LabelMetric("MSE", ("value",), _ERRORS, correlations.mean_squared_error, "MSE", lower_is_better=True),
+    LabelMetric("RMSE", ("value",), _ERRORS, correlations.root_mean_squared_error, "RMSE", lower_is_better=True),
+)
+_OF_ANSWERS = tuple(
+    LabelMetric(
+        f"{name}{suffix}", ("answer",), _means(values, has_answer), classes.mean, f"{name}|{_SQUAD}|{questions}"
+    )
+    for suffix, has_answer, questions in (
+        ("", None, "questions:all"),
+        (" answerable", True, "questions:answerable"),
+        (" unanswerable", False, "questions:unanswerable"),
+    )
+    for name, values in (("token F1", spans.token_f1s), ("exact match", spans.exact_matches))
+)
+_OF_TAGS = (
+    LabelMetric("entity F1", ("tags",), _ENTITIES, classes.f1, f"F1|average:micro|{_SEQEVAL}"),
+    LabelMetric("entity precision", ("tags",), _ENTITIES, classes.precision, f"precision|average:micro|{_SEQEVAL}"),
+    LabelMetric("entity recall", ("tags",), _ENTITIES, classes.recall, f"recall|average:micro|{_SEQEVAL}"),
+    LabelMetric("entity F1 macro", ("tags",), _entities_by_type, classes.f1_macro, f"F1|average:macro|{_SEQEVAL}"),
+    LabelMetric("tag accuracy", ("tags",), _examples(tags.tag_counts), classes.mean, "accuracy|of:tags"),
+)
+_OF_RANKINGS = tuple(
+    LabelMetric(name, ("ranking",), _means(values), classes.mean, f"{name}|{settings}|{_TIES}")
+    for name, values, settings in (
+        ("NDCG@10", ranking.discounted_gains, "gain:2^relevance-1"),
+        ("MRR", ranking.reciprocal_ranks, "relevant:above-0"),
+        ("MRR@10", partial(ranking.reciprocal_ranks, depth=10), "relevant:above-0"),
+        ("ERR@20", ranking.expected_reciprocal_ranks, "highest:of-the-set"),
+    )
+)
+# To add one: its statistics and its score in a file of their subject, and an entry in one of the tuples above.
+LABEL_METRICS: Mapping[str, LabelMetric] = {
+    metric.name: metric for metric in (*_OF_CLASSES, *_OF_VALUES, *_OF_ANSWERS, *_OF_TAGS, *_OF_RANKINGS)
+}

@@ -1,0 +1,111 @@
+"""Tagged words: the entities that tags mark, and how many of them are right.
+
+Entities are read as conlleval and seqeval (its default mode) read them. IOB1, IOB2 and IOBES need no setting, and an
+entity that begins in the wrong way counts: an I after O begins one. BILOU's L and U are read as E and S.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import TypeVar
+
+import numpy as np
+
+from subgraft.base.errors import UserError
+from subgraft.evaluation.metrics.classes import COUNTS
+from subgraft.evaluation.metrics.sentence_statistics import FloatArray
+
+Tags = Sequence[str]
+# The type, the first word, the last word.
+Entity = tuple[str, int, int]
+Read = TypeVar("Read")
+
+_TAG = re.compile(r"O|([BIESLU])(?:-(.*))?", re.DOTALL)
+_OUTSIDE = ("O", "")
+_ALIASES = {"L": "E", "U": "S"}
+
+
+def entities(tags: Tags) -> set[Entity]:
+    """The entities that tags of a sentence mark. Raises UserError if a tag marks none and is not O."""
+    marked: set[Entity] = set()
+    before, start = _OUTSIDE, 0
+    for place, tag in enumerate([*map(_parts, tags), _OUTSIDE]):
+        if before != _OUTSIDE and not _continues(before, tag):
+            marked.add((before[1], start, place - 1))
+        if tag != _OUTSIDE and not _continues(before, tag):
+            start = place
+        before = tag
+    return marked
+
+
+def entity_types(labels: Tags) -> list[str]:
+    """The types of entities in a set of tags, sorted."""
+    return sorted({kind for prefix, kind in map(_parts, labels) if prefix != "O"})
+
+
+def entity_counts(predictions: Sequence[Tags], references: Sequence[Tags]) -> FloatArray:
+    """Entities of each sentence that are predicted right, predicted, and wanted: [n, 3].
+
+    Args:
+        predictions: n sentences of tags. A model that cut a sentence must predict O for the words that it did not see.
+        references: n sentences of as many tags.
+
+    Raises:
+        UserError: a tag is not one, or a sentence has another number of tags.
+    """
+    rows = [
+        [len(predicted & wanted), len(predicted), len(wanted)]
+        for predicted, wanted in _pairs(predictions, references, entities)
+    ]
+    return np.array(rows, dtype=np.float64)
+
+
+def entity_counts_by_type(predictions: Sequence[Tags], references: Sequence[Tags], types: Sequence[str]) -> FloatArray:
+    """The counts of `entity_counts` for each type: [n, 3 · types]; the three of a type are adjacent."""
+    column = {kind: place for place, kind in enumerate(types)}
+    counts = np.zeros((len(references), len(types), COUNTS))
+    for row, (predicted, wanted) in zip(counts, _pairs(predictions, references, entities), strict=True):
+        for place, side in enumerate((predicted & wanted, predicted, wanted)):
+            for kind, _, _ in side:
+                row[column[kind], place] += 1
+    return counts.reshape(len(counts), -1)
+
+
+def tag_counts(predictions: Sequence[Tags], references: Sequence[Tags]) -> FloatArray:
+    """Tags of each sentence that are right, and all: [n, 2]. Tags may be any labels, such as parts of speech.
+
+    Raises:
+        UserError: a sentence has another number of tags.
+    """
+    rows = [
+        [sum(map(str.__eq__, predicted, wanted)), len(wanted)]
+        for predicted, wanted in _pairs(predictions, references, list)
+    ]
+    return np.array(rows, dtype=np.float64)
+
+
+def _pairs(
+    predictions: Sequence[Tags], references: Sequence[Tags], read: Callable[[Tags], Read]
+) -> Iterator[tuple[Read, Read]]:
+    for number, (predicted, wanted) in enumerate(zip(predictions, references, strict=True), 1):
+        if len(predicted) != len(wanted):
+            raise UserError(f"sentence {number} has {len(wanted)} tags, but {len(predicted)} were predicted")
+        yield read(predicted), read(wanted)
+
+
+def _continues(before: tuple[str, str], tag: tuple[str, str]) -> bool:
+    """Whether a tag is of the same entity as the one before it."""
+    return before[0] in "BI" and tag[0] in "IE" and before[1] == tag[1]
+
+
+@cache
+def _parts(tag: str) -> tuple[str, str]:
+    """The letter and the type of a tag."""
+    match = _TAG.fullmatch(tag)
+    if match is None:
+        hint = "entities are tagged O, or B, I, E or S with a type, such as B-PER; other tags have only tag accuracy"
+        raise UserError(f"the tag '{tag}' marks no entity", hint=hint)
+    prefix, kind = match.groups()
+    return (_ALIASES.get(prefix, prefix), kind or "_") if prefix else _OUTSIDE
