@@ -200,9 +200,9 @@ def test_every_metric_is_resampled(name: str, kind: str) -> None:
     assert np.isfinite(bootstrap_scores(metric.score, bad, samples=500)).all()
     by_seed = [label_score(metric, one) for one in good]
     assert {(score.name, score.signature) for score in by_seed} == {(name, metric.signature())}
-    result = estimate(metric.score, good, samples=500, least=metric.least)
+    result = estimate(metric.score, good, samples=500, bounds=metric.bounds)
     assert result.score == pytest.approx(np.mean([score.value for score in by_seed]))
-    assert metric.least <= result.interval.low <= result.score <= result.interval.high
+    assert metric.bounds[0] <= result.interval.low <= result.score <= result.interval.high <= metric.bounds[1]
     comparison = compare(metric.score, good, bad, samples=500)
     assert (comparison.difference < 0) == metric.lower_is_better
     assert comparison.difference == pytest.approx(
@@ -231,8 +231,16 @@ def test_a_negative_correlation_has_an_interval_below_zero() -> None:
     wanted = np.random.default_rng(7).normal(size=(1, 80))
     metric = LABEL_METRICS["Pearson"]
     counts = np.stack([metric.statistics(-one + 0.1 * wanted[0] ** 2, one) for one in wanted])
-    interval = estimate(metric.score, counts, samples=200, least=metric.least).interval
+    interval = estimate(metric.score, counts, samples=200, bounds=metric.bounds).interval
     assert -100 <= interval.low < interval.high < -80
+
+
+def test_an_interval_ends_where_the_metric_does() -> None:
+    """Three seeds of 100, 100 and 95 %: the error of their mean is drawn beyond a hundred."""
+    metric, wanted = LABEL_METRICS["accuracy"], np.zeros(60, dtype=int)
+    counts = np.stack([metric.statistics(wanted + (np.arange(60) < wrong), wanted) for wrong in (0, 0, 3)])
+    assert estimate(metric.score, counts, samples=200).interval.high > 100
+    assert estimate(metric.score, counts, samples=200, bounds=metric.bounds).interval.high == 100
 
 
 def test_signatures_have_the_settings() -> None:

@@ -83,6 +83,11 @@ def test_tags_that_mark_no_entity_are_refused_by_name() -> None:
     assert LABEL_METRICS["tag accuracy"].statistics([["NN", "VB"]], [["NN", "DT"]]).tolist() == [[1, 2]]
 
 
+def test_entities_of_a_type_that_no_label_has_are_refused() -> None:
+    with pytest.raises(UserError, match="there are entities of type 'ORG', which no label has"):
+        LABEL_METRICS["entity F1 macro"].statistics([["O"]], [["B-ORG"]], LABELS)
+
+
 def test_sentences_of_unequal_length_are_refused() -> None:
     for name in metrics_for("tags"):
         with pytest.raises(UserError, match="sentence 2 has 2 tags, but 1 were predicted"):

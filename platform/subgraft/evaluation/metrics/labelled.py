@@ -35,7 +35,7 @@ class LabelMetric:
     score: from sums of statistics [..., k] to scores [...]; defined for any sums of at least one example.
     settings: what it scores under, for its signature.
     without_negative: whether it leaves out the negative class.
-    least: the lowest value.
+    bounds: the lowest and the highest value, for `significance.estimate`.
     """
 
     name: str
@@ -44,7 +44,7 @@ class LabelMetric:
     score: _Score
     settings: str
     without_negative: bool = False
-    least: float = 0.0
+    bounds: tuple[float, float] = (0.0, 100.0)
     lower_is_better: bool = False
 
     def statistics(
@@ -164,6 +164,7 @@ _SQUAD = "normalisation:squad|references:best"
 _SEQEVAL = f"entities:seqeval-default|{_ZERO}"
 _OCCURRING = f"classes:occurring|{_ZERO}"
 _CONSTANT = "constant:0"
+_SIGNED, _ERROR = (-100.0, 100.0), (0.0, float("inf"))
 
 _OF_CLASSES = (
     LabelMetric("accuracy", _BOTH, _examples(classes.accuracy_counts), classes.mean, "accuracy|labels:all"),
@@ -172,7 +173,7 @@ _OF_CLASSES = (
     LabelMetric("precision micro", _BOTH, _POOLED, classes.precision, f"precision|average:micro|{_ZERO}", True),
     LabelMetric("recall micro", _BOTH, _POOLED, classes.recall, f"recall|average:micro|{_ZERO}", True),
     LabelMetric(
-        "MCC", ("class",), _labels(classes.class_counts, False), classes.matthews, f"MCC|{_CONSTANT}", least=-100.0
+        "MCC", ("class",), _labels(classes.class_counts, False), classes.matthews, f"MCC|{_CONSTANT}", bounds=_SIGNED
     ),
     LabelMetric(
         "F1 loose",
@@ -184,17 +185,21 @@ _OF_CLASSES = (
     ),
 )
 _OF_VALUES = (
-    LabelMetric("Pearson", ("value",), _MOMENTS, correlations.correlation, f"Pearson|{_CONSTANT}", least=-100.0),
+    LabelMetric("Pearson", ("value",), _MOMENTS, correlations.correlation, f"Pearson|{_CONSTANT}", bounds=_SIGNED),
     LabelMetric(
         "Spearman",
         ("value",),
         _examples(correlations.rank_moments),
         correlations.correlation,
         f"Spearman|ties:mean|ranks:whole-set|{_CONSTANT}",
-        least=-100.0,
+        bounds=_SIGNED,
     ),
-    LabelMetric("MSE", ("value",), _ERRORS, correlations.mean_squared_error, "MSE", lower_is_better=True),
-    LabelMetric("RMSE", ("value",), _ERRORS, correlations.root_mean_squared_error, "RMSE", lower_is_better=True),
+    LabelMetric(
+        "MSE", ("value",), _ERRORS, correlations.mean_squared_error, "MSE", bounds=_ERROR, lower_is_better=True
+    ),
+    LabelMetric(
+        "RMSE", ("value",), _ERRORS, correlations.root_mean_squared_error, "RMSE", bounds=_ERROR, lower_is_better=True
+    ),
 )
 _OF_ANSWERS = tuple(
     LabelMetric(

@@ -83,7 +83,12 @@ class Comparison:
 
 
 def estimate(
-    metric: Scored, statistics: FloatArray, *, samples: int = 1000, seed: int = 1, least: float | None = None
+    metric: Scored,
+    statistics: FloatArray,
+    *,
+    samples: int = 1000,
+    seed: int = 1,
+    bounds: tuple[float, float] | None = None,
 ) -> Estimate:
     """The score of statistics [seeds, sentences, counts] and its interval.
 
@@ -92,14 +97,16 @@ def estimate(
         statistics: from `sentence_statistics` or a metric of labels.
         samples: how many resamples.
         seed: of the resampling.
-        least: the metric's lowest value; None for 0, or no bound if it is a metric of a user.
+        bounds: the metric's lowest and highest value, which the interval does not leave; None for 0 and infinity, or
+            no bound if it is a metric of a user.
     """
     by_seed = _seed_scores(metric, statistics)
     resampled = bootstrap_scores(metric, statistics, samples=samples, seed=seed)
     interval = _interval(by_seed.mean() + _deviations(resampled, by_seed, seed))
-    if least is None:
-        least = -np.inf if isinstance(metric, str) and metric not in (*METRICS, *FURTHER_METRICS) else 0.0
-    return Estimate(float(by_seed.mean()), Interval(max(least, interval.low), interval.high))
+    if bounds is None:
+        own = isinstance(metric, str) and metric not in (*METRICS, *FURTHER_METRICS)
+        bounds = (-np.inf if own else 0.0, np.inf)
+    return Estimate(float(by_seed.mean()), Interval(max(bounds[0], interval.low), min(bounds[1], interval.high)))
 
 
 def compare(

@@ -63,12 +63,18 @@ def entity_counts(predictions: Sequence[Tags], references: Sequence[Tags]) -> Fl
 
 
 def entity_counts_by_type(predictions: Sequence[Tags], references: Sequence[Tags], types: Sequence[str]) -> FloatArray:
-    """The counts of `entity_counts` for each type: [n, 3 · types]; the three of a type are adjacent."""
+    """The counts of `entity_counts` for each type: [n, 3 · types]; the three of a type are adjacent.
+
+    Raises:
+        UserError: as `entity_counts`, or an entity is of another type.
+    """
     column = {kind: place for place, kind in enumerate(types)}
     counts = np.zeros((len(references), len(types), COUNTS))
     for row, (predicted, wanted) in zip(counts, _pairs(predictions, references, entities), strict=True):
         for place, side in enumerate((predicted & wanted, predicted, wanted)):
             for kind, _, _ in side:
+                if kind not in column:
+                    raise UserError(f"there are entities of type '{kind}', which no label has", hint=", ".join(types))
                 row[column[kind], place] += 1
     return counts.reshape(len(counts), -1)
 
