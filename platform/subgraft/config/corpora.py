@@ -6,6 +6,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import Field, model_validator
 
+from subgraft.config.labelled_files import LabelledFiles
 from subgraft.config.settings_base import Count, Settings, Split
 from subgraft.config.source_files import ColumnFiles, FeatureFiles, PlainTexts, RecordFiles, UrlFile, VerseFiles
 
@@ -37,6 +38,7 @@ SourceKind = Literal[
     "together",
     "records",
     "conversations",
+    "labelled",
     "features",
     "verses",
     "plain",
@@ -93,6 +95,7 @@ class CorpusSource(Settings):
     together: several corpora cleaned as one; each part has its own limit.
     records: named fields (texts, labels, spans, tensors) in files, which may form documents.
     conversations: turns of users and assistants, for `task: chat`.
+    labelled: labelled examples: classes, numbers, choices, answers, tags, ranked candidates, relations, types.
     features: precomputed features, and a text for each.
     verses: translations of one book.
     plain: text by language, split here.
@@ -111,6 +114,7 @@ class CorpusSource(Settings):
     together: tuple[CorpusSource, ...] | None = None
     records: RecordFiles | None = None
     conversations: ConversationFiles | None = None
+    labelled: LabelledFiles | None = None
     features: FeatureFiles | None = None
     verses: VerseFiles | None = None
     plain: PlainTexts | None = None
@@ -143,7 +147,7 @@ class CorpusSource(Settings):
             raise ValueError("languages are those of a folder: other kinds name their own")
         if self.together and self.limit:
             raise ValueError("limit applies to one corpus: give it in the parts of together")
-        apart = ("together", "squad", "records", "conversations", "features", "verses", "texts")
+        apart = ("together", "squad", "records", "conversations", "labelled", "features", "verses", "texts")
         if self.together and any(part.kind in apart for part in self.together):
             raise ValueError(f"together cannot have parts of kind {', '.join(apart)}")
         if self.texts and self.limit:

@@ -10,17 +10,16 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from pathlib import Path
-from typing import Literal
 
 from subgraft.base.errors import UserError
 from subgraft.base.files import file_digest
 from subgraft.base.unfinished import unfinished_folder
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages, SourceKind
 from subgraft.config.settings_base import Split
-from subgraft.config.source_files import FieldKind
 from subgraft.data.sources.corpus_builder import Progress, build, require_empty
 from subgraft.data.sources.file_sources import GENERATED_COUNTS, GENERATED_DOMAINS, GENERATED_LANGUAGES
 from subgraft.data.sources.folders import Folder, recognised
+from subgraft.data.sources.labelled import LabelledSource
 from subgraft.data.sources.monolingual import TextsSource
 from subgraft.data.sources.paths import SPLITS, data_folder
 from subgraft.data.sources.registry import resolve
@@ -29,7 +28,7 @@ from subgraft.data.sources.squad import Pairing
 from subgraft.data.text import reading
 from subgraft.data.text.cleaning import BYTE_ORDER_MARK, unseen
 from subgraft.data.text.corpus import Corpus
-from subgraft.data.text.fields import Place, Sides
+from subgraft.data.text.fields import Kind, Place, Sides
 
 MANIFEST = "MANIFEST.tsv"
 
@@ -72,14 +71,15 @@ class FieldStatistics:
     Attributes:
         sha256: The digest of the file, if it is a file on disk.
         declared: Whether a manifest above the file has the same digest.
-        classes: The count of each label, if it is a label.
+        classes: The count of each class, if it has classes: of labels, tags or types.
         documents: The number of documents, if segments belong to documents.
         unseen: Counts of invisible characters and of those that change what is displayed, by kind.
+        remarks: Counts of what the source left out or noticed in the split, by reason; at its first field.
     """
 
     split: Split
     field: str
-    kind: FieldKind | Literal["conversation"]
+    kind: Kind
     language: str | None
     segments: int
     words: int
@@ -89,6 +89,7 @@ class FieldStatistics:
     classes: Mapping[str, int] | None = None
     documents: int | None = None
     unseen: Mapping[str, int] = dataclass_field(default_factory=dict)
+    remarks: Mapping[str, int] = dataclass_field(default_factory=dict)
 
     @property
     def mean_characters(self) -> float:
@@ -147,9 +148,10 @@ def _read(part: ResolvedSource, split: Split) -> Iterator[FieldStatistics]:
             totals.words[at],
             totals.characters[at],
             *digest,
-            classes=totals.labels.get(at),
+            classes=totals.classes.get(at),
             documents=totals.documents if part.documented else None,
             unseen=marked[at] + totals.unseen[at],
+            remarks={} if at else dict(part.remarks(split)),
         )
 
 
@@ -160,7 +162,8 @@ class _Totals:
         self.segments, self.documents = 0, 0
         self.words, self.characters = [0] * len(part.fields), [0] * len(part.fields)
         self.unseen = [Counter[str]() for _ in part.fields]
-        self.labels = {at: Counter[str]() for at, field in enumerate(part.fields) if field.kind == "label"}
+        self._fields = part.fields
+        self.classes = {at: Counter[str]() for at, field in enumerate(part.fields) if field.has_classes}
         self._texts = [at for at, field in enumerate(part.fields) if field.kind == "text"]
         self._documented, self._document = part.documented, ""
 
@@ -170,8 +173,8 @@ class _Totals:
             self.words[at] += len(cells[at].split())
             self.characters[at] += len(cells[at])
             self.unseen[at].update(unseen(cells[at]))
-        for at, counts in self.labels.items():
-            counts[cells[at]] += 1
+        for at, counts in self.classes.items():
+            counts.update(self._fields[at].classes(cells[at]))
         if self._documented and (document := Place.parse(cells[-1]).document) != self._document:
             self._document, self.documents = document, self.documents + 1
 
@@ -239,6 +242,9 @@ def _verified(part: ResolvedSource, split: Split) -> Iterable[tuple[str | None, 
     if not (part.on_disk and isinstance(part, FilesSource)):
         return [(None, False)] * sides
     digests = [_digest(path) for path in part.paths(split)]
+    if isinstance(part, LabelledSource) and len(digests) > 1:
+        # Many files, of a class or a text each, hold all fields.
+        return [(None, all(declared for _, declared in digests))] * sides
     # All fields may come from one file, tensors next to it; places lie behind the fields.
     return digests[:sides] if len(digests) >= sides else digests[:1] * sides
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from subgraft.config.corpora import ConversationFiles
 from subgraft.config.settings_base import Split
 from subgraft.data.sources.resolved_corpus import FilesSource, PairFilesSource, ResolvedSource
 from subgraft.data.text import reading
-from subgraft.data.text.fields import CONVERSATION, Field, Sides
+from subgraft.data.text.fields import CONVERSATION, Field, Sides, json_cell
 
 Turn = dict[str, str]
 ROLES = ("system", "user", "assistant")
@@ -76,11 +75,7 @@ def usable(turns: Sequence[Turn], system: str | None, counts: Counter[str]) -> l
 def cells_of(turns: Sequence[Turn]) -> Sides:
     """The text of all turns, in one line, and the turns as JSON."""
     text = " ".join(" ".join(turn["content"].splitlines()) for turn in turns)
-    written = json.dumps([[turn["role"], turn["content"]] for turn in turns], ensure_ascii=False)
-    # Characters that some readers take for the end of a line; JSON escapes the others itself.
-    for character in "\x85\u2028\u2029":
-        written = written.replace(character, f"\\u{ord(character):04x}")
-    return text, written
+    return text, json_cell([[turn["role"], turn["content"]] for turn in turns])
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.config.settings_base import Split
 from subgraft.data.sources import registry as sources
+from subgraft.data.sources.known_classes import drop_lines, limited_to_classes, require_classes
 from subgraft.data.sources.monolingual import TextsSource
 from subgraft.data.sources.resolved_corpus import ResolvedSource
 from subgraft.data.sources.squad import Pairing
@@ -59,7 +60,14 @@ def build(
     written = {name: _Part(part, sizes[name], cleaning, out, bool(name), progress) for name, part in parts.items()}
     for name, part in written.items():
         part.write()
-        _require_something(part.counts.get("train"), out, name)
+        try:
+            _require_something(part.counts.get("train"), name)
+            if part.source.labelled and "train" in part.source.splits:
+                part.limit_to_training_classes()
+        except UserError:
+            for path in out.iterdir():
+                path.unlink()
+            raise
     corpus = _described(resolved, written, out)
     corpus.save()
     return corpus
@@ -94,11 +102,9 @@ def _described(resolved: ResolvedSource, parts: Mapping[str, _Part], out: Path) 
     )
 
 
-def _require_something(counts: Counter[str] | None, out: Path, name: str) -> None:
+def _require_something(counts: Counter[str] | None, name: str) -> None:
     if counts is None or counts["kept"]:
         return
-    for path in out.iterdir():
-        path.unlink()
     report = ", ".join(f"{rule}: {count:,}" for rule, count in counts.items() if count)
     of = f" of {name}" if name else ""
     raise UserError(f"cleaning leaves no training segment{of} ({report})", where="cleaning")
@@ -110,7 +116,7 @@ class _Part:
 
     Attributes:
         counts: Per split, the segments read, kept and dropped.
-        classes: The training labels of each label field.
+        classes: The classes in the training segments of each field that has classes.
     """
 
     source: ResolvedSource
@@ -123,13 +129,17 @@ class _Part:
     classes: dict[str, set[str]] = field(default_factory=dict)
 
     def write(self) -> None:
-        places = text_places(self.source.fields)
-        held_out = HeldOut()
+        fields, labelled = self.source.fields, self.source.labelled
+        held_out = HeldOut(whole=labelled)
+        places = text_places(fields)
+        inputs = [at for at, field in enumerate(fields) if labelled and field.is_input]
         # The training split comes last, because it must not contain the text of the others.
         for split in reversed(self.source.splits):
             segments = reported(self.source.read(split), self.sizes[split], split, self.progress)
             if split == "train":
-                segments = clean(segments, self.cleaning, held_out, self.counts[split], places, folder=self.out)
+                segments = clean(
+                    segments, self.cleaning, held_out, self.counts[split], places, folder=self.out, inputs=inputs
+                )
             else:
                 segments = _collected(segments, held_out, self.counts[split], places)
             self._write(count_documents(segments, self.counts[split]) if self.source.documented else segments, split)
@@ -137,9 +147,26 @@ class _Part:
         # In the order of the splits, not in the order of writing.
         self.counts = {split: self.counts[split] for split in self.source.splits}
 
+    def limit_to_training_classes(self) -> None:
+        """Drop dev and test examples of classes without a training example, and such types of an entity.
+
+        Raises UserError for a split without other examples, and for fewer than two training classes.
+        """
+        for classed in (each for each in self.source.fields if each.has_classes):
+            require_classes(classed, self.classes[classed.name], "cleaning")
+            for split in (split for split in self.source.splits if split != "train"):
+                limited = limited_to_classes(classed, self.out / f"{split}.{classed.name}", self.classes[classed.name])
+                self.counts[split].update(limited.counts)
+                if (dropped := len(limited.unknown)) == self.counts[split]["kept"]:
+                    what = f"no example has a {classed.name} that training text has ({limited.examples})"
+                    raise UserError(what, where=f"{split} split", hint="Are the labels of this split withheld?")
+                self.counts[split]["kept"] -= dropped
+                for other in self.source.fields if dropped else ():
+                    drop_lines(self.out / f"{split}.{other.name}", limited.unknown)
+
     def _write(self, segments: Iterable[Sides], split: Split) -> None:
         fields, rows = self.source.fields, dict[int, list[int]]()
-        labels = {at: set[str]() for at, field in enumerate(fields) if field.kind == "label"}
+        classes = {at: set[str]() for at, field in enumerate(fields) if field.has_classes}
         with ExitStack() as stack:
             writers: list[Callable[[str], object]] = []
             for at, field in enumerate(fields):
@@ -154,10 +181,10 @@ class _Part:
             for cells in segments:
                 for write, cell in zip(writers, cells, strict=True):
                     write(cell)
-                for at, seen in labels.items():
-                    seen.add(cells[at])
+                for at, seen in classes.items():
+                    seen.update(fields[at].classes(cells[at]))
         if split == "train":
-            self.classes = {fields[at].name: seen for at, seen in labels.items()}
+            self.classes = {fields[at].name: seen for at, seen in classes.items()}
         for at, selected in rows.items():
             name = fields[at].name
             write_rows(self.source.tensor(split, name), name, selected, self.out / f"{split}.{name}.safetensors")

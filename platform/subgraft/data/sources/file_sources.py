@@ -117,9 +117,10 @@ class FileSource(SplitFilesSource):
     """Files on disk, identified by their digests: one for each field, then the places of documents."""
 
     documented: bool = False
+    labelled: bool = False
 
     def _origin(self) -> dict[str, object]:
-        return {"files": self._digests}
+        return {"files": self._digests} | ({"labelled": True} if self.labelled else {})
 
 
 @dataclass(frozen=True)

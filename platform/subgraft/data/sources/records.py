@@ -91,7 +91,7 @@ class RecordsSource(SplitFilesSource):
     def _record(self, columns: Columns, where: str) -> _Record:
         document = None
         if self.settings.document is not None:
-            document = _label(_cell(columns, self.settings.document, where), "a document's name", where)
+            document = label_of(_cell(columns, self.settings.document, where), "a document's name", where)
         values = {
             field.name: _cell(columns, self.settings.column(name), where)
             for field, name in zip(self.fields, self.declared, strict=True)
@@ -119,7 +119,7 @@ class RecordsSource(SplitFilesSource):
             if field.kind == "text":
                 cells[field.name] = text_of(values[field.name], field.name, where)
             elif field.kind == "label":
-                cells[field.name] = _label(values[field.name], f"the label '{field.name}'", where)
+                cells[field.name] = label_of(values[field.name], f"the label '{field.name}'", where)
         for field in self._of_kind("span"):
             assert field.of is not None
             cells[field.name] = _span(values[field.name], cells[field.of], field.name, where)
@@ -137,7 +137,8 @@ def _cell(columns: Columns, column: int | str, where: str) -> Any:
     return columns[column]
 
 
-def _label(value: object, what: str, where: str) -> str:
+def label_of(value: object, what: str, where: str) -> str:
+    """The text of a label. Raises UserError for other values, and for text that cannot stand in a line of its own."""
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise UserError(f"{what} is neither a text nor a whole number", where=where)
     text = str(value)

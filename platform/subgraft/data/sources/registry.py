@@ -11,7 +11,7 @@ from typing import Any
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import ConversationFiles, CorpusSource, Languages, SourceKind
 from subgraft.config.settings_base import Split
-from subgraft.data.sources import download
+from subgraft.data.sources import download, labelled
 from subgraft.data.sources.conversations import ConversationsSource, PairsAsConversations, conversation_fields
 from subgraft.data.sources.file_sources import (
     GENERATED_LANGUAGES,
@@ -126,7 +126,8 @@ def _built(asked: _Asked, corpus: Corpus) -> ResolvedSource:
         raise UserError(
             "tensor fields are read from records, not from a corpus that was made of them", where=str(folder)
         )
-    named = named_for(asked.languages, corpus.fields, str(folder))
+    # The fields of labelled examples have their roles already, and there may be more than two texts.
+    named = named_for(None if corpus.labelled else asked.languages, corpus.fields, str(folder))
     if corpus.aligned:
         return _built_text(asked, corpus, named)
     parts = {field.name: _built_text(asked, corpus, {name: field}) for name, field in named.items()}
@@ -142,7 +143,7 @@ def _built_text(asked: _Asked, corpus: Corpus, named: Mapping[str, Field]) -> Fi
             paths = [corpus.file(split, name) for name in names]
             places = [corpus.documents_file(split, names[0])] if documented else []
             files[split] = (*paths, *places)  # type: ignore[index]
-    return FileSource(tuple(named.values()), asked.limit, files, documented)
+    return FileSource(tuple(named.values()), asked.limit, files, documented, corpus.labelled)
 
 
 def _files(asked: _Asked) -> ResolvedSource:
@@ -209,6 +210,10 @@ def _conversations(asked: _Asked) -> ResolvedSource:
     return PairsAsConversations(fields, asked.limit, pairs, settings)
 
 
+def _labelled(asked: _Asked) -> ResolvedSource:
+    return labelled.resolved(asked.settings, asked.pair, asked.base, asked.limit)
+
+
 def _features(asked: _Asked) -> ResolvedSource:
     settings, folder = asked.settings, find(asked.settings.folder, asked.base)
     texts = {split: paths[0] for split, paths in split_files(folder, (asked.pair.target,)).items()}
@@ -270,6 +275,7 @@ _FINDERS: Mapping[SourceKind, Callable[[_Asked], ResolvedSource]] = {
     "together": _together,
     "records": _records,
     "conversations": _conversations,
+    "labelled": _labelled,
     "features": _features,
     "verses": _verses,
     "plain": _plain,

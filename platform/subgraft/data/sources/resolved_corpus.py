@@ -32,6 +32,8 @@ class ResolvedSource(ABC):
     generated = False
     # Whether segments come with their place in a document.
     documented = False
+    # Whether segments are labelled examples, which are compared as a whole.
+    labelled = False
     # Whether it lies on this machine, so that it can be read before any step runs.
     on_disk = False
 
@@ -117,7 +119,7 @@ class FilesSource(ResolvedSource):
     """A source of files; by default one file per field, parallel line by line.
 
     A limit takes segments evenly spaced, because neighbours in a file are often of one document; of a source with
-    documents it takes complete documents.
+    documents or queries it takes complete ones.
     """
 
     _documents_taken: dict[Split, list[bool]] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -179,7 +181,12 @@ class FilesSource(ResolvedSource):
         return counts[0]
 
     def _takes_documents(self, split: Split) -> bool:
-        return self.documented and split in self.limit
+        return (self.documented or self._query is not None) and split in self.limit
+
+    @property
+    def _query(self) -> int | None:
+        """The index of the cell with the query of a ranked candidate."""
+        return next((at for at, field in enumerate(self.fields) if field.name == fields.QUERY), None)
 
     def _size_of_documents(self, split: Split) -> int:
         if split not in self._documents_taken:
@@ -187,12 +194,20 @@ class FilesSource(ResolvedSource):
             taken = self._documents_taken[split] = whole_documents(sizes, self.limit[split])
             self._sizes[split] = sum(compress(sizes, taken))
             if not self._sizes[split]:
-                what = f"no document is as short as the limit of {self.limit[split]:,} segments"
+                unit = "document" if self.documented else "query"
+                what = f"no {unit} is as short as the limit of {self.limit[split]:,} segments"
                 raise UserError(what, where=f"{split} split")
         return self._sizes[split]
 
     def _documents(self, split: Split) -> Iterator[Iterator[Sides]]:
-        return (group for _, group in groupby(self._segments(split), lambda cells: Place.parse(cells[-1]).document))
+        query = self._query
+        return (
+            group
+            for _, group in groupby(
+                self._segments(split),
+                lambda cells: Place.parse(cells[-1]).document if query is None else cells[query],
+            )
+        )
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,24 @@ class Question:
     text: str
 
 
+@dataclass(frozen=True)
+class AnsweredQuestion:
+    """A question with all its answers, each with `text` and `answer_start`; none if the passage does not answer it.
+
+    Attributes:
+        number: Its place in the file, from 1.
+        article: The location of its article.
+        where: Its location.
+    """
+
+    passage: str
+    text: str
+    answers: list[dict[str, Any]]
+    number: int
+    article: str
+    where: str
+
+
 # Maps a question to the text that the model reads and the text that it writes.
 Pairing = Callable[[Question], tuple[str, str]]
 
@@ -41,15 +59,35 @@ def questions(path: Path, counts: Counter[str]) -> Iterator[Question]:
     counted as "answer_moved"; without any occurrence the question is dropped as "answer_not_found". A question without
     an answer is dropped as "no_answer". Raises UserError, with the location, for malformed JSON.
     """
+    for passage, asked, place, _ in _asked(path):
+        text = _field(asked, "question", str, place)
+        span = _span(passage, asked, place, counts)
+        if span is not None:
+            yield Question(passage, *span, text)
+
+
+def answered(path: Path) -> Iterator[AnsweredQuestion]:
+    """The questions of a file with all their answers, which are not compared with the passage yet.
+
+    Raises UserError, with the location, for malformed JSON.
+    """
+    for number, (passage, asked, place, article) in enumerate(_asked(path), 1):
+        text, answers = _field(asked, "question", str, place), list[dict[str, Any]]()
+        if not asked.get("is_impossible"):
+            for answer, where in _items(asked, "answers", place):
+                start = _field(answer, "answer_start", int, where)
+                answers.append({"text": _field(answer, "text", str, where), "answer_start": start})
+        yield AnsweredQuestion(passage, text, answers, number, article, place)
+
+
+def _asked(path: Path) -> Iterator[tuple[str, Any, str, str]]:
+    """The passage of each question, the question, its location, and its article's."""
     for article, at in _items(_parsed(path), "data", str(path)):
         for paragraph, beneath in _items(article, "paragraphs", at):
             passage = _field(paragraph, "context", str, beneath)
             _require_bounded(passage, _field(paragraph, "qas", list, beneath), beneath)
             for asked, place in _items(paragraph, "qas", beneath):
-                text = _field(asked, "question", str, place)
-                span = _span(passage, asked, place, counts)
-                if span is not None:
-                    yield Question(passage, *span, text)
+                yield passage, asked, place, at
 
 
 def _span(passage: str, asked: object, place: str, counts: Counter[str]) -> tuple[int, int] | None:
@@ -60,7 +98,7 @@ def _span(passage: str, asked: object, place: str, counts: Counter[str]) -> tupl
         return None
     declared = _field(answer, "answer_start", int, where)
     exact = declared >= 0 and passage.startswith(text, declared)
-    start = declared if exact else _nearest(passage, text, declared)
+    start = declared if exact else nearest(passage, text, declared)
     if start is None:
         counts["answer_not_found"] += 1
         return None
@@ -77,7 +115,7 @@ def _require_bounded(passage: str, asked: Sequence[object], where: str) -> None:
         raise UserError(what, where=where, hint="Give the passage again, as a paragraph with the others.")
 
 
-def _nearest(passage: str, answer: str, declared: int) -> int | None:
+def nearest(passage: str, answer: str, declared: int) -> int | None:
     """The start of the answer's occurrence nearest to the declared start; of two, the earlier one."""
     declared = min(max(declared, 0), len(passage))
     around = passage.rfind(answer, 0, declared + len(answer)), passage.find(answer, declared)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import QuestionGenerationSettings
 from subgraft.data.sources.squad import Pairing, Question
+from subgraft.data.text.sentences import sentence_limits, word_limits
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 
@@ -49,11 +49,6 @@ def require_marks(marks: Sequence[str], tokenizer: Tokenizer, where: str) -> Non
 
 
 # A window of a text around a span in it, that ends where sentences do, or at least words.
-#
-# The end of a sentence: its mark with quotes and brackets that close behind it, then white space, which languages
-# without spaces do not have. An abbreviation before a capital passes for one: a window may begin there, no harm done.
-_ENDS = re.compile(r"[.!?…]+[\"'”’)\]]*\s+(?=\S)|[。！？]+[」』”’）]*|\n+")
-_SPACES = re.compile(r"\s+")
 
 
 def window(text: str, start: int, end: int, limit: int) -> tuple[int, int]:
@@ -67,23 +62,11 @@ def window(text: str, start: int, end: int, limit: int) -> tuple[int, int]:
         return 0, len(text)
     if end - start >= limit:
         return start, end
-    for limits in (_sentence_limits(text), _word_limits(text), range(len(text) + 1)):
+    for limits in (sentence_limits(text), word_limits(text), range(len(text) + 1)):
         span = _grown(limits, start, end, limit)
         if span is not None and 2 * (span[1] - span[0]) >= limit:
             return span
     raise AssertionError("characters always fit")
-
-
-def _sentence_limits(text: str) -> list[int]:
-    return _with_ends((match.end() for match in _ENDS.finditer(text) if not text[match.end() :][:1].islower()), text)
-
-
-def _word_limits(text: str) -> list[int]:
-    return _with_ends((match.end() for match in _SPACES.finditer(text)), text)
-
-
-def _with_ends(places: Iterator[int], text: str) -> list[int]:
-    return sorted({0, *places, len(text)})
 
 
 def _grown(limits: Sequence[int], start: int, end: int, limit: int) -> tuple[int, int] | None:

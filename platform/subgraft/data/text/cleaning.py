@@ -19,6 +19,15 @@ from subgraft.data.text.reading import bounded_chunks
 
 # The reasons in words for dropping a segment, by rule.
 RULES: Mapping[str, str] = {
+    "no_text": "without text",
+    "no_label": "without a label",
+    "unknown_label": "with a label that training text lacks",
+    "answer_not_found": "with an answer that is not in the passage",
+    "answer_not_in_sentence": "without a sentence that has the answer",
+    "one_candidate": "with one candidate only",
+    "span_outside": "with a span outside the text",
+    "spans_overlap": "with spans that overlap",
+    "word_with_space": "with a word that is empty or has a space",
     "empty_turn": "with an empty turn",
     "no_answer": "without an assistant's turn after a user's",
     "too_short": "too short",
@@ -70,6 +79,7 @@ def clean(
     texts: Sequence[int],
     elsewhere: SegmentDigests | None = None,
     folder: Path | None = None,
+    inputs: Sequence[int] = (),
 ) -> Iterator[Sides]:
     """The stripped segments that pass every rule.
 
@@ -82,16 +92,26 @@ def clean(
         texts: The indices of text cells; rules apply only to these.
         elsewhere: Digests of another corpus's segments.
         folder: A folder for large sets of digests.
+        inputs: Of labelled examples, the indices of all cells but annotations. One text may be several examples: of
+            other entities, or of another label where annotators disagree. So only examples that are equal in all cells
+            are duplicates, and "contradictory" counts those that differ from an earlier one in their annotation alone.
     """
     judge = _Judge(cleaning, held_out, elsewhere or SegmentDigests(), SegmentDigests(folder))
+    known_inputs = SegmentDigests(folder)
     for some in chunks(segments):
         counts["read"] += len(some)
         stripped = [strip(cells, counts) for cells in some]
         sides = [tuple(cells[at] for at in texts) for cells in stripped]
         broken = [_broken_rule(each, cleaning) for each in sides]
         whole = [place for place, rule in enumerate(broken) if rule is None]
-        for place, rule in zip(whole, judge.rules([sides[place] for place in whole]), strict=True):
+        compared = stripped if inputs else sides
+        rules = judge.rules([sides[place] for place in whole], [compared[place] for place in whole])
+        for place, rule in zip(whole, rules, strict=True):
             broken[place] = rule
+        if inputs and cleaning.deduplicate:
+            stay = [tuple(cells[at] for at in inputs) for cells, rule in zip(stripped, broken, strict=True) if not rule]
+            if repeated := int((~known_inputs.new(digests(stay))).sum()):
+                counts["contradictory"] += repeated
         for cells, rule in zip(stripped, broken, strict=True):
             counts[rule or "kept"] += 1
             if rule is None:
@@ -135,15 +155,15 @@ class _Judge:
     def near_copies(self) -> int:
         return self.held_out.near_copies if self._compares else 0
 
-    def rules(self, segments: Sequence[Sides]) -> list[str | None]:
-        """The rule that each of these [n] breaks."""
+    def rules(self, segments: Sequence[Sides], compared: Sequence[Sides]) -> list[str | None]:
+        """The rule that each of these [n] breaks; `compared` has the cells by which they are duplicates."""
         broken = np.full(len(segments), None, dtype=object)
         left = np.arange(len(segments))
         forms = [tuple(map(folded, sides)) for sides in segments] if self._compares else []
         if forms:
             left = _without(left, np.array([self.held_out.has(form) for form in forms]), broken, "held_out")
         if self.cleaning.deduplicate:
-            hashes = digests(segments)
+            hashes = digests(compared)
             left = _without(left, self.elsewhere.has(hashes[left]), broken, "elsewhere")
             left = _without(left, ~self.known.new(hashes[left]), broken, "duplicate")
         if forms:

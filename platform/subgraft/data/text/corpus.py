@@ -21,8 +21,8 @@ from subgraft.data.text.fields import Field, Run, runs
 from subgraft.data.text.segments import Pairs, Text
 from subgraft.data.text.tensors import StoredTensor
 
-# The value of a field: the text of a text or label, the bounds of a span, or the row of a tensor.
-Value: TypeAlias = "str | tuple[int, int] | np.ndarray"
+# The value of a field: the text of a text or label, the bounds of a span, the row of a tensor, or a value in JSON.
+Value: TypeAlias = "str | tuple[int, int] | np.ndarray | float | list[Any]"
 
 RECORD = "corpus.json"
 # The formats of records: of a pair or one text, and of all other corpora.
@@ -45,7 +45,7 @@ class Corpus:
             and {split}.{field}.documents.
         documented: The fields whose segments belong to documents.
         field_sizes: Per split, segments of each field, if not aligned.
-        classes: The training labels of each label field.
+        classes: The sorted classes in the training segments of each field that has classes.
         cache: The shared cache of encoded text, if any.
     """
 
@@ -93,6 +93,11 @@ class Corpus:
         return len(self.languages) == 1
 
     @property
+    def labelled(self) -> bool:
+        """Whether its segments are labelled examples, for tasks of understanding."""
+        return "labelled" in self.identity
+
+    @property
     def is_pair(self) -> bool:
         """Whether its fields are exactly source and target, or source."""
         names = [field.name for field in self.fields if field.kind == "text"]
@@ -123,8 +128,8 @@ class Corpus:
         return names[0] if self.monolingual else {"encoder": "source", "decoder": "target"}[side]
 
     def lines(self, split: str, field: str) -> Iterator[str]:
-        """The segments of a text, the labels of a label field, or conversations, streaming."""
-        return reading.lines(self._opened(split, field, ("text", "label", "conversation")))
+        """The segments of a text, the labels of a label field, or lines of JSON, streaming."""
+        return reading.lines(self._opened(split, field, ("text", "label", "conversation", "annotation")))
 
     def text(self, split: str, field: str) -> Text:
         """The segments of a text, read on access; encoded once if the corpus has a cache."""
@@ -134,6 +139,10 @@ class Corpus:
         """The turns of each conversation, with `role` and `content`, streaming."""
         for line in self.lines(split, field_names.CONVERSATION):
             yield [{"role": role, "content": content} for role, content in json.loads(line)]
+
+    def annotations(self, split: str, field: str) -> Iterator[Any]:
+        """The values of an annotation field, such as a list of tags, streaming."""
+        return map(json.loads, reading.lines(self._opened(split, field, ("annotation",))))
 
     def texts(self, split: str) -> Iterator[tuple[str, Text]]:
         """Every text with its language, read on access."""
@@ -210,6 +219,8 @@ class Corpus:
         self.size(split)
         if field.kind == "tensor":
             return iter(StoredTensor(self.file(split, field.name), field.name))
+        if field.kind == "annotation":
+            return self.annotations(split, field.name)
         lines = reading.lines(self.file(split, field.name))
         return (_bounds(line) for line in lines) if field.kind == "span" else lines
 
@@ -282,7 +293,15 @@ class ClassLabels(NamedTuple):
 
 def class_labels(corpus: Corpus) -> ClassLabels:
     """The classes of a corpus. Raises UserError if its segments have no label, or several."""
-    names = [each.name for each in corpus.fields if each.kind == "label"]
+    names = [each.name for each in corpus.fields if each.kind == "label" and each.has_classes]
     if len(names) != 1:
         raise UserError(f"it has {len(names)} fields of kind label, where one is needed", where=str(corpus.directory))
     return ClassLabels(names[0], corpus.classes[names[0]])
+
+
+def labels_of(corpus: Corpus, field: str = "label") -> tuple[str, ...]:
+    """The sorted classes of a field in training text: labels, tags or types. Raises UserError if it has none."""
+    if field not in corpus.classes:
+        there = ", ".join(corpus.classes) or "none"
+        raise UserError(f"no classes of '{field}'", where=str(corpus.directory), hint=f"It has classes of: {there}.")
+    return corpus.classes[field]

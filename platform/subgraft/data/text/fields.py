@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
@@ -15,6 +16,13 @@ from subgraft.config.source_files import FieldKind
 Sides = tuple[str, ...]
 # The kind of the field with a conversation's turns, and its name.
 CONVERSATION: Literal["conversation"] = "conversation"
+# The kind of fields with any value as JSON: a number, tags, the spans of answers.
+ANNOTATION: Literal["annotation"] = "annotation"
+Kind: TypeAlias = FieldKind | Literal["conversation", "annotation"]
+# The label field with the query of a ranked candidate: it identifies a list of candidates, and is not a class.
+QUERY = "query-id"
+# Annotations that are lists of classes: a tag for each word, and the types of an entity.
+TAGS, LABELS = "tags", "labels"
 
 
 @dataclass(frozen=True)
@@ -23,16 +31,39 @@ class Field:
 
     Attributes:
         name: The name.
-        kind: A text; a label of the segment; a span of a text, [start, end) in characters; a tensor; or the turns of a
-            conversation, as JSON.
+        kind: A text; a label of the segment; a span of a text, [start, end) in characters; a tensor; the turns of a
+            conversation, as JSON; or an annotation, any value as JSON.
         language: The language of a text.
         of: The text that contains a span.
     """
 
     name: str
-    kind: FieldKind | Literal["conversation"] = "text"
+    kind: Kind = "text"
     language: str | None = None
     of: str | None = None
+
+    @property
+    def has_classes(self) -> bool:
+        """Whether its values are of a closed set: the labels, tags or types of training text."""
+        return self.name in (TAGS, LABELS) if self.kind == ANNOTATION else self.kind == "label" and self.name != QUERY
+
+    @property
+    def is_input(self) -> bool:
+        """Whether a model reads it (a text or a span) or it identifies what is read, rather than an annotation."""
+        return self.kind in ("text", "span") or self.name == QUERY
+
+    def classes(self, cell: str) -> tuple[str, ...]:
+        """The classes in a cell of such a field."""
+        return tuple(json.loads(cell)) if self.kind == ANNOTATION else (cell,)
+
+
+def json_cell(value: Any) -> str:
+    """A value as compact JSON in one line."""
+    written = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    # Characters that some readers take for the end of a line; JSON escapes the others itself.
+    for character in "\x85\u2028\u2029":
+        written = written.replace(character, f"\\u{ord(character):04x}")
+    return written
 
 
 def pair_fields(languages: Languages, *, two: bool) -> tuple[Field, ...]:
@@ -69,7 +100,7 @@ def named_for(languages: Languages | None, declared: Sequence[Field], where: str
             chosen[field.name] = replace(field, name=renamed[field.name])
         elif field.kind == "span" and field.of in renamed:
             chosen[field.name] = replace(field, of=renamed[field.of])
-        elif field.kind in ("label", "tensor", "conversation"):
+        elif field.kind in ("label", "tensor", "conversation", "annotation"):
             chosen[field.name] = field
     # The source comes first, as everywhere.
     return dict(sorted(chosen.items(), key=lambda item: item[1].name != "source"))

@@ -66,9 +66,17 @@ def key(line: str) -> str:
 
 
 class HeldOut:
-    """Dev and test segments, and their near copies in the training text."""
+    """Dev and test segments, and their near copies in the training text.
 
-    def __init__(self, segments: Iterable[Sides] = ()) -> None:
+    Args:
+        segments: The segments.
+        whole: Whether a training segment is held out only if all of its sides are those of one of these: a labelled
+            example is a pair, a question with its passage, a query with its candidate, each of whose sides may be part
+            of several examples.
+    """
+
+    def __init__(self, segments: Iterable[Sides] = (), *, whole: bool = False) -> None:
+        self._compares_whole = whole
         self._segments: list[tuple[str, ...]] = []
         for sides in segments:
             self.add(sides)
@@ -85,7 +93,7 @@ class HeldOut:
         keys = tuple(map(key, sides))
         if len(keys) == 1:
             return keys[0] in self._lines
-        if not self._identifying:
+        if self._compares_whole or not self._identifying:
             return keys in self._whole
         return not self._identifying.isdisjoint(keys)
 

@@ -18,6 +18,8 @@ from subgraft.interfaces.cli.arguments import Commands, add_json, add_out, conso
 USUAL = Languages(source="en", target="de")
 # The most names or labels that are listed one by one.
 FEW = 6
+# The most classes whose counts are listed below the table.
+MANY = 24
 
 
 def add_to(commands: Commands) -> None:
@@ -76,6 +78,7 @@ def get(arguments: argparse.Namespace) -> None:
 def check(arguments: argparse.Namespace) -> None:
     from subgraft.base.terminal import Sheet
     from subgraft.data.sources import catalogue
+    from subgraft.data.text.cleaning import RULES
 
     asked = _asked(arguments)
     checked = catalogue.check(asked.source, asked.languages, asked.base, asked.pairing)
@@ -94,6 +97,8 @@ def check(arguments: argparse.Namespace) -> None:
         figures = text if field.kind == "text" else ("", "", "")
         table.add_row(field.split, field.field, what, f"{field.segments:,}", documents, *figures, digest)
         remarks += [f"{field.split}.{field.field}: {count:,} {kind}" for kind, count in sorted(field.unseen.items())]
+        remarks += _many_classes(field.classes, f"{field.split}.{field.field}")
+        remarks += [f"{field.split}: {count:,} {RULES.get(key, key)}" for key, count in sorted(field.remarks.items())]
     console().print(table)
     for remark in remarks:
         say(remark)
@@ -110,6 +115,17 @@ def _classes(counts: Mapping[str, int] | None) -> str:
     if len(counts) > FEW:
         return f" of {len(counts):,} classes"
     return f" ({', '.join(f'{label} {count:,}' for label, count in sorted(counts.items()))})"
+
+
+def _many_classes(counts: Mapping[str, int] | None, where: str) -> list[str]:
+    """The most frequent of many classes, and the rarest one."""
+    if not counts or len(counts) <= FEW:
+        return []
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    shown = ", ".join(f"{label} {count:,}" for label, count in ordered[:MANY])
+    label, count = ordered[-1]
+    rest = f", and {len(ordered) - MANY:,} others down to {label} {count:,}" if len(ordered) > MANY else ""
+    return [f"{where}: {shown}{rest}"]
 
 
 @dataclass(frozen=True)

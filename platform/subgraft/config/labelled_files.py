@@ -1,0 +1,190 @@
+"""Settings of labelled examples in files: which columns they are in decides which task they are for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal, TypeAlias
+
+from pydantic import Field, model_validator
+
+from subgraft.config.settings_base import Count, Seed, Settings, Split
+
+Column: TypeAlias = Annotated[int, Field(ge=1)] | str
+LabelledTask = Literal[
+    "classification",
+    "pair-classification",
+    "regression",
+    "multiple-choice",
+    "span-extraction",
+    "tagging",
+    "ranking",
+    "relation-classification",
+    "entity-typing",
+]
+LabelledFormat = Literal["csv", "tsv", "jsonl", "conll", "squad", "folders"]
+# The columns of each task; the second are optional.
+_COLUMNS: Mapping[LabelledTask, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "classification": (("text", "label"), ()),
+    "pair-classification": (("text", "text_pair", "label"), ()),
+    "regression": (("text", "value"), ("text_pair",)),
+    "multiple-choice": (("text", "choices", "answer"), ()),
+    "span-extraction": (("question", "passage", "answers"), ()),
+    "tagging": (("word", "tag"), ()),
+    "ranking": (("query", "candidate", "relevance"), ("query_id",)),
+    "relation-classification": (("text", "head", "tail", "label"), ()),
+    "entity-typing": (("text", "entity", "labels"), ()),
+}
+# The columns of one task alone, by which it is recognised.
+_MARKS = {
+    column: task
+    for task, (needed, optional) in _COLUMNS.items()
+    for column in (*needed, *optional)
+    if column not in ("text", "text_pair", "label")
+}
+_ROLES = ("text", "text_pair", "label", *_MARKS)
+# The endings of each format's files, and the formats that an ending alone decides; tagging reads columns of words.
+_ENDINGS: Mapping[LabelledFormat, tuple[str, ...]] = {
+    "csv": ("csv",),
+    "tsv": ("tsv", "txt"),
+    "jsonl": ("jsonl",),
+    "conll": ("conll", "txt", "tsv"),
+    "squad": ("json",),
+    "folders": (),
+}
+_FORMATS: Mapping[str, LabelledFormat] = {"csv": "csv", "tsv": "tsv", "jsonl": "jsonl"}
+_OF_TAGS: Mapping[str, LabelledFormat] = {"conll": "conll", "txt": "conll", "tsv": "conll", "jsonl": "jsonl"}
+
+
+class LabelledFiles(Settings):
+    """Labelled examples in files. The columns that are named decide the task; by default texts with a `label`.
+
+    A column is a field of JSON lines or of the header by name, or a column from 1 of a file without a header.
+
+    folder: a folder with {train,dev,test}.{csv,tsv,jsonl,conll,txt,json}[.gz], or of format `folders`.
+    files: a path per split, in place of folder.
+    format: csv (quotes are obeyed), tsv (they are not), jsonl, conll (a word per line, an empty line after a sentence),
+    squad (SQuAD's JSON), or folders ({split}/{class}/*.txt of one text each, or {split}/{class}.txt of a text per line;
+    without folders of splits all is for training). By default the file's ending decides.
+    delimiter: the character between columns of csv.
+    text: the column of the text; text_pair: of a second one.
+    label: the column of the class.
+    value: regression: the column of a number.
+    choices: multiple choice: the columns of the choices, or one column of JSON lines with a list of them.
+    answer: the column of the right choice: its index, its letter from A, or its text.
+    first_choice: the index of the first choice.
+    question, passage, answers: span extraction: answers is a list of [start, end] in characters of the passage, or has
+    `text` and `answer_start` as in SQuAD; an empty list means that the passage has no answer.
+    word, tag: tagging: the columns of conll (by default the first and the last one), or lists in JSON lines.
+    comments: the first characters of lines that conll skips, such as `#`.
+    query, candidate, relevance: ranking: relevance is a whole number; the records of a query follow each other.
+    query_id: the column of the query's name; by default equal queries that follow each other are one.
+    ranking: whether squad is read as queries: the sentences of the passage are the candidates of its question.
+    head, tail, entity: relations and entity typing: the column of a span of the text, `start:end` or [start, end] in
+    characters, or two columns.
+    labels: entity typing: the column of all types: a list, or text with a `separator` between them.
+    separator: the text between labels.
+    held_out: examples of the training file that become the split; queries and SQuAD's articles stay whole.
+    seed: draws the examples held out; without it, they are evenly spaced.
+    """
+
+    folder: str | None = None
+    files: Annotated[dict[Split, str], Field(min_length=1)] | None = None
+    format: LabelledFormat | None = None
+    delimiter: Annotated[str, Field(pattern=r"^[^\n\r\"]$")] = ","
+    text: Column | None = None
+    text_pair: Column | None = None
+    label: Column | None = None
+    value: Column | None = None
+    choices: Column | tuple[Column, ...] | None = None
+    answer: Column | None = None
+    first_choice: Literal[0, 1] = 0
+    question: Column | None = None
+    passage: Column | None = None
+    answers: Column | None = None
+    word: Column | None = None
+    tag: Column | None = None
+    comments: Annotated[str, Field(min_length=1)] | None = None
+    query: Column | None = None
+    candidate: Column | None = None
+    relevance: Column | None = None
+    query_id: Column | None = None
+    ranking: bool = False
+    head: Column | tuple[Column, Column] | None = None
+    tail: Column | tuple[Column, Column] | None = None
+    entity: Column | tuple[Column, Column] | None = None
+    labels: Column | None = None
+    separator: Annotated[str, Field(min_length=1)] = ","
+    held_out: dict[Literal["dev", "test"], Count] = Field(default_factory=dict)
+    seed: Seed | None = None
+
+    @property
+    def task(self) -> LabelledTask:
+        """The task that the examples are for."""
+        if self.format == "squad":
+            return "ranking" if self.ranking else "span-extraction"
+        if self.format == "conll":
+            return "tagging"
+        marked = next((_MARKS[role] for role in self._named if role in _MARKS), None)
+        return marked or ("pair-classification" if self.text_pair is not None else "classification")
+
+    def columns(self, role: str) -> tuple[int | str, ...]:
+        """The columns of a role, such as "text"; none if it is optional and not named."""
+        column = getattr(self, role)
+        if column is None:
+            task: LabelledTask = "span-extraction" if self.format == "squad" else self.task
+            return (role,) if role in _COLUMNS[task][0] else ()
+        return column if isinstance(column, tuple) else (column,)
+
+    @property
+    def numbered(self) -> bool:
+        """Whether columns are numbers, and files have no header."""
+        return any(isinstance(column, int) for role in self._named for column in self.columns(role))
+
+    def format_of(self, name: str) -> LabelledFormat | None:
+        """The format of a file; None if neither the settings nor the ending decide it."""
+        return self.format or self._by_ending.get(name.removesuffix(".gz").rpartition(".")[2])
+
+    @property
+    def endings(self) -> tuple[str, ...]:
+        """The endings of the files of a folder."""
+        return tuple(self._by_ending) if self.format is None else _ENDINGS[self.format]
+
+    @property
+    def _by_ending(self) -> Mapping[str, LabelledFormat]:
+        return _OF_TAGS if self.task == "tagging" else _FORMATS
+
+    @property
+    def _named(self) -> list[str]:
+        return [role for role in _ROLES if getattr(self, role) is not None]
+
+    @model_validator(mode="after")
+    def _consistent(self) -> LabelledFiles:
+        if (self.folder is None) == (self.files is None):
+            raise ValueError("give exactly one of folder, files")
+        self._require_columns()
+        if self.format == "folders" and self.folder is None:
+            raise ValueError("format folders needs `folder`")
+        if self.ranking and self.format != "squad":
+            raise ValueError("ranking is of format squad: of other files name query, candidate and relevance")
+        if self.files is not None:
+            if both := sorted(self.files.keys() & self.held_out.keys()):
+                raise ValueError(f"{both[0]} has a file, and is to be held out of train")
+            if "train" not in self.files and self.held_out:
+                raise ValueError("held_out is of the training file, which is missing")
+        return self
+
+    def _require_columns(self) -> None:
+        if self.format in ("squad", "folders") and self._named:
+            raise ValueError(f"format {self.format} has no columns: leave out {', '.join(self._named)}")
+        needed, optional = _COLUMNS[self.task]
+        if others := [role for role in self._named if role not in needed + optional]:
+            raise ValueError(f"the columns are of two tasks: {others[0]} is not of {self.task} ({', '.join(needed)})")
+        if self.format == "conll":
+            if not all(isinstance(column, int) for role in self._named for column in self.columns(role)):
+                raise ValueError("the columns of conll are numbers")
+            return
+        kinds = {isinstance(column, str) for role in needed for column in self.columns(role)}
+        if self.task != "tagging" and len(kinds) > 1:
+            raise ValueError(f"columns are all names or all numbers; {self.task} needs {', '.join(needed)}")
+        if isinstance(self.choices, tuple) and len({*self.choices}) < max(len(self.choices), 2):
+            raise ValueError("choices needs two different columns at least, or one that is a list")

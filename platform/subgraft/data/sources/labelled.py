@@ -1,0 +1,178 @@
+"""Labelled examples of files: which files, which of their examples are held out, and a stream of them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+
+from subgraft.base.errors import UserError
+from subgraft.base.files import file_digest
+from subgraft.config.corpora import Languages
+from subgraft.config.labelled_files import LabelledFiles
+from subgraft.config.settings_base import Split
+from subgraft.data.sources.known_classes import require_classes
+from subgraft.data.sources.labelled_examples import choice_count, examples, labelled_fields
+from subgraft.data.sources.labelled_rows import class_files, rows
+from subgraft.data.sources.paths import SPLITS, find, find_file, split_file
+from subgraft.data.sources.resolved_corpus import SplitFilesSource
+from subgraft.data.text.cleaning import dropped_in_words
+from subgraft.data.text.fields import Sides
+
+_GOLDEN = (5**0.5 - 1) / 2
+
+
+def resolved(settings: LabelledFiles, languages: Languages, base: Path, limit: Mapping[Split, int]) -> LabelledSource:
+    """Find the files of labelled examples. Raises UserError for missing ones, and for those of an unknown format."""
+    files = _located(settings, base)
+    for path in files.values():
+        if settings.format_of(path.name) is None:
+            hint = "Give labelled.format, such as tsv or jsonl."
+            raise UserError("the name does not show the format of the file", where=str(path), hint=hint)
+    first = next(iter(files.values()))
+    choices = choice_count(settings, rows(first, settings)) if settings.task == "multiple-choice" else 0
+    return LabelledSource(labelled_fields(settings, languages, choices), limit, files, settings)
+
+
+def _located(settings: LabelledFiles, base: Path) -> dict[Split, Path]:
+    """The file or folder of each split that has its own."""
+    if settings.files is not None:
+        return {split: find_file(settings.files[split], base) for split in SPLITS if split in settings.files}
+    assert settings.folder is not None  # one of the two is set
+    folder = find(settings.folder, base)
+    if settings.format == "folders":
+        files = {split: folder / split for split in SPLITS if (folder / split).is_dir()} or {SPLITS[0]: folder}
+    else:
+        files = _by_ending(folder, settings)
+    if both := sorted(files.keys() & settings.held_out.keys()):
+        hint = "Leave it out of labelled.held_out, or name the files: files: {train: …}."
+        raise UserError(f"the folder has {both[0]}, which is to be held out of train", where=str(folder), hint=hint)
+    if settings.held_out and "train" not in files:
+        raise UserError("there is no train, of which held_out could be", where=str(folder))
+    return files
+
+
+def _by_ending(folder: Path, settings: LabelledFiles) -> dict[Split, Path]:
+    files: dict[Split, Path] = {}
+    for split in SPLITS:
+        there = [path for ending in settings.endings if (path := split_file(folder, split, ending)) is not None]
+        if len(there) > 1:
+            hint = "Give labelled.format, or labelled.files."
+            raise UserError(f"{' and '.join(path.name for path in there)} are both there", where=str(folder), hint=hint)
+        if there:
+            files[split] = there[0]
+    if not files:
+        names = f"{{train,dev,test}}.{{{','.join(settings.endings)}}}[.gz]"
+        hint = "Name the files: files: {train: …, dev: …, test: …}; for SQuAD's JSON write format: squad."
+        raise UserError(f"contains no labelled examples: {names} expected", where=str(folder), hint=hint)
+    return files
+
+
+@dataclass(frozen=True)
+class LabelledSource(SplitFilesSource):
+    """Labelled examples in one file per split, or folder of classes; splits without one are held out of train.
+
+    Rows that cannot be learnt are left out and counted; those of train are counted before anything is held out.
+    """
+
+    files: Mapping[Split, Path]
+    settings: LabelledFiles
+    _left_out: dict[Split, Counter[str]] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    labelled = True
+
+    @property
+    def splits(self) -> tuple[Split, ...]:
+        return tuple(split for split in SPLITS if split in self.files or split in self.settings.held_out)
+
+    def paths(self, split: Split) -> tuple[Path, ...]:
+        place = self._place(split)
+        return tuple(class_files(place)) if place.is_dir() else (place,)
+
+    def remarks(self, split: Split) -> Mapping[str, int]:
+        return {reason: count for reason, count in self._left_out.get(split, {}).items() if count}
+
+    def _place(self, split: Split) -> Path:
+        return self.files["train"] if split in self.settings.held_out else self.files[split]
+
+    def _origin(self) -> dict[str, object]:
+        form = self.settings.model_dump(mode="json", exclude={"folder", "files"}, exclude_defaults=True)
+        return {"labelled": form | {"task": self.settings.task}, "files": self._contents}
+
+    @cached_property
+    def _contents(self) -> dict[Split, str]:
+        """The digest of each split's file, or of the names and digests of its classes' files."""
+        contents: dict[Split, str] = {}
+        for split, place in self.files.items():
+            names = class_files(place) if place.is_dir() else []
+            lines = "".join(f"{path.relative_to(place).as_posix()}\t{file_digest(path)}\n" for path in names)
+            contents[split] = hashlib.sha256(lines.encode()).hexdigest() if names else file_digest(place)
+        return contents
+
+    def _segments(self, split: Split) -> Iterator[Sides]:
+        counts = Counter[str]()
+        held_out = split in self.settings.held_out
+        self._left_out[split] = Counter() if held_out else counts
+        read = examples(rows(self._place(split), self.settings), self.settings, counts)
+        if self.settings.held_out and (held_out or split == "train"):
+            number = SPLITS.index(split)
+            return (cells for group, cells in read if self._split_of_group[group] == number)
+        return (cells for _, cells in read)
+
+    @cached_property
+    def _split_of_group(self) -> np.ndarray:
+        """The number of the split of each group [n] of the training file.
+
+        Groups are in random order or, without a seed, by the fractions of their number times the golden ratio, of which
+        any first ones are evenly spaced. Dev takes the first groups until it has its examples, then test.
+        """
+        sizes = np.array(_group_sizes(examples(rows(self.files["train"], self.settings), self.settings, Counter())))
+        seed, splits = self.settings.seed, np.zeros(len(sizes), dtype=np.int8)
+        fractions = np.arange(1, len(sizes) + 1) * _GOLDEN % 1
+        order = (
+            np.argsort(fractions, kind="stable")
+            if seed is None
+            else np.random.default_rng(seed).permutation(len(sizes))
+        )
+        start = 0
+        for split in (split for split in SPLITS if split in self.settings.held_out):
+            totals = np.cumsum(sizes[order[start:]])
+            taken = int(np.searchsorted(totals, self.settings.held_out[split])) + 1
+            splits[order[start : start + taken]] = SPLITS.index(split)
+            start += taken
+        if start >= len(sizes):
+            whole = f"{sizes.sum():,} examples" + (f" in {len(sizes):,} groups" if len(sizes) < sizes.sum() else "")
+            what = f"{sum(self.settings.held_out.values()):,} examples are to be held out of {whole}"
+            raise UserError(what, where=str(self.files["train"]), hint="Lower labelled.held_out.")
+        return splits
+
+    def _counted(self, split: Split) -> int:
+        count, places = 0, [at for at, each in enumerate(self.fields) if each.has_classes]
+        classes = {at: set[str]() for at in places}
+        for cells in self._segments(split):
+            count += 1
+            for at, seen in classes.items():
+                seen.update(self.fields[at].classes(cells[at]))
+        where = str(self._place(split))
+        if count == 0:
+            dropped = ", ".join(
+                f"{number:,} {reason}" for reason, number in dropped_in_words(self.remarks(split)).items()
+            )
+            raise UserError(f"no example for {self.settings.task} ({dropped or 'empty'})", where=where)
+        if split == "train":
+            for at, seen in classes.items():
+                require_classes(self.fields[at], seen, where)
+        return count
+
+
+def _group_sizes(numbered: Iterable[tuple[int, Sides]]) -> list[int]:
+    sizes = list[int]()
+    for group, _ in numbered:
+        sizes += [0] * (group + 1 - len(sizes))
+        sizes[group] += 1
+    return sizes

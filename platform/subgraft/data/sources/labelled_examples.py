@@ -1,0 +1,365 @@
+"""Labelled examples from the rows of files: the fields and cells of each task.
+
+A row of another form (a missing column, a number where a text is expected) is an error, because all of the file may be
+meant otherwise. A row of the right form that cannot be learnt or judged (without a label, with an answer that its
+passage does not contain) is left out and counted; `UNLEARNABLE` has the reasons.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from subgraft.base.errors import UserError
+from subgraft.config.corpora import Languages
+from subgraft.config.labelled_files import LabelledFiles, LabelledTask
+from subgraft.data.sources.labelled_rows import Row
+from subgraft.data.sources.records import label_of, text_of
+from subgraft.data.sources.squad import nearest
+from subgraft.data.text.fields import ANNOTATION, LABELS, QUERY, TAGS, Field, Sides, json_cell
+from subgraft.data.text.sentences import sentence_limits
+
+# The cells of a row, one example or several; `counts` receives what is noteworthy about them.
+Reader = Callable[[Row, LabelledFiles, Counter[str]], Iterable[Sides]]
+Span = tuple[int, int]
+
+
+class UnlearnableError(Exception):
+    """A row that cannot be learnt; its argument is a key of `cleaning.RULES`."""
+
+
+def labelled_fields(settings: LabelledFiles, languages: Languages, choices: int) -> tuple[Field, ...]:
+    """The fields of a task's examples; `choices` is the number of choices to choose from."""
+    source, target = Field("source", language=languages.source), Field("target", language=languages.target)
+    label = Field("label", "label")
+    further = (Field(f"choice-{number}", language=languages.target) for number in range(2, choices + 1))
+    two = (source, target) if settings.text_pair is not None else (source,)
+    fields: Mapping[LabelledTask, tuple[Field, ...]] = {
+        "classification": (source, label),
+        "pair-classification": (source, target, label),
+        "regression": (*two, Field("value", ANNOTATION)),
+        "multiple-choice": (source, target, *further, Field("answer", ANNOTATION)),
+        "span-extraction": (source, target, Field("answers", ANNOTATION)),
+        "tagging": (source, Field(TAGS, ANNOTATION)),
+        "ranking": (source, target, Field("relevance", ANNOTATION), Field(QUERY, "label")),
+        "relation-classification": (source, *(Field(name, "span", of="source") for name in ("head", "tail")), label),
+        "entity-typing": (source, Field("entity", "span", of="source"), Field(LABELS, ANNOTATION)),
+    }
+    return fields[settings.task]
+
+
+def examples(rows: Iterable[Row], settings: LabelledFiles, counts: Counter[str]) -> Iterator[tuple[int, Sides]]:
+    """The examples of rows, each with the number of its group; `counts` receives those left out, by reason."""
+    queries = _Queries() if settings.task == "ranking" else None
+    group, before = -1, None
+    for row in rows:
+        try:
+            read = tuple(_READERS[settings.task](row, settings, counts))
+        except UnlearnableError as reason:
+            counts[str(reason)] += 1
+            continue
+        if queries is not None:
+            read = tuple(queries.named(cells, row.where) for cells in read)
+        key = row.group or (read[0][3] if queries is not None else None)
+        group += key is None or key != before
+        before = key
+        for cells in read:
+            yield group, cells
+
+
+class _Queries:
+    """Names the queries of candidates, whose records must follow each other."""
+
+    def __init__(self) -> None:
+        self._names = set[str]()
+        self._before, self._name = "", ""
+
+    def named(self, cells: Sides, where: str) -> Sides:
+        query = cells[3] or cells[0]
+        if query != self._before or not self._names:
+            if query in self._names:
+                hint = "The records of a query follow each other: sort the file by query, or name its `query_id`."
+                raise UserError(f"the query '{query:.40}' comes again", where=where, hint=hint)
+            self._names.add(query)
+            self._before, self._name = query, cells[3] or str(len(self._names))
+        return (*cells[:3], self._name)
+
+
+# Texts and labels.
+
+
+def _value(row: Row, role: str, settings: LabelledFiles) -> Any:
+    return row[settings.columns(role)[0]]
+
+
+def _text(row: Row, role: str, settings: LabelledFiles) -> str:
+    return _stripped(_value(row, role, settings), role, row.where)
+
+
+def _stripped(value: Any, role: str, where: str) -> str:
+    text = "" if value is None else text_of(value, role, where).strip()
+    if not text:
+        raise UnlearnableError("no_text")
+    return text
+
+
+def _label(row: Row, settings: LabelledFiles) -> str:
+    return _class(_value(row, "label", settings), "the label", row.where)
+
+
+def _class(value: Any, what: str, where: str) -> str:
+    if isinstance(value, bool):
+        value = str(value).lower()
+    elif isinstance(value, str):
+        value = value.strip()
+    if value is None or value == "":
+        raise UnlearnableError("no_label")
+    return label_of(value, what, where)
+
+
+def _classification(row: Row, settings: LabelledFiles, _: Counter[str]) -> Iterator[Sides]:
+    yield (_text(row, "text", settings), _label(row, settings))
+
+
+def _pair(row: Row, settings: LabelledFiles, _: Counter[str]) -> Iterator[Sides]:
+    yield (_text(row, "text", settings), _text(row, "text_pair", settings), _label(row, settings))
+
+
+def _regression(row: Row, settings: LabelledFiles, _: Counter[str]) -> Iterator[Sides]:
+    texts = [_text(row, role, settings) for role in ("text", "text_pair") if settings.columns(role)]
+    yield (*texts, json_cell(_number(_value(row, "value", settings), "value", row.where)))
+
+
+def _number(value: Any, role: str, where: str) -> float:
+    if value is None or (isinstance(value, str) and not value.strip()):
+        raise UnlearnableError("no_label")
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise UserError(f"the {role} {value!r:.40} is not a finite number", where=where, hint="Write it as in 3.5.")
+    return int(number) if isinstance(value, int) else number
+
+
+# Choices.
+
+
+def choice_count(settings: LabelledFiles, rows: Iterator[Row]) -> int:
+    """The number of choices: that of the columns, or of the list in the first row."""
+    if isinstance(settings.choices, tuple):
+        return len(settings.choices)
+    row = next(rows, None)
+    return 2 if row is None else len(_choices(row, settings))
+
+
+def _choices(row: Row, settings: LabelledFiles) -> Sequence[Any]:
+    if isinstance(settings.choices, tuple):
+        return [row[column] for column in settings.choices]
+    choices = _value(row, "choices", settings)
+    if not isinstance(choices, list) or len(choices) < 2:
+        hint = "Name the columns of the choices: choices: [first, second]; or one column that is a list."
+        raise UserError("the choices are not a list of two at least", where=row.where, hint=hint)
+    return choices
+
+
+def _multiple_choice(row: Row, settings: LabelledFiles, _: Counter[str]) -> Iterator[Sides]:
+    choices = [_stripped(choice, "choices", row.where) for choice in _choices(row, settings)]
+    answer = _answer(_value(row, "answer", settings), choices, settings.first_choice, row.where)
+    yield (_text(row, "text", settings), *choices, json_cell(answer))
+
+
+def _answer(value: Any, choices: Sequence[str], first: int, where: str) -> int:
+    """The index, from 0, of the right choice: by its index, its letter or its text, which must not disagree."""
+    if value is None or (isinstance(value, str) and not value.strip()):
+        raise UnlearnableError("no_label")
+    said = str(value).strip()
+    meant = set[int]()
+    if not isinstance(value, bool):
+        meant |= {at for at in range(len(choices)) if said == str(at + first)}
+    if isinstance(value, str):
+        meant |= {at for at in range(len(choices)) if said in (chr(ord("A") + at), choices[at])}
+    if len(meant) == 1:
+        return meant.pop()
+    what = "could mean several choices" if meant else f"is none of {len(choices)} choices"
+    hint = (
+        f"Write the index, here {first} to {first + len(choices) - 1} (see first_choice), a letter from A, or the text."
+    )
+    raise UserError(f"the answer {said!r:.40} {what}", where=where, hint=hint)
+
+
+# Spans: of answers, and of entities.
+
+
+def _span_extraction(row: Row, settings: LabelledFiles, counts: Counter[str]) -> Iterator[Sides]:
+    question, passage, spans = _answered(row, settings, counts)
+    counts["unanswerable"] += not spans
+    yield (question, passage, json_cell(spans))
+
+
+def _answered(row: Row, settings: LabelledFiles, counts: Counter[str]) -> tuple[str, str, list[Span]]:
+    """A question, its passage, and its answers there; raises UnlearnableError if the passage has none of them."""
+    passage = text_of(_value(row, "passage", settings), "passage", row.where)
+    question, stripped = _text(row, "question", settings), _stripped(passage, "passage", row.where)
+    declared = _answers(_value(row, "answers", settings), row.where)
+    before = len(passage) - len(passage.lstrip())
+    inside = [_in_passage(answer, passage, counts) for answer in declared]
+    spans = list(dict.fromkeys((start - before, end - before) for start, end in filter(None, inside)))
+    if declared and not spans:
+        raise UnlearnableError("answer_not_found")
+    return question, stripped, spans
+
+
+def _answers(value: Any, where: str) -> list[tuple[str | None, int, int]]:
+    """The text (if it is declared), start and end of each answer, in any of the forms."""
+    if value is None:
+        raise UnlearnableError("no_label")
+    if isinstance(value, dict):  # of lists, as Hugging Face's datasets have it
+        texts, starts = value.get("text"), value.get("answer_start")
+        if not isinstance(texts, list) or not isinstance(starts, list) or len(texts) != len(starts):
+            raise UserError("the answers have no lists `text` and `answer_start` of one length", where=where)
+        value = [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
+    answers = list[tuple[str | None, int, int]]()
+    several = isinstance(value, list) and not all(isinstance(part, int) for part in value[:2] or [""])
+    for answer in value if several or value == [] else [value] if value != "" else []:
+        text, start = (answer.get("text"), answer.get("answer_start")) if isinstance(answer, dict) else (None, None)
+        if isinstance(text, str) and isinstance(start, int):
+            answers.append((text, start, start + len(text)))
+        else:
+            answers.append((None, *_bounds(answer, "answers", where)))
+    return answers
+
+
+def _in_passage(answer: tuple[str | None, int, int], passage: str, counts: Counter[str]) -> Span | None:
+    """The bounds of an answer without outer white space; if its text is elsewhere, of the nearest occurrence."""
+    text, start, end = answer
+    if text is not None and passage[max(start, 0) : max(end, 0)] != text:
+        moved = nearest(passage, text, start) if text.strip() else None
+        if moved is None:
+            return None
+        counts["answer_moved"] += 1
+        start, end = moved, moved + len(text)
+    if not 0 <= start < end <= len(passage) or not passage[start:end].strip():
+        return None
+    outer = passage[start:end]
+    return start + len(outer) - len(outer.lstrip()), end - len(outer) + len(outer.rstrip())
+
+
+def _bounds(value: Any, role: str, where: str) -> Span:
+    parts = value.split(":") if isinstance(value, str) else value
+    try:
+        if not isinstance(parts, list) or any(isinstance(part, bool | float) for part in parts):
+            raise ValueError
+        start, end = (int(part) for part in parts)
+    except (TypeError, ValueError):
+        hint = "In JSON [start, end], in columns start:end, in characters; end is behind the last one."
+        raise UserError(f"the span '{role}' is not a pair of whole numbers", where=where, hint=hint) from None
+    return start, end
+
+
+def _text_with_spans(row: Row, settings: LabelledFiles, *roles: str) -> tuple[str, list[Span]]:
+    """The text, and spans of it, which do not overlap."""
+    text = text_of(_value(row, "text", settings), "text", row.where)
+    before = len(text) - len(text.lstrip())
+    stripped, spans = _stripped(text, "text", row.where), list[Span]()
+    for role in roles:
+        columns = settings.columns(role)
+        values = [row[column] for column in columns]
+        start, end = _bounds(values if len(values) == 2 else values[0], role, row.where)
+        if not 0 <= start - before < end - before <= len(stripped):
+            raise UnlearnableError("span_outside")
+        spans.append((start - before, end - before))
+    if any(end > start for (_, end), (start, _) in pairwise(sorted(spans))):
+        raise UnlearnableError("spans_overlap")
+    return stripped, spans
+
+
+def _relation(row: Row, settings: LabelledFiles, _: Counter[str]) -> Iterator[Sides]:
+    text, spans = _text_with_spans(row, settings, "head", "tail")
+    yield (text, *(f"{start}\t{end}" for start, end in spans), _label(row, settings))
+
+
+def _entity(row: Row, settings: LabelledFiles, _: Counter[str]) -> Iterator[Sides]:
+    text, ((start, end),) = _text_with_spans(row, settings, "entity")
+    value = _value(row, "labels", settings)
+    parts = value.split(settings.separator) if isinstance(value, str) else value
+    if parts is not None and not isinstance(parts, list):
+        raise UserError("the labels are neither a list nor text", where=row.where)
+    named = [part for part in parts or () if not (isinstance(part, str) and not part.strip())]
+    labels = dict.fromkeys(_class(part, "a label", row.where) for part in named)
+    if not labels:
+        raise UnlearnableError("no_label")
+    yield (text, f"{start}\t{end}", json_cell(list(labels)))
+
+
+# Tags.
+
+
+def _tagging(row: Row, settings: LabelledFiles, counts: Counter[str]) -> Iterator[Sides]:
+    words, tags = _value(row, "word", settings), _value(row, "tag", settings)
+    if not isinstance(words, list) or not isinstance(tags, list) or len(words) != len(tags):
+        hint = 'In JSON lines, as in {"word": ["In", "Oslo"], "tag": ["O", "B-LOC"]}.'
+        raise UserError("no lists of as many words as tags", where=row.where, hint=hint)
+    if not words:
+        raise UnlearnableError("no_text")
+    for word in words:
+        if text_of(word, "word", row.where).split() != [word]:
+            # Words are stored with a space between them, so another space would shift the tags.
+            raise UnlearnableError("word_with_space")
+    labels = [_class(tag, "a tag", row.where) for tag in tags]
+    counts["ill_nested_tags"] += ill_nested(labels)
+    yield (" ".join(words), json_cell(labels))
+
+
+def ill_nested(tags: Iterable[str]) -> int:
+    """How many tags continue an entity that does not begin before them: I-X after O or after another type."""
+    count, inside = 0, ""
+    for tag in tags:
+        mark, _, kind = tag.partition("-")
+        count += bool(kind) and mark in {"I", "M", "E", "L"} and inside != kind
+        inside = kind if mark in {"B", "I", "M"} else ""
+    return count
+
+
+# Candidates of queries.
+
+
+def _ranking(row: Row, settings: LabelledFiles, counts: Counter[str]) -> Iterator[Sides]:
+    if settings.ranking:
+        yield from _sentences_ranked(row, settings, counts)
+        return
+    relevance = _number(_value(row, "relevance", settings), "relevance", row.where)
+    if relevance != int(relevance) or relevance < 0:
+        raise UserError(f"the relevance {relevance} is not a whole number from 0", where=row.where)
+    query, candidate = _text(row, "query", settings), _text(row, "candidate", settings)
+    name = _class(row[settings.query_id], "the query's name", row.where) if settings.query_id is not None else ""
+    yield (query, candidate, json_cell(int(relevance)), name)
+
+
+def _sentences_ranked(row: Row, settings: LabelledFiles, counts: Counter[str]) -> Iterator[Sides]:
+    """The sentences of a passage; those that contain an answer of the question are relevant."""
+    question, passage, spans = _answered(row, settings, counts)
+    bounds = [(first, last) for first, last in pairwise(sentence_limits(passage)) if passage[first:last].strip()]
+    relevant = [any(first <= start and end <= last for start, end in spans) for first, last in bounds]
+    if not any(relevant):
+        raise UnlearnableError("answer_not_in_sentence")
+    if len(bounds) < 2:
+        raise UnlearnableError("one_candidate")
+    for (first, last), good in zip(bounds, relevant, strict=True):
+        yield (question, passage[first:last].strip(), json_cell(int(good)), str(row["number"]))
+
+
+_READERS: Mapping[LabelledTask, Reader] = {
+    "classification": _classification,
+    "pair-classification": _pair,
+    "regression": _regression,
+    "multiple-choice": _multiple_choice,
+    "span-extraction": _span_extraction,
+    "tagging": _tagging,
+    "ranking": _ranking,
+    "relation-classification": _relation,
+    "entity-typing": _entity,
+}

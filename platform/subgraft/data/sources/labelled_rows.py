@@ -1,0 +1,135 @@
+"""The rows of labelled files: CSV, tab-separated, JSON lines, CoNLL, SQuAD's JSON, and folders of classes."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from subgraft.base import json_io
+from subgraft.base.errors import UserError
+from subgraft.config.labelled_files import LabelledFiles
+from subgraft.data.sources import squad
+from subgraft.data.text import reading
+
+
+@dataclass(frozen=True)
+class Row:
+    """The columns of a row, by name or by number from 1; where it is; and the group that stays in one split, if any."""
+
+    columns: Mapping[Any, Any]
+    where: str
+    group: str | None = None
+
+    def __getitem__(self, column: int | str) -> Any:
+        if column not in self.columns:
+            what = f"no field '{column}'" if isinstance(column, str) else f"no column {column}"
+            has = f"{len(self.columns)} columns" if isinstance(column, int) else ", ".join(map(str, self.columns))
+            raise UserError(what, where=self.where, hint=f"There is: {has or 'none'}.")
+        return self.columns[column]
+
+
+def rows(path: Path, settings: LabelledFiles) -> Iterator[Row]:
+    """The rows of a file, or of a folder of classes. Raises UserError, with the line, for one of another form."""
+    match settings.format_of(path.name):
+        case "csv" | "tsv" as form:
+            lines = _csv(path, settings.delimiter) if form == "csv" else _tabbed(path)
+            yield from _numbered(lines) if settings.numbered else _with_header(lines, path)
+        case "jsonl":
+            for number, record in enumerate(json_io.objects(reading.lines(path), path), 1):
+                yield Row(record, f"{path}:{number}")
+        case "conll":
+            yield from _sentences(path, settings)
+        case "squad":
+            for question in squad.answered(path):
+                columns = {"question": question.text, "passage": question.passage, "answers": question.answers}
+                yield Row(columns | {"number": question.number}, question.where, question.article)
+        case "folders":
+            for file in class_files(path):
+                yield from _of_class(file, path)
+        case None:
+            hint = "Give labelled.format, such as tsv or jsonl."
+            raise UserError("the name does not say the format of the file", where=str(path), hint=hint)
+
+
+# Cells of a line, and where it is.
+Cells = tuple[Sequence[str], str]
+
+
+def _csv(path: Path, delimiter: str) -> Iterator[Cells]:
+    reader = csv.reader((f"{line}\n" for line in reading.lines(path)), delimiter=delimiter, strict=True)
+    while True:
+        where = f"{path}:{reader.line_num + 1}"  # a row begins here, and quoted line ends make it longer
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:
+            hint = "Text with quotes, commas or line ends stands in quotes, and quotes in it are doubled."
+            raise UserError(f"not CSV: {error}", where=where, hint=hint) from None
+        if cells is None:
+            return
+        if cells:
+            yield cells, where
+
+
+def _tabbed(path: Path) -> Iterator[Cells]:
+    return ((line.split("\t"), f"{path}:{number}") for number, line in enumerate(reading.lines(path), 1) if line)
+
+
+def _numbered(lines: Iterable[Cells]) -> Iterator[Row]:
+    return (Row(dict(enumerate(cells, 1)), where) for cells, where in lines)
+
+
+def _with_header(lines: Iterator[Cells], path: Path) -> Iterator[Row]:
+    names, first = next(lines, ([], str(path)))
+    names = [name.strip() for name in names]
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise UserError(f"two columns are called '{repeated[0]}'", where=first)
+    for cells, where in lines:
+        if len(cells) > len(names):
+            hint = f"The header has: {', '.join(names)}. Text with a delimiter in it stands in quotes (csv)."
+            raise UserError(f"{len(cells)} columns, where the header has {len(names)}", where=where, hint=hint)
+        yield Row(dict(zip(names, cells, strict=False)), where)
+
+
+def _sentences(path: Path, settings: LabelledFiles) -> Iterator[Row]:
+    """The words and tags of each sentence; rows of -DOCSTART- are left out."""
+    names = settings.columns("word")[0], settings.columns("tag")[0]
+    words, tags, where = list[str](), list[str](), ""
+    for number, line in enumerate(reading.lines(path), 1):
+        if settings.comments and line.startswith(settings.comments):
+            continue
+        cells = line.split("\t") if "\t" in line else line.split()
+        blank = not line.strip() or cells[0] == "-DOCSTART-"
+        if blank and words:
+            yield Row(dict(zip(names, (words, tags), strict=True)), where)
+            words, tags = [], []
+        if not blank:
+            at = f"{path}:{number}"
+            where = where if words else at
+            cell = Row(dict(enumerate(cells, 1)), at)
+            if len(cells) < 2:
+                raise UserError("a word without a tag", where=at, hint="A line has a word and its tag in two columns.")
+            words.append(cell[settings.word or 1])
+            tags.append(cell[settings.tag or len(cells)])
+    if words:
+        yield Row(dict(zip(names, (words, tags), strict=True)), where)
+
+
+def class_files(folder: Path) -> list[Path]:
+    """The files {class}/*.txt and {class}.txt of a folder, plain or gzipped, in order."""
+    files = [path for pattern in ("*.txt", "*.txt.gz", "*/*.txt", "*/*.txt.gz") for path in folder.glob(pattern)]
+    visible = sorted(path for path in files if path.is_file() and not path.name.startswith("."))
+    if not visible:
+        raise UserError("no text by class: {class}/*.txt or {class}.txt expected", where=str(folder))
+    return visible
+
+
+def _of_class(file: Path, folder: Path) -> Iterator[Row]:
+    if file.parent != folder:
+        yield Row({"text": "\n".join(reading.lines(file)), "label": file.parent.name}, str(file))
+        return
+    label = file.name.removesuffix(".gz").removesuffix(".txt")
+    for number, line in enumerate(reading.lines(file), 1):
+        yield Row({"text": line, "label": label}, f"{file}:{number}")
