@@ -383,6 +383,26 @@ def test_corpora_of_documents_and_labels_are_got_as_they_are_listed(tmp_path: Pa
     assert sorted(path.name for path in Path("two").iterdir()) == ["corpus.json", "train.sw", "train.zu"]
 
 
+def test_a_corpus_of_labels_is_checked_and_got(repository: Path, tmp_path: Path, succeed: Succeed) -> None:
+    questions = (repository / "configs" / "attributes.yaml").read_text(encoding="utf-8")
+    folder = {"folder": str(tmp_path / "ner"), "format": "conll"}
+    (tmp_path / "ner").mkdir()
+    write(
+        tmp_path / "ner" / "train.conll", ["Ann B-PER", "sleeps O", "", *(f"w{at} T{at % 30:02}" for at in range(31))]
+    )
+    write(tmp_path / "ner" / "dev.conll", ["Ann I-PER", "", "Ann T00"])
+    config = tmp_path / "ner.yaml"
+    added = f"corpora:\n  ner: {{labelled: {json.dumps(folder)}}}\n"
+    config.write_text(questions.replace("corpora:\n", added), encoding="utf-8")
+    checked = succeed("corpora", "check", f"{config}:ner")
+    assert "annotation of 32 classes" in checked and "dev: 1 ill nested tags" in checked
+    assert "train.tags: T00 2, B-PER 1, O 1, T01 1" in checked and "and 8 others down to T29 1" in checked
+    assert "dev: ill_nested_tags 1, kept 1, read 2, unknown_label 1" in succeed(
+        "corpora", "get", f"{config}:ner", "--out", "got"
+    )
+    assert Path("got/dev.source").read_text() == "Ann\n" and Path("got/dev.tags").read_text() == '["T00"]\n'
+
+
 def test_a_plan_shows_every_step_and_writes_nothing(repository: Path, tmp_path: Path, succeed: Succeed) -> None:
     config = repository / "configs" / "quickstart.yaml"
     planned = succeed("plan", config, "seeds=[1]")

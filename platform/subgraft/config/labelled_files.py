@@ -66,24 +66,27 @@ class LabelledFiles(Settings):
     squad (SQuAD's JSON), or folders ({split}/{class}/*.txt of one text each, or {split}/{class}.txt of a text per line;
     without folders of splits all is for training). By default the file's ending decides.
     delimiter: the character between columns of csv.
-    text: the column of the text; text_pair: of a second one.
+    text: the column of the text.
+    text_pair: the column of a second text, for pairs.
     label: the column of the class.
     value: regression: the column of a number.
     choices: multiple choice: the columns of the choices, or one column of JSON lines with a list of them.
     answer: the column of the right choice: its index, its letter from A, or its text.
     first_choice: the index of the first choice.
-    question, passage, answers: span extraction: answers is a list of [start, end] in characters of the passage, or has
-    `text` and `answer_start` as in SQuAD; an empty list means that the passage has no answer.
-    word, tag: tagging: the columns of conll (by default the first and the last one), or lists in JSON lines.
+    question, passage: span extraction: the columns of the question and of the passage.
+    answers: the column of its answers: a list of [start, end] in characters of the passage, or `text` and
+    `answer_start` as in SQuAD; an empty list means that the passage has no answer.
+    word, tag: tagging: columns of conll (by default the first and the last one), or of lists in JSON lines.
     comments: the first characters of lines that conll skips, such as `#`.
-    query, candidate, relevance: ranking: relevance is a whole number; the records of a query follow each other.
+    query, candidate: ranking: the columns of both texts; the records of a query follow each other.
+    relevance: the column of a whole number, 0 for a candidate that is not relevant.
     query_id: the column of the query's name; by default equal queries that follow each other are one.
     ranking: whether squad is read as queries: the sentences of the passage are the candidates of its question.
     head, tail, entity: relations and entity typing: the column of a span of the text, `start:end` or [start, end] in
     characters, or two columns.
     labels: entity typing: the column of all types: a list, or text with a `separator` between them.
     separator: the text between labels.
-    held_out: examples of the training file that become the split; queries and SQuAD's articles stay whole.
+    held_out: examples of the training file that become the split, or more, as queries and SQuAD's articles stay whole.
     seed: draws the examples held out; without it, they are evenly spaced.
     """
 
@@ -151,7 +154,7 @@ class LabelledFiles(Settings):
 
     @property
     def _by_ending(self) -> Mapping[str, LabelledFormat]:
-        return _OF_TAGS if self.task == "tagging" else _FORMATS
+        return _OF_TAGS if self.columns("word") else _FORMATS
 
     @property
     def _named(self) -> list[str]:
@@ -183,8 +186,9 @@ class LabelledFiles(Settings):
             if not all(isinstance(column, int) for role in self._named for column in self.columns(role)):
                 raise ValueError("the columns of conll are numbers")
             return
-        kinds = {isinstance(column, str) for role in needed for column in self.columns(role)}
-        if self.task != "tagging" and len(kinds) > 1:
+        roles = self._named if self.columns("word") else needed
+        kinds = {isinstance(column, str) for role in roles for column in self.columns(role)}
+        if len(kinds) > 1:
             raise ValueError(f"columns are all names or all numbers; {self.task} needs {', '.join(needed)}")
         if isinstance(self.choices, tuple) and len({*self.choices}) < max(len(self.choices), 2):
             raise ValueError("choices needs two different columns at least, or one that is a list")

@@ -1,4 +1,4 @@
-"""Labelled examples of each task from files of each format; what is left out and counted; and what is refused."""
+"""Labelled examples of each task from files of each format; omitted examples, which are counted; and mistakes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
+from subgraft.data.sources import catalogue
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.text.corpus import Corpus, class_labels, labels_of
 
@@ -190,7 +192,7 @@ def test_sentences_of_a_passage_are_ranked(tmp_path: Path) -> None:
     corpus = built(tmp_path, {"format": "squad", "ranking": True}, {"train.json": text})
     assert rows(corpus) == [("Which?", "A green door.", 1, "1"), ("Which?", "The door is open.", 0, "1")]
     assert (corpus.counts["train"]["answer_not_in_sentence"], corpus.counts["train"]["one_candidate"]) == (2, 1)
-    assert not corpus.classes, "queries are no classes"
+    assert not corpus.classes, "a query is not a class"
 
 
 RANKED = "query,candidate,relevance\na,x,0\na,y,2\nb,x,1\nb,z,0\nc,x,1\n"
@@ -200,7 +202,7 @@ RANKING = {"query": "query", "candidate": "candidate", "relevance": "relevance"}
 def test_candidates_of_queries(tmp_path: Path) -> None:
     corpus = built(tmp_path, RANKING, {"train.csv": RANKED, "dev.csv": "query,candidate,relevance\nd,x,1\na,q,0\n"})
     assert rows(corpus)[:3] == [("a", "x", 0, "1"), ("a", "y", 2, "1"), ("b", "x", 1, "2")]
-    assert corpus.size("train") == 5, "a candidate or a query of dev alone holds no training example out"
+    assert corpus.size("train") == 5, "a candidate or a query of dev alone does not hold a training example out"
     limited = again(tmp_path, {**RANKING, "folder": "in"}, limit={"train": 4})
     assert rows(limited) in (rows(corpus)[:4], [*rows(corpus)[:2], rows(corpus)[4]], rows(corpus)[2:]), "whole queries"
     named = built(
@@ -269,7 +271,7 @@ def test_folders_of_classes(tmp_path: Path) -> None:
         tmp_path / "whole" / "moved",
         base=tmp_path,
     )
-    assert moved.identity == corpus.identity, "the folder's own place is no part of it"
+    assert moved.identity == corpus.identity, "the place of the folder is not part of it"
 
 
 def test_a_stored_corpus_is_read_again(tmp_path: Path) -> None:
@@ -372,6 +374,68 @@ def test_places_that_are_refused(tmp_path: Path) -> None:
         again(tmp_path, {"folder": "empty", "format": "folders"})
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"folder": "a", "files": {"train": "b.csv"}}, "exactly one of folder, files"),
+        ({"folder": "a", "value": "v", "tag": "t"}, "of two tasks: tag is not of regression"),
+        ({"folder": "a", "text_pair": "v", "choices": "c"}, "of two tasks: text_pair is not of multiple-choice"),
+        ({"folder": "a", "text": 1}, "all names or all numbers; classification needs text, label"),
+        ({"folder": "a", "text": 0, "label": 1}, "greater than or equal to 1"),
+        ({"folder": "a", "choices": ["x"], "answer": "y"}, "choices needs two different columns"),
+        ({"folder": "a", "format": "conll", "tag": "ner"}, "the columns of conll are numbers"),
+        ({"folder": "a", "format": "squad", "text": "x"}, "format squad has no columns: leave out text"),
+        ({"folder": "a", "ranking": True}, "ranking is of format squad"),
+        ({"files": {"train": "a"}, "format": "folders"}, "format folders needs `folder`"),
+        ({"files": {"train": "a.csv", "dev": "b.csv"}, "held_out": {"dev": 3}}, "dev has a file, and is to be held"),
+        ({"files": {"test": "a.csv"}, "held_out": {"dev": 3}}, "held_out is of the training file"),
+    ],
+)
+def test_settings_that_contradict_each_other(settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        CorpusSource.model_validate({"labelled": settings})
+
+
+@pytest.mark.parametrize(
+    ("settings", "task"),
+    [
+        ({}, "classification"),
+        ({"text": "a", "text_pair": "b"}, "pair-classification"),
+        ({"value": "v"}, "regression"),
+        ({"choices": ["a", "b"]}, "multiple-choice"),
+        ({"format": "squad"}, "span-extraction"),
+        ({"answers": "a"}, "span-extraction"),
+        ({"format": "conll"}, "tagging"),
+        ({"format": "squad", "ranking": True}, "ranking"),
+        ({"query": "q"}, "ranking"),
+        ({"head": "h"}, "relation-classification"),
+        ({"entity": "e"}, "entity-typing"),
+    ],
+)
+def test_columns_decide_the_task(settings: dict[str, Any], task: str) -> None:
+    source = CorpusSource.model_validate({"labelled": {"folder": "x", **settings}})
+    assert source.labelled is not None and source.labelled.task == task
+
+
+def test_check_counts_classes_and_omitted_examples(tmp_path: Path) -> None:
+    files = {"train.csv": "text,label\na,x\nb,y\nc,y\nd,\n", "dev.conll": ""}
+    built(tmp_path, {}, files)
+    source = CorpusSource.model_validate({"labelled": {"folder": "in"}})
+    text, label = catalogue.check(source, ENGLISH, tmp_path)
+    assert (text.words, text.remarks, label.classes, label.remarks) == (3, {"no_label": 1}, {"x": 1, "y": 2}, {})
+    assert text.sha256 == label.sha256
+    (tmp_path / "ner").mkdir()
+    (tmp_path / "ner" / "train.conll").write_text(NER)
+    source = CorpusSource.model_validate({"labelled": {"folder": "ner", "format": "conll"}})
+    _, tags = catalogue.check(source, ENGLISH, tmp_path)
+    assert tags.classes == {"B-ORG": 1, "O": 1, "B-PER": 1, "I-PER": 1}
+    for name in ("pos", "neg"):
+        (tmp_path / f"{name}.txt").write_text("a\nb\n")
+    source = CorpusSource.model_validate({"labelled": {"folder": ".", "format": "folders"}})
+    text, label = catalogue.check(source, ENGLISH, tmp_path)
+    assert label.classes == {"pos": 2, "neg": 2} and text.sha256 is None
+
+
 EN_QG = "qg-en/squad-v1.1-dev48"
 
 
@@ -394,14 +458,12 @@ def test_real_questions(mirror: Path, tmp_path: Path) -> None:
         for paragraph in article["paragraphs"]
         for asked in paragraph["qas"]
     ]
-    spans = [
-        {passage[start:end] for start, end in answers}
-        for passage, answers in corpus.records("test", "target", "answers")
-    ]
+    passages, answers = corpus.lines("test", "target"), corpus.annotations("test", "answers")
+    spans = [{text[start:end] for start, end in each} for text, each in zip(passages, answers, strict=True)]
     assert spans == declared
     ranked = again(tmp_path, {"folder": str(mirror / EN_QG), "format": "squad", "ranking": True})
     by_query: dict[str, list[int]] = {}
-    for query, relevance in ranked.records("test", "query-id", "relevance"):
+    for query, relevance in zip(ranked.lines("test", "query-id"), ranked.annotations("test", "relevance"), strict=True):
         by_query.setdefault(query, []).append(relevance)
     assert len(by_query) > 1700
     assert all(sum(relevances) >= 1 and len(relevances) > 1 for relevances in by_query.values())

@@ -74,7 +74,7 @@ class FieldStatistics:
         classes: The count of each class, if it has classes: of labels, tags or types.
         documents: The number of documents, if segments belong to documents.
         unseen: Counts of invisible characters and of those that change what is displayed, by kind.
-        remarks: Counts of what the source left out or noticed in the split, by reason; at its first field.
+        remarks: Counts of omitted examples and other events in reading the split, by reason; at its first field.
     """
 
     split: Split

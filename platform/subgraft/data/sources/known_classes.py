@@ -26,7 +26,7 @@ class Limited:
 
     Attributes:
         unknown: The numbers, from 0, of lines with another class.
-        counts: Counts of what was dropped.
+        counts: Numbers of dropped examples and types.
         examples: Some of the other classes, for messages.
     """
 

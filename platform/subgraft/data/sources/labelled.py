@@ -35,7 +35,7 @@ def resolved(settings: LabelledFiles, languages: Languages, base: Path, limit: M
             hint = "Give labelled.format, such as tsv or jsonl."
             raise UserError("the name does not show the format of the file", where=str(path), hint=hint)
     first = next(iter(files.values()))
-    choices = choice_count(settings, rows(first, settings)) if settings.task == "multiple-choice" else 0
+    choices = choice_count(settings, rows(first, settings)) if settings.columns("choices") else 0
     return LabelledSource(labelled_fields(settings, languages, choices), limit, files, settings)
 
 

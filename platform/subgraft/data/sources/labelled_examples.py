@@ -53,7 +53,7 @@ def labelled_fields(settings: LabelledFiles, languages: Languages, choices: int)
 
 def examples(rows: Iterable[Row], settings: LabelledFiles, counts: Counter[str]) -> Iterator[tuple[int, Sides]]:
     """The examples of rows, each with the number of its group; `counts` receives those left out, by reason."""
-    queries = _Queries() if settings.task == "ranking" else None
+    queries = _Queries() if settings.ranking or settings.columns("query") else None
     group, before = -1, None
     for row in rows:
         try:

@@ -98,7 +98,8 @@ def check(arguments: argparse.Namespace) -> None:
         table.add_row(field.split, field.field, what, f"{field.segments:,}", documents, *figures, digest)
         remarks += [f"{field.split}.{field.field}: {count:,} {kind}" for kind, count in sorted(field.unseen.items())]
         remarks += _many_classes(field.classes, f"{field.split}.{field.field}")
-        remarks += [f"{field.split}: {count:,} {RULES.get(key, key)}" for key, count in sorted(field.remarks.items())]
+        for key, count in sorted(field.remarks.items()):
+            remarks.append(f"{field.split}: {count:,} {RULES.get(key, key.replace('_', ' '))}")
     console().print(table)
     for remark in remarks:
         say(remark)
