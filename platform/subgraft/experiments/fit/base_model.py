@@ -9,7 +9,7 @@ from typing import Any
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import SideName, VocabularyKind
-from subgraft.modeling.families import family_of
+from subgraft.modeling.families import family_of, head_in
 from subgraft.modeling.hub import read_config, require_model
 from subgraft.modeling.tokenizers import checkpoint_languages, load_tokenizers
 from subgraft.subwords.vocabulary.entry import Mark
@@ -36,6 +36,8 @@ class BaseModelFacts:
         """Read it from `local`, a path or hub id. Raises UserError for a model that cannot be fitted with pairs."""
         directory = require_model(local)
         config = read_config(directory)
+        if (head := head_in(config)) is not None:
+            raise UserError(f"this model has {head}, so pairs cannot fit it", where=named)
         if "encoder" not in family_of(config).sides:
             hint = "Text that it continues is fitted with `task: continuation` in a configuration: docs/guide.md."
             raise UserError("this model has no encoder, so pairs cannot fit it", where=named, hint=hint)

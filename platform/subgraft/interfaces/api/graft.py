@@ -20,6 +20,7 @@ from subgraft.interfaces.api.vocabularies import Text, text_lines
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.exporting.transformers import write_tokenizers
 from subgraft.modeling.families import family_of
+from subgraft.modeling.families.heads import is_headed
 from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.pipeline.stages.transfer import transferred
 from subgraft.subwords.vocabulary.entry import Mark
@@ -57,7 +58,8 @@ def graft(
     The model and tokenizer that are passed are not modified. Tokens of both vocabularies keep their embeddings.
 
     Args:
-        model: of a family that Subgraft supports (docs/checkpoints.md), with its language modelling head.
+        model: of a family that Subgraft supports (docs/checkpoints.md), with its language modelling head or a
+            classifying one.
         tokenizer: the model's.
         texts: the task's text, lines or files (`Path`); of a model with an encoder, lines of both languages.
         mode: replace the vocabulary by one learnt on the texts, or extend it with the texts' most frequent subwords.
@@ -94,7 +96,7 @@ def graft(
             raise UserError("transformers has no tokenizer class for this vocabulary", where="tokenizer")
         result.model.config.save_pretrained(written)  # which AutoTokenizer reads the class from
         loaded: Any = AutoTokenizer.from_pretrained(written, local_files_only=True, trust_remote_code=False)
-    if not _adds_beginning(tokenizer) and "encoder" not in sides:
+    if not _adds_beginning(tokenizer) and "encoder" not in sides and not is_headed(model):
         loaded.backend_tokenizer.post_processor = TemplateProcessing(single="$A", special_tokens=[])
     grafted = result.model.to(model.device)  # type: ignore[arg-type]
     grafted.train(model.training)

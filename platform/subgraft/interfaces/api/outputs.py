@@ -19,8 +19,9 @@ from subgraft.data.text.features import FEATURES, Features
 from subgraft.embeddings.transplanting.transplant import TransplantReport
 from subgraft.interfaces.api.arguments import LanguagePair, located, pair_of, path_of, shown, whole
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.families import Family, family_of
-from subgraft.modeling.hub import family_at, require_model
+from subgraft.modeling.families import Family, Head, family_of
+from subgraft.modeling.heads import head_of
+from subgraft.modeling.hub import family_at, read_config, require_model
 from subgraft.modeling.inference.ctranslate2_directory import ExportedModel, is_exported
 from subgraft.modeling.inference.ctranslate2_search import ExportedContinuer, ExportedTranslator
 from subgraft.modeling.inference.prompts import ChatTemplate
@@ -55,6 +56,7 @@ class Model:
         shared = len({id(tokenizer) for tokenizer in tokenizers.values()}) == 1
         vocabulary = next(iter(sizes.values())) if shared else " + ".join(sizes.values())
         facts = [family_of(model).in_words(model.config.to_dict()), f"{model.num_parameters():,} parameters"]
+        facts += [] if (head := head_of(model)) is None else [str(head)]
         facts += [f"vocabulary of {vocabulary} pieces", str(model.dtype).removeprefix("torch.")]
         facts += [f"{self.languages.source}-{self.languages.target}"] if self.languages else []
         return f"<Model: {', '.join(facts)}>"
@@ -193,18 +195,22 @@ def _are_texts(texts: Any) -> bool:
 
 def _outputs(model: Model | Path | str, asked: _Asked) -> list[str]:
     if isinstance(model, Model):
-        _require_writer(family_of(model.bundle.model), asked.where)
+        _require_writer(family_of(model.bundle.model), head_of(model.bundle.model), asked.where)
         return _of_model(model, asked)
     place = located(model)
     if is_exported(Path(place)):
         return _of_export(Path(place), asked)
     directory = require_model(place)
-    _require_writer(family_at(directory, asked.where), asked.where)  # before weights are read
+    _require_writer(
+        family_at(directory, asked.where), head_of(read_config(directory)), asked.where
+    )  # before weights are read
     return _of_model(of_directory(directory), asked)
 
 
-def _require_writer(family: Family, where: str) -> None:
-    """Raises UserError for a family whose models write no text."""
+def _require_writer(family: Family, head: Head | None, where: str) -> None:
+    """Raises UserError for a family whose models write no text, and for a model with a classifying head."""
+    if head is not None:
+        raise UserError(f"this {family.model_type} model has {head}, and writes no text", where=where)
     if not family.generates:
         hint = "`subgraft assemble` makes an encoder-decoder of it, which is finetuned before it writes anything."
         raise UserError(f"{family.model_type} models write no text", where=where, hint=hint)

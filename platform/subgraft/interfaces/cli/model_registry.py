@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from subgraft.base.errors import UserError
@@ -81,6 +82,7 @@ def show_model(arguments: argparse.Namespace) -> None:
         "registered": version.created.isoformat(timespec="seconds"),
         "run": version.run_id,
         "files": str(directory),
+        **_head(directory),
         **dict(sorted(version.tags.items())),
     }
     width = max(map(len, facts))
@@ -88,6 +90,15 @@ def show_model(arguments: argparse.Namespace) -> None:
         say(f"{name:{width}}  {value}")
     card = directory / CARD
     say(f"\n{card.read_text(encoding='utf-8')}" if card.is_file() else "\nIt was registered without a model card.")
+
+
+def _head(directory: Path) -> dict[str, str]:
+    """What a model with a classifying head predicts."""
+    from subgraft.modeling.families import head_in
+    from subgraft.modeling.hub import read_config
+
+    head = head_in(read_config(directory)) if (directory / "config.json").is_file() else None
+    return {} if head is None else {"head": str(head)}
 
 
 def pull_model(arguments: argparse.Namespace) -> None:

@@ -14,6 +14,7 @@ from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import family_of
+from subgraft.modeling.heads import require_token_head
 from subgraft.modeling.hub import require_model
 from subgraft.modeling.inference.complete import Completer, ExportedCompleter, TorchCompleter
 from subgraft.modeling.inference.ctranslate2_directory import ExportedModel, is_exported
@@ -60,6 +61,7 @@ def opened(model: str, languages: Languages | None, beam: int) -> Iterator[Write
             if family_of(bundle.model).has_source:
                 hint = "`subgraft generate` writes its texts."
                 raise UserError("this model writes texts for sources, so it is not served", where=model, hint=hint)
+            require_token_head(bundle.model)
             bundle.sequence_format(languages)  # refused here, not taken for something that CTranslate2 lacks
             if not _is_exported_to(directory, Path(folder), languages):
                 if "encoder" not in bundle.tokenizers:

@@ -21,6 +21,7 @@ from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import family_of
+from subgraft.modeling.heads import require_token_head
 from subgraft.modeling.hub import require_model
 from subgraft.modeling.inference.ctranslate2_directory import SETTINGS, ExportedModel, ExportSettings
 from subgraft.modeling.inference.ctranslate2_search import ExportedContinuer, ExportedTranslator, engine
@@ -71,6 +72,7 @@ def export_ctranslate2(
     directory = require_model(model)
     tokenizers = load_tokenizers(directory)
     bundle = Bundle.of_sides(load_model(directory, torch.float32), tokenizers)
+    require_token_head(bundle.model)
     exported = described(bundle, out, quantization, languages or checkpoint_languages(directory))
     comparison = Comparison(exported, bundle)
     write_exported(exported, bundle)

@@ -31,7 +31,12 @@ _TAGS = {
     "AutoModelForSeq2SeqLM": "text2text-generation",
     "AutoModelForCausalLM": "text-generation",
     "AutoModelForMaskedLM": "fill-mask",
+    "AutoModelForSequenceClassification": "text-classification",
+    "AutoModelForTokenClassification": "token-classification",
+    "AutoModelForQuestionAnswering": "question-answering",
+    "AutoModelForMultipleChoice": "multiple-choice",
 }
+_WRITE = ("AutoModelForSeq2SeqLM", "AutoModelForCausalLM")
 
 
 @dataclass(frozen=True)
@@ -114,11 +119,13 @@ def _use(name: str, loading: Loading) -> str:
         f'tokenizer = AutoTokenizer.from_pretrained("{name}"{codes[loading.tokenizer_code]})',
         f'model = {loading.model_class}.from_pretrained("{name}"{codes[loading.model_code]})',
     ]
-    if loading.model_class != "AutoModelForMaskedLM":
+    if loading.model_class in _WRITE:
         lines += [
             f'inputs = tokenizer("{text}", return_tensors="pt", return_token_type_ids=False)',
             "print(tokenizer.decode(model.generate(**inputs)[0], skip_special_tokens=True))",
         ]
+    elif loading.model_class == "AutoModelForSequenceClassification":
+        lines += [f'logits = model(**tokenizer("{text}", return_tensors="pt")).logits', "print(logits.softmax(-1))"]
     return "\n".join([*lines, "```", ""])
 
 

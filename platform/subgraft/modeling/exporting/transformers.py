@@ -24,7 +24,9 @@ from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import SideName
 from subgraft.modeling.bundle import ROOM, Bundle
 from subgraft.modeling.exporting import two_vocabularies
-from subgraft.modeling.families import SequenceFormat, Tables, family_of
+from subgraft.modeling.families import InputLayout, SequenceFormat, Tables, family_of
+from subgraft.modeling.families.heads import is_headed, kind_of_class
+from subgraft.modeling.heads import AUTO_CLASSES
 from subgraft.modeling.hub import require_model
 from subgraft.modeling.inference.search import end_tokens
 from subgraft.modeling.load import save_without_tokenizers
@@ -70,7 +72,9 @@ def export_transformers(model: Path | str, out: Path, languages: Languages | Non
     bundle, loading = write_tokenizers(bundle, out, languages or checkpoint_languages(directory))
     save_without_tokenizers(bundle.model, out)
     config = json.loads((out / "config.json").read_text(encoding="utf-8"))
-    if "encoder" not in bundle.tokenizers and family_of(bundle.model).generates:
+    if is_headed(bundle.model):
+        _require_pairs_alike(bundle, bundle.input_layout(languages or checkpoint_languages(directory)), out)
+    elif "encoder" not in bundle.tokenizers and family_of(bundle.model).generates:
         _require_read_alike(bundle, bundle.sequence_format(None), out)
     return loading._replace(model_code="auto_map" in config)
 
@@ -80,6 +84,9 @@ def write_tokenizers(bundle: Bundle, out: Path, languages: Languages | None) -> 
 
     Returns the model with the token ids of its published layout, and how transformers loads it. Consumes the bundle.
     """
+    if is_headed(bundle.model):
+        _write_for_head(bundle, out, languages)
+        return bundle, Loading(_auto_class(bundle), model_code=False, tokenizer_code=False)
     bundle = renumbered(bundle)
     form = bundle.sequence_format(languages)
     _set_generation(bundle, form)
@@ -88,9 +95,38 @@ def write_tokenizers(bundle: Bundle, out: Path, languages: Languages | None) -> 
 
 
 def _auto_class(bundle: Bundle) -> str:
+    if (kind := kind_of_class(type(bundle.model).__name__)) is not None:
+        return AUTO_CLASSES[kind]
     if not family_of(bundle.model).generates:
         return "AutoModelForMaskedLM"
     return "AutoModelForSeq2SeqLM" if "encoder" in bundle.tokenizers else "AutoModelForCausalLM"
+
+
+def _write_for_head(bundle: Bundle, out: Path, languages: Languages | None) -> None:
+    """The tokenizer of a model with a classifying head: special tokens around texts and pairs, segments, padding."""
+    tokenizer, layout = bundle.encoder, bundle.input_layout(languages)
+    named = {tokenizer.pieces[token]: token for token in (*layout.begin, *layout.separator, *layout.end)}
+    begin, separator, end = ([tokenizer.pieces[i] for i in ids] for ids in (layout.begin, layout.separator, layout.end))
+    second = int(layout.segments)
+    pair = [*begin, "$A", *separator, f"$B:{second}", *(f"{piece}:{second}" for piece in end)]
+    backend: tokenizers.Tokenizer = tokenizers.Tokenizer.from_str(tokenizer.backend.to_str())
+    backend.post_processor = TemplateProcessing(
+        single=[*begin, "$A", *end], pair=pair, special_tokens=list(named.items())
+    )
+    padding = bundle.model.config.pad_token_id
+    inputs = ["input_ids", *(["token_type_ids"] if layout.segments else []), "attention_mask"]
+    settings: dict[str, Any] = {"model_input_names": inputs, "padding_side": "right"}
+    settings |= {} if padding is None else {"pad_token": tokenizer.pieces[padding]}
+    _write(backend, tokenizer, out, settings | _limit(bundle))
+
+
+def _require_pairs_alike(bundle: Bundle, layout: InputLayout, out: Path) -> None:
+    """Raises UserError where AutoTokenizer gives a model with a classifying head other ids, of a text or a pair."""
+    theirs: Any = AutoTokenizer.from_pretrained(out, local_files_only=True, trust_remote_code=False)
+    texts = bundle.encoder.encode_batch(_SAMPLES)
+    first = [theirs(text)["input_ids"] for text in _SAMPLES] == [layout.single(ids).ids for ids in texts]
+    if not first or theirs(*_SAMPLES[:2])["input_ids"] != layout.pair(texts[0], texts[1]).ids:
+        raise _read_otherwise(bundle, theirs)
 
 
 def _set_generation(bundle: Bundle, form: SequenceFormat) -> None:
@@ -121,8 +157,12 @@ def _require_read_alike(bundle: Bundle, form: SequenceFormat, out: Path) -> None
     expected = [[form.start, *ids] for ids in bundle.decoder.encode_batch(_SAMPLES)]
     if [theirs(text)["input_ids"] for text in _SAMPLES] == expected:
         return
+    raise _read_otherwise(bundle, theirs)
+
+
+def _read_otherwise(bundle: Bundle, theirs: Any) -> UserError:
     kind = bundle.model.config.model_type
-    raise UserError(
+    return UserError(
         f"AutoTokenizer reads every {kind} vocabulary as {type(theirs).__name__}, which cuts text otherwise",
         where=str(bundle.model.name_or_path),
         hint="Extend the model's own vocabulary (`subgraft vocab extend`), or learn one with `--kind byte-level-bpe "
@@ -138,7 +178,7 @@ class _Written(NamedTuple):
 
 
 def _save_tokenizers(bundle: Bundle, form: SequenceFormat, out: Path, languages: Languages | None) -> _Written:
-    limit = {"model_max_length": bundle.max_positions} if bundle.max_positions < ROOM else {}
+    limit = _limit(bundle)
     if "encoder" not in bundle.tokenizers:
         _write(_around(bundle.decoder, (form.start,), ()), bundle.decoder, out, limit)
         return _Written(code=False)
@@ -158,6 +198,10 @@ def _save_tokenizers(bundle: Bundle, form: SequenceFormat, out: Path, languages:
     named["auto_map"] = {"AutoTokenizer": [f"{code.stem}.{named['tokenizer_class']}", None]}  # type: ignore[assignment]
     _write(source, bundle.encoder, out, limit | named)
     return _Written(code=True)
+
+
+def _limit(bundle: Bundle) -> dict[str, int]:
+    return {"model_max_length": bundle.max_positions} if bundle.max_positions < ROOM else {}
 
 
 def _around(tokenizer: Tokenizer, beginning: Sequence[int], ending: Sequence[int]) -> tokenizers.Tokenizer:

@@ -79,7 +79,7 @@ class DecoderOnly(Family):
 
     def classifier_parameters(self, config: Config, head: Head) -> int:
         """One linear map of each token's state, which has no bias where it classifies whole texts."""
-        return parameter_counts.linear(self.width(config), len(head.labels), bias=head.kind in ("tokens", "span"))
+        return parameter_counts.linear(self.embedding_width(config), len(head.labels), head.kind in ("tokens", "span"))
 
     def input_table(self, model: PreTrainedModel, name: SideName) -> nn.Embedding:
         table: nn.Embedding = model.get_input_embeddings()  # type: ignore[assignment]

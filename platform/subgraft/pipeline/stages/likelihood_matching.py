@@ -20,6 +20,7 @@ from subgraft.embeddings.initialisers.distilled_rows import DistilledRows, origi
 from subgraft.embeddings.learned_rows.likelihood_matching_loss import LikelihoodMatchingLoss, SpanPairs, StudentTables
 from subgraft.embeddings.transplanting.transplant import Method
 from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.heads import require_token_head
 from subgraft.modeling.inference.translate import Translator
 from subgraft.modeling.sides import side as side_of
 from subgraft.pipeline.recipes.embeddings import LikelihoodMatchingRecipe
@@ -131,6 +132,7 @@ Pairs = list[tuple[str, str]]
 
 def match_likelihood(recipe: LikelihoodMatchingRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"])
+    require_token_head(bundle.model)
     recipe = with_named_precision(recipe, bundle.model, context)
     target = Tokenizer.load(inputs[f"vocabulary/{SIDE}"])
     # Before translating or training moves the model to a GPU.

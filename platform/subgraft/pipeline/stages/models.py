@@ -14,6 +14,7 @@ from subgraft.modeling.conditioning.conditional_model import conditioned
 from subgraft.modeling.conditioning.source_encoders import encoder_of
 from subgraft.modeling.conditioning.source_settings import conditioning_settings, pretrained_source
 from subgraft.modeling.families import Parameters, family_named, family_of
+from subgraft.modeling.heads import require_token_head
 from subgraft.pipeline.recipes.models import AssembleRecipe, BuildRecipe, CheckpointRecipe, ConditionRecipe
 from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -24,6 +25,7 @@ def condition_model(recipe: ConditionRecipe, inputs: Inputs, out: Path, context:
     """Raises UserError if a source before the target leaves no position for it."""
     del context
     bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"])
+    require_token_head(bundle.model)
     reader = Bundle.load(inputs["reader"]) if "reader" in inputs else None
     reads = reader.encoder if reader else Tokenizer.load(inputs["encoder"]) if "encoder" in inputs else bundle.decoder
     pretrained = _read_by(reader, recipe) if reader else None
@@ -70,6 +72,7 @@ def assembled(model: Path | str, seed: int) -> Bundle:
     family = family_of(bundle.model)
     if family.generates:
         raise UserError(f"a {family.model_type} model generates text as it is: nothing to assemble", where=str(model))
+    require_token_head(bundle.model)
     return Bundle(family.assemble(bundle.model, bundle.encoder, seed), bundle.encoder, bundle.decoder)
 
 

@@ -19,6 +19,7 @@ from subgraft.data.text.batches import evenly_spaced_places
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.languages import oversampled
 from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.heads import require_token_head
 from subgraft.training.objectives.embedding_view import IGNORED, EmbeddingView, ModelEmbeddings
 
 Example_co = TypeVar("Example_co", covariant=True)
@@ -243,10 +244,14 @@ def selected_examples(whole: int, training: FinetuneSettings, seed: int) -> np.n
 
 
 class TokenLoss(nn.Module):
-    """Label-smoothed cross entropy of a model's predictions, summed over the tokens to predict."""
+    """Label-smoothed cross entropy of a model's predictions, summed over the tokens to predict.
+
+    Raises UserError for a model with a classifying head, which predicts none.
+    """
 
     def __init__(self, model: PreTrainedModel, label_smoothing: float = 0.0) -> None:
         super().__init__()
+        require_token_head(model)
         self.model = model
         self.label_smoothing = label_smoothing
 
