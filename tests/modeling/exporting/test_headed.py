@@ -11,6 +11,8 @@ import transformers
 from torch import Tensor
 
 import subgraft
+from checkpoint_table import PAGE
+from headed_table import measured, outputs, read_rows, written_page
 from published import english, german
 from published_heads import HEADED, Headed
 from subgraft.base.errors import UserError
@@ -24,13 +26,6 @@ from subgraft.pipeline.stages.transfer import transfer
 from subgraft.subwords.vocabulary.extend import extend
 
 QUESTION, PASSAGE = english(2)
-
-
-def outputs(model: Any, ids: list[int]) -> Tensor:
-    inputs = torch.tensor([ids])
-    with torch.no_grad():
-        made = model.eval()(input_ids=inputs[:, None] if "MultipleChoice" in type(model).__name__ else inputs)
-    return torch.cat([each.flatten() for name, each in made.items() if "logits" in name])
 
 
 def weights(model: torch.nn.Module) -> dict[str, Tensor]:
@@ -142,6 +137,21 @@ def test_a_grafted_model_answers_in_a_pipeline(name: str, task: Any, tmp_path: P
     labels = {each["entity" if task.startswith("token") else "label"] for answer in answers
               for each in (answer if isinstance(answer, list) else [answer])}  # fmt: skip
     assert labels <= set(checkpoint.labels)
+
+
+def test_the_page_is_of_all_of_them_and_of_nothing_that_went_wrong() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    rows = read_rows(text)
+    assert rows.keys() == HEADED.keys() and written_page(rows, text) == text
+    for name, row in rows.items():
+        assert row["class"] == HEADED[name].model_class and row["graft"] == "yes"
+        assert all(done == asked for done, asked in (row[each].split(" of ") for each in ("ids", "outputs", "export")))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", HEADED)
+def test_the_page_says_what_is_so(name: str) -> None:
+    assert measured(name) == read_rows(PAGE.read_text(encoding="utf-8"))[name]
 
 
 def test_what_needs_a_head_that_predicts_tokens_is_refused(tmp_path: Path, capsys: Any) -> None:
