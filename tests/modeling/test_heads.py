@@ -17,7 +17,7 @@ from subgraft.base.errors import UserError
 from subgraft.config.settings_base import HeadKind, SideName
 from subgraft.modeling.families import Head, count_parameters, family_of, head_in
 from subgraft.modeling.heads import AUTO_CLASSES, head_class, head_of, require_token_head, with_head
-from subgraft.modeling.load import load_model, save_model
+from subgraft.modeling.load import load_body, load_model, save_model
 from subgraft.modeling.sides import side
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from toys import (
@@ -31,6 +31,7 @@ from toys import (
     marian,
     mbart,
     multilingual_tokenizer,
+    publish_bert,
     t5,
 )
 
@@ -141,6 +142,45 @@ def test_messages_say_what_there_is() -> None:
     with pytest.raises(UserError, match=r"has a head that tags tokens.*none that predicts tokens"):
         require_token_head(with_head(bert(), "tokens", LABELS, 1))
     require_token_head(bert())
+
+
+@pytest.mark.parametrize("pretraining", [True, False])
+def test_a_pretrained_pooler_is_retained(pretraining: bool, tmp_path: Path) -> None:
+    publish_bert(tmp_path, pretraining=pretraining)
+    made = with_head(load_body(tmp_path), "sequence", LABELS, 5)
+    drawn = with_head(load_model(tmp_path), "sequence", LABELS, 5)
+    differing = {name for name, tensor in weights(made).items() if not torch.equal(tensor, drawn.state_dict()[name])}
+    theirs = transformers.AutoModelForSequenceClassification.from_pretrained(tmp_path)
+    pooler = {f"bert.pooler.dense.{part}" for part in ("weight", "bias")}
+    if pretraining:
+        assert differing == {"bert.pooler.dense.weight"}  # the head is the same, and biases are zero at first
+        assert all(torch.equal(made.state_dict()[name], theirs.state_dict()[name]) for name in pooler)
+    else:
+        assert differing == set()
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2", "mbart", "t5", "t5 untied"])
+def test_a_body_alone_gets_the_same_head(name: str, tmp_path: Path) -> None:
+    make, _ = MODELS[name]
+    body: Any = make().base_model
+    body.save_pretrained(tmp_path / "body")
+    save_model(make(), tokenizers(name), tmp_path / "model")
+    expected = weights(with_head(make(), "sequence", LABELS, 5, padding_id=0))
+    for place in ("body", "model"):
+        made = with_head(load_body(tmp_path / place), "sequence", LABELS, 5, padding_id=0)
+        assert same(weights(made), expected), place
+    save_model(with_head(make(), "span", LABELS, 7, padding_id=0), tokenizers(name), tmp_path / "headed")
+    made = with_head(load_body(tmp_path / "headed"), "sequence", LABELS, 5, padding_id=0)
+    assert same(weights(made), expected)
+
+
+def test_a_body_lacks_no_weights(tmp_path: Path) -> None:
+    save_model(bert(), tokenizers("bert"), tmp_path)
+    held = load_file(tmp_path / "model.safetensors")
+    rest = {name: each for name, each in held.items() if "layer.0.output" not in name}
+    save_file(rest, tmp_path / "model.safetensors", {"format": "pt"})
+    with pytest.raises(UserError, match="weights are missing"):
+        load_body(tmp_path)
 
 
 @pytest.fixture

@@ -53,6 +53,15 @@ def head_class(config: Config | PreTrainedConfig, kind: HeadKind) -> type[PreTra
     return made
 
 
+def body_class(config: Config) -> type[PreTrainedModel] | None:
+    """transformers' class of a model without its head; None where it has no single one."""
+    import transformers
+
+    name = modeling_auto.MODEL_MAPPING_NAMES.get(config["model_type"])
+    made: type[PreTrainedModel] | None = getattr(transformers, name) if isinstance(name, str) else None
+    return made
+
+
 def head_of(model: PreTrainedModel | Config) -> Head | None:
     """The head of a loaded model or of a config.json; None for models that predict tokens."""
     if isinstance(model, Mapping):
@@ -95,7 +104,7 @@ def with_head(
     the model has is dropped.
 
     Args:
-        model: Of a family for which transformers has such a head.
+        model: Of a family for which transformers has such a head: `load_body` reads one for this.
         kind: What the head predicts.
         labels: The names of the outputs, or how many there are; spans and choices have their own.
         seed: Of the new weights.

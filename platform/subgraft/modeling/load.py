@@ -18,12 +18,15 @@ from subgraft.base.errors import UserError
 from subgraft.config.settings_base import SideName
 from subgraft.modeling.families import Family, count_parameters, head_in
 from subgraft.modeling.generation_settings import savable
-from subgraft.modeling.heads import require_head_class
-from subgraft.modeling.hub import HUB_FILES, adapter_base, family_at, read_config, require_model
+from subgraft.modeling.heads import body_class, require_head_class
+from subgraft.modeling.hub import HUB_FILES, adapter_base, family_at, is_adapter, read_config, require_model
 from subgraft.modeling.lora import merge_into
 from subgraft.modeling.tokenizers import save_tokenizers
 from subgraft.modeling.weights import require_plausible, weight_names, weights_alone
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+# A layer above BERT's first state, pretrained with its prediction of next sentences.
+_POOLER = "pooler"
 
 
 def load_model(model: Path | str, dtype: torch.dtype | None = None) -> PreTrainedModel:
@@ -41,7 +44,38 @@ def load_model(model: Path | str, dtype: torch.dtype | None = None) -> PreTraine
         merged.name_or_path = merged.config.name_or_path = str(directory)
         return merged
     config, family = read_config(directory), family_at(directory, str(model))
-    kind: Any = _class_of(config, family, directory)
+    loaded, missing = _read(_class_of(config, family, directory), config, family, directory, dtype)
+    if missing:
+        what = f"{len(missing)} weights are missing, among them {missing[0]}"
+        raise UserError(what, where=str(directory), hint=_needed(type(loaded), config))
+    family.post_init(loaded)
+    return loaded
+
+
+def load_body(model: Path | str, dtype: torch.dtype | None = None) -> PreTrainedModel:
+    """The body of a model, for `with_head`: with BERT's pretrained pooler, if the weights include one.
+
+    Weights of heads are not needed, so a checkpoint may have none. An adapter's body, and one whose head every class
+    has, is the whole model. Raises UserError as `load_model` does.
+    """
+    directory = require_model(model)
+    config, family = read_config(directory), family_at(directory, str(model))
+    kind = body_class(config)
+    if kind is None or family.retained_head or is_adapter(directory):
+        return load_model(model, dtype)
+    loaded, missing = _read(kind, config, family, directory, dtype)
+    lacking = [name for name in missing if not name.startswith(_POOLER)]
+    if lacking:
+        raise UserError(f"{len(lacking)} weights are missing, among them {lacking[0]}", where=str(directory))
+    if missing:  # transformers drew it, without a seed
+        setattr(loaded, _POOLER, None)
+    return loaded
+
+
+def _read(
+    kind: Any, config: Mapping[str, Any], family: Family, directory: Path, dtype: torch.dtype | None
+) -> tuple[PreTrainedModel, list[str]]:
+    """The model of a directory as a class of transformers, and the names of the weights that it lacks."""
     settings = _settings(kind, {**family.completed(config, weight_names(directory))}, directory)
     described = settings.to_dict()
     require_plausible(directory, count_parameters(described).total + family.computed_numbers(described))
@@ -61,13 +95,8 @@ def load_model(model: Path | str, dtype: torch.dtype | None = None) -> PreTraine
             raise UserError(f"the weights cannot be loaded: {message}", where=str(directory)) from error
     loaded.name_or_path = loaded.config.name_or_path = str(directory)
     _require_sizes(information["mismatched_keys"], config, directory)
-    missing = sorted(name for name in information["missing_keys"] if not name.startswith(family.absent_weights))
-    if missing:
-        what = f"{len(missing)} weights are missing, among them {missing[0]}"
-        raise UserError(what, where=str(directory), hint=_needed(kind, config))
     assert isinstance(loaded, PreTrainedModel)
-    family.post_init(loaded)
-    return loaded
+    return loaded, sorted(name for name in information["missing_keys"] if not name.startswith(family.absent_weights))
 
 
 def _class_of(config: Mapping[str, Any], family: Family, directory: Path) -> type[PreTrainedModel]:
