@@ -21,7 +21,7 @@ RECORDS = [
 ]
 VERSES = "b.MAT.1.1\tIn the beginning.\nb.MAT.1.2-b.MAT.1.3\tTwo of them.\nb.MAT.1.4\tAnd so on.\n"
 SQUAD = json.dumps(
-    {"data": [{"paragraphs": [{"context": "Ada met Bo.", "qas": [{"question": "Whom did Ada meet?",
+    {"data": [{"paragraphs": [{"context": "Ada met Bo. Cy left.", "qas": [{"question": "Whom did Ada meet?",
       "answers": [{"text": "Bo", "answer_start": 8}]}]}]}]}
 )  # fmt: skip
 CONFIG = """\
@@ -32,6 +32,18 @@ corpora:
   columns: {columns: {folder: ., source: en, target: de}}
   tabs: {columns: {folder: ., source: 1, target: 2}}
   spans: {records: {folder: ., fields: {text: {language: en}, span: {kind: span, of: text}}}}
+  classes: {labelled: {folder: ., format: jsonl}}
+  csv: {labelled: {folder: ., format: csv, held_out: {dev: 1}}}
+  conll: {labelled: {folder: ., format: conll}}
+  choices: {labelled: {folder: ., format: jsonl, choices: document, answer: label}}
+  relations: {labelled: {folder: ., format: jsonl, head: span, tail: label, label: document}}
+  types: {labelled: {folder: ., format: jsonl, entity: span, labels: label}}
+  answers: {labelled: {folder: ., format: jsonl, question: en, passage: text, answers: span}}
+  ranked: {labelled: {folder: ., format: jsonl, query: en, candidate: de, relevance: label}}
+  numbers: {labelled: {folder: ., format: jsonl, value: label}}
+  tags: {labelled: {folder: ., format: jsonl, word: en, tag: de}}
+  open: {labelled: {files: {train: s.json, dev: s.json}, format: squad}}
+  sentences: {labelled: {files: {train: s.json}, format: squad, ranking: true, held_out: {dev: 1}}}
 upstream: {corpus: columns, vocabulary: {size: 100}}
 downstream: {corpus: columns, vocabulary: {size: 100}}
 finetune: {epochs: 1}
@@ -85,3 +97,38 @@ def test_questions(text: str, tmp_path: Path) -> None:
     written(tmp_path / "any.yaml", CONFIG)
     written(tmp_path / "s.json", text)
     checked_and_got(f"{tmp_path / 'any.yaml'}:squad", tmp_path)
+
+
+LABELLED = [
+    *RECORDS,
+    '{"text": "Ada met.", "label": 1, "document": ["a", "b"]}\n{"text": "Cy", "label": "A", "document": ["c", "d"]}\n',
+    '{"text": "Ada met Bo.", "label": [8, 10], "span": [0, 3], "document": "x"}\n',
+    '{"text": "Ada", "en": "Who?", "span": {"text": ["Ada"], "answer_start": [0]}}\n{"text": "A", "en": "b"}\n',
+]
+OF_JSON = ("classes", "choices", "relations", "types", "answers", "ranked", "numbers", "tags")
+
+
+@fuzzed(600, name=st.sampled_from(OF_JSON), text=damaged(st.sampled_from(LABELLED)) | any_lines)
+def test_labelled_records(name: str, text: str, tmp_path: Path) -> None:
+    written(tmp_path / "any.yaml", CONFIG)
+    for split in ("train", "dev", "test"):
+        written(tmp_path / f"{split}.jsonl", text)
+    checked_and_got(f"{tmp_path / 'any.yaml'}:{name}", tmp_path)
+
+
+ROWS = 'text,label\n"Ada, ""met"" Bo.",a\nCy,b\nDy,b\n'
+WORDS = "-DOCSTART- O\n\nAda B-PER\nmet O\n\nBo I-PER\n"
+
+
+@fuzzed(400, name=st.sampled_from(["csv", "conll"]), text=damaged(st.sampled_from([ROWS, WORDS])) | any_text | evil)
+def test_labelled_rows(name: str, text: str, tmp_path: Path) -> None:
+    written(tmp_path / "any.yaml", CONFIG)
+    written(tmp_path / f"train.{name}", text)
+    checked_and_got(f"{tmp_path / 'any.yaml'}:{name}", tmp_path)
+
+
+@fuzzed(200, name=st.sampled_from(["open", "sentences"]), text=damaged(st.just(SQUAD)))
+def test_labelled_questions(name: str, text: str, tmp_path: Path) -> None:
+    written(tmp_path / "any.yaml", CONFIG)
+    written(tmp_path / "s.json", text)
+    checked_and_got(f"{tmp_path / 'any.yaml'}:{name}", tmp_path)

@@ -41,7 +41,8 @@ _MARKS = {
     for column in (*needed, *optional)
     if column not in ("text", "text_pair", "label")
 }
-_ROLES = ("text", "text_pair", "label", *_MARKS)
+# The names of all settings that are columns.
+ROLES = ("text", "text_pair", "label", *_MARKS)
 # The endings of each format's files, and the formats that an ending alone decides; tagging reads columns of words.
 _ENDINGS: Mapping[LabelledFormat, tuple[str, ...]] = {
     "csv": ("csv",),
@@ -158,7 +159,7 @@ class LabelledFiles(Settings):
 
     @property
     def _named(self) -> list[str]:
-        return [role for role in _ROLES if getattr(self, role) is not None]
+        return [role for role in ROLES if getattr(self, role) is not None]
 
     @model_validator(mode="after")
     def _consistent(self) -> LabelledFiles:

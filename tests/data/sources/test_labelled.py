@@ -91,6 +91,15 @@ def test_answers_of_multiple_choice(tmp_path: Path, answer: object, index: int) 
     assert Corpus.open(corpus.directory) == corpus
 
 
+def test_examples_have_as_many_choices_as_the_first(tmp_path: Path) -> None:
+    records = [{"text": "x", "choices": list(choices), "answer": "A"} for choices in ("ab", "abc", "cd", "")]
+    corpus = built(tmp_path, {"answer": "answer"}, {"train.jsonl": lines(*records[:3])})
+    assert [row[1:3] for row in rows(corpus)] == [("a", "b"), ("c", "d")]
+    assert corpus.counts["train"]["other_choices"] == 1
+    with pytest.raises(UserError, match=r"train.jsonl:1: the choices are not a list of two at least"):
+        built(tmp_path / "none", {"answer": "answer"}, {"train.jsonl": lines(records[3])})
+
+
 def test_choices_in_columns_and_answers_from_one(tmp_path: Path) -> None:
     settings = {"choices": ["a", "b"], "answer": "right", "first_choice": 1}
     train = "text,a,b,right\nx,y,z,2\nv,w,u,1\n"
@@ -255,6 +264,7 @@ def test_folders_of_classes(tmp_path: Path) -> None:
         "train/pos/1.txt": "good\nfilm",
         "train/pos/2.txt": "fine",
         "train/neg/1.txt": "bad",
+        "train/urls_pos.txt": "https://example.org",
         "test/pos.txt": "a\nb\n",
     }
     corpus = built(tmp_path, {"format": "folders"}, files)

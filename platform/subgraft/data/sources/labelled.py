@@ -114,24 +114,28 @@ class LabelledSource(SplitFilesSource):
             contents[split] = hashlib.sha256(lines.encode()).hexdigest() if names else file_digest(place)
         return contents
 
+    def _examples(self, place: Path, counts: Counter[str]) -> Iterator[tuple[int, Sides]]:
+        return examples(rows(place, self.settings), self.settings, len(self.fields), counts)
+
     def _segments(self, split: Split) -> Iterator[Sides]:
         counts = Counter[str]()
         held_out = split in self.settings.held_out
         self._left_out[split] = Counter() if held_out else counts
-        read = examples(rows(self._place(split), self.settings), self.settings, counts)
+        read = self._examples(self._place(split), counts)
         if self.settings.held_out and (held_out or split == "train"):
             number = SPLITS.index(split)
-            return (cells for group, cells in read if self._split_of_group[group] == number)
+            of_split = (self._groups.splits == number).tolist()
+            return (cells for group, cells in read if of_split[group])
         return (cells for _, cells in read)
 
     @cached_property
-    def _split_of_group(self) -> np.ndarray:
-        """The number of the split of each group [n] of the training file.
+    def _groups(self) -> _Groups:
+        """The groups of the training file.
 
         Groups are in random order or, without a seed, by the fractions of their number times the golden ratio, of which
         any first ones are evenly spaced. Dev takes the first groups until it has its examples, then test.
         """
-        sizes = np.array(_group_sizes(examples(rows(self.files["train"], self.settings), self.settings, Counter())))
+        sizes = np.array(_group_sizes(self._examples(self.files["train"], Counter())))
         seed, splits = self.settings.seed, np.zeros(len(sizes), dtype=np.int8)
         fractions = np.arange(1, len(sizes) + 1) * _GOLDEN % 1
         order = (
@@ -149,9 +153,11 @@ class LabelledSource(SplitFilesSource):
             whole = f"{sizes.sum():,} examples" + (f" in {len(sizes):,} groups" if len(sizes) < sizes.sum() else "")
             what = f"{sum(self.settings.held_out.values()):,} examples are to be held out of {whole}"
             raise UserError(what, where=str(self.files["train"]), hint="Lower labelled.held_out.")
-        return splits
+        return _Groups(sizes, splits)
 
     def _counted(self, split: Split) -> int:
+        if split in self.settings.held_out:
+            return int(self._groups.sizes[self._groups.splits == SPLITS.index(split)].sum())
         count, places = 0, [at for at, each in enumerate(self.fields) if each.has_classes]
         classes = {at: set[str]() for at in places}
         for cells in self._segments(split):
@@ -168,6 +174,14 @@ class LabelledSource(SplitFilesSource):
             for at, seen in classes.items():
                 require_classes(self.fields[at], seen, where)
         return count
+
+
+@dataclass(frozen=True)
+class _Groups:
+    """The number of examples of each group [n], and the number of its split [n]."""
+
+    sizes: np.ndarray
+    splits: np.ndarray
 
 
 def _group_sizes(numbered: Iterable[tuple[int, Sides]]) -> list[int]:

@@ -2,7 +2,7 @@
 
 A row of another form (a missing column, a number where a text is expected) is an error, because all of the file may be
 meant otherwise. A row of the right form that cannot be learnt or judged (without a label, with an answer that its
-passage does not contain) is left out and counted; `UNLEARNABLE` has the reasons.
+passage does not contain) is left out and counted, by the reasons in `cleaning.RULES`.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
-from subgraft.config.labelled_files import LabelledFiles, LabelledTask
+from subgraft.config.labelled_files import ROLES, LabelledFiles, LabelledTask
 from subgraft.data.sources.labelled_rows import Row
 from subgraft.data.sources.records import label_of, text_of
 from subgraft.data.sources.squad import nearest
@@ -23,8 +24,20 @@ from subgraft.data.text.fields import ANNOTATION, LABELS, QUERY, TAGS, Field, Si
 from subgraft.data.text.sentences import sentence_limits
 
 # The cells of a row, one example or several; `counts` receives what is noteworthy about them.
-Reader = Callable[[Row, LabelledFiles, Counter[str]], Iterable[Sides]]
+Reader = Callable[[Row, "Form", Counter[str]], Iterable[Sides]]
 Span = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Form:
+    """The settings of the files, and the columns of each role, which are looked up once and not for every row."""
+
+    settings: LabelledFiles
+    columns: Mapping[str, tuple[int | str, ...]]
+
+
+def _form(settings: LabelledFiles) -> Form:
+    return Form(settings, {role: settings.columns(role) for role in ROLES})
 
 
 class UnlearnableError(Exception):
@@ -51,15 +64,25 @@ def labelled_fields(settings: LabelledFiles, languages: Languages, choices: int)
     return fields[settings.task]
 
 
-def examples(rows: Iterable[Row], settings: LabelledFiles, counts: Counter[str]) -> Iterator[tuple[int, Sides]]:
-    """The examples of rows, each with the number of its group; `counts` receives those left out, by reason."""
-    queries = _Queries() if settings.ranking or settings.columns("query") else None
+def examples(
+    rows: Iterable[Row], settings: LabelledFiles, cells_of_example: int, counts: Counter[str]
+) -> Iterator[tuple[int, Sides]]:
+    """The examples of rows, each with the number of its group; `counts` receives those left out, by reason.
+
+    An example with another number of cells has more choices than the first one, or fewer, and is left out too.
+    """
+    form = _form(settings)
+    read_row = _READERS[settings.task]
+    queries = _Queries() if settings.ranking or form.columns["query"] else None
     group, before = -1, None
     for row in rows:
         try:
-            read = tuple(_READERS[settings.task](row, settings, counts))
+            read = tuple(read_row(row, form, counts))
         except UnlearnableError as reason:
             counts[str(reason)] += 1
+            continue
+        if any(len(cells) != cells_of_example for cells in read):
+            counts["other_choices"] += 1
             continue
         if queries is not None:
             read = tuple(queries.named(cells, row.where) for cells in read)
@@ -91,12 +114,12 @@ class _Queries:
 # Texts and labels.
 
 
-def _value(row: Row, role: str, settings: LabelledFiles) -> Any:
-    return row[settings.columns(role)[0]]
+def _value(row: Row, role: str, form: Form) -> Any:
+    return row[form.columns[role][0]]
 
 
-def _text(row: Row, role: str, settings: LabelledFiles) -> str:
-    return _stripped(_value(row, role, settings), role, row.where)
+def _text(row: Row, role: str, form: Form) -> str:
+    return _stripped(_value(row, role, form), role, row.where)
 
 
 def _stripped(value: Any, role: str, where: str) -> str:
@@ -106,8 +129,8 @@ def _stripped(value: Any, role: str, where: str) -> str:
     return text
 
 
-def _label(row: Row, settings: LabelledFiles) -> str:
-    return _class(_value(row, "label", settings), "the label", row.where)
+def _label(row: Row, form: Form) -> str:
+    return _class(_value(row, "label", form), "the label", row.where)
 
 
 def _class(value: Any, what: str, where: str) -> str:
@@ -120,17 +143,17 @@ def _class(value: Any, what: str, where: str) -> str:
     return label_of(value, what, where)
 
 
-def _classification(row: Row, settings: LabelledFiles, _: Counter[str]) -> Iterator[Sides]:
-    yield (_text(row, "text", settings), _label(row, settings))
+def _classification(row: Row, form: Form, _: Counter[str]) -> Iterator[Sides]:
+    yield (_text(row, "text", form), _label(row, form))
 
 
-def _pair(row: Row, settings: LabelledFiles, _: Counter[str]) -> Iterator[Sides]:
-    yield (_text(row, "text", settings), _text(row, "text_pair", settings), _label(row, settings))
+def _pair(row: Row, form: Form, _: Counter[str]) -> Iterator[Sides]:
+    yield (_text(row, "text", form), _text(row, "text_pair", form), _label(row, form))
 
 
-def _regression(row: Row, settings: LabelledFiles, _: Counter[str]) -> Iterator[Sides]:
-    texts = [_text(row, role, settings) for role in ("text", "text_pair") if settings.columns(role)]
-    yield (*texts, json_cell(_number(_value(row, "value", settings), "value", row.where)))
+def _regression(row: Row, form: Form, _: Counter[str]) -> Iterator[Sides]:
+    texts = [_text(row, role, form) for role in ("text", "text_pair") if form.columns[role]]
+    yield (*texts, json_cell(_number(_value(row, "value", form), "value", row.where)))
 
 
 def _number(value: Any, role: str, where: str) -> float:
@@ -150,26 +173,27 @@ def _number(value: Any, role: str, where: str) -> float:
 
 def choice_count(settings: LabelledFiles, rows: Iterator[Row]) -> int:
     """The number of choices: that of the columns, or of the list in the first row."""
-    if isinstance(settings.choices, tuple):
-        return len(settings.choices)
+    form = _form(settings)
+    if len(form.columns["choices"]) > 1:
+        return len(form.columns["choices"])
     row = next(rows, None)
-    return 2 if row is None else len(_choices(row, settings))
+    return 2 if row is None else len(_choices(row, form))
 
 
-def _choices(row: Row, settings: LabelledFiles) -> Sequence[Any]:
-    if isinstance(settings.choices, tuple):
-        return [row[column] for column in settings.choices]
-    choices = _value(row, "choices", settings)
+def _choices(row: Row, form: Form) -> Sequence[Any]:
+    if len(form.columns["choices"]) > 1:
+        return [row[column] for column in form.columns["choices"]]
+    choices = _value(row, "choices", form)
     if not isinstance(choices, list) or len(choices) < 2:
         hint = "Name the columns of the choices: choices: [first, second]; or one column that is a list."
         raise UserError("the choices are not a list of two at least", where=row.where, hint=hint)
     return choices
 
 
-def _multiple_choice(row: Row, settings: LabelledFiles, _: Counter[str]) -> Iterator[Sides]:
-    choices = [_stripped(choice, "choices", row.where) for choice in _choices(row, settings)]
-    answer = _answer(_value(row, "answer", settings), choices, settings.first_choice, row.where)
-    yield (_text(row, "text", settings), *choices, json_cell(answer))
+def _multiple_choice(row: Row, form: Form, _: Counter[str]) -> Iterator[Sides]:
+    choices = [_stripped(choice, "choices", row.where) for choice in _choices(row, form)]
+    answer = _answer(_value(row, "answer", form), choices, form.settings.first_choice, row.where)
+    yield (_text(row, "text", form), *choices, json_cell(answer))
 
 
 def _answer(value: Any, choices: Sequence[str], first: int, where: str) -> int:
@@ -194,17 +218,17 @@ def _answer(value: Any, choices: Sequence[str], first: int, where: str) -> int:
 # Spans: of answers, and of entities.
 
 
-def _span_extraction(row: Row, settings: LabelledFiles, counts: Counter[str]) -> Iterator[Sides]:
-    question, passage, spans = _answered(row, settings, counts)
+def _span_extraction(row: Row, form: Form, counts: Counter[str]) -> Iterator[Sides]:
+    question, passage, spans = _answered(row, form, counts)
     counts["unanswerable"] += not spans
     yield (question, passage, json_cell(spans))
 
 
-def _answered(row: Row, settings: LabelledFiles, counts: Counter[str]) -> tuple[str, str, list[Span]]:
+def _answered(row: Row, form: Form, counts: Counter[str]) -> tuple[str, str, list[Span]]:
     """A question, its passage, and its answers there; raises UnlearnableError if the passage has none of them."""
-    passage = text_of(_value(row, "passage", settings), "passage", row.where)
-    question, stripped = _text(row, "question", settings), _stripped(passage, "passage", row.where)
-    declared = _answers(_value(row, "answers", settings), row.where)
+    passage = text_of(_value(row, "passage", form), "passage", row.where)
+    question, stripped = _text(row, "question", form), _stripped(passage, "passage", row.where)
+    declared = _answers(_value(row, "answers", form), row.where)
     before = len(passage) - len(passage.lstrip())
     inside = [_in_passage(answer, passage, counts) for answer in declared]
     spans = list(dict.fromkeys((start - before, end - before) for start, end in filter(None, inside)))
@@ -260,13 +284,13 @@ def _bounds(value: Any, role: str, where: str) -> Span:
     return start, end
 
 
-def _text_with_spans(row: Row, settings: LabelledFiles, *roles: str) -> tuple[str, list[Span]]:
+def _text_with_spans(row: Row, form: Form, *roles: str) -> tuple[str, list[Span]]:
     """The text, and spans of it, which do not overlap."""
-    text = text_of(_value(row, "text", settings), "text", row.where)
+    text = text_of(_value(row, "text", form), "text", row.where)
     before = len(text) - len(text.lstrip())
     stripped, spans = _stripped(text, "text", row.where), list[Span]()
     for role in roles:
-        columns = settings.columns(role)
+        columns = form.columns[role]
         values = [row[column] for column in columns]
         start, end = _bounds(values if len(values) == 2 else values[0], role, row.where)
         if not 0 <= start - before < end - before <= len(stripped):
@@ -277,15 +301,15 @@ def _text_with_spans(row: Row, settings: LabelledFiles, *roles: str) -> tuple[st
     return stripped, spans
 
 
-def _relation(row: Row, settings: LabelledFiles, _: Counter[str]) -> Iterator[Sides]:
-    text, spans = _text_with_spans(row, settings, "head", "tail")
-    yield (text, *(f"{start}\t{end}" for start, end in spans), _label(row, settings))
+def _relation(row: Row, form: Form, _: Counter[str]) -> Iterator[Sides]:
+    text, spans = _text_with_spans(row, form, "head", "tail")
+    yield (text, *(f"{start}\t{end}" for start, end in spans), _label(row, form))
 
 
-def _entity(row: Row, settings: LabelledFiles, _: Counter[str]) -> Iterator[Sides]:
-    text, ((start, end),) = _text_with_spans(row, settings, "entity")
-    value = _value(row, "labels", settings)
-    parts = value.split(settings.separator) if isinstance(value, str) else value
+def _entity(row: Row, form: Form, _: Counter[str]) -> Iterator[Sides]:
+    text, ((start, end),) = _text_with_spans(row, form, "entity")
+    value = _value(row, "labels", form)
+    parts = value.split(form.settings.separator) if isinstance(value, str) else value
     if parts is not None and not isinstance(parts, list):
         raise UserError("the labels are neither a list nor text", where=row.where)
     named = [part for part in parts or () if not (isinstance(part, str) and not part.strip())]
@@ -298,8 +322,8 @@ def _entity(row: Row, settings: LabelledFiles, _: Counter[str]) -> Iterator[Side
 # Tags.
 
 
-def _tagging(row: Row, settings: LabelledFiles, counts: Counter[str]) -> Iterator[Sides]:
-    words, tags = _value(row, "word", settings), _value(row, "tag", settings)
+def _tagging(row: Row, form: Form, counts: Counter[str]) -> Iterator[Sides]:
+    words, tags = _value(row, "word", form), _value(row, "tag", form)
     if not isinstance(words, list) or not isinstance(tags, list) or len(words) != len(tags):
         hint = 'In JSON lines, as in {"word": ["In", "Oslo"], "tag": ["O", "B-LOC"]}.'
         raise UserError("no lists of as many words as tags", where=row.where, hint=hint)
@@ -327,21 +351,23 @@ def ill_nested(tags: Iterable[str]) -> int:
 # Candidates of queries.
 
 
-def _ranking(row: Row, settings: LabelledFiles, counts: Counter[str]) -> Iterator[Sides]:
-    if settings.ranking:
-        yield from _sentences_ranked(row, settings, counts)
+def _ranking(row: Row, form: Form, counts: Counter[str]) -> Iterator[Sides]:
+    if form.settings.ranking:
+        yield from _sentences_ranked(row, form, counts)
         return
-    relevance = _number(_value(row, "relevance", settings), "relevance", row.where)
+    relevance = _number(_value(row, "relevance", form), "relevance", row.where)
     if relevance != int(relevance) or relevance < 0:
         raise UserError(f"the relevance {relevance} is not a whole number from 0", where=row.where)
-    query, candidate = _text(row, "query", settings), _text(row, "candidate", settings)
-    name = _class(row[settings.query_id], "the query's name", row.where) if settings.query_id is not None else ""
+    query, candidate = _text(row, "query", form), _text(row, "candidate", form)
+    name = (
+        _class(row[form.settings.query_id], "the query's name", row.where) if form.settings.query_id is not None else ""
+    )
     yield (query, candidate, json_cell(int(relevance)), name)
 
 
-def _sentences_ranked(row: Row, settings: LabelledFiles, counts: Counter[str]) -> Iterator[Sides]:
+def _sentences_ranked(row: Row, form: Form, counts: Counter[str]) -> Iterator[Sides]:
     """The sentences of a passage; those that contain an answer of the question are relevant."""
-    question, passage, spans = _answered(row, settings, counts)
+    question, passage, spans = _answered(row, form, counts)
     bounds = [(first, last) for first, last in pairwise(sentence_limits(passage)) if passage[first:last].strip()]
     relevant = [any(first <= start and end <= last for start, end in spans) for first, last in bounds]
     if not any(relevant):

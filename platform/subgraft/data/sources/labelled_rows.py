@@ -118,12 +118,15 @@ def _sentences(path: Path, settings: LabelledFiles) -> Iterator[Row]:
 
 
 def class_files(folder: Path) -> list[Path]:
-    """The files {class}/*.txt and {class}.txt of a folder, plain or gzipped, in order."""
-    files = [path for pattern in ("*.txt", "*.txt.gz", "*/*.txt", "*/*.txt.gz") for path in folder.glob(pattern)]
-    visible = sorted(path for path in files if path.is_file() and not path.name.startswith("."))
-    if not visible:
-        raise UserError("no text by class: {class}/*.txt or {class}.txt expected", where=str(folder))
-    return visible
+    """The files {class}/*.txt of a folder, plain or gzipped, in order, or {class}.txt where no class has a folder.
+
+    Next to folders of classes, a file is a list of addresses or a description, as in published data sets.
+    """
+    for depth in ("*/", ""):
+        files = [path for ending in ("*.txt", "*.txt.gz") for path in folder.glob(depth + ending)]
+        if visible := sorted(path for path in files if path.is_file() and not path.name.startswith(".")):
+            return visible
+    raise UserError("no text by class: {class}/*.txt or {class}.txt expected", where=str(folder))
 
 
 def _of_class(file: Path, folder: Path) -> Iterator[Row]:

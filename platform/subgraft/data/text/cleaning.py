@@ -25,6 +25,7 @@ RULES: Mapping[str, str] = {
     "answer_not_found": "with an answer that is not in the passage",
     "answer_not_in_sentence": "without a sentence that has the answer",
     "one_candidate": "with one candidate only",
+    "other_choices": "with another number of choices",
     "span_outside": "with a span outside the text",
     "spans_overlap": "with spans that overlap",
     "word_with_space": "with a word that is empty or has a space",
