@@ -83,7 +83,7 @@ def message(pipeline: Pipeline, store: Store) -> None:
     result = [Finetuned.read(steps, store) for steps in pipeline.systems]
     best = Selection.of(result).chosen
     assert best is not None
-    trained = [one.weights.bits for one in result if one.weights.step > 0]
+    trained = [one.weights.bits or 0.0 for one in result if one.weights.step > 0]
     assert best.weights.bits == min(trained)
     chosen = Chosen.of("model", pipeline, best.steps, best.weights, store)
     assert "best by dev bits per character" in chosen.card() and "BLEU" not in chosen.card()

@@ -37,7 +37,7 @@ AGENT_PORTS = ("metrics_agent_port", "metrics_export_port", "dashboard_agent_lis
 MIB = 1 << 20
 # Of each worker, beyond what Python and Ray have taken before the training begins. Most of it is taken by encoding,
 # whatever the corpus' size.
-ROOM = 128 * MIB
+ROOM = 144 * MIB
 
 
 class Written(Recipe):
@@ -169,7 +169,7 @@ def test_a_corpus_larger_than_a_workers_memory_trains(cluster: Any, tmp_path: Pa
         reports=str(tmp_path / "reports"),
     )
     inputs = {
-        "corpus": Step(Stage("corpus", 1, write_corpus), "corpus", Written(pairs=60_000, sentences=36)),
+        "corpus": Step(Stage("corpus", 1, write_corpus), "corpus", Written(pairs=68_000, sentences=36)),
         **{
             side: Step(Stage("vocabulary", 1, write_vocabulary), f"vocabulary/{side}", Side(side=side))
             for side in ("encoder", "decoder")

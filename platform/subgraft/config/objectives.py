@@ -7,7 +7,7 @@ not depend on the kind.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self, TypeAlias, get_args
 
 from pydantic import Field, model_validator
 
@@ -34,6 +34,7 @@ class AnyObjective(Settings):
     samples: whether segmentations can be sampled.
     samples_targets: whether the softmax can be restricted to sampled tokens.
     source: the kind of source of a conditional language model.
+    understands: whether it trains a head that predicts labels, in place of the one that predicts tokens.
     """
 
     weight: Annotated[float, Field(gt=0)] = 1.0
@@ -51,6 +52,7 @@ class AnyObjective(Settings):
     samples_targets: ClassVar[bool] = False
     continues: ClassVar[bool] = False
     source: ClassVar[SourceName | None] = None
+    understands: ClassVar[bool] = False
 
     @property
     def longest_block(self) -> int | None:
@@ -215,9 +217,33 @@ class ConversationSettings(AnyObjective):
     continues = True
 
 
-ObjectiveSettings = Annotated[
-    TranslationSettings | DenoisingSettings | MaskedSettings | CausalSettings, Field(discriminator="kind")
-]
+TextTaskName = Literal["classification", "tagging", "relation-classification", "entity-typing"]
+PairTaskName = Literal["pair-classification", "regression", "multiple-choice", "span-extraction", "ranking"]
+
+
+class LabelledSettings(AnyObjective):
+    """The labels of a text, by a head on the model: `training.understanding` has the tasks."""
+
+    kind: Literal["labelled"] = "labelled"
+    task: TextTaskName
+
+    understands = True
+
+
+class LabelledPairsSettings(AnyObjective):
+    """The same for two texts."""
+
+    kind: Literal["labelled-pairs"] = "labelled-pairs"
+    task: PairTaskName
+
+    needs_pairs = True
+    understands = True
+
+
+_Pretraining: TypeAlias = TranslationSettings | DenoisingSettings | MaskedSettings | CausalSettings
+ObjectiveSettings = Annotated[_Pretraining, Field(discriminator="kind")]
+# The kinds of pretraining of decoders alone.
+CONTINUING_KINDS = frozenset(each.model_fields["kind"].default for each in get_args(_Pretraining) if each.continues)
 # The objectives of finetuning: models are not pretrained with a source other than text.
 TaskObjectiveSettings = Annotated[
     TranslationSettings
@@ -227,6 +253,8 @@ TaskObjectiveSettings = Annotated[
     | ConditionedSettings
     | TextConditionedSettings
     | FeatureConditionedSettings
-    | ConversationSettings,
+    | ConversationSettings
+    | LabelledSettings
+    | LabelledPairsSettings,
     Field(discriminator="kind"),
 ]

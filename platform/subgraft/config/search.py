@@ -13,7 +13,7 @@ from subgraft.config.systems import System, require_trained_parameters
 from subgraft.config.training import FinetuneSettings
 
 T = TypeVar("T")
-Objective = Literal["dev_bleu", "dev_bits_per_character", "sentences_per_second"]
+Objective = Literal["dev_bleu", "dev_bits_per_character", "dev_score", "sentences_per_second"]
 # The objectives that are minimised.
 MINIMISED: frozenset[str] = frozenset({"dev_bits_per_character"})
 # Fields of every system, also of one without new rows.

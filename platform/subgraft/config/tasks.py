@@ -15,8 +15,12 @@ from subgraft.config.objectives import (
     ConditionedSettings,
     ConversationSettings,
     FeatureConditionedSettings,
+    LabelledPairsSettings,
+    LabelledSettings,
+    PairTaskName,
     TaskObjectiveSettings,
     TextConditionedSettings,
+    TextTaskName,
     TranslationSettings,
 )
 from subgraft.config.settings_base import MetricName
@@ -29,7 +33,7 @@ class TaskFacts:
     Attributes:
         called: The task in words.
         hub_tag: Its name on the Hugging Face hub.
-        metrics: The metrics of its outputs; none for a task that is scored in bits per character.
+        metrics: The metrics of its outputs; none for a task that is scored in bits per character, or by its labels.
         of_questions: Whether its corpus has questions on passages (squad), with the answer between marks.
         two_languages: Whether source and target must differ.
         finetuned_on: The objective; one without pairs is of one text in one language, which a decoder alone continues.
@@ -58,6 +62,21 @@ _BY_BITS: Mapping[str, Mapping[str, Any]] = {
 # A passage is many times as long as a question about it, a text as its summary: rules of translation would drop most
 # pairs.
 _ANY_LENGTH = {"max_characters": None, "max_ratio": None}
+_BY_LABELS: Mapping[str, Mapping[str, Any]] = {
+    "finetune": {"select": "score", "label_smoothing": 0.0},
+    "evaluation": {"calibration": False, "by_token_count": False},
+    "cleaning": _ANY_LENGTH,
+}
+
+
+def _of_text(task: TextTaskName, called: str, hub_tag: str) -> TaskFacts:
+    return TaskFacts(called, hub_tag, (), finetuned_on=LabelledSettings(task=task), defaults=_BY_LABELS)
+
+
+def _of_pairs(task: PairTaskName, called: str, hub_tag: str) -> TaskFacts:
+    return TaskFacts(called, hub_tag, (), finetuned_on=LabelledPairsSettings(task=task), defaults=_BY_LABELS)
+
+
 TASKS: Mapping[str, TaskFacts] = {
     "translation": TaskFacts("Translation", "translation", _OF_TEXT, two_languages=True),
     "question-generation": TaskFacts(
@@ -105,6 +124,15 @@ TASKS: Mapping[str, TaskFacts] = {
         finetuned_on=ConversationSettings(),
         defaults={**_BY_BITS, "cleaning": _ANY_LENGTH},
     ),
+    "classification": _of_text("classification", "Classification", "text-classification"),
+    "pair-classification": _of_pairs("pair-classification", "Classification of pairs", "text-classification"),
+    "regression": _of_pairs("regression", "Regression on pairs", "text-classification"),
+    "multiple-choice": _of_pairs("multiple-choice", "Multiple choice", "multiple-choice"),
+    "span-extraction": _of_pairs("span-extraction", "Span extraction", "question-answering"),
+    "tagging": _of_text("tagging", "Tagging", "token-classification"),
+    "ranking": _of_pairs("ranking", "Ranking", "text-ranking"),
+    "relation-classification": _of_text("relation-classification", "Relation classification", "text-classification"),
+    "entity-typing": _of_text("entity-typing", "Entity typing", "text-classification"),
 }
 
 
@@ -117,3 +145,8 @@ else:  # settings and their JSON schema accept exactly the names of the table
 def tasks_with(fact: str) -> list[TaskName]:
     """The tasks that have something of this field, in the order of the table."""
     return [name for name, facts in TASKS.items() if getattr(facts, fact)]
+
+
+def reads_labels(task: str) -> bool:
+    """Whether a task is to predict labels, by a head; False for one that is unknown."""
+    return task in TASKS and TASKS[task].finetuned_on.understands

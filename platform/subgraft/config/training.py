@@ -53,7 +53,7 @@ class NoiseContrastive(Settings):
 TargetSamplingSettings = Annotated[NearestTargets | UniformTargets | NoiseContrastive, Field(discriminator="kind")]
 ScheduleName = Literal["inverse-square-root", "linear", "noam", "cosine", "constant"]
 OptimizerName = Literal["adamw", "adamax"]
-SelectName = Literal["bleu", "chrf", "likelihood", "last"]
+SelectName = Literal["bleu", "chrf", "likelihood", "score", "last"]
 NamedPrecision = Literal["fp32", "bf16"]
 Precision = Literal["fp32", "bf16", "auto"]
 TrainName = Literal["all", "new-rows", "body", "adapters"]
@@ -181,7 +181,7 @@ class ModelTrainingSettings(TrainingSettings):
     lowest.
     dropout_schedule: dropout of hidden states from given steps on; the model's own applies before.
     select: the dev metric that selects the checkpoint: BLEU (the default), chrF, likelihood (lowest bits per
-    character), or last (no selection).
+    character), score (the main metric of a task with labels), or last (no selection).
     dev_engine: the engine that translates the dev set; models that CTranslate2 does not support, and `train: adapters`,
     use transformers. auto is CTranslate2 where it is installed, on a CPU, for up to 250 million parameters.
     """

@@ -81,17 +81,24 @@ class Selection(NamedTuple):
         return -score if self.least else score
 
 
-# For a model that translates; `last`: nothing does.
+# `score`: of a model that predicts labels; `last`: nothing does.
 SELECTIONS: Mapping[SelectName, Selection | None] = {
     "bleu": Selection("bleu"),
     "chrf": Selection("chrf"),
     "likelihood": Selection("bits_per_character", least=True),
+    "score": Selection("score"),
     "last": None,
 }
 
 CURVE = "curve.json"
 # The names of a curve's dev scores.
-SCORES = {"bleu": "BLEU", "chrf": "chrF", "bits_per_character": "bits per character"}
+SCORES = {
+    "bleu": "BLEU",
+    "chrf": "chrF",
+    "bits_per_character": "bits per character",
+    "score": "score",
+    "nats": "nats per label",
+}
 
 
 @dataclass(frozen=True)
@@ -104,14 +111,14 @@ class SelectedWeights:
             character without a source.
         value: Of the score.
         bleu: On dev; None without a source.
-        bits: Per character of dev.
+        bits: Per character of dev; None where labels are predicted.
     """
 
     step: int
     score: str
     value: float
     bleu: float | None
-    bits: float
+    bits: float | None
 
     @property
     def worth(self) -> float:
@@ -127,8 +134,13 @@ def selected_weights(finetuned: Path, select: SelectName | None = None) -> Selec
     selection = SELECTIONS[select or "bleu"]
     best = curve[-1] if selection is None else max(curve, key=lambda point: selection.worth(point["values"]))
     values: dict[str, float] = best["values"]
-    score = selection.score if selection else "bleu" if "bleu" in values else "bits_per_character"
-    return SelectedWeights(best["step"], SCORES[score], values[score], values.get("bleu"), values["bits_per_character"])
+    score = (
+        selection.score
+        if selection
+        else next(name for name in ("score", "bleu", "bits_per_character") if name in values)
+    )
+    bits = values.get("bits_per_character")
+    return SelectedWeights(best["step"], SCORES[score], values[score], values.get("bleu"), bits)
 
 
 class Preparation(Protocol):

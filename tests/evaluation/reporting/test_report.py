@@ -315,7 +315,7 @@ def test_curves_are_there_as_numbers_and_as_a_picture(report_data: ReportData, w
     assert [series["name"] for series in bits["series"]] == list(report_data.system_names)
     last = [result.curve[-1] for result in report_data.results("mean")]
     drawn = next(series for series in bits["series"] if series["name"] == "mean")["points"][-1]
-    values = [point.dev_bits_per_character for point in last]
+    values = [point.dev_bits_per_character or 0.0 for point in last]
     assert drawn == pytest.approx([400, sum(values) / 2, min(values), max(values)], abs=1e-4)
     assert "prefers-color-scheme: dark" in html
 

@@ -62,9 +62,9 @@ def test_bits_are_taken_at_the_start_after_an_epoch_and_of_the_kept_weights(repo
     systems = tuple(replace(system, selected_step=selected[system.seed]) for system in report_data.systems)
     bits = summarise(replace(report_data, systems=systems))[0].bits
     curves = [system.curve for system in report_data.results("pretrain-finetune")]
-    assert bits.start == pytest.approx(np.mean([curve[0].dev_bits_per_character for curve in curves]))
-    assert bits.first_epoch == pytest.approx(np.mean([curve[2].dev_bits_per_character for curve in curves]))
-    ends = [curves[0][3].dev_bits_per_character, curves[1][6].dev_bits_per_character]
+    assert bits.start == pytest.approx(np.mean([curve[0].dev_bits_per_character or 0.0 for curve in curves]))
+    assert bits.first_epoch == pytest.approx(np.mean([curve[2].dev_bits_per_character or 0.0 for curve in curves]))
+    ends = [curves[0][3].dev_bits_per_character or 0.0, curves[1][6].dev_bits_per_character or 0.0]
     assert [curves[0][3].step, curves[1][6].step] == [150, 300]
     assert bits.selected == pytest.approx(np.mean(ends))
 

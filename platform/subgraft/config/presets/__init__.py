@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 
 from subgraft.config.initialiser_registry import INITIALISERS, LEARNINGS
 from subgraft.config.models import DEFAULT_FAMILY, SETTINGS_OF_FAMILY
-from subgraft.config.tasks import TASKS
+from subgraft.config.objectives import CONTINUING_KINDS
+from subgraft.config.tasks import TASKS, reads_labels
 from subgraft.config.yaml_tree import parse
 
 PRESETS = ("small", "gpu", "paper")
@@ -55,7 +56,20 @@ def with_preset(settings: Mapping[str, Any]) -> dict[str, Any]:
             own = settings.get(group, {})
             beneath = _of_family(defaults, own) if group == "model" else defaults
             filled[group] = {**beneath, **own} if isinstance(own, Mapping) else own
-    return filled
+    return filled | _sides_of_labels(filled) if isinstance(task, str) and reads_labels(task) else filled
+
+
+def _sides_of_labels(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The sides of a model with a head, where the configuration leaves them out: its one vocabulary is that of all
+    texts; of a decoder alone it counts as the decoder's."""
+    if "sides" in settings:
+        return {}
+    objectives = _listed(settings, "upstream", "objectives")
+    if any(isinstance(each, Mapping) and each.get("kind") in CONTINUING_KINDS for each in objectives):
+        return {"sides": ("decoder",)}
+    downstream = settings.get("downstream")
+    shared = {"downstream": {"shared": True, **downstream}} if isinstance(downstream, Mapping) else {}
+    return {"sides": ("encoder", "decoder"), **shared}
 
 
 def _of_family(defaults: Mapping[str, Any], own: object) -> dict[str, Any]:

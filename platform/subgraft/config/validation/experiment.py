@@ -179,10 +179,43 @@ def require_settings_of_chat(experiment: Comparison) -> None:
         raise ValueError(f"systems with {read[0]}: chat is learnt of conversations, not of mere lines")
 
 
+def require_settings_of_labels(experiment: Comparison) -> None:
+    """Tasks that predict labels are scored by their own metrics, and train a new head."""
+    task, select = experiment.task, experiment.finetune.select
+    if not experiment.finetuned_on.understands:
+        if select == "score":
+            raise ValueError(f"finetune.select score is of tasks with labels, which {task} is not: leave it out")
+        return
+    if select not in ("score", "last"):
+        raise ValueError(f"finetune.select {select}: {task} has labels, and no text to score: write score, or last")
+    for name in ("calibration", "by_token_count", "metrics", "upstream_sentences"):
+        if getattr(experiment.evaluation, name):
+            raise ValueError(f"evaluation.{name} is of generated text: {task} has metrics of its own, so leave it out")
+    if experiment.search is not None and not {*experiment.search.objectives} <= {"dev_score", "sentences_per_second"}:
+        raise ValueError(f"search.objectives: a search of {task} measures dev_score and sentences_per_second")
+    for system in experiment.systems:
+        settings = {
+            f"train: {system.train or experiment.finetune.train}": system.finetuning(experiment.finetune).train
+            in ("new-rows", "adapters"),
+            "tie_to_sources": system.tie_to_sources,
+            "text": system.text,
+            "embedding_warmup": system.embedding_warmup,
+            "conditioning": system.conditioning,
+        }
+        if unsupported := [name for name, is_set in settings.items() if is_set]:
+            raise ValueError(f"system {system.name}: {unsupported[0]} is not for {task}, which trains a new head too")
+        if initialiser_info(system.initialiser).learnt_by:
+            raise ValueError(f"system {system.name} learns its rows on pairs of texts, which {task} does not have")
+    if experiment.languages.source != experiment.languages.target and not experiment.finetuned_on.needs_pairs:
+        raise ValueError(f"{task} reads text in one language: source and target must be the same")
+
+
 def require_model_of_task(experiment: Comparison) -> None:
-    """Continuing text needs a decoder-only model, and all other tasks need an encoder."""
+    """Continuing text needs a decoder-only model, and all other tasks but those with labels need an encoder."""
     objectives = experiment.upstream.objectives
     kinds = [objective.kind for objective in objectives]
+    if experiment.finetuned_on.understands:
+        return
     if TASKS[experiment.task].finetuned_on.continues:
         _require_continuable(experiment, kinds)
     elif any(objective.continues for objective in objectives):
@@ -301,6 +334,7 @@ CHECKS = (
     require_corpus_of_task,
     require_text_of_task,
     require_settings_of_chat,
+    require_settings_of_labels,
     require_model_of_task,
     require_conditioned_systems,
     require_changing_tables,

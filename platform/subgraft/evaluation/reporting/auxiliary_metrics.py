@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from subgraft.evaluation.metrics.calibration import BINS, Bin
 from subgraft.evaluation.reporting import drawing
@@ -30,7 +30,8 @@ def calibration(data: ReportData) -> list[Section]:
         "Below the diagonal (orange) a model is surer than it is right, above it (blue) less sure. Right is what the "
         "TER alignment pairs with an equal token of the reference, in the system's own tokens."
     )
-    return [Section("Calibration", (Figure("reliability", plot_reliability(systems), caption),))]
+    shown = [Reliability(system.name, system.bins, system.inference_ece) for system in systems]
+    return [Section("Calibration", (Figure("reliability", plot_reliability(shown), caption),))]
 
 
 def forgetting(data: ReportData) -> list[Section]:
@@ -105,9 +106,17 @@ _ACROSS = 5  # panels in a row
 _SURE, _UNSURE = "#D55E00", "#0072B2"  # their position above or below the diagonal distinguishes them too
 
 
+class Reliability(NamedTuple):
+    """A system's predictions by confidence, and their expected calibration error."""
+
+    name: str
+    bins: Sequence[Bin]
+    error: float | None
+
+
 @drawing.for_narrow_screens
-def plot_reliability(systems: Sequence[SystemSummary]) -> bytes:
-    """A panel per system: accuracy of tokens by confidence; the size of a dot is its share of the tokens.
+def plot_reliability(systems: Sequence[Reliability], predicted: str = "token") -> bytes:
+    """A panel per system: accuracy by confidence; the size of a dot is its share of all predictions.
 
     Below the diagonal the model is overconfident.
     """
@@ -118,12 +127,10 @@ def plot_reliability(systems: Sequence[SystemSummary]) -> bytes:
         for panel, system in zip(panels, systems, strict=False):
             _draw_reliability(panel, system.bins)
             panel.set_title(system.name, fontsize=drawing.SMALL + 0.5)
-            panel.text(
-                0.04, 0.9, f"ECE {fixed(system.inference_ece, 3)}", fontsize=drawing.SMALL, transform=panel.transAxes
-            )
+            panel.text(0.04, 0.9, f"ECE {fixed(system.error, 3)}", fontsize=drawing.SMALL, transform=panel.transAxes)
         for panel in panels[len(systems) :]:
             panel.set_visible(False)
-        figure.supxlabel("probability of a token", fontsize=9.5, color="#4a5260")
+        figure.supxlabel(f"probability of a {predicted}", fontsize=9.5, color="#4a5260")
         figure.supylabel("share that is right", fontsize=9.5, color="#4a5260")
         return drawing.png(figure)
 

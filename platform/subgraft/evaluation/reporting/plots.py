@@ -34,7 +34,9 @@ class DevScore(NamedTuple):
 
 
 def dev_score(data: ReportData) -> DevScore:
-    """chrF where it chose the weights, else BLEU."""
+    """The main metric where labels are predicted; chrF where it chose the weights, else BLEU."""
+    if any(point.score is not None for system in data.systems for point in system.curve):
+        return DevScore(next(iter(data.systems[0].scores)), lambda point: point.score)
     if data.select == "chrf":
         return DevScore("chrF", lambda point: point.dev_chrf)
     return DevScore("BLEU", lambda point: point.dev_bleu)
@@ -53,7 +55,7 @@ def _best_on_dev(data: ReportData, name: str) -> float:
     best, score = [], dev_score(data)
     for result in data.results(name):
         scores = [value for point in result.curve if (value := score.of(point)) is not None]
-        bits = [-point.dev_bits_per_character for point in result.curve]
+        bits = [-point.dev_bits_per_character for point in result.curve if point.dev_bits_per_character is not None]
         best.append(max(scores or bits, default=0.0))
     return sum(best) / len(best)
 
@@ -76,11 +78,15 @@ def plot_drift(data: ReportData) -> bytes:
 
 
 def _dev_curves(data: ReportData) -> dict[str, Callable[[CurvePoint], float | None]]:
-    """By title of a panel what it shows; without a score where none was measured."""
+    """By title of a panel what it shows, as far as it was measured."""
     score = dev_score(data)
-    is_scored = any(score.of(point) is not None for system in data.systems for point in system.curve)
-    bits = {"Bits per character on dev (low is good)": lambda point: point.dev_bits_per_character}
-    return bits | ({f"{score.name} on dev": score.of} if is_scored else {})
+    curves: dict[str, Callable[[CurvePoint], float | None]] = {
+        "Bits per character on dev (low is good)": lambda point: point.dev_bits_per_character,
+        "Loss on dev, in nats per label (low is good)": lambda point: point.nats,
+        f"{score.name} on dev": score.of,
+    }
+    points = [point for system in data.systems for point in system.curve]
+    return {title: value for title, value in curves.items() if any(value(point) is not None for point in points)}
 
 
 def _plot_curves(data: ReportData, curves: Mapping[str, Callable[[CurvePoint], float | None]]) -> bytes:

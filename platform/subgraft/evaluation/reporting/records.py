@@ -25,17 +25,20 @@ class CurvePoint:
     """One evaluation on dev during finetuning; step 0 is the model as it starts.
 
     seconds: since the finetuning started.  references_left_out: longer than the model takes.  drift: of a language
-    model's feed-forward weights since step 0.
+    model's feed-forward weights since step 0.  score, nats: of predicted labels, by the task's main metric, and the
+    mean loss; such a model has no bits per character.
     """
 
     step: int
     epoch: float
     seconds: float
-    dev_bits_per_character: float
+    dev_bits_per_character: float | None
     dev_bleu: float | None = None
     dev_chrf: float | None = None
     references_left_out: int = 0
     drift: float | None = None
+    score: float | None = None
+    nats: float | None = None
 
 
 @dataclass(frozen=True)
@@ -117,6 +120,8 @@ class SystemResult:
         test lines, or for sources.
     load, cores: of the machine while speed was measured (`evaluation.metrics.speed`); None if unknown.
     spelled: whether a test sentence [n] has no unknown token of the system's vocabularies in source or reference.
+    labels, confusion: of a model that predicts one class, the classes, and how often each (row) is predicted as each.
+    confidence: of each prediction, its probability [n].
     """
 
     name: str
@@ -150,6 +155,9 @@ class SystemResult:
     load: float | None = None
     cores: int | None = None
     tokens_per_prompt: float | None = None
+    labels: tuple[str, ...] = ()
+    confusion: NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
+    confidence: FloatArray | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -234,15 +234,22 @@ def _summarise_metric(data: ReportData, metric: str) -> dict[str, MetricSummary]
 
 
 def summarise_scores(
-    data: ReportData, metric: Scored, statistics: OfRuns, scores: Mapping[tuple[str, int], float]
+    data: ReportData,
+    metric: Scored,
+    statistics: OfRuns,
+    scores: Mapping[tuple[str, int], float],
+    bounds: tuple[float, float] | None = None,
 ) -> dict[str, MetricSummary]:
-    """A metric of every system. scores: of the whole test set.  statistics: to resample it, [sentences, counts]."""
+    """A metric of every system.
+
+    scores: of the whole test set.  statistics: to resample it, [sentences, counts].  bounds: of the metric.
+    """
     comparisons = compare_all(data, metric, statistics)
     summaries = {}
     for name in data.system_names:
         by_seed = {result.seed: scores[name, result.seed] for result in data.results(name)}
         stacked = np.stack([statistics[name, seed] for seed in by_seed])
-        whole = estimate(metric, stacked, samples=data.bootstrap_samples, seed=data.bootstrap_seed)
+        whole = estimate(metric, stacked, samples=data.bootstrap_samples, seed=data.bootstrap_seed, bounds=bounds)
         summaries[name] = MetricSummary(by_seed, fmean(by_seed.values()), whole.interval, comparisons.get(name))
     return summaries
 

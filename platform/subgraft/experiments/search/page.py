@@ -174,6 +174,7 @@ def _row(data: SearchData, trial: TrialResult) -> list[str | Text]:
 TITLES: Mapping[str, str] = {
     "dev_bleu": "BLEU on dev",
     "dev_bits_per_character": "bits per character of dev",
+    "dev_score": "main score on dev",
     "sentences_per_second": "sentences generated per second",
 }
 _COLOUR, _BEST, _BEHIND = "#56789a", "#D55E00", "#c3c9d2"

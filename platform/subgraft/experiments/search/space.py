@@ -104,7 +104,7 @@ class TrialSteps:
     def objectives(self, store: Store) -> dict[str, float]:
         """Its results: the dev score of the selected weights, and the speed. Raises OperationalError."""
         weights = self._selected_weights(store)
-        results = {"dev_bits_per_character": weights.bits}
+        results = {"dev_score": weights.value} if weights.bits is None else {"dev_bits_per_character": weights.bits}
         if weights.bleu is not None:
             results["dev_bleu"] = weights.bleu
         if self.speed is not None:

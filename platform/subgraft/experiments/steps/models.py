@@ -45,10 +45,11 @@ class ModelSteps:
         return self._inputs.checkpoint
 
     def ready_to_translate(self, model: Step) -> Step:
-        """The model itself, or the encoder-decoder made from it where it is a masked language model."""
-        if all(objective.writes for objective in self.experiment.upstream.objectives):
+        """The model itself, or the encoder-decoder made from it where a masked language model is to write text."""
+        experiment = self.experiment
+        if experiment.finetuned_on.understands or all(one.writes for one in experiment.upstream.objectives):
             return model
-        recipe = AssembleRecipe(seed=self.experiment.upstream.seed)
+        recipe = AssembleRecipe(seed=experiment.upstream.seed)
         return Step(stages.ASSEMBLE, f"encoder-decoder of {model.name}", recipe, {"model": model})
 
     def initial(self, system: System, seed: int) -> Step:

@@ -26,7 +26,7 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.exporting.ctranslate2 import fast_translator
 from subgraft.modeling.inference.translate import Translator
 from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
-from subgraft.pipeline.stages import chat, continuation, sourced
+from subgraft.pipeline.stages import chat, continuation, sourced, understanding
 from subgraft.pipeline.stages.measurements import measure_length, outputs_recorded, search_speed, warm_up, write_texts
 from subgraft.pipeline.stages.stage import SPELLED, STATISTICS, Inputs, Summary
 from subgraft.subwords.vocabulary.spelling import spelling, spells
@@ -153,4 +153,6 @@ MEASUREMENTS: Mapping[str, Callable[[EvaluateRecipe, Inputs, Path, Context], dic
     "conditioned-on-text": sourced.measure,
     "conditioned-on-features": sourced.measure,
     "chat": chat.measure,
+    "labelled": understanding.measure,
+    "labelled-pairs": understanding.measure,
 }

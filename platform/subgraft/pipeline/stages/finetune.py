@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor, nn
 
-from subgraft.config.objectives import ConversationSettings
+from subgraft.config.objectives import ConversationSettings, LabelledPairsSettings, LabelledSettings
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import AdapterSettings, FinetuneSettings
 from subgraft.data.synthetic_pairs import is_tagged, require_tag
@@ -34,12 +34,12 @@ from subgraft.training.phases import copy_embeddings, join_outcomes, split_train
 from subgraft.training.progress import CURVE, SELECTIONS, Outcome
 from subgraft.training.rare_rows import RareRows, RowUpdates
 from subgraft.training.setup import fit, is_writer, peak_memory, write_curve
+from subgraft.training.understanding.objective import with_task_head
 
 
 def run(recipe: FinetuneRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
-    bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"], context.cache)
-    if isinstance(recipe.objective, ConversationSettings):
-        bundle = with_template(bundle, recipe.objective.chat)
+    corpus = Corpus.open(inputs["corpus"], context.cache)
+    bundle = _prepared(recipe, inputs, corpus)
     recipe = with_named_precision(recipe, bundle.model, context)
     settings = recipe.training
     request = Request(bundle, corpus, recipe.languages, settings, recipe.seed)
@@ -55,7 +55,7 @@ def run(recipe: FinetuneRecipe, inputs: Inputs, out: Path, context: Context) -> 
         matrices = {side: load_matrix(inputs["model"], side) for side in recipe.tie_to_sources}
         outcome = finetuning.train_tied(bundle, Bundle.load(inputs["upstream"]), matrices)
     elif recipe.first_phase is not None:
-        outcome = finetuning.train_in_phases(Bundle.load(inputs["model"]), bundle, recipe.first_phase)
+        outcome = finetuning.train_in_phases(_prepared(recipe, inputs, corpus), bundle, recipe.first_phase)
     elif settings.train == "new-rows" and recipe.new_rows is not None:
         upstream, own, rows = load_tokenizers(inputs["upstream"]), bundle.tokenizers, recipe.new_rows
         new = {side: new_tokens(upstream[side], own[side], rows.copy_shared_tokens) for side in rows.sides}
@@ -68,7 +68,7 @@ def run(recipe: FinetuneRecipe, inputs: Inputs, out: Path, context: Context) -> 
         bundle.save(out)
     return {
         **write_curve(outcome, out),
-        **(describe_dev_engine(settings, bundle.model) if recipe.objective.needs_pairs else {}),
+        **(describe_dev_engine(settings, bundle.model) if _translates_dev(recipe) else {}),
         "cut_pairs": text.cut,
         **({"left_out": dict(text.left_out)} if isinstance(text, ConversationsOfTask) else {}),
         **({"rare_tokens": rare.sizes} if rare else {}),
@@ -77,6 +77,20 @@ def run(recipe: FinetuneRecipe, inputs: Inputs, out: Path, context: Context) -> 
         "peak_memory": peak_memory(),
         "artifacts": [CURVE],
     }
+
+
+def _translates_dev(recipe: FinetuneRecipe) -> bool:
+    return recipe.objective.needs_pairs and not recipe.objective.understands
+
+
+def _prepared(recipe: FinetuneRecipe, inputs: Inputs, corpus: Corpus) -> Bundle:
+    """The model with what its task adds to it: a chat template, or a head."""
+    bundle = Bundle.load(inputs["model"])
+    if isinstance(recipe.objective, ConversationSettings):
+        return with_template(bundle, recipe.objective.chat)
+    if isinstance(recipe.objective, LabelledSettings | LabelledPairsSettings):
+        return with_task_head(bundle, recipe.objective, corpus, recipe.seed)
+    return bundle
 
 
 def _rare_rows(recipe: FinetuneRecipe, bundle: Bundle, inputs: Inputs, text: TaskText) -> RareRows | None:

@@ -19,11 +19,19 @@ from subgraft.evaluation.reporting.records import ReportData, SystemResult
 from subgraft.evaluation.reporting.report import write_report
 from subgraft.evaluation.reporting.results import terminal_table
 from subgraft.evaluation.reporting.table import MainTable
+from subgraft.evaluation.reporting.understanding import labelled_table, write_labelled_report
 from subgraft.modeling.families import family_of
 from subgraft.modeling.hub import read_config
 from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.pipeline.recipes.evaluation import ReportedSystem, ReportRecipe
-from subgraft.pipeline.stages.report_systems import continued_result, flattened, read_lines, read_record, system_result
+from subgraft.pipeline.stages.report_systems import (
+    continued_result,
+    flattened,
+    labelled_result,
+    read_lines,
+    read_record,
+    system_result,
+)
 from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.subwords.vocabulary.spelling import Spelling
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -182,6 +190,11 @@ _PROMPTS: Mapping[SourceName, str] = {
 }
 
 
+def _collect_labelled(recipe: ReportRecipe, inputs: Inputs) -> ReportData:
+    """The same for models that predict labels."""
+    return _collect(recipe, inputs, labelled_result, "sources.txt")
+
+
 class _Form(NamedTuple):
     """The report's form for one kind of objective."""
 
@@ -190,11 +203,14 @@ class _Form(NamedTuple):
     table: Callable[[ReportData], MainTable]
 
 
+_LABELLED = _Form(_collect_labelled, write_labelled_report, labelled_table)
 _WRITTEN = _Form(_collect_written, write_continuation_report, continuation_table)
 _FORMS: Mapping[str, _Form] = {
     "translation": _Form(collect, write_report, terminal_table),
     "chat": _Form(_collect_answered, write_continuation_report, continuation_table),
     "causal": _Form(_collect_continued, write_continuation_report, continuation_table),
+    "labelled": _LABELLED,
+    "labelled-pairs": _LABELLED,
     "conditioned": _WRITTEN,
     "conditioned-on-text": _WRITTEN,
     "conditioned-on-features": _WRITTEN,

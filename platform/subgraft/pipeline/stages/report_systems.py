@@ -22,7 +22,16 @@ from subgraft.evaluation.reporting.records import Bill, CurvePoint, Forgetting, 
 from subgraft.modeling.families import vocabulary_sizes
 from subgraft.modeling.hub import read_config
 from subgraft.pipeline.recipes.evaluation import ReportedSystem
-from subgraft.pipeline.stages.stage import BITS, CHARACTERS, LIKELIHOOD, QUALITY, SPELLED, STATISTICS, Inputs
+from subgraft.pipeline.stages.stage import (
+    BITS,
+    CHARACTERS,
+    CONFIDENCE,
+    LIKELIHOOD,
+    QUALITY,
+    SPELLED,
+    STATISTICS,
+    Inputs,
+)
 from subgraft.training.progress import CURVE, selected_weights
 
 _BILLED = ("training_seconds", "translation_seconds")
@@ -57,6 +66,25 @@ def continued_result(system: ReportedSystem, inputs: Inputs) -> SystemResult:
         statistics={name: counts for name, counts in statistics.items() if name in scores},
         line_bits=np.stack([statistics[BITS], statistics[CHARACTERS]], axis=1),
         continuations=read_lines(evaluated / "continuations.txt"),
+    )
+
+
+def labelled_result(system: ReportedSystem, inputs: Inputs) -> SystemResult:
+    """The same for a model that predicts labels."""
+    evaluated = inputs[system.inputs.evaluate]
+    evaluation, statistics = _evaluation(evaluated), load_file(evaluated / STATISTICS)
+    scores = {name: Score(**score) for name, score in evaluation["scores"].items()}
+    calibration, confusion = evaluation["calibration"], evaluation["confusion"]
+    return SystemResult(
+        **_of_any_task(system, inputs, evaluation),
+        hypotheses=read_lines(evaluated / "hypotheses.txt"),
+        scores=scores,
+        statistics={name: statistics[name] for name in scores},
+        inference_ece=calibration and calibration["error"],
+        bins=tuple(Bin(**each) for each in (calibration or {"bins": ()})["bins"]),
+        labels=tuple(confusion["labels"]) if confusion else (),
+        confusion=np.array(confusion["counts"]) if confusion else None,
+        confidence=statistics.get(CONFIDENCE),
     )
 
 
@@ -150,11 +178,13 @@ def _curve(path: Path) -> tuple[CurvePoint, ...]:
             point["step"],
             point["epoch"],
             point["seconds"],
-            point["values"]["bits_per_character"],
+            point["values"].get("bits_per_character"),
             point["values"].get("bleu"),
             point["values"].get("chrf"),
             references_left_out=int(point["values"].get(LEFT_OUT, 0)),
             drift=point["values"].get(FEED_FORWARD),
+            score=point["values"].get("score"),
+            nats=point["values"].get("nats"),
         )
         for point in json.loads(path.read_text())
     )

@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 
 # An evaluation's sentence statistics, by metric (see `metrics.sentence_statistics`). SPELLED [n]: whether source and
 # reference have no unknown token in the model's vocabularies. BITS and CHARACTERS of continued text, for each test line
-# [n]: both are 0 if the line does not fit into the model.
+# [n]: both are 0 if the line does not fit into the model. CONFIDENCE [n]: the probability of each predicted class.
 STATISTICS = "statistics.safetensors"
 SPELLED = "spelled"
 BITS, CHARACTERS = "bits", "characters"
+CONFIDENCE = "confidence"
 QUALITY = "intrinsic.json"
 LIKELIHOOD = "likelihood.json"
 

@@ -17,6 +17,7 @@ from subgraft.training.objectives.masked import MaskedObjective
 from subgraft.training.objectives.mixture import AuxiliaryText, TextAlone
 from subgraft.training.objectives.objective import Objective, Request, TaskText, TrainedText
 from subgraft.training.objectives.translation import TaskPairs, TranslationObjective
+from subgraft.training.understanding.objective import LabelledExamples
 
 
 def _unsupported(settings: Any, *_: Any) -> Any:
@@ -48,6 +49,8 @@ OBJECTIVES: Mapping[str, Uses] = {
     "conditioned-on-text": Uses(finetuning=SourcedOfTask),
     "conditioned-on-features": Uses(finetuning=SourcedOfTask),
     "chat": Uses(finetuning=ConversationsOfTask),
+    "labelled": Uses(finetuning=LabelledExamples),
+    "labelled-pairs": Uses(finetuning=LabelledExamples),
 }
 
 

@@ -1,0 +1,104 @@
+"""FinetunedModel and Corpus → Evaluation of a model that predicts labels: scores, calibration, speed and size."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.numpy import save_file
+from torch import Tensor
+
+from subgraft.config.objectives import LabelledPairsSettings, LabelledSettings
+from subgraft.data.text.corpus import Corpus
+from subgraft.evaluation.metrics.bits_per_character import count_characters
+from subgraft.evaluation.metrics.classes import class_calibration, confusion
+from subgraft.evaluation.metrics.labelled import label_metric, label_score
+from subgraft.evaluation.metrics.speed import measure_speed
+from subgraft.modeling.bundle import Bundle
+from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
+from subgraft.pipeline.stages.measurements import write_texts
+from subgraft.pipeline.stages.stage import CONFIDENCE, STATISTICS, Inputs, Summary
+from subgraft.training.context import Context, Json
+from subgraft.training.setup import device
+from subgraft.training.understanding.inputs import LabelledExample, TextEncoder
+from subgraft.training.understanding.objective import head_outputs, task_of
+from subgraft.training.understanding.task import LabelledTask, Predictions
+
+
+def measure(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
+    bundle, corpus, settings = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"]), recipe.evaluation
+    assert isinstance(recipe.objective, LabelledSettings | LabelledPairsSettings)
+    task = task_of(recipe.objective, corpus)
+    bundle.model.to(device())  # type: ignore[arg-type]
+    encoder = TextEncoder.of(bundle, recipe.languages)
+    split = task.split(corpus, recipe.split, encoder, settings.test_sentences)
+    outputs = head_outputs(bundle.model, task, split, encoder.padding, progress=context.progress)
+    predictions = task.predictions(outputs.by_example, split)
+    statistics = task.statistics(predictions)
+    confidence = {} if predictions.probabilities is None else {CONFIDENCE: predictions.probabilities.max(axis=1)}
+    save_file({name: np.ascontiguousarray(each) for name, each in (statistics | confidence).items()}, out / STATISTICS)
+    scores = {name: label_score(label_metric(name, task.labels), counts) for name, counts in statistics.items()}
+    write_texts(out, sources=_lines(split.texts), references=_lines(predictions.reference_texts))
+    write_texts(out, hypotheses=_lines(predictions.texts))
+
+    @torch.inference_mode()
+    def predict(examples: Sequence[LabelledExample]) -> Tensor:
+        return task.logits(bundle.model, task.collate(examples, encoder.padding).to(device())).cpu()
+
+    timed = split.examples[: settings.speed_sentences]
+    speed = (
+        measure_speed(predict, timed, batch_size=settings.batch_size, repeats=settings.speed_repeats)
+        if recipe.speed
+        else None
+    )
+    probabilities = predictions.probabilities
+    calibration = None if probabilities is None else class_calibration(probabilities, predictions.references)
+    result: dict[str, Json] = {
+        "scores": {name: asdict(score) for name, score in scores.items()},
+        "nats": outputs.nats,
+        **_lengths(bundle, corpus, recipe.split),
+        "calibration": asdict(calibration) if calibration else None,
+        "confusion": _confusion(task, predictions),
+        "speed": asdict(speed) if speed else None,
+        "parameters": bundle.model.num_parameters(),
+        "sentences": len(split.references),
+        "cut_inputs": split.cut,
+        "cut_outputs": 0,
+    }
+    (out / "evaluation.json").write_text(json.dumps(result, indent=1) + "\n")
+    return {
+        **{name: score.value for name, score in scores.items()},
+        "nats": outputs.nats,
+        **({"calibration_error": calibration.error} if calibration else {}),
+        **({"sentences_per_second": speed.median} if speed else {}),
+        "cut_inputs": split.cut,
+        "signatures": {name: score.signature for name, score in scores.items()},
+        "artifacts": ["evaluation.json"],
+    }
+
+
+def _lines(texts: Iterable[str]) -> list[str]:
+    return [" ".join(text.splitlines()) for text in texts]
+
+
+def _lengths(bundle: Bundle, corpus: Corpus, split: str) -> dict[str, Json]:
+    """Mean tokens of an example's texts in the model's vocabulary, and characters of a token."""
+    names = [field.name for field in corpus.fields if field.kind == "text"]
+    lines = [line for name in names for line in corpus.lines(split, name)]
+    tokens = sum(map(len, bundle.encoder.encode_batch(lines)))
+    return {
+        "tokens_per_sentence": tokens / max(1, len(lines) // len(names)),
+        "characters_per_token": count_characters(lines) / max(1, tokens),
+    }
+
+
+def _confusion(task: LabelledTask, predictions: Predictions) -> Json:
+    """How often each class (row) is predicted as each (column); None where there are no classes."""
+    if task.problem_type != "single_label_classification":
+        return None
+    counts = confusion(predictions.predicted, predictions.references, len(task.labels))
+    return {"labels": list(task.labels), "counts": counts.tolist()}

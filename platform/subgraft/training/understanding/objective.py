@@ -1,0 +1,141 @@
+"""The training of a head and its model on the labelled examples of a task, and its dev scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from subgraft.base.errors import UserError
+from subgraft.config.objectives import LabelledPairsSettings, LabelledSettings
+from subgraft.config.settings_base import SideName
+from subgraft.config.training import FinetuneSettings, Precision
+from subgraft.data.text.batches import BatchPlan
+from subgraft.data.text.corpus import Corpus
+from subgraft.evaluation.metrics.sentence_statistics import FloatArray
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.heads import with_head
+from subgraft.modeling.precision import autocast
+from subgraft.training.objectives.objective import Request, selected_examples
+from subgraft.training.objectives.whole_examples import BATCH_TOKENS
+from subgraft.training.understanding.inputs import LabelledBatch, TextEncoder, lengths_of
+from subgraft.training.understanding.registry import LABELLED_TASKS
+from subgraft.training.understanding.task import LabelledTask, Split
+
+
+def task_of(settings: LabelledSettings | LabelledPairsSettings, corpus: Corpus) -> LabelledTask:
+    """The task with the labels of a corpus."""
+    return LABELLED_TASKS[settings.task].of(corpus)
+
+
+def with_task_head(
+    bundle: Bundle, settings: LabelledSettings | LabelledPairsSettings, corpus: Corpus, seed: int
+) -> Bundle:
+    """The model with the head of a task, drawn from the seed."""
+    task = task_of(settings, corpus)
+    padding = bundle.padding[0]
+    model = with_head(bundle.model, task.head, task.outputs, seed, problem_type=task.problem_type, padding_id=padding)
+    return replace(bundle, model=model)
+
+
+class LabelLoss(nn.Module):
+    """The loss of a task's labels, summed over the predictions of a batch."""
+
+    def __init__(self, model: PreTrainedModel, task: LabelledTask, label_smoothing: float = 0.0) -> None:
+        super().__init__()
+        self.model = model
+        self._task, self._label_smoothing = task, label_smoothing
+
+    def forward(self, batch: LabelledBatch) -> dict[str, Tensor]:
+        logits = self._task.logits(self.model, batch)
+        return {"loss": self._task.loss(logits, batch, self._label_smoothing)}
+
+
+class LabelledExamples:
+    """The labelled training examples of a task.
+
+    cut: how many lack the end of a text, which is too long for the model.
+    """
+
+    def __init__(
+        self, settings: LabelledSettings | LabelledPairsSettings, request: Request, training: FinetuneSettings
+    ) -> None:
+        corpus = request.corpus
+        self._task, self._corpus, self._request, self._training = task_of(settings, corpus), corpus, request, training
+        self._encoder = TextEncoder.of(request.bundle, request.languages, training.max_length)
+        self._split = self._task.split(corpus, "train", self._encoder)
+        examples = self._split.examples
+        chosen = selected_examples(len(examples), training, request.seed)
+        self._examples = examples if chosen is None else [examples[place] for place in chosen.tolist()]
+        if not self._examples:
+            raise UserError("there is no labelled example to train on", where=str(corpus.directory))
+        self.lengths = lengths_of(self._examples)
+        self.cut = self._split.cut
+        first, *others = (field.name for field in corpus.fields if field.kind == "text")
+        second = others[0] if others else first
+        self.texts: Mapping[SideName, Iterable[str]] = {
+            "encoder": corpus.lines("train", first),
+            "decoder": corpus.lines("train", second),
+        }
+
+    def batch(self, indices: np.ndarray, epoch: int) -> LabelledBatch:
+        del epoch
+        return self._task.collate([self._examples[int(index)] for index in indices], self._encoder.padding)
+
+    def loss(self, bundle: Bundle) -> LabelLoss:
+        return LabelLoss(bundle.model, self._task, self._training.label_smoothing)
+
+    def dev_scores(self, bundle: Bundle) -> Callable[[], dict[str, float]]:
+        """The task's main metric as `score`, and the others, on the first examples of dev."""
+        split = self._task.split(self._corpus, "dev", self._encoder, self._training.dev_sentences)
+        precision = self._training.precision
+
+        def scores() -> dict[str, float]:
+            outputs = head_outputs(bundle.model, self._task, split, self._encoder.padding, precision)
+            statistics = self._task.statistics(self._task.predictions(outputs.by_example, split))
+            return {"score": self._task.score(statistics), "nats": outputs.nats}
+
+        return scores
+
+
+class HeadOutputs(NamedTuple):
+    """by_example: the logits of each example.  nats: the mean loss of a prediction."""
+
+    by_example: list[FloatArray]
+    nats: float
+
+
+@torch.inference_mode()
+def head_outputs(
+    model: PreTrainedModel,
+    task: LabelledTask,
+    split: Split,
+    padding: int,
+    precision: Precision = "fp32",
+    progress: Callable[[int, int, str], None] | None = None,
+    batch_tokens: int = BATCH_TOKENS,
+) -> HeadOutputs:
+    """The outputs of a model for the examples of a split, computed in batches of similar lengths."""
+    device = next(model.parameters()).device
+    was_training = model.training
+    model.train(False)
+    lengths = lengths_of(split.examples)
+    outputs = list[FloatArray | None]([None] * len(split.examples))
+    total, counted, done = 0.0, 0, 0
+    for places in BatchPlan(lengths, max(batch_tokens, int(lengths.max())), seed=0).epoch(0):
+        batch = task.collate([split.examples[int(place)] for place in places], padding).to(device)
+        with autocast(device, precision):
+            logits = task.logits(model, batch)
+        total, counted = total + float(task.loss(logits, batch)), counted + batch.counts["loss"]
+        for place, own in zip(places.tolist(), task.by_example(logits, batch), strict=True):
+            outputs[place] = own
+        done += len(places)
+        if progress is not None:
+            progress(done, len(outputs), "examples")
+    model.train(was_training)
+    return HeadOutputs([own for own in outputs if own is not None], total / max(1, counted))
