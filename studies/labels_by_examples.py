@@ -60,7 +60,9 @@ def points(config: Path, overrides: Sequence[str], sizes: Sequence[str]) -> Iter
                 metric: [evaluation["scores"][metric]["value"] for evaluation in evaluations]
                 for metric in evaluations[0]["scores"]
             }
-            selected = [selected_weights(store.artifact(each.finetune), experiment.finetune.select).step for each in runs]
+            selected = [
+                selected_weights(store.artifact(each.finetune), experiment.finetune.select).step for each in runs
+            ]
             yield Point(name, size, scores, selected)
         if done and experiment.task in ("classification", "pair-classification"):
             corpus = Corpus.open(store.artifact(done[0].finetune.inputs["corpus"]))

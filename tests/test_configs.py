@@ -57,6 +57,9 @@ def test_the_promised_configurations_are_there() -> None:
     assert {"figures.yaml", "tuning.yaml", "few-updates.yaml", *REAL_SIZE, *TRANSFERRED} <= set(NAMES)
 
 
+OTHERS = ("copying", "few-examples", "domain-text", "polarity")
+
+
 @pytest.mark.parametrize("name", TRANSFERRED)
 def test_knowledge_is_transferred_from_models_of_monolingual_text(name: str) -> None:
     """The systems of the paper's table 3: without another vocabulary, and with it; here also its usual rival."""
@@ -98,6 +101,12 @@ def test_numbers_of_examples_are_compared_with_the_model_that_the_ways_are_compa
     assert few.finetune.resample_subset and few.finetune.patience and len(few.seeds) == 8
 
 
+def test_labels_are_compared_with_the_old_vocabulary_and_an_untrained_model() -> None:
+    systems = {each.name: each for each in load(CONFIGS / "polarity.yaml", Experiment).systems}
+    assert systems["old"].vocabulary == "upstream" and systems["untrained"].pretraining == "none"
+    assert {systems[name].initialiser for name in ("mean", "patt")} == {"mean", "patt"}
+
+
 def test_copying_is_compared_with_the_same_systems_without() -> None:
     systems = {each.name: each for each in load(CONFIGS / "copying.yaml", Experiment).systems}
     copying = [each for each in systems.values() if each.copying]
@@ -109,7 +118,7 @@ def test_copying_is_compared_with_the_same_systems_without() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", sorted(set(NAMES) - {*WITH_SOURCE, "copying.yaml", "few-examples.yaml", "domain-text.yaml", *TRANSFERRED})
+    "name", sorted(set(NAMES) - {*WITH_SOURCE, *TRANSFERRED, *(f"{name}.yaml" for name in OTHERS)})
 )
 def test_configuration_compares_what_it_should(name: str) -> None:
     experiment = load(CONFIGS / name, Experiment)

@@ -16,6 +16,7 @@ from subgraft.config.objectives import ObjectiveSettings
 from subgraft.config.settings_base import Split
 from subgraft.config.source_files import FieldKind
 from subgraft.data.sources.file_sources import FeaturesSource
+from subgraft.data.sources.labelled import LabelledSource
 from subgraft.data.sources.resolved_corpus import ResolvedSource
 from subgraft.data.tasks.question_generation import require_marks
 from subgraft.data.text.features import look_through
@@ -92,6 +93,16 @@ def require_conversations(source: ResolvedSource, name: str) -> None:
         raise UserError(
             "`task: chat` needs conversations, and this corpus has none", where=f"corpora.{name}", hint=hint
         )
+
+
+def require_labels(source: ResolvedSource, task: str, name: str) -> None:
+    """Raises UserError for a corpus without the labelled examples of a task."""
+    where, write = f"corpora.{name}", "Write `labelled: {folder: …}` with the columns of the task."
+    if not isinstance(source, LabelledSource):
+        raise UserError(f"`task: {task}` needs labelled examples, and this corpus has none", where=where, hint=write)
+    if source.settings.task != task:
+        what = f"its columns are those of {source.settings.task}, and the experiment's task is {task}"
+        raise UserError(what, where=where, hint=f"Write `task: {source.settings.task}`, or name the columns of {task}.")
 
 
 def require_libraries(experiment: Experiment) -> None:

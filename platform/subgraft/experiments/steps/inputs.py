@@ -20,7 +20,13 @@ from subgraft.data.tasks.question_generation import pairing
 from subgraft.data.text.cleaning import dropped_in_words, near_copies_in_words
 from subgraft.data.text.fields import texts
 from subgraft.data.text.languages import code_token
-from subgraft.experiments.preflight import require_checkpoint, require_conversations, require_corpus, require_source
+from subgraft.experiments.preflight import (
+    require_checkpoint,
+    require_conversations,
+    require_corpus,
+    require_labels,
+    require_source,
+)
 from subgraft.modeling.hub import HUB_FILES, adapter_base, pinned, with_revision
 from subgraft.orchestration.store.step import Step
 from subgraft.pipeline import stages
@@ -77,6 +83,7 @@ class InputSteps:
             one_text=not pairs,
             source=TASKS[experiment.task].source,
             chat=experiment.finetuned_on.kind == "chat",
+            labels=experiment.finetuned_on.understands,
         )
 
     @cached_property
@@ -118,14 +125,17 @@ class InputSteps:
         one_text: bool = False,
         source: SourceName | None = None,
         chat: bool = False,
+        labels: bool = False,
     ) -> Step[CorpusRecipe]:
         """languages: of the pair that is wanted; every text of the corpus where None.  pairs: whether it must have two
         sides.  one_text: whether it must have one.  source: the field that its segments need besides texts.
-        chat: whether it must have conversations.
+        chat: whether it must have conversations.  labels: whether it must have the task's labelled examples.
         """
         experiment = self.experiment
         corpus = experiment.corpora[name]
         resolved = resolve(corpus, languages, self.base, pairing=pairing(experiment.question_generation))
+        if labels:
+            require_labels(resolved, experiment.task, name)
         require_corpus(resolved, needed, name, purpose, pairs=pairs, one_text=one_text)
         require_source(resolved, source, name)
         if chat:
