@@ -8,9 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
+from subgraft.config.objectives import LabelledPairsSettings, LabelledSettings
+from subgraft.config.tasks import TASKS
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.text.corpus import Corpus
-from toys import english
+from subgraft.modeling.bundle import Bundle
+from subgraft.training.understanding.objective import with_task_head
+from toys import bert, cased_tokenizer, english
 
 ENGLISH = Languages(source="en", target="en")
 Record = dict[str, Any]
@@ -105,3 +109,11 @@ def labelled_corpus(task: str, place: Path, **sizes: int) -> Corpus:
     settings = write_files(task, place / f"{task}-files", sizes or {"train": 60, "dev": 20, "test": 20})
     cleaning = Cleaning(max_characters=None, max_ratio=None, deduplicate=False, drop_held_out=False)
     return build(CorpusSource.model_validate(settings), ENGLISH, cleaning, place / task, base=place)
+
+
+def headed_bundle(task: str, corpus: Corpus) -> Bundle:
+    """A small BERT with the head of a task, as finetuning begins with it."""
+    vocabulary = cased_tokenizer()
+    settings = TASKS[task].finetuned_on
+    assert isinstance(settings, LabelledSettings | LabelledPairsSettings)
+    return with_task_head(Bundle(bert(), vocabulary, vocabulary), settings, corpus, 3)

@@ -47,6 +47,11 @@ _AT_ONCE, _CHARACTERS_AT_ONCE = 1 << 16, 1 << 24
 _LINE_BREAKS = str.maketrans(dict.fromkeys("\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029", " "))
 
 
+def in_one_line(text: str) -> str:
+    """The text with a space for each character that ends a line: all other characters stay where they are."""
+    return text.translate(_LINE_BREAKS)
+
+
 def dropped_in_words(counts: Mapping[str, int]) -> dict[str, int]:
     """Dropped segments by reason."""
     return {words: counts[rule] for rule, words in RULES.items() if counts.get(rule)}
@@ -60,7 +65,7 @@ def near_copies_in_words(count: int) -> str:
 def strip(sides: Sides, counts: Counter[str]) -> Sides:
     """The sides without outer white space, and with line breaks replaced, which is counted."""
     stripped = tuple(side.strip() for side in sides)
-    single = tuple(side.translate(_LINE_BREAKS) for side in stripped)
+    single = tuple(map(in_one_line, stripped))
     if single != stripped:
         counts["line_breaks_replaced"] += 1
     return single

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -15,13 +16,25 @@ from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 from subgraft.modeling.families.heads import kind_of_class
 from subgraft.training.understanding.inputs import LabelledBatch, LabelledExample, TextEncoder, model_inputs
 from subgraft.training.understanding.sequences import taken
-from subgraft.training.understanding.task import LabelledTask, Predictions, Split, class_probabilities, head_logits
+from subgraft.training.understanding.task import LabelledTask, Split, class_probabilities, head_logits
 
 
 class _Candidates(LabelledTask):
     """A score of each candidate, and a softmax over those of an example: the target is a distribution over them."""
 
     head = "choice"
+
+    @classmethod
+    def of_model(cls, labels: Sequence[str], settings: Mapping[str, Any]) -> Self:
+        return cls()
+
+    def read(self, inputs: Sequence[Any], encoder: TextEncoder) -> Split:
+        rows = encoder.pairs(
+            [text for text, candidates in inputs for _ in candidates],
+            [candidate for _, candidates in inputs for candidate in candidates],
+        )
+        examples = [LabelledExample(tuple(next(rows) for _ in candidates)) for _, candidates in inputs]
+        return Split(examples, [text for text, _ in inputs], [candidates for _, candidates in inputs])
 
     def labels_of(self, examples: Sequence[LabelledExample], longest: int) -> tuple[Tensor, int]:
         del longest
@@ -53,23 +66,29 @@ class MultipleChoice(_Candidates):
 
     metrics = ("accuracy",)
 
-    def split(self, corpus: Corpus, name: str, encoder: TextEncoder, limit: int | None = None) -> Split:
+    def inputs(self, corpus: Corpus, name: str, limit: int | None = None) -> list[Any]:
         choices = [field.name for field in corpus.fields if field.kind == "text" and field.name != "source"]
-        sources = taken(corpus.lines(name, "source"), limit)
-        by_choice = [taken(corpus.lines(name, choice), limit) for choice in choices]
-        references = np.array(taken(corpus.annotations(name, "answer"), limit), dtype=np.int64)
-        rows = zip(*(list(encoder.pairs(sources, lines)) for lines in by_choice), strict=True)
-        one_hot = np.eye(len(choices))
-        examples = [LabelledExample(each, one_hot[place]) for each, place in zip(rows, references, strict=True)]
-        return Split(examples, references, sources, list(zip(*by_choice, strict=True)))
+        return [(text, cells) for text, *cells in taken(corpus.records(name, "source", *choices), limit)]
 
-    def predictions(self, outputs: Sequence[FloatArray], split: Split) -> Predictions:
-        chosen = np.array([int(scores.argmax()) for scores in outputs])
-        texts, wanted = (
-            [choices[place] for choices, place in zip(split.details, side, strict=True)]
-            for side in (chosen, split.references)
-        )
-        return Predictions(chosen, split.references, texts, wanted, class_probabilities(np.stack(outputs)))
+    def labelled(self, read: Split, corpus: Corpus, name: str, limit: int | None = None) -> Split:
+        references = np.array(taken(corpus.annotations(name, "answer"), limit), dtype=np.int64)
+        both = zip(read.details, references, strict=True)
+        return read.with_targets((np.eye(len(choices))[place] for choices, place in both), references)
+
+    def predicted(self, outputs: Sequence[FloatArray], split: Split) -> np.ndarray:
+        return np.array([int(scores.argmax()) for scores in outputs])
+
+    def in_words(self, predicted: Any, split: Split) -> list[str]:
+        return [choices[place] for choices, place in zip(split.details, predicted, strict=True)]
+
+    def probabilities(self, outputs: Sequence[FloatArray]) -> FloatArray:
+        return class_probabilities(np.stack(outputs))
+
+    def facts(self, outputs: Sequence[FloatArray], split: Split) -> list[dict[str, Any]]:
+        return [
+            {"choice": int(scores.argmax()), "probabilities": class_probabilities(scores[None])[0].tolist()}
+            for scores in outputs
+        ]
 
 
 class Ranking(_Candidates):
@@ -77,23 +96,32 @@ class Ranking(_Candidates):
 
     metrics = ("MRR", "NDCG@10", "ERR@20")
 
-    def split(self, corpus: Corpus, name: str, encoder: TextEncoder, limit: int | None = None) -> Split:
-        columns = (corpus.lines(name, each) for each in ("query-id", "source", "target"))
-        records = zip(*columns, corpus.annotations(name, "relevance"), strict=True)
-        queries = taken(([*group] for _, group in groupby(records, key=lambda record: record[0])), limit)
-        rows = encoder.pairs(*([record[at] for query in queries for record in query] for at in (1, 2)))
-        examples, relevances = list[LabelledExample](), list[np.ndarray]()
-        for query in queries:
-            relevance = np.array([record[3] for record in query], dtype=np.int64)
-            relevances.append(relevance)
-            target = (relevance > 0) / max(1, (relevance > 0).sum())
-            examples.append(LabelledExample(tuple(next(rows) for _ in query), target))
-        candidates = [[record[2] for record in query] for query in queries]
-        return Split(examples, relevances, [query[0][1] for query in queries], candidates)
+    def inputs(self, corpus: Corpus, name: str, limit: int | None = None) -> list[Any]:
+        queries = _of_queries(corpus, name, limit, corpus.lines(name, "source"), corpus.lines(name, "target"))
+        return [(query[0][0], [candidate for _, candidate in query]) for query in queries]
 
-    def predictions(self, outputs: Sequence[FloatArray], split: Split) -> Predictions:
-        texts, wanted = (
-            [candidates[int(np.argmax(scores))] for candidates, scores in zip(split.details, side, strict=True)]
-            for side in (outputs, split.references)
-        )
-        return Predictions(list(outputs), split.references, texts, wanted)
+    def labelled(self, read: Split, corpus: Corpus, name: str, limit: int | None = None) -> Split:
+        queries = _of_queries(corpus, name, limit, corpus.annotations(name, "relevance"))
+        relevances = [np.array(query, dtype=np.int64)[:, 0] for query in queries]
+        targets = ((relevance > 0) / max(1, (relevance > 0).sum()) for relevance in relevances)
+        return read.with_targets(targets, relevances)
+
+    def predicted(self, outputs: Sequence[FloatArray], split: Split) -> list[FloatArray]:
+        return list(outputs)
+
+    def in_words(self, predicted: Any, split: Split) -> list[str]:
+        both = zip(split.details, predicted, strict=True)
+        return [candidates[int(np.argmax(scores))] for candidates, scores in both]
+
+    def facts(self, outputs: Sequence[FloatArray], split: Split) -> list[dict[str, Any]]:
+        return [
+            {"ranks": (np.argsort(np.argsort(-scores, kind="stable")) + 1).tolist(), "scores": scores.tolist()}
+            for scores in outputs
+        ]
+
+
+def _of_queries(corpus: Corpus, name: str, limit: int | None, *columns: Iterable[Any]) -> list[list[tuple[Any, ...]]]:
+    """The cells of each query's records, which follow each other."""
+    records = zip(corpus.lines(name, "query-id"), *columns, strict=True)
+    groups = groupby(records, key=lambda record: record[0])
+    return taken(([record[1:] for record in group] for _, group in groups), limit)

@@ -32,10 +32,10 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class LabelledExample:
-    """An example: one row, or one for each candidate; and the target, of a type that its task defines."""
+    """An example: one row, or one for each candidate; and the target, of a type that its task defines, if known."""
 
     rows: tuple[Row, ...]
-    target: Any
+    target: Any = None
 
     @property
     def length(self) -> int:
@@ -112,6 +112,13 @@ class TextEncoder:
         for first, second in zip(*encoded, strict=True):
             laid = self.layout.pair(first, second, self.longest)
             yield Row(laid.ids, laid.types, laid.lengths != (len(first), len(second)))
+
+    def rows(self, inputs: Sequence[str | tuple[str, str]]) -> Iterator[Row]:
+        """The row of each text or pair of texts."""
+        singles = self.singles([each for each in inputs if isinstance(each, str)])
+        firsts, seconds = ([each[at] for each in inputs if not isinstance(each, str)] for at in (0, 1))
+        pairs = self.pairs(firsts, seconds)
+        return (next(singles if isinstance(each, str) else pairs) for each in inputs)
 
     def with_ends(self, texts: Sequence[str]) -> list[tuple[list[int], list[int]]]:
         """The tokens of each text, and where each ends in it, in characters, never falling."""

@@ -24,7 +24,7 @@ from subgraft.modeling.precision import autocast
 from subgraft.training.objectives.objective import Request, selected_examples
 from subgraft.training.objectives.whole_examples import BATCH_TOKENS
 from subgraft.training.understanding.inputs import LabelledBatch, TextEncoder, lengths_of
-from subgraft.training.understanding.registry import LABELLED_TASKS
+from subgraft.training.understanding.registry import LABELLED_TASKS, record_task
 from subgraft.training.understanding.task import LabelledTask, Split
 
 
@@ -40,6 +40,7 @@ def with_task_head(
     task = task_of(settings, corpus)
     padding = bundle.padding[0]
     model = with_head(bundle.model, task.head, task.outputs, seed, problem_type=task.problem_type, padding_id=padding)
+    record_task(model, settings.task, task)
     return replace(bundle, model=model)
 
 
@@ -104,7 +105,7 @@ class LabelledExamples:
 
 
 class HeadOutputs(NamedTuple):
-    """by_example: the logits of each example.  nats: the mean loss of a prediction."""
+    """by_example: the logits of each example.  nats: the mean loss of a prediction; 0 without labels."""
 
     by_example: list[FloatArray]
     nats: float
@@ -131,7 +132,8 @@ def head_outputs(
         batch = task.collate([split.examples[int(place)] for place in places], padding).to(device)
         with autocast(device, precision):
             logits = task.logits(model, batch)
-        total, counted = total + float(task.loss(logits, batch)), counted + batch.counts["loss"]
+        if split.references is not None:
+            total, counted = total + float(task.loss(logits, batch)), counted + batch.counts["loss"]
         for place, own in zip(places.tolist(), task.by_example(logits, batch), strict=True):
             outputs[place] = own
         done += len(places)

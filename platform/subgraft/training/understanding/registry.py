@@ -1,9 +1,19 @@
-"""All tasks of understanding by their names in `config.tasks`."""
+"""All tasks of understanding by their names in `config.tasks`, and the task of a finetuned model.
+
+config.json says what a model's head predicts, and not what it reads: a text or two, with marks around entities or not.
+Finetuning adds this as an entry, which transformers reads, writes and ignores.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any, NamedTuple
 
+from transformers import PreTrainedModel
+
+from subgraft.base.errors import UserError
+from subgraft.modeling.families import Head
+from subgraft.modeling.heads import head_of
 from subgraft.training.understanding.candidates import MultipleChoice, Ranking
 from subgraft.training.understanding.sequences import (
     Classification,
@@ -27,3 +37,44 @@ LABELLED_TASKS: Mapping[str, type[LabelledTask]] = {
     "relation-classification": RelationClassification,
     "entity-typing": EntityTyping,
 }
+# The entry of config.json with the name of the task and its settings.
+ENTRY = "subgraft_task"
+
+
+class ModelTask(NamedTuple):
+    """The task that a model was finetuned for.
+
+    recorded: whether the model says so; otherwise its head alone does, and may read other texts as well.
+    """
+
+    name: str
+    task: LabelledTask
+    recorded: bool
+
+
+def record_task(model: PreTrainedModel, name: str, task: LabelledTask) -> None:
+    """Make the task a part of the model's configuration."""
+    setattr(model.config, ENTRY, {"task": name, **task.settings})
+
+
+def task_of_model(model: PreTrainedModel, where: str) -> ModelTask:
+    """The task that a model was finetuned for. Raises UserError for a model that predicts no labels."""
+    head = head_of(model)
+    if head is None:
+        hint = "Finetune it on labelled examples: `subgraft fit --labels`, or a task of labels in a configuration."
+        raise UserError("this model has no head that predicts labels", where=where, hint=hint)
+    entry: Any = getattr(model.config, ENTRY, None)
+    settings: Mapping[str, Any] = entry if isinstance(entry, Mapping) else {}
+    named = str(settings.get("task"))
+    recorded = named in LABELLED_TASKS and LABELLED_TASKS[named].head == head.kind
+    name = named if recorded else _by_head(head)
+    return ModelTask(name, LABELLED_TASKS[name].of_model(head.labels, settings if recorded else {}), recorded)
+
+
+def _by_head(head: Head) -> str:
+    """The task of a model that was finetuned elsewhere."""
+    if head.kind == "sequence":
+        if head.problem == "multi_label_classification":
+            return "entity-typing"
+        return "regression" if head.problem == "regression" or len(head.labels) == 1 else "classification"
+    return {"tokens": "tagging", "span": "span-extraction", "choice": "multiple-choice"}[head.kind]

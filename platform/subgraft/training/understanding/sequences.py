@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any, Self
 
@@ -15,7 +15,7 @@ from subgraft.base.errors import UserError
 from subgraft.data.text.corpus import Corpus, labels_of
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 from subgraft.training.understanding.inputs import LabelledBatch, LabelledExample, TextEncoder
-from subgraft.training.understanding.task import LabelledTask, Predictions, Split, class_probabilities, one_row_each
+from subgraft.training.understanding.task import LabelledTask, Split, class_probabilities, one_row_each
 
 # Between two texts in reports.
 BETWEEN = " ‖ "
@@ -24,6 +24,12 @@ BETWEEN = " ‖ "
 def taken(values: Iterable[Any], limit: int | None) -> list[Any]:
     """The first `limit` values, all if None."""
     return list(islice(values, limit))
+
+
+def read_rows(inputs: Sequence[str | tuple[str, str]], encoder: TextEncoder) -> Split:
+    """A row of each text or pair of texts."""
+    texts = [each if isinstance(each, str) else BETWEEN.join(each) for each in inputs]
+    return Split(one_row_each(encoder.rows(inputs)), texts)
 
 
 class Classification(LabelledTask):
@@ -36,16 +42,16 @@ class Classification(LabelledTask):
     def of(cls, corpus: Corpus) -> Self:
         return cls(labels_of(corpus, "label"))
 
-    def texts(self, corpus: Corpus, name: str, limit: int | None) -> list[str]:
-        """The texts of a split, as the model reads them."""
+    def inputs(self, corpus: Corpus, name: str, limit: int | None = None) -> list[Any]:
         return taken(corpus.lines(name, "source"), limit)
 
-    def split(self, corpus: Corpus, name: str, encoder: TextEncoder, limit: int | None = None) -> Split:
-        texts = self.texts(corpus, name, limit)
+    def read(self, inputs: Sequence[Any], encoder: TextEncoder) -> Split:
+        return read_rows(inputs, encoder)
+
+    def labelled(self, read: Split, corpus: Corpus, name: str, limit: int | None = None) -> Split:
         places = {label: place for place, label in enumerate(self.labels)}
         references = [places[label] for label in taken(corpus.lines(name, "label"), limit)]
-        rows = list(encoder.singles(texts))
-        return Split(one_row_each(rows, references), np.array(references), texts)
+        return read.with_targets(references, np.array(references))
 
     def labels_of(self, examples: Sequence[LabelledExample], longest: int) -> tuple[Tensor, int]:
         del longest
@@ -54,23 +60,30 @@ class Classification(LabelledTask):
     def loss(self, logits: Tensor, batch: LabelledBatch, label_smoothing: float = 0.0) -> Tensor:
         return cross_entropy(logits, batch.labels, reduction="sum", label_smoothing=label_smoothing)
 
-    def predictions(self, outputs: Sequence[FloatArray], split: Split) -> Predictions:
-        logits = np.stack(outputs)
-        chosen = logits.argmax(axis=1)
-        texts, wanted = ([self.labels[place] for place in side] for side in (chosen, split.references))
-        return Predictions(chosen, split.references, texts, wanted, class_probabilities(logits))
+    def predicted(self, outputs: Sequence[FloatArray], split: Split) -> np.ndarray:
+        chosen: np.ndarray = np.stack(outputs).argmax(axis=1)
+        return chosen
+
+    def in_words(self, predicted: Any, split: Split) -> list[str]:
+        return [self.labels[place] for place in predicted]
+
+    def probabilities(self, outputs: Sequence[FloatArray]) -> FloatArray:
+        return class_probabilities(np.stack(outputs))
+
+    def facts(self, outputs: Sequence[FloatArray], split: Split) -> list[dict[str, Any]]:
+        labels = self.in_words(self.predicted(outputs, split), split)
+        rows = self.probabilities(outputs).tolist()
+        return [
+            {"label": label, "probabilities": dict(zip(self.labels, row, strict=True))}
+            for label, row in zip(labels, rows, strict=True)
+        ]
 
 
 class PairClassification(Classification):
     """One class of each pair of texts."""
 
-    def split(self, corpus: Corpus, name: str, encoder: TextEncoder, limit: int | None = None) -> Split:
-        firsts, seconds = (taken(corpus.lines(name, side), limit) for side in ("source", "target"))
-        places = {label: place for place, label in enumerate(self.labels)}
-        references = [places[label] for label in taken(corpus.lines(name, "label"), limit)]
-        rows = list(encoder.pairs(firsts, seconds))
-        texts = [first + BETWEEN + second for first, second in zip(firsts, seconds, strict=True)]
-        return Split(one_row_each(rows, references), np.array(references), texts)
+    def inputs(self, corpus: Corpus, name: str, limit: int | None = None) -> list[Any]:
+        return taken(corpus.records(name, "source", "target"), limit)
 
 
 # Characters around the entities of a text, which every vocabulary has: Zhou and Chen (AACL 2022, table 1) find markers
@@ -91,9 +104,12 @@ class RelationClassification(Classification):
 
     metrics = ("F1 micro", "F1 macro", "accuracy", "MCC")
 
-    def texts(self, corpus: Corpus, name: str, limit: int | None) -> list[str]:
-        records = taken(corpus.records(name, "source", "head", "tail"), limit)
-        return [marked(text, [(head, HEAD_MARK), (tail, TAIL_MARK)]) for text, head, tail in records]
+    def inputs(self, corpus: Corpus, name: str, limit: int | None = None) -> list[Any]:
+        return taken(corpus.records(name, "source", "head", "tail"), limit)
+
+    def read(self, inputs: Sequence[Any], encoder: TextEncoder) -> Split:
+        texts = [marked(text, [(head, HEAD_MARK), (tail, TAIL_MARK)]) for text, head, tail in inputs]
+        return read_rows(texts, encoder)
 
 
 class EntityTyping(LabelledTask):
@@ -106,13 +122,17 @@ class EntityTyping(LabelledTask):
     def of(cls, corpus: Corpus) -> Self:
         return cls(labels_of(corpus, "labels"))
 
-    def split(self, corpus: Corpus, name: str, encoder: TextEncoder, limit: int | None = None) -> Split:
-        records = taken(corpus.records(name, "source", "entity"), limit)
-        texts = [marked(text, [(entity, ENTITY_MARK)]) for text, entity in records]
+    def inputs(self, corpus: Corpus, name: str, limit: int | None = None) -> list[Any]:
+        return taken(corpus.records(name, "source", "entity"), limit)
+
+    def read(self, inputs: Sequence[Any], encoder: TextEncoder) -> Split:
+        marks = ((text, [(entity, ENTITY_MARK)] if entity else []) for text, entity in inputs)
+        return read_rows([marked(text, spans) for text, spans in marks], encoder)
+
+    def labelled(self, read: Split, corpus: Corpus, name: str, limit: int | None = None) -> Split:
         named = taken(corpus.annotations(name, "labels"), limit)
         references = np.array([[label in labels for label in self.labels] for labels in named], dtype=np.bool_)
-        rows = list(encoder.singles(texts))
-        return Split(one_row_each(rows, list(references)), references, texts)
+        return read.with_targets(references, references)
 
     def labels_of(self, examples: Sequence[LabelledExample], longest: int) -> tuple[Tensor, int]:
         del longest
@@ -123,29 +143,58 @@ class EntityTyping(LabelledTask):
         wanted = batch.labels * (1 - label_smoothing) + label_smoothing / 2
         return binary_cross_entropy_with_logits(logits, wanted, reduction="sum")
 
-    def predictions(self, outputs: Sequence[FloatArray], split: Split) -> Predictions:
-        chosen = np.stack(outputs) > 0
-        texts, wanted = ([self._in_words(row) for row in side] for side in (chosen, split.references))
-        return Predictions(chosen, split.references, texts, wanted)
+    def predicted(self, outputs: Sequence[FloatArray], split: Split) -> np.ndarray:
+        chosen: np.ndarray = np.stack(outputs) > 0
+        return chosen
 
-    def _in_words(self, row: np.ndarray) -> str:
-        return ", ".join(label for label, is_set in zip(self.labels, row, strict=True) if is_set) or "none"
+    def in_words(self, predicted: Any, split: Split) -> list[str]:
+        return [", ".join(self._types(row)) or "none" for row in predicted]
+
+    def facts(self, outputs: Sequence[FloatArray], split: Split) -> list[dict[str, Any]]:
+        rows = torch.from_numpy(np.stack(outputs)).sigmoid().tolist()
+        return [
+            {"labels": self._types(chosen), "probabilities": dict(zip(self.labels, row, strict=True))}
+            for chosen, row in zip(self.predicted(outputs, split), rows, strict=True)
+        ]
+
+    def _types(self, row: np.ndarray) -> list[str]:
+        return [label for label, is_set in zip(self.labels, row, strict=True) if is_set]
 
 
 class Regression(LabelledTask):
-    """A number for each pair of texts."""
+    """A number for each pair of texts, or for each text."""
 
     metrics = ("Pearson", "Spearman", "RMSE")
     problem_type = "regression"
 
-    def split(self, corpus: Corpus, name: str, encoder: TextEncoder, limit: int | None = None) -> Split:
-        firsts, seconds = (taken(corpus.lines(name, side), limit) for side in ("source", "target"))
+    def __init__(self, pairs: bool | None = None) -> None:
+        """pairs: whether it reads two texts; unknown of a model that was finetuned elsewhere."""
+        super().__init__()
+        self.pairs = pairs
+
+    @classmethod
+    def of(cls, corpus: Corpus) -> Self:
+        return cls(any(each.name == "target" for each in corpus.fields))
+
+    @classmethod
+    def of_model(cls, labels: Sequence[str], settings: Mapping[str, Any]) -> Self:
+        return cls(settings.get("pairs"))
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return {"pairs": self.pairs}
+
+    def inputs(self, corpus: Corpus, name: str, limit: int | None = None) -> list[Any]:
+        return taken(corpus.records(name, "source", "target") if self.pairs else corpus.lines(name, "source"), limit)
+
+    def read(self, inputs: Sequence[Any], encoder: TextEncoder) -> Split:
+        return read_rows(inputs, encoder)
+
+    def labelled(self, read: Split, corpus: Corpus, name: str, limit: int | None = None) -> Split:
         references = np.array(taken(corpus.annotations(name, "value"), limit), dtype=np.float64)
         if not np.isfinite(references).all():
             raise UserError(f"NaN or infinity among the values of {name}", where=str(corpus.directory))
-        rows = list(encoder.pairs(firsts, seconds))
-        texts = [first + BETWEEN + second for first, second in zip(firsts, seconds, strict=True)]
-        return Split(one_row_each(rows, references.tolist()), references, texts)
+        return read.with_targets(references.tolist(), references)
 
     def labels_of(self, examples: Sequence[LabelledExample], longest: int) -> tuple[Tensor, int]:
         del longest
@@ -155,7 +204,11 @@ class Regression(LabelledTask):
         del label_smoothing
         return mse_loss(logits.squeeze(-1), batch.labels, reduction="sum")
 
-    def predictions(self, outputs: Sequence[FloatArray], split: Split) -> Predictions:
-        values = np.array([float(logits.squeeze()) for logits in outputs])
-        texts, wanted = ([f"{value:.3f}" for value in side] for side in (values, split.references))
-        return Predictions(values, split.references, texts, wanted)
+    def predicted(self, outputs: Sequence[FloatArray], split: Split) -> np.ndarray:
+        return np.array([float(logits.squeeze()) for logits in outputs])
+
+    def in_words(self, predicted: Any, split: Split) -> list[str]:
+        return [f"{value:.3f}" for value in predicted]
+
+    def facts(self, outputs: Sequence[FloatArray], split: Split) -> list[dict[str, Any]]:
+        return [{"value": value} for value in self.predicted(outputs, split).tolist()]

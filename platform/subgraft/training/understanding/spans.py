@@ -6,9 +6,9 @@ also where the window does not contain the answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -20,12 +20,13 @@ from subgraft.data.text.corpus import Corpus
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 from subgraft.training.understanding.inputs import LabelledBatch, LabelledExample, Row, TextEncoder, model_inputs
 from subgraft.training.understanding.sequences import BETWEEN, taken
-from subgraft.training.understanding.task import LabelledTask, Predictions, Split
+from subgraft.training.understanding.task import LabelledTask, Split, one_row_each
 
 # BERT's limits: tokens of a question, tokens of an answer, and starts and ends that are combined.
 LONGEST_QUESTION, LONGEST_ANSWER, BEST = 64, 30, 20
 # The first position, which stands for no answer.
 NOWHERE = 0
+NO_ANSWER = "no answer"
 
 
 class Characters(NamedTuple):
@@ -65,6 +66,15 @@ class _Details(NamedTuple):
     characters: list[Characters]
 
 
+class _BestSpan(NamedTuple):
+    """An answer at [start, end) of its passage, empty for none; and how far its logits are above those of none."""
+
+    text: str
+    start: int
+    end: int
+    score: float
+
+
 class SpanExtraction(LabelledTask):
     """The answers of questions on passages.
 
@@ -82,22 +92,40 @@ class SpanExtraction(LabelledTask):
     def of(cls, corpus: Corpus) -> Self:
         return cls(all(corpus.annotations("train", "answers")))
 
-    def split(self, corpus: Corpus, name: str, encoder: TextEncoder, limit: int | None = None) -> Split:
-        questions, passages = (taken(corpus.lines(name, side), limit) for side in ("source", "target"))
-        answers = taken(corpus.annotations(name, "answers"), limit)
+    @classmethod
+    def of_model(cls, labels: Sequence[str], settings: Mapping[str, Any]) -> Self:
+        return cls(settings.get("answerable") is True)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return {"answerable": self.answerable}
+
+    def inputs(self, corpus: Corpus, name: str, limit: int | None = None) -> list[Any]:
+        return taken(corpus.records(name, "source", "target"), limit)
+
+    def read(self, inputs: Sequence[Any], encoder: TextEncoder) -> Split:
+        questions, passages = ([each[at] for each in inputs] for at in (0, 1))
         encoded = encoder.tokenizer.encode_batch(questions)
-        examples, windows, characters = list[LabelledExample](), list[Window](), list[Characters]()
+        rows, windows, characters = list[Row](), list[Window](), list[Characters]()
         for number, (question, (ids, ends)) in enumerate(zip(encoded, encoder.with_ends(passages), strict=True)):
             characters.append(Characters.of(ends))
-            wanted = characters[-1].tokens(tuple(answers[number][0])) if answers[number] else None
             for row, window in _windows(encoder, question[:LONGEST_QUESTION], ids, number):
                 windows.append(window)
-                examples.append(LabelledExample((row,), _target(wanted, window)))
-        references = [
-            [passage[start:end] for start, end in spans] for passage, spans in zip(passages, answers, strict=True)
+                rows.append(row)
+        texts = [BETWEEN.join(each) for each in inputs]
+        return Split(one_row_each(rows), texts, _Details(windows, passages, characters))
+
+    def labelled(self, read: Split, corpus: Corpus, name: str, limit: int | None = None) -> Split:
+        answers, details = taken(corpus.annotations(name, "answers"), limit), read.details
+        wanted = [
+            characters.tokens(tuple(spans[0])) if spans else None
+            for characters, spans in zip(details.characters, answers, strict=True)
         ]
-        texts = [question + BETWEEN + passage for question, passage in zip(questions, passages, strict=True)]
-        return Split(examples, references, texts, _Details(windows, passages, characters))
+        references = [
+            [passage[start:end] for start, end in spans]
+            for passage, spans in zip(details.passages, answers, strict=True)
+        ]
+        return read.with_targets((_target(wanted[each.question], each) for each in details.windows), references)
 
     def labels_of(self, examples: Sequence[LabelledExample], longest: int) -> tuple[Tensor, int]:
         del longest
@@ -115,24 +143,40 @@ class SpanExtraction(LabelledTask):
         both = [cross_entropy(logits[..., end], batch.labels[:, end], reduction="sum") for end in (0, 1)]
         return (both[0] + both[1]) / 2
 
-    def predictions(self, outputs: Sequence[FloatArray], split: Split) -> Predictions:
-        details: _Details = split.details
+    def predicted(self, outputs: Sequence[FloatArray], split: Split) -> list[str]:
+        return [each.text for each in self._best_spans(outputs, split.details)]
+
+    def in_words(self, predicted: Any, split: Split) -> list[str]:
+        first = (each if isinstance(each, str) else next(iter(each), "") for each in predicted)
+        return [text or NO_ANSWER for text in first]
+
+    def facts(self, outputs: Sequence[FloatArray], split: Split) -> list[dict[str, Any]]:
+        return [
+            {"answer": text or None, "start": start, "end": end, "score": score}
+            if text
+            else {"answer": None, "score": score}
+            for text, start, end, score in self._best_spans(outputs, split.details)
+        ]
+
+    def _best_spans(self, outputs: Sequence[FloatArray], details: _Details) -> list[_BestSpan]:
+        """The best span of each passage."""
         count = len(details.passages)
-        best, nothing = [(-np.inf, "")] * count, np.full(count, np.inf)
+        best, nothing = [(-np.inf, 0, 0)] * count, np.full(count, np.inf)
         for logits, window in zip(outputs, details.windows, strict=True):
             number = window.question
             nothing[number] = min(nothing[number], logits[NOWHERE].sum())
-            score, first, last = _best_span(logits, window)
-            if score > best[number][0]:
-                starts, ends = details.characters[number]
-                text = details.passages[number][starts[first] : ends[last]].strip()
-                best[number] = (score, text)
-        predicted = [
-            text if self.answerable or score > none else "" for (score, text), none in zip(best, nothing, strict=True)
-        ]
-        shown = [answers[0] if answers else "" for answers in split.references]
-        texts, wanted = ([text or "no answer" for text in side] for side in (predicted, shown))
-        return Predictions(predicted, split.references, texts, wanted)
+            best[number] = max(best[number], _best_span(logits, window), key=lambda span: span[0])
+        spans = list[_BestSpan]()
+        for (score, first, last), none, passage, (starts, ends) in zip(
+            best, nothing.tolist(), details.passages, details.characters, strict=True
+        ):
+            if score == -np.inf or not (self.answerable or score > none):
+                spans.append(_BestSpan("", 0, 0, score - none))
+                continue
+            text = passage[starts[first] : ends[last]]
+            start = starts[first] + len(text) - len(text.lstrip())
+            spans.append(_BestSpan(text.strip(), start, start + len(text.strip()), score - none))
+        return spans
 
 
 def _windows(

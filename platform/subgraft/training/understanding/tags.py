@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Self
+from typing import Any, Self
 
 from torch import Tensor
 from torch.nn.functional import cross_entropy
@@ -14,7 +14,7 @@ from subgraft.training.objectives.embedding_view import IGNORED
 from subgraft.training.objectives.objective import pad
 from subgraft.training.understanding.inputs import LabelledBatch, LabelledExample, Row, TextEncoder
 from subgraft.training.understanding.sequences import taken
-from subgraft.training.understanding.task import LabelledTask, Predictions, Split
+from subgraft.training.understanding.task import LabelledTask, Split, one_row_each
 
 OUTSIDE = "O"
 
@@ -29,22 +29,32 @@ class Tagging(LabelledTask):
     def of(cls, corpus: Corpus) -> Self:
         return cls(labels_of(corpus, "tags"))
 
-    def split(self, corpus: Corpus, name: str, encoder: TextEncoder, limit: int | None = None) -> Split:
-        texts = taken(corpus.lines(name, "source"), limit)
-        references: list[list[str]] = taken(corpus.annotations(name, "tags"), limit)
-        places = {label: place for place, label in enumerate(self.labels)}
-        examples, read = list[LabelledExample](), list[list[int | None]]()
-        for (ids, ends), text, tags in zip(encoder.with_ends(texts), texts, references, strict=True):
+    def inputs(self, corpus: Corpus, name: str, limit: int | None = None) -> list[Any]:
+        return taken(corpus.lines(name, "source"), limit)
+
+    def read(self, inputs: Sequence[Any], encoder: TextEncoder) -> Split:
+        texts: list[str] = list(inputs)
+        rows, read = list[Row](), list[list[int | None]]()
+        for (ids, ends), text in zip(encoder.with_ends(texts), texts, strict=True):
             laid = encoder.layout.single(ids, encoder.longest)
             (begin,), (length,) = laid.starts, laid.lengths
-            pieces = [None if place is None or place >= length else begin + place for place in first_pieces(text, ends)]
-            target = [IGNORED] * len(laid.ids)
+            places = first_pieces(text, ends) if text else ()
+            pieces = [None if place is None or place >= length else begin + place for place in places]
+            rows.append(Row(laid.ids, laid.types, length < len(ids)))
+            read.append(pieces)
+        return Split(one_row_each(rows), texts, read)
+
+    def labelled(self, read: Split, corpus: Corpus, name: str, limit: int | None = None) -> Split:
+        references: list[list[str]] = taken(corpus.annotations(name, "tags"), limit)
+        places = {label: place for place, label in enumerate(self.labels)}
+        targets = list[list[int]]()
+        for example, pieces, tags in zip(read.examples, read.details, references, strict=True):
+            target = [IGNORED] * len(example.rows[0].tokens)
             for piece, tag in zip(pieces, tags, strict=True):
                 if piece is not None:
                     target[piece] = places.get(tag, IGNORED)
-            examples.append(LabelledExample((Row(laid.ids, laid.types, length < len(ids)),), target))
-            read.append(pieces)
-        return Split(examples, references, texts, read)
+            targets.append(target)
+        return read.with_targets(targets, references)
 
     def labels_of(self, examples: Sequence[LabelledExample], longest: int) -> tuple[Tensor, int]:
         del longest
@@ -55,14 +65,19 @@ class Tagging(LabelledTask):
         flat = logits.reshape(-1, logits.shape[-1]), batch.labels.reshape(-1)
         return cross_entropy(*flat, ignore_index=IGNORED, reduction="sum", label_smoothing=label_smoothing)
 
-    def predictions(self, outputs: Sequence[FloatArray], split: Split) -> Predictions:
+    def predicted(self, outputs: Sequence[FloatArray], split: Split) -> list[list[str]]:
         outside = OUTSIDE if OUTSIDE in self.labels else self.labels[0]
-        predicted = [
+        return [
             [outside if piece is None else self.labels[int(logits[piece].argmax())] for piece in pieces]
             for logits, pieces in zip(outputs, split.details, strict=True)
         ]
-        texts, wanted = ([" ".join(tags) for tags in side] for side in (predicted, split.references))
-        return Predictions(predicted, split.references, texts, wanted)
+
+    def in_words(self, predicted: Any, split: Split) -> list[str]:
+        return [" ".join(tags) for tags in predicted]
+
+    def facts(self, outputs: Sequence[FloatArray], split: Split) -> list[dict[str, Any]]:
+        tagged = zip(split.texts, self.predicted(outputs, split), strict=True)
+        return [{"words": text.split(), "tags": tags} for text, tags in tagged]
 
 
 def first_pieces(text: str, ends: Sequence[int]) -> Iterator[int | None]:

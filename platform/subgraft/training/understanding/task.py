@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import torch
@@ -44,19 +44,25 @@ class Predictions:
 
 @dataclass(frozen=True)
 class Split:
-    """The examples of a split.
+    """The examples of a split, or inputs without labels.
 
     Attributes:
         examples: One for each that the model reads at once.
-        references: The right predictions, in a form that the task defines.
-        texts: What was read, in words, one for each reference.
+        texts: What was read, in words, one for each input.
         details: What the task needs to make predictions of the model's outputs.
+        references: The right predictions, in a form that the task defines; None without labels.
     """
 
     examples: list[LabelledExample]
-    references: Any
     texts: list[str]
     details: Any = field(default=None, repr=False)
+    references: Any = None
+
+    def with_targets(self, targets: Iterable[Any], references: Any) -> Split:
+        """The same with the target of each example."""
+        both = zip(self.examples, targets, strict=True)
+        examples = [replace(example, target=target) for example, target in both]
+        return replace(self, examples=examples, references=references)
 
     @property
     def cut(self) -> int:
@@ -65,7 +71,7 @@ class Split:
 
 
 class LabelledTask(ABC):
-    """A task on the labelled examples of a corpus.
+    """A task on the labelled examples of a corpus, or on inputs whose labels are to be predicted.
 
     Attributes:
         head: The kind of the model's head.
@@ -87,21 +93,46 @@ class LabelledTask(ABC):
         del corpus
         return cls()
 
+    @classmethod
+    def of_model(cls, labels: Sequence[str], settings: Mapping[str, Any]) -> Self:
+        """The task of a finetuned model: the labels of its head, and the task's own `settings`."""
+        del settings
+        return cls(labels)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What its predictions depend on in addition to the labels, in JSON."""
+        return {}
+
     @property
     def outputs(self) -> Sequence[str] | int:
         """The names of the head's outputs, or their number."""
         return self.labels or 1
 
     @abstractmethod
+    def inputs(self, corpus: Corpus, name: str, limit: int | None = None) -> list[Any]:
+        """What is read of each example of a split, without labels. limit: only so many, from its start."""
+
+    @abstractmethod
+    def read(self, inputs: Sequence[Any], encoder: TextEncoder) -> Split:
+        """Inputs as the model reads them, without labels."""
+
+    @abstractmethod
+    def labelled(self, read: Split, corpus: Corpus, name: str, limit: int | None = None) -> Split:
+        """The inputs of a split with their labels."""
+
     def split(self, corpus: Corpus, name: str, encoder: TextEncoder, limit: int | None = None) -> Split:
-        """The examples of a split. limit: only so many, from its start."""
+        """The labelled examples of a split. limit: only so many, from its start."""
+        return self.labelled(self.read(self.inputs(corpus, name, limit), encoder), corpus, name, limit)
 
     @abstractmethod
     def labels_of(self, examples: Sequence[LabelledExample], longest: int) -> tuple[Tensor, int]:
         """The targets of a batch whose rows are padded to `longest` tokens, and of how many predictions."""
 
     def collate(self, examples: Sequence[LabelledExample], padding: int) -> LabelledBatch:
-        """The examples as one batch."""
+        """The examples as one batch; without labels it counts no prediction."""
+        if any(example.target is None for example in examples):
+            return collate(examples, padding, torch.zeros(0), 0)
         longest = max(len(row.tokens) for example in examples for row in example.rows)
         return collate(examples, padding, *self.labels_of(examples, longest))
 
@@ -114,8 +145,27 @@ class LabelledTask(ABC):
         """The summed loss of a batch; divided by its `counted`, transformers' loss of the head."""
 
     @abstractmethod
+    def predicted(self, outputs: Sequence[FloatArray], split: Split) -> Any:
+        """What the logits of each example (`by_example`) predict, in the form of references."""
+
+    @abstractmethod
+    def in_words(self, predicted: Any, split: Split) -> list[str]:
+        """Each prediction, or reference, as a line of text."""
+
+    @abstractmethod
+    def facts(self, outputs: Sequence[FloatArray], split: Split) -> list[dict[str, Any]]:
+        """Each prediction with its scores, in JSON, for the users of a model."""
+
+    def probabilities(self, outputs: Sequence[FloatArray]) -> FloatArray | None:
+        """Of each class [n, C]; None where no single class is predicted."""
+        del outputs
+        return None
+
     def predictions(self, outputs: Sequence[FloatArray], split: Split) -> Predictions:
-        """What the logits of each example (`by_example`) predict."""
+        """The predictions next to the references of a labelled split."""
+        predicted, references = self.predicted(outputs, split), split.references
+        texts, wanted = (self.in_words(side, split) for side in (predicted, references))
+        return Predictions(predicted, references, texts, wanted, self.probabilities(outputs))
 
     def by_example(self, logits: Tensor, batch: LabelledBatch) -> list[FloatArray]:
         """The logits of each example of a batch, without padding."""
@@ -145,6 +195,6 @@ def class_probabilities(logits: FloatArray) -> FloatArray:
     return torch.from_numpy(logits).softmax(dim=1).numpy()
 
 
-def one_row_each(rows: Sequence[Row], targets: Sequence[Any]) -> list[LabelledExample]:
-    """Examples of one row each."""
-    return [LabelledExample((row,), target) for row, target in zip(rows, targets, strict=True)]
+def one_row_each(rows: Iterable[Row]) -> list[LabelledExample]:
+    """Examples of one row each, without targets."""
+    return [LabelledExample((row,)) for row in rows]

@@ -1,0 +1,169 @@
+"""What users ask a finetuned model about, a value of JSON or a line of text, as the input that its task reads.
+
+Fields have the names of the columns of labelled files, so that a file of examples can be asked about as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from subgraft.base.errors import UserError
+from subgraft.data.text.cleaning import in_one_line
+
+# Answers are at characters of it.
+PASSAGE = "passage"
+
+
+@dataclass(frozen=True)
+class InputForm:
+    """The inputs of a task.
+
+    Attributes:
+        texts: Fields of the texts, in the order of the columns of a line.
+        optional: Whether the second text may be missing.
+        several: The field of a list of texts, the further columns of a line; empty where there is none.
+        spans: Fields of spans [start, end) of the text, in characters.
+        whole_text: Whether a text without spans is an input too.
+        words: Whether the text is words with spaces between them, or a list of words.
+    """
+
+    texts: tuple[str, ...]
+    optional: bool = False
+    several: str = ""
+    spans: tuple[str, ...] = ()
+    whole_text: bool = False
+    words: bool = False
+
+    def __str__(self) -> str:
+        fields = [*self.texts, *([self.several] if self.several else []), *self.spans]
+        return ", ".join(fields)
+
+    @property
+    def columns(self) -> bool:
+        """Whether a line has several columns."""
+        return len(self.texts) > 1 or bool(self.several)
+
+    def of_line(self, line: str, where: str) -> Any:
+        """The input of a line, with tabs between columns. Raises UserError for one of another form."""
+        if self.spans and not self.whole_text:
+            hint = f"Give JSON lines with the fields {self}: --format jsonl."
+            raise UserError("a line of text does not say where the entities are", where=where, hint=hint)
+        return self.of_value(line.split("\t") if self.columns else line, where)
+
+    def of_value(self, value: Any, where: str) -> Any:
+        """The input of an object with fields, of its values in order, or of one text. Raises UserError."""
+        if isinstance(value, Mapping):
+            texts = [value[name] for name in self._fields_of(value, where)]
+            spans = [_span(value[name], name, where) for name in self.spans if name in value]
+        else:
+            texts, spans = self._cells(value, where), []
+        if self.words:
+            return _words(texts[0], where)
+        further = texts[len(self.texts) :]
+        result = [_text(text, name, where) for name, text in zip(self.texts, texts, strict=False)]
+        if not self.spans:  # and no model learns white space around texts
+            result = [
+                text if name == "passage" else text.strip() for name, text in zip(self.texts, result, strict=False)
+            ]
+        if self.several:
+            several = further[0] if len(further) == 1 and isinstance(further[0], Sequence) else further
+            several = [several] if isinstance(several, str) else several
+            if not several:
+                raise UserError(f"no {self.several}", where=where)
+            return result[0], [_text(text, self.several, where).strip() for text in several]
+        if self.spans:
+            return self._with_spans(result[0], spans, where)
+        return result[0] if len(result) == 1 else tuple(result)
+
+    def _fields_of(self, value: Mapping[str, Any], where: str) -> list[str]:
+        """The fields of texts that an object has."""
+        if self.words and "words" in value:
+            return ["words"]
+        wanted = [*self.texts, *([self.several] if self.several else [])]
+        needed = wanted[:1] if self.optional else wanted
+        needed += [] if self.whole_text else self.spans
+        for name in needed:
+            if name not in value:
+                raise UserError(f"no field '{name}'", where=where, hint=f"The model reads {self}.")
+        return [name for name in wanted if name in value]
+
+    def _cells(self, value: Any, where: str) -> list[Any]:
+        if self.words:
+            return [value]
+        if self.spans and not (self.whole_text and isinstance(value, str)):
+            raise UserError(f"expected an object with {self}, found {value!r:.40}", where=where)
+        cells = [value] if isinstance(value, str) else value
+        if not isinstance(cells, Sequence) or isinstance(cells, bytes):
+            raise UserError(f"expected {self}, found {value!r:.40}", where=where)
+        least = 1 if self.optional else len(self.texts) + bool(self.several)
+        if len(cells) < least or (len(cells) > len(self.texts) and not self.several):
+            count = "one text" if len(cells) == 1 else f"{len(cells)} texts"
+            hint = "A tab is between the columns of a line." if self.columns else ""
+            raise UserError(f"expected {self}, found {count}", where=where, hint=hint)
+        return list(cells)
+
+    def _with_spans(self, text: str, spans: list[tuple[int, int]], where: str) -> Any:
+        for span in spans:
+            if not 0 <= span[0] < span[1] <= len(text):
+                raise UserError(f"no characters {list(span)} in a text of {len(text):,}", where=where)
+        return (text, *spans) if spans else (text, None)
+
+
+_TEXT, _PAIR = ("text",), ("text", "text_pair")
+_FORMS: Mapping[str, InputForm] = {
+    "classification": InputForm(_TEXT),
+    "pair-classification": InputForm(_PAIR),
+    "regression": InputForm(_PAIR),
+    "multiple-choice": InputForm(_TEXT, several="choices"),
+    "span-extraction": InputForm(("question", PASSAGE)),
+    "tagging": InputForm(_TEXT, words=True),
+    "ranking": InputForm(("query",), several="candidates"),
+    "relation-classification": InputForm(_TEXT, spans=("head", "tail")),
+    "entity-typing": InputForm(_TEXT, spans=("entity",)),
+}
+
+
+def form_of(name: str, settings: Mapping[str, Any], *, recorded: bool) -> InputForm:
+    """The form of a task's inputs. A model whose task is not recorded may read one text or two."""
+    if not recorded:
+        if name in ("classification", "regression"):
+            return InputForm(_PAIR, optional=True)
+        if name == "entity-typing":
+            return InputForm(_TEXT, spans=("entity",), whole_text=True)
+    if name == "regression" and settings.get("pairs") is False:
+        return InputForm(_TEXT)
+    return _FORMS[name]
+
+
+def _text(value: Any, name: str, where: str) -> str:
+    """One line; its characters stay where they are, as spans count them."""
+    if not isinstance(value, str):
+        raise UserError(f"the field '{name}' contains no text", where=where)
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        raise UserError("half a character", where=where) from None
+    return in_one_line(value)
+
+
+def _words(value: Any, where: str) -> str:
+    words = value.split() if isinstance(value, str) else value
+    if not isinstance(words, Sequence) or isinstance(words, bytes):
+        raise UserError("expected words, or a text", where=where)
+    texts = [_text(word, "words", where) for word in words]
+    for word in texts:
+        if len(word.split()) != 1:
+            raise UserError(f"'{word:.40}' is not one word", where=where)
+    return " ".join(texts)
+
+
+def _span(value: Any, name: str, where: str) -> tuple[int, int]:
+    if isinstance(value, str):
+        value = value.split(":")
+        value = [int(each) if each.isdecimal() else None for each in value]
+    if not isinstance(value, Sequence) or len(value) != 2 or not all(type(each) is int for each in value):
+        what = f"the field '{name}' is no [start, end] in characters"
+        raise UserError(what, where=where)
+    return value[0], value[1]

@@ -1,0 +1,84 @@
+"""Predictions for inputs without labels, by a finetuned model alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from subgraft.config.corpora import Languages
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.tokenizers import checkpoint_languages
+from subgraft.training.objectives.whole_examples import BATCH_TOKENS
+from subgraft.training.setup import device
+from subgraft.training.understanding.input_forms import form_of
+from subgraft.training.understanding.inputs import TextEncoder
+from subgraft.training.understanding.objective import head_outputs
+from subgraft.training.understanding.registry import task_of_model
+
+# Inputs whose outputs are in memory at once.
+AT_ONCE = 1024
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a model predicts for an input.
+
+    text: one line.  facts: the same with scores, in JSON.  cut: whether the input lacks its end, being too long.
+    """
+
+    text: str
+    facts: dict[str, Any]
+    cut: bool = False
+
+
+class Predictor:
+    """A model with a head, which predicts what it was finetuned for.
+
+    Attributes:
+        name: The task, as configurations name it.
+        task: The task with the labels of the model.
+        form: Of its inputs.
+    """
+
+    def __init__(self, bundle: Bundle, languages: Languages | None = None, where: str = "the model") -> None:
+        """Raises UserError for a model without such a head, and where its vocabulary needs languages."""
+        self.name, self.task, recorded = task_of_model(bundle.model, where)
+        self.form = form_of(self.name, self.task.settings, recorded=recorded)
+        self._encoder = TextEncoder.of(bundle, languages)
+        self._model = bundle.model
+        self._model.to(device())  # type: ignore[arg-type]
+
+    @classmethod
+    def load(cls, directory: Path, languages: Languages | None = None) -> Predictor:
+        """The model of a directory. Raises UserError as the constructor does."""
+        return cls(Bundle.load(directory), languages or checkpoint_languages(directory), str(directory))
+
+    @property
+    def labels(self) -> Sequence[str]:
+        """The labels that it chooses from, if it does."""
+        return self.task.labels
+
+    def predict(
+        self, inputs: Iterable[Any], batch_tokens: int = BATCH_TOKENS, progress: Callable[[int], None] | None = None
+    ) -> Iterator[Prediction]:
+        """A prediction for each input of `form`, in order. progress: called with the inputs done."""
+        rest, done = iter(inputs), 0
+        while chunk := list(islice(rest, AT_ONCE)):
+            yield from self._of(chunk, batch_tokens)
+            done += len(chunk)
+            if progress is not None:
+                progress(done)
+
+    def _of(self, inputs: Sequence[Any], batch_tokens: int) -> Iterator[Prediction]:
+        split = self.task.read(inputs, self._encoder)
+        encoder = self._encoder
+        outputs = head_outputs(self._model, self.task, split, encoder.padding, batch_tokens=batch_tokens).by_example
+        texts = self.task.in_words(self.task.predicted(outputs, split), split)
+        # Passages alone have several examples, windows, of which none is cut.
+        whole = len(split.examples) != len(inputs)
+        cut = [False] * len(inputs) if whole else [any(row.cut for row in each.rows) for each in split.examples]
+        for text, facts, is_cut in zip(texts, self.task.facts(outputs, split), cut, strict=True):
+            yield Prediction(text, facts, is_cut)
