@@ -48,13 +48,10 @@ def points(config: Path, overrides: Sequence[str], sizes: Sequence[str]) -> Iter
     for size in sizes:
         own = [] if size == ALL else [f"finetune.max_train_examples={size}"]
         experiment = load(config, Experiment, [*overrides, *own])
-        done = [
-            steps
-            for steps in Pipeline(experiment, config.absolute().parent).systems
-            if store.find(steps.evaluate) is not None
-        ]
-        for name in dict.fromkeys(steps.system.name for steps in done):
-            runs = [steps for steps in done if steps.system.name == name]
+        systems = Pipeline(experiment, config.absolute().parent).systems
+        done = [each for each in systems if store.find(each.evaluate) is not None]
+        for name in dict.fromkeys(each.system.name for each in done):
+            runs = [each for each in done if each.system.name == name]
             evaluations = [json.loads((store.artifact(each.evaluate) / "evaluation.json").read_text()) for each in runs]
             scores = {
                 metric: [evaluation["scores"][metric]["value"] for evaluation in evaluations]
