@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 from subgraft.base.errors import UserError
 from subgraft.config.settings_base import HeadKind, SideName
 from subgraft.modeling.families import Head, count_parameters, family_of, head_in
-from subgraft.modeling.heads import AUTO_CLASSES, head_class, head_of, require_token_head, with_head
+from subgraft.modeling.heads import AUTO_CLASSES, head_class, head_of, head_parameters, require_token_head, with_head
 from subgraft.modeling.load import load_body, load_model, save_model
 from subgraft.modeling.sides import side
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -218,3 +218,18 @@ def test_a_class_that_the_family_lacks_is_an_error(saved: Path) -> None:
     edited(saved, model_type="marian", architectures=["MarianForTokenClassification"])
     with pytest.raises(UserError, match="no marian model with a head that tags tokens"):
         load_model(saved)
+
+
+@pytest.mark.parametrize(("name", "kind"), PAIRS)
+def test_the_parameters_of_a_head_are_those_that_another_seed_changes(name: str, kind: HeadKind) -> None:
+    one, other = (with_head(MODELS[name][0](), kind, LABELS, seed, padding_id=0) for seed in (1, 2))
+    head = {id(parameter) for parameter in head_parameters(one)}
+    drawn = {
+        key
+        for (key, tensor), (_, second) in zip(one.named_parameters(), other.named_parameters(), strict=True)
+        if not torch.equal(tensor, second)
+    }
+    assert drawn and drawn <= {key for key, tensor in one.named_parameters() if id(tensor) in head}
+    # Only biases, which begin at zero, are equal for both seeds.
+    assert all(key in drawn or key.endswith("bias") for key, tensor in one.named_parameters() if id(tensor) in head)
+    assert not head_parameters(MODELS[name][0]())

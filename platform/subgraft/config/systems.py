@@ -24,6 +24,9 @@ from subgraft.config.training import AdapterSettings, FinetuneSettings, RareToke
 StartName = Literal["mean", "avg", "att", "patt"]
 PretrainingName = Literal["plain", "sampled", "downstream-vocabulary", "joint-vocabulary", "none"]
 
+# What is trained where all embeddings are frozen.
+FROZEN_EMBEDDINGS: frozenset[TrainName] = frozenset({"body", "adapters", "head"})
+
 
 class System(Settings):
     """One way of fitting the vocabulary: a line of the comparison.
@@ -107,7 +110,7 @@ class System(Settings):
         not use.
         """
         rare, train = self.rare_tokens or training.rare_tokens, self.train or training.train
-        still = train in ("body", "adapters")
+        still = train in FROZEN_EMBEDDINGS
         if self.initialiser is None or still or (rare is not None and rare.idle):
             rare = None
         rates = {"learning_rate": self.learning_rate, "embedding_learning_rate": self.embedding_learning_rate}
@@ -192,7 +195,7 @@ def require_trained_parameters(system: System, training: FinetuneSettings) -> No
         raise ValueError(f"{where}: train: new-rows trains embeddings, which embedding_learning_rate: 0 freezes")
     if whole_tables:
         raise ValueError(f"{where}: {whole_tables[0]} trains all embeddings: it needs `train: all`, not `{train}`")
-    still = train in ("body", "adapters")
+    still = train in FROZEN_EMBEDDINGS
     for name in ("embedding_learning_rate", "rare_tokens"):
         if still and getattr(system, name):
             raise ValueError(f"{where}: train: {train} freezes the embeddings: leave out {name}")

@@ -56,7 +56,7 @@ OptimizerName = Literal["adamw", "adamax"]
 SelectName = Literal["bleu", "chrf", "likelihood", "score", "last"]
 NamedPrecision = Literal["fp32", "bf16"]
 Precision = Literal["fp32", "bf16", "auto"]
-TrainName = Literal["all", "new-rows", "body", "adapters"]
+TrainName = Literal["all", "new-rows", "body", "adapters", "head"]
 
 # DeepSpeed shards an embedding matrix, and only its own optimizer writes the shards.
 ROWS_IN_PARTS = "rare_tokens: DeepSpeed cannot train single rows of a table; leave out runtime.zero_stage"
@@ -238,7 +238,7 @@ class FinetuneSettings(ModelTrainingSettings):
     """A finetuning of a model, which may have new embeddings.
 
     train: the trained parameters: all; new-rows, the embeddings of new tokens; body, all but the embeddings of the
-    sides whose vocabulary changes; or adapters.
+    sides whose vocabulary changes; adapters, with the head that a task of labels has; or that head alone.
     adapters: the adapters of `train: adapters`.
     embedding_learning_rate: the peak for the embeddings of the sides whose vocabulary changes; 0 freezes them.
     rare_tokens: how new embeddings of rare tokens are trained.
@@ -287,7 +287,7 @@ class FinetuneSettings(ModelTrainingSettings):
     @property
     def freezes_embeddings(self) -> bool:
         """Whether the embeddings of the sides whose vocabulary changes are frozen."""
-        return self.train == "adapters" or self.applied_embedding_learning_rate == 0
+        return self.train in ("adapters", "head") or self.applied_embedding_learning_rate == 0
 
 
 class EmbeddingWarmupSettings(ModelTrainingSettings):

@@ -208,3 +208,15 @@ def _initialise(model: PreTrainedModel, fresh: Sequence[nn.Parameter]) -> None:
     for parameter in loaded:
         del parameter._is_hf_initialized  # type: ignore[attr-defined]
     assert all(parameter.isfinite().all() for parameter in fresh), "transformers initialises no such weight"
+
+
+def head_parameters(model: PreTrainedModel) -> list[nn.Parameter]:
+    """The parameters of a classifying head, BERT's pooler among them, which is not part of a pretrained body here."""
+    if head_of(model) is None:
+        return []
+    base: Any = model.base_model
+    # T5's class for spans has no module of its own for the body.
+    stacks = [base] if base is not model else [base.get_encoder(), base.get_decoder()]
+    named = (pair for stack in stacks for pair in stack.named_parameters())
+    body = {id(each) for name, each in named if not name.startswith("pooler.")}
+    return [parameter for parameter in model.parameters() if id(parameter) not in body]

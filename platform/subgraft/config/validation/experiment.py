@@ -182,9 +182,12 @@ def require_settings_of_chat(experiment: Comparison) -> None:
 def require_settings_of_labels(experiment: Comparison) -> None:
     """Tasks that predict labels are scored by their own metrics, and train a new head."""
     task, select = experiment.task, experiment.finetune.select
+    trained = {system.name: system.finetuning(experiment.finetune).train for system in experiment.systems}
     if not experiment.finetuned_on.understands:
         if select == "score":
             raise ValueError(f"finetune.select score is of tasks with labels, which {task} is not: leave it out")
+        if named := [name for name, train in trained.items() if train == "head"]:
+            raise ValueError(f"system {named[0]}: train: head is of tasks with labels, which {task} is not")
         return
     if select not in ("score", "last"):
         raise ValueError(f"finetune.select {select}: {task} has labels, and no text to score: write score, or last")
@@ -196,7 +199,7 @@ def require_settings_of_labels(experiment: Comparison) -> None:
     for system in experiment.systems:
         settings = {
             f"train: {system.train or experiment.finetune.train}": system.finetuning(experiment.finetune).train
-            in ("new-rows", "adapters"),
+            == "new-rows",
             "tie_to_sources": system.tie_to_sources,
             "text": system.text,
             "embedding_warmup": system.embedding_warmup,

@@ -69,7 +69,8 @@ def _changed(step: Step[R], **changes: Any) -> Step[R]:
 def _translates_on_dev(recipe: FinetuneRecipe | PretrainRecipe) -> bool:
     """Whether dev scores need translations, by a model without adapters, which CTranslate2 does not support."""
     if isinstance(recipe, FinetuneRecipe):
-        return recipe.objective.needs_pairs and recipe.training.train != "adapters"
+        objective = recipe.objective
+        return objective.needs_pairs and not objective.understands and recipe.training.train != "adapters"
     return any(objective.needs_pairs for objective in recipe.objectives)
 
 

@@ -204,6 +204,8 @@ class FinetuneRecipe(TrainedRecipe):
         if self.training.adapters is not None:
             adapters = sizes.adapters(self.training.adapters.rank)
             return ExtraParameters(held=adapters, trained=adapters)
+        if self.training.train == "head":  # a projection of states, and one to fewer labels than states have dimensions
+            return ExtraParameters(trained=2 * sizes.width * (sizes.width + 1), exact=False)
         if not self.tie_to_sources:
             return ExtraParameters()
         old, new = (sum(sizes.tables(role)[side] for side in self.tie_to_sources) for role in ("upstream", "model"))

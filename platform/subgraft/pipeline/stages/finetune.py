@@ -17,6 +17,7 @@ from subgraft.data.text.corpus import Corpus
 from subgraft.embeddings.initialisers.new_rows import MixingMatrix, load_matrix
 from subgraft.embeddings.transplanting.computed_tables import NewRowsOnly, TiedToSources
 from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.heads import head_parameters
 from subgraft.modeling.sides import tables_of
 from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.pipeline.recipes.training import FinetuneRecipe, FirstPhase
@@ -60,6 +61,8 @@ def run(recipe: FinetuneRecipe, inputs: Inputs, out: Path, context: Context) -> 
         upstream, own, rows = load_tokenizers(inputs["upstream"]), bundle.tokenizers, recipe.new_rows
         new = {side: new_tokens(upstream[side], own[side], rows.copy_shared_tokens) for side in rows.sides}
         outcome = finetuning.train_new_rows(bundle, new)
+    elif settings.train == "head":
+        outcome = finetuning.train_head(bundle)
     elif settings.train == "adapters":
         outcome = finetuning.train_adapters(bundle, settings.adapters or AdapterSettings())
     else:
@@ -151,11 +154,21 @@ class _Finetuning:
         return outcome
 
     def train_adapters(self, bundle: Bundle, settings: AdapterSettings) -> Outcome:
-        """Train only adapters; at the end they are merged into the weights."""
+        """Train only adapters, and the head of a task of labels; at the end adapters are merged into the weights."""
+        head = head_parameters(bundle.model)
         adapters = Adapters(bundle.model, settings, self.recipe.seed)
+        for parameter in head:
+            parameter.requires_grad_(True)
         outcome = self.train(bundle, self.recipe.training, [])
         adapters.merge()
         return outcome
+
+    def train_head(self, bundle: Bundle) -> Outcome:
+        """Train only the head: the body stays as it was pretrained, with its vocabulary."""
+        bundle.model.requires_grad_(False)
+        for parameter in head_parameters(bundle.model):
+            parameter.requires_grad_(True)
+        return self.train(bundle, self.recipe.training, [])
 
     def train_in_phases(self, frozen: Bundle, bundle: Bundle, phase: FirstPhase) -> Outcome:
         """Train the embeddings first, in a copy of the model: an engine prepares a model for the weights it trains."""
