@@ -1,4 +1,4 @@
-"""A head is trained on labels, with its model or alone, also after a kill; and the evaluation of what it predicts."""
+"""A head is trained on labels, with its model or alone, also after a kill; and its predictions are evaluated."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_training_goes_on_after_a_kill_to_the_same_bytes(place: Path, tmp_path: 
 
 @pytest.mark.parametrize("train", ["head", "adapters"])
 def test_a_body_that_is_frozen_stays_to_the_byte(place: Path, tmp_path: Path, train: Any) -> None:
-    adapters = {"adapters": AdapterSettings(rank=2)} if train == "adapters" else {}
+    adapters: dict[str, Any] = {"adapters": AdapterSettings(rank=2)} if train == "adapters" else {}
     summary = finetune(place, tmp_path / "out", train=train, select="last", **adapters)
     before, after = load_file(place / "model" / "model.safetensors"), load_file(tmp_path / "out" / "model.safetensors")
     changed = {name for name in before if name in after and not torch.equal(before[name], after[name])}
