@@ -196,6 +196,14 @@ class Data(Protocol):
 
 
 @runtime_checkable
+class ManyRows(Data, Protocol):
+    """Examples of several sequences, such as a question with each of its choices. most_rows: of an example."""
+
+    @property
+    def most_rows(self) -> int: ...
+
+
+@runtime_checkable
 class MixedData(Data, Protocol):
     """Several sources of examples, numbered one after another; each batch has one source."""
 
@@ -224,7 +232,12 @@ class JointData(Data, Protocol):
 
 
 def batch_plan(
-    lengths: np.ndarray, settings: TrainingSettings, seed: int, share: float = 1.0, files: BatchFiles | None = None
+    lengths: np.ndarray,
+    settings: TrainingSettings,
+    seed: int,
+    share: float = 1.0,
+    files: BatchFiles | None = None,
+    most_rows: int = 1,
 ) -> RampedPlan:
     """The batches of a training, epoch by epoch.
 
@@ -234,12 +247,20 @@ def batch_plan(
         seed: the seed of the order.
         share: the share of each batch that these examples make up.
         files: keeps costs and batches of large data sets on disk.
+        most_rows: the most sequences of an example.
     """
     changes = [(0, settings.batch_size), *((each.step, each.batch_size) for each in settings.batch_size_schedule)]
     sizes = [(step, max(1, round(share * size))) for step, size in changes]
     costs = lengths if files is None else files.costs(lengths)
     # Sequences are cut at max_length tokens.
-    return RampedPlan(costs, sizes, settings.max_length if settings.batch_unit == "tokens" else None, seed, files)
+    most = settings.max_length * most_rows if settings.batch_unit == "tokens" else None
+    return RampedPlan(costs, sizes, most, seed, files)
+
+
+def _plan_of(
+    data: Data, settings: TrainingSettings, seed: int, share: float = 1.0, files: BatchFiles | None = None
+) -> RampedPlan:
+    return batch_plan(data.lengths, settings, seed, share, files, data.most_rows if isinstance(data, ManyRows) else 1)
 
 
 def data_plan(data: Data, settings: TrainingSettings, seed: int, files: BatchFiles | None = None) -> Plan:
@@ -249,11 +270,11 @@ def data_plan(data: Data, settings: TrainingSettings, seed: int, files: BatchFil
     """
     if isinstance(data, JointData):
         share, own = data.second_share, int(np.random.SeedSequence([seed, 1]).generate_state(1)[0])
-        first = batch_plan(data.first.lengths, settings, seed, 1.0 - share, files)
-        return JointPlan(first, batch_plan(data.second.lengths, settings, own, share, files))
+        first = _plan_of(data.first, settings, seed, 1.0 - share, files)
+        return JointPlan(first, _plan_of(data.second, settings, own, share, files))
     if not isinstance(data, MixedData):
-        return batch_plan(data.lengths, settings, seed, files=files)
-    plans = [batch_plan(part.lengths, settings, seed, files=files) for part in data.parts]
+        return _plan_of(data, settings, seed, files=files)
+    plans = [_plan_of(part, settings, seed, files=files) for part in data.parts]
     return MixedPlan(plans, data.weights, seed)
 
 

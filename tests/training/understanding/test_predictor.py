@@ -14,10 +14,10 @@ from labelled import ENGLISH, RECORDS, headed_bundle, labelled_corpus
 from subgraft.base.errors import UserError
 from subgraft.modeling.bundle import Bundle
 from subgraft.training.understanding.input_forms import form_of
-from subgraft.training.understanding.inputs import TextEncoder
+from subgraft.training.understanding.inputs import ENTRY, TextEncoder
 from subgraft.training.understanding.objective import head_outputs
 from subgraft.training.understanding.predictor import Predictor
-from subgraft.training.understanding.registry import ENTRY, LABELLED_TASKS
+from subgraft.training.understanding.registry import LABELLED_TASKS
 from subgraft.training.understanding.spans import NO_ANSWER
 from toys import bert, cased_tokenizer
 
@@ -63,7 +63,12 @@ def test_the_task_is_an_entry_that_transformers_keeps(tmp_path: Path) -> None:
     corpus = labelled_corpus("span-extraction", tmp_path)
     headed_bundle("span-extraction", corpus).save(tmp_path / "model")
     loaded = transformers.AutoModelForQuestionAnswering.from_pretrained(tmp_path / "model")
-    assert getattr(loaded.config, ENTRY) == {"task": "span-extraction", "answerable": False}
+    longest = max(end - start for spans in corpus.annotations("train", "answers") for start, end in spans)
+    assert getattr(loaded.config, ENTRY) == {
+        "task": "span-extraction",
+        "answerable": False,
+        "longest_answer": longest,
+    }
     loaded.save_pretrained(tmp_path / "again")
     assert json.loads((tmp_path / "again" / "config.json").read_text())[ENTRY]["answerable"] is False
 

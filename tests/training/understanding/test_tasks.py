@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import accumulate
 from pathlib import Path
 
 import numpy as np
@@ -21,10 +20,10 @@ from subgraft.training.objectives.embedding_view import IGNORED
 from subgraft.training.understanding.inputs import LabelledBatch, TextEncoder, model_inputs
 from subgraft.training.understanding.objective import head_outputs
 from subgraft.training.understanding.registry import LABELLED_TASKS
-from subgraft.training.understanding.spans import NOWHERE, SpanExtraction
-from subgraft.training.understanding.tags import Tagging, first_pieces
+from subgraft.training.understanding.spans import SpanExtraction
+from subgraft.training.understanding.tags import Tagging
 from subgraft.training.understanding.task import LabelledTask
-from toys import bert, cased_tokenizer, german, german_tokenizer, gpt2
+from toys import bert, cased_tokenizer, german_tokenizer, gpt2
 
 MODELS: dict[str, tuple[Callable[[], PreTrainedModel], Callable[[], Tokenizer]]] = {
     "bert": (bert, cased_tokenizer),
@@ -65,7 +64,7 @@ def test_the_loss_of_spans_is_that_of_transformers(tmp_path: Path) -> None:
     task = SpanExtraction.of(corpus)
     bundle = headed(task)
     batch = batch_of(task, corpus, bundle)
-    assert not task.answerable and (batch.labels == NOWHERE).any() and (batch.labels > 0).any()
+    assert not task.answerable and (batch.labels == 0).any() and (batch.labels > 0).any()
     # transformers' class also counts padding as places; without padding both are the same.
     inputs = model_inputs(bundle.model, batch)
     rows = batch.attention_mask.sum(1) == batch.attention_mask.shape[1]
@@ -153,22 +152,6 @@ def test_spans_are_found_in_windows_of_long_passages(tmp_path: Path) -> None:
         outputs.append(logits)
     predictions = task.predictions(outputs, split)
     assert task.score(task.statistics(predictions)) == pytest.approx(100)
-
-
-@pytest.mark.parametrize("tokenizer", [cased_tokenizer, german_tokenizer])
-def test_a_word_is_tagged_at_its_first_piece(tokenizer: Callable[[], Tokenizer]) -> None:
-    vocabulary = tokenizer()
-    for text in german(30, 9):
-        ids, ends = vocabulary.encode_with_ends([text])[0]
-        ends = list(accumulate(ends, max))
-        places = list(first_pieces(text, ends))
-        assert len(ids) > len(places), "words have several pieces"
-        assert len(places) == len(text.split(" ")) and None not in places
-        # Up to its first piece, a text has the words before, and maybe the space.
-        for place, start in zip(places, [0, *(at + 1 for at, each in enumerate(text) if each == " ")], strict=True):
-            assert place is not None and (ends[place - 1] if place else 0) in (start, start - 1, 0)
-            assert ends[place] > start
-    assert list(first_pieces("a \u200b b", [1, 3, 5])) == [0, 1, 2] and list(first_pieces("a x", [1])) == [0, None]
 
 
 def test_words_beyond_the_longest_input_are_not_learnt_and_count_as_outside(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def _prepared(recipe: FinetuneRecipe, inputs: Inputs, corpus: Corpus) -> Bundle:
     if isinstance(recipe.objective, ConversationSettings):
         return with_template(bundle, recipe.objective.chat)
     if isinstance(recipe.objective, LabelledSettings | LabelledPairsSettings):
-        return with_task_head(bundle, recipe.objective, corpus, recipe.seed)
+        return with_task_head(bundle, recipe.objective, corpus, recipe.seed, recipe.training.max_length)
     return bundle
 
 

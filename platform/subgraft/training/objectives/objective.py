@@ -67,7 +67,7 @@ class PaddedBatch:
         return type(self)(*(tensor.to(device, non_blocking=True) for tensor in vars(self).values()))
 
 
-def pad(sequences: Sequence[Sequence[int]], value: int) -> Tensor:
+def pad(sequences: Sequence[Sequence[int] | np.ndarray], value: int) -> Tensor:
     """Sequences as one tensor [B, T], padded on the right."""
     longest = max(len(tokens) for tokens in sequences)
     padded = np.full((len(sequences), longest), value, dtype=np.int64)
@@ -76,7 +76,7 @@ def pad(sequences: Sequence[Sequence[int]], value: int) -> Tensor:
     return torch.from_numpy(padded)
 
 
-def pad_with_mask(sequences: Sequence[Sequence[int]], value: int) -> tuple[Tensor, Tensor]:
+def pad_with_mask(sequences: Sequence[Sequence[int] | np.ndarray], value: int) -> tuple[Tensor, Tensor]:
     """Padded sequences, and their attention mask: int64 [B, T] each."""
     padded, lengths = pad(sequences, value), torch.tensor([len(tokens) for tokens in sequences])
     return padded, (torch.arange(padded.shape[1]) < lengths[:, None]).long()

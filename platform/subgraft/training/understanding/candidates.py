@@ -36,6 +36,9 @@ class _Candidates(LabelledTask):
         examples = [LabelledExample(tuple(next(rows) for _ in candidates)) for _, candidates in inputs]
         return Split(examples, [text for text, _ in inputs], [candidates for _, candidates in inputs])
 
+    def teaches(self, example: LabelledExample) -> bool:
+        return len(example.rows) > 1 and bool(example.target.any())
+
     def labels_of(self, examples: Sequence[LabelledExample], longest: int) -> tuple[Tensor, int]:
         del longest
         targets = np.concatenate([example.target for example in examples])
@@ -92,7 +95,7 @@ class MultipleChoice(_Candidates):
 
 
 class Ranking(_Candidates):
-    """The candidates of a query, the relevant ones first. A query without a relevant candidate is not trained on."""
+    """The candidates of a query, the relevant ones first. A query without a relevant candidate teaches nothing."""
 
     metrics = ("MRR", "NDCG@10", "ERR@20")
 

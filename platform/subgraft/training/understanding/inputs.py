@@ -2,45 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedModel
 
 from subgraft.config.corpora import Languages
+from subgraft.data.text.encoded import encode
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.families import InputLayout
+from subgraft.modeling.families import InputLayout, LaidOut
+from subgraft.subwords.vocabulary.spelling import chunks
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.objective import PaddedBatch, pad, pad_with_mask
+
+# The entry of config.json with the name of the task and its settings, among them the longest input in tokens.
+ENTRY, LONGEST = "subgraft_task", "max_length"
 
 
 class Row(NamedTuple):
     """One input of the model.
 
-    types: 1 for tokens of a second text where the model has segments.  cut: whether a text lacks its end.
+    Attributes:
+        tokens: int32 [T].
+        second: where the segment of a second text begins; T where the model has no segments, or there is one text.
+        characters: of its texts.
+        cut: whether a text lacks its end.
     """
 
-    tokens: list[int]
-    types: list[int]
+    tokens: np.ndarray
+    second: int
+    characters: int
     cut: bool = False
 
+    @classmethod
+    def of(cls, laid: LaidOut, characters: int, cut: bool = False) -> Row:
+        return cls(np.array(laid.ids, dtype=np.int32), laid.types.count(0), characters, cut)
 
-@dataclass(frozen=True)
+    @property
+    def types(self) -> np.ndarray:
+        """The segment of each token [T]."""
+        return (np.arange(len(self.tokens)) >= self.second).astype(np.int32)
+
+
+@dataclass(frozen=True, slots=True)
 class LabelledExample:
     """An example: one row, or one for each candidate; and the target, of a type that its task defines, if known."""
 
     rows: tuple[Row, ...]
     target: Any = None
 
-    @property
-    def length(self) -> int:
+    def cost(self, unit: Literal["tokens", "characters"] = "tokens") -> int:
         """Its cost in a batch: all rows are as long as the longest."""
-        return len(self.rows) * max(len(row.tokens) for row in self.rows)
+        in_characters = unit == "characters"
+        return len(self.rows) * max(row.characters + 1 if in_characters else len(row.tokens) for row in self.rows)
 
 
 @dataclass(frozen=True)
@@ -94,24 +115,35 @@ class TextEncoder:
 
     @classmethod
     def of(cls, bundle: Bundle, languages: Languages | None, longest: int | None = None) -> TextEncoder:
-        """longest: a limit below the model's own."""
-        limit = min(longest or bundle.max_positions, bundle.max_positions)
+        """longest: a limit below the model's own; by default that of the finetuning, if the model has it recorded."""
+        entry = getattr(bundle.model.config, ENTRY, None)
+        recorded = entry.get(LONGEST) if isinstance(entry, Mapping) else None
+        known = longest or (recorded if type(recorded) is int and recorded > 0 else bundle.max_positions)
+        limit = min(known, bundle.max_positions)
         configured = bundle.model.config.pad_token_id
         padding = bundle.padding[0] if configured is None else configured
         return cls(bundle.encoder, bundle.input_layout(languages), limit, padding)
 
+    @property
+    def reads_forwards(self) -> bool:
+        """Whether a token's state depends only on what is before it, as in a decoder alone."""
+        return not self.layout.end
+
     def singles(self, texts: Sequence[str]) -> Iterator[Row]:
         """The row of each text."""
-        for ids in self.tokenizer.encode_batch(texts):
+        encoded = encode(texts, self.tokenizer)
+        for place, characters in enumerate(encoded.characters.tolist()):
+            ids = encoded.sequences[place]
             laid = self.layout.single(ids, self.longest)
-            yield Row(laid.ids, laid.types, laid.lengths != (len(ids),))
+            yield Row.of(laid, characters, laid.lengths != (len(ids),))
 
     def pairs(self, firsts: Sequence[str], seconds: Sequence[str]) -> Iterator[Row]:
         """The row of each pair of texts."""
-        encoded = self.tokenizer.encode_batch(firsts), self.tokenizer.encode_batch(seconds)
-        for first, second in zip(*encoded, strict=True):
+        encoded = encode(firsts, self.tokenizer), encode(seconds, self.tokenizer)
+        for place, characters in enumerate((encoded[0].characters + encoded[1].characters).tolist()):
+            first, second = (side.sequences[place] for side in encoded)
             laid = self.layout.pair(first, second, self.longest)
-            yield Row(laid.ids, laid.types, laid.lengths != (len(first), len(second)))
+            yield Row.of(laid, characters, laid.lengths != (len(first), len(second)))
 
     def rows(self, inputs: Sequence[str | tuple[str, str]]) -> Iterator[Row]:
         """The row of each text or pair of texts."""
@@ -120,9 +152,22 @@ class TextEncoder:
         pairs = self.pairs(firsts, seconds)
         return (next(singles if isinstance(each, str) else pairs) for each in inputs)
 
-    def with_ends(self, texts: Sequence[str]) -> list[tuple[list[int], list[int]]]:
-        """The tokens of each text, and where each ends in it, in characters, never falling."""
-        return [(ids, list(accumulate(ends, max))) for ids, ends in self.tokenizer.encode_with_ends(texts)]
+    def with_ends(self, texts: Sequence[str]) -> Iterator[tuple[list[int], list[int]]]:
+        """The tokens of each text, and where each ends in it, in characters from 0, never falling."""
+        for chunk in chunks(texts):
+            for text, (ids, ends) in zip(chunk, self.tokenizer.encode_with_ends(chunk), strict=True):
+                yield ids, _with_accents(text, list(accumulate(ends, max, initial=0))[1:])
+
+
+def _with_accents(text: str, ends: list[int]) -> list[int]:
+    """Ends after the accents of their last character: where accents are characters, normalizers may leave them out."""
+    if unicodedata.is_normalized("NFC", text):
+        return ends
+    after = list(range(len(text) + 1))
+    for place in range(len(text) - 1, -1, -1):
+        if unicodedata.combining(text[place]):
+            after[place] = after[place + 1]
+    return [after[end] for end in ends]
 
 
 def model_inputs(model: PreTrainedModel, batch: LabelledBatch) -> dict[str, Tensor]:
@@ -133,6 +178,8 @@ def model_inputs(model: PreTrainedModel, batch: LabelledBatch) -> dict[str, Tens
     return inputs
 
 
-def lengths_of(examples: Sequence[LabelledExample]) -> np.ndarray:
+def costs_of(
+    examples: Sequence[LabelledExample], unit: Literal["tokens", "characters"] = "tokens"
+) -> NDArray[np.int64]:
     """The cost of each example in a batch [n]."""
-    return np.array([example.length for example in examples], dtype=np.int64)
+    return np.array([example.cost(unit) for example in examples], dtype=np.int64)

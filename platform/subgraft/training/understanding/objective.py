@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -21,9 +22,10 @@ from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.heads import with_head
 from subgraft.modeling.precision import autocast
+from subgraft.modeling.sides import side_names
 from subgraft.training.objectives.objective import Request, selected_examples
 from subgraft.training.objectives.whole_examples import BATCH_TOKENS
-from subgraft.training.understanding.inputs import LabelledBatch, TextEncoder, lengths_of
+from subgraft.training.understanding.inputs import LabelledBatch, TextEncoder, costs_of
 from subgraft.training.understanding.registry import LABELLED_TASKS, record_task
 from subgraft.training.understanding.task import LabelledTask, Split
 
@@ -34,13 +36,17 @@ def task_of(settings: LabelledSettings | LabelledPairsSettings, corpus: Corpus) 
 
 
 def with_task_head(
-    bundle: Bundle, settings: LabelledSettings | LabelledPairsSettings, corpus: Corpus, seed: int
+    bundle: Bundle,
+    settings: LabelledSettings | LabelledPairsSettings,
+    corpus: Corpus,
+    seed: int,
+    longest: int | None = None,
 ) -> Bundle:
-    """The model with the head of a task, drawn from the seed."""
+    """The model with the head of a task, drawn from the seed. longest: the limit of inputs in tokens."""
     task = task_of(settings, corpus)
     padding = bundle.padding[0]
     model = with_head(bundle.model, task.head, task.outputs, seed, problem_type=task.problem_type, padding_id=padding)
-    record_task(model, settings.task, task)
+    record_task(model, settings.task, task, longest)
     return replace(bundle, model=model)
 
 
@@ -60,7 +66,8 @@ class LabelLoss(nn.Module):
 class LabelledExamples:
     """The labelled training examples of a task.
 
-    cut: how many lack the end of a text, which is too long for the model.
+    lengths: the cost of each example [n].  most_rows: the most rows of an example.  cut: how many lack the end of a
+    text, which is too long for the model.
     """
 
     def __init__(
@@ -69,20 +76,23 @@ class LabelledExamples:
         corpus = request.corpus
         self._task, self._corpus, self._request, self._training = task_of(settings, corpus), corpus, request, training
         self._encoder = TextEncoder.of(request.bundle, request.languages, training.max_length)
-        self._split = self._task.split(corpus, "train", self._encoder)
-        examples = self._split.examples
-        chosen = selected_examples(len(examples), training, request.seed)
-        self._examples = examples if chosen is None else [examples[place] for place in chosen.tolist()]
+        split = self._task.split(corpus, "train", self._encoder)
+        chosen = selected_examples(len(split.references), training, request.seed)
+        examples = split.examples if chosen is None else split.examples_of(chosen)
+        self._examples = [example for example in examples if self._task.teaches(example)]
         if not self._examples:
             raise UserError("there is no labelled example to train on", where=str(corpus.directory))
-        self.lengths = lengths_of(self._examples)
-        self.cut = self._split.cut
-        first, *others = (field.name for field in corpus.fields if field.kind == "text")
-        second = others[0] if others else first
-        self.texts: Mapping[SideName, Iterable[str]] = {
-            "encoder": corpus.lines("train", first),
-            "decoder": corpus.lines("train", second),
-        }
+        self.lengths = costs_of(self._examples, training.batch_unit)
+        self.most_rows = max(len(example.rows) for example in self._examples)
+        self.cut = split.cut
+
+    @property
+    def texts(self) -> Mapping[SideName, Iterable[str]]:
+        """All texts, which one vocabulary reads."""
+        names = [field.name for field in self._corpus.fields if field.kind == "text"]
+        lines = chain.from_iterable(self._corpus.lines("train", name) for name in names)
+        sides: tuple[SideName, ...] = side_names(self._request.bundle.model)
+        return {sides[0]: lines, **dict.fromkeys(sides[1:], ())}
 
     def batch(self, indices: np.ndarray, epoch: int) -> LabelledBatch:
         del epoch
@@ -92,7 +102,7 @@ class LabelledExamples:
         return LabelLoss(bundle.model, self._task, self._training.label_smoothing)
 
     def dev_scores(self, bundle: Bundle) -> Callable[[], dict[str, float]]:
-        """The task's main metric as `score`, and the others, on the first examples of dev."""
+        """The task's main metric as `score`, and the mean loss in `nats`, on the first examples of dev."""
         split = self._task.split(self._corpus, "dev", self._encoder, self._training.dev_sentences)
         precision = self._training.precision
 
@@ -125,7 +135,7 @@ def head_outputs(
     device = next(model.parameters()).device
     was_training = model.training
     model.train(False)
-    lengths = lengths_of(split.examples)
+    lengths = costs_of(split.examples)
     outputs = list[FloatArray | None]([None] * len(split.examples))
     total, counted, done = 0.0, 0, 0
     for places in BatchPlan(lengths, max(batch_tokens, int(lengths.max())), seed=0).epoch(0):

@@ -77,8 +77,5 @@ class Predictor:
         encoder = self._encoder
         outputs = head_outputs(self._model, self.task, split, encoder.padding, batch_tokens=batch_tokens).by_example
         texts = self.task.in_words(self.task.predicted(outputs, split), split)
-        # Passages alone have several examples, windows, of which none is cut.
-        whole = len(split.examples) != len(inputs)
-        cut = [False] * len(inputs) if whole else [any(row.cut for row in each.rows) for each in split.examples]
-        for text, facts, is_cut in zip(texts, self.task.facts(outputs, split), cut, strict=True):
+        for text, facts, is_cut in zip(texts, self.task.facts(outputs, split), split.are_cut.tolist(), strict=True):
             yield Prediction(text, facts, is_cut)

@@ -15,6 +15,7 @@ from subgraft.base.errors import UserError
 from subgraft.modeling.families import Head
 from subgraft.modeling.heads import head_of
 from subgraft.training.understanding.candidates import MultipleChoice, Ranking
+from subgraft.training.understanding.inputs import ENTRY, LONGEST
 from subgraft.training.understanding.sequences import (
     Classification,
     EntityTyping,
@@ -37,8 +38,6 @@ LABELLED_TASKS: Mapping[str, type[LabelledTask]] = {
     "relation-classification": RelationClassification,
     "entity-typing": EntityTyping,
 }
-# The entry of config.json with the name of the task and its settings.
-ENTRY = "subgraft_task"
 
 
 class ModelTask(NamedTuple):
@@ -52,9 +51,10 @@ class ModelTask(NamedTuple):
     recorded: bool
 
 
-def record_task(model: PreTrainedModel, name: str, task: LabelledTask) -> None:
-    """Make the task a part of the model's configuration."""
-    setattr(model.config, ENTRY, {"task": name, **task.settings})
+def record_task(model: PreTrainedModel, name: str, task: LabelledTask, longest: int | None = None) -> None:
+    """Make the task a part of the model's configuration. longest: the limit of inputs in tokens, if not the model's."""
+    limit = {} if longest is None else {LONGEST: longest}
+    setattr(model.config, ENTRY, {"task": name, **task.settings, **limit})
 
 
 def task_of_model(model: PreTrainedModel, where: str) -> ModelTask:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Self
 
@@ -14,6 +15,8 @@ from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy,
 from subgraft.base.errors import UserError
 from subgraft.data.text.corpus import Corpus, labels_of
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
+from subgraft.subwords.vocabulary.spelling import spells
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.understanding.inputs import LabelledBatch, LabelledExample, TextEncoder
 from subgraft.training.understanding.task import LabelledTask, Split, class_probabilities, one_row_each
 
@@ -86,17 +89,29 @@ class PairClassification(Classification):
         return taken(corpus.records(name, "source", "target"), limit)
 
 
-# Characters around the entities of a text, which every vocabulary has: Zhou and Chen (AACL 2022, table 1) find markers
-# of punctuation as good as new tokens, or better.
+# Characters around the entities of a text: Zhou and Chen (AACL 2022, table 1) find markers of punctuation as good as
+# new tokens, or better. Others take the place of those that a vocabulary lacks.
 HEAD_MARK, TAIL_MARK, ENTITY_MARK = "@", "#", "*"
+_OTHER_MARKS = "|~^$%&+=_/<>[]{}();:\"'-,.!?"
+
+
+def spelled_marks(tokenizer: Tokenizer, *wanted: str) -> list[str]:
+    """The marks that are wanted, or others that the vocabulary spells: an unknown token does not distinguish them."""
+    candidates = [*wanted, *_OTHER_MARKS]
+    spelled = [mark for mark, known in zip(candidates, spells(tokenizer, candidates), strict=True) if known]
+    others = iter([mark for mark in spelled if mark not in wanted])
+    return [mark if mark in spelled else next(others, mark) for mark in wanted]
 
 
 def marked(text: str, spans: Sequence[tuple[tuple[int, int], str]]) -> str:
-    """The text with each span [start, end) between two of its marks."""
-    inserted = [(place, f"{mark} " if at == 0 else f" {mark}") for span, mark in spans for at, place in enumerate(span)]
-    for place, mark in sorted(inserted, key=lambda one: one[0], reverse=True):
-        text = text[:place] + mark + text[place:]
-    return text
+    """The text with each span [start, end) between two of its marks. Where spans touch, the one before ends first."""
+    opening = [(start, 1, -end, f"{mark} ") for (start, end), mark in spans]
+    closing = [(end, 0, -start, f" {mark}") for (start, end), mark in spans]
+    parts, at = list[str](), 0
+    for place, _, _, inserted in sorted([*opening, *closing]):
+        parts += [text[at:place], inserted]
+        at = place
+    return "".join([*parts, text[at:]])
 
 
 class RelationClassification(Classification):
@@ -108,8 +123,11 @@ class RelationClassification(Classification):
         return taken(corpus.records(name, "source", "head", "tail"), limit)
 
     def read(self, inputs: Sequence[Any], encoder: TextEncoder) -> Split:
-        texts = [marked(text, [(head, HEAD_MARK), (tail, TAIL_MARK)]) for text, head, tail in inputs]
-        return read_rows(texts, encoder)
+        shown, read = (
+            [marked(text, [(head, marks[0]), (tail, marks[1])]) for text, head, tail in inputs]
+            for marks in ((HEAD_MARK, TAIL_MARK), spelled_marks(encoder.tokenizer, HEAD_MARK, TAIL_MARK))
+        )
+        return replace(read_rows(read, encoder), texts=shown)
 
 
 class EntityTyping(LabelledTask):
@@ -126,8 +144,12 @@ class EntityTyping(LabelledTask):
         return taken(corpus.records(name, "source", "entity"), limit)
 
     def read(self, inputs: Sequence[Any], encoder: TextEncoder) -> Split:
-        marks = ((text, [(entity, ENTITY_MARK)] if entity else []) for text, entity in inputs)
-        return read_rows([marked(text, spans) for text, spans in marks], encoder)
+        (spelled,) = spelled_marks(encoder.tokenizer, ENTITY_MARK)
+        shown, read = (
+            [marked(text, [(entity, mark)] if entity else []) for text, entity in inputs]
+            for mark in (ENTITY_MARK, spelled)
+        )
+        return replace(read_rows(read, encoder), texts=shown)
 
     def labelled(self, read: Split, corpus: Corpus, name: str, limit: int | None = None) -> Split:
         named = taken(corpus.annotations(name, "labels"), limit)

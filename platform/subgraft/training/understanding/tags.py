@@ -1,10 +1,14 @@
-"""A tag of each word, predicted from the word's first piece (Devlin et al. 2019, section 5.3)."""
+"""A tag of each word, predicted from the word's first piece (Devlin et al. 2019, section 5.3).
+
+A model that reads forwards only has not read the word there, so it predicts the tag from the last piece.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Self
 
+import numpy as np
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
@@ -17,6 +21,7 @@ from subgraft.training.understanding.sequences import taken
 from subgraft.training.understanding.task import LabelledTask, Split, one_row_each
 
 OUTSIDE = "O"
+NO_PIECE = -1
 
 
 class Tagging(LabelledTask):
@@ -38,23 +43,27 @@ class Tagging(LabelledTask):
         for (ids, ends), text in zip(encoder.with_ends(texts), texts, strict=True):
             laid = encoder.layout.single(ids, encoder.longest)
             (begin,), (length,) = laid.starts, laid.lengths
-            places = first_pieces(text, ends) if text else ()
-            pieces = [None if place is None or place >= length else begin + place for place in places]
-            rows.append(Row(laid.ids, laid.types, length < len(ids)))
+            words = pieces_of_words(text, ends) if text else ()
+            places = (last if encoder.reads_forwards else first for first, last in words)
+            pieces = [None if place == NO_PIECE or place >= length else begin + place for place in places]
+            rows.append(Row.of(laid, len(text), length < len(ids)))
             read.append(pieces)
         return Split(one_row_each(rows), texts, read)
 
     def labelled(self, read: Split, corpus: Corpus, name: str, limit: int | None = None) -> Split:
         references: list[list[str]] = taken(corpus.annotations(name, "tags"), limit)
         places = {label: place for place, label in enumerate(self.labels)}
-        targets = list[list[int]]()
+        targets = list[np.ndarray]()
         for example, pieces, tags in zip(read.examples, read.details, references, strict=True):
-            target = [IGNORED] * len(example.rows[0].tokens)
+            target = np.full(len(example.rows[0].tokens), IGNORED, dtype=np.int32)
             for piece, tag in zip(pieces, tags, strict=True):
                 if piece is not None:
                     target[piece] = places.get(tag, IGNORED)
             targets.append(target)
         return read.with_targets(targets, references)
+
+    def teaches(self, example: LabelledExample) -> bool:
+        return bool((example.target != IGNORED).any())
 
     def labels_of(self, examples: Sequence[LabelledExample], longest: int) -> tuple[Tensor, int]:
         del longest
@@ -80,15 +89,19 @@ class Tagging(LabelledTask):
         return [{"words": text.split(), "tags": tags} for text, tags in tagged]
 
 
-def first_pieces(text: str, ends: Sequence[int]) -> Iterator[int | None]:
-    """The place among the tokens of each word's first piece; None for a word of which no token has a character.
+def pieces_of_words(text: str, ends: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """The places among the tokens of each word's first and last piece; NO_PIECE for a word without a token.
 
     text: words between single spaces.  ends: where each token ends in it, never falling.
     """
     token, at = 0, 0
     for word in text.split(" "):
+        end = at + len(word)
         while token < len(ends) and ends[token] <= at:
             token += 1
         before = ends[token - 1] if token else 0
-        yield token if token < len(ends) and before < at + len(word) else None
-        at += len(word) + 1
+        first = last = token if token < len(ends) and before < end else NO_PIECE
+        while first != NO_PIECE and last + 1 < len(ends) and ends[last + 1] <= end:
+            last += 1
+        yield first, last
+        at = end + 1

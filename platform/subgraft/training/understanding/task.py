@@ -7,7 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedModel
 
@@ -51,12 +53,14 @@ class Split:
         texts: What was read, in words, one for each input.
         details: What the task needs to make predictions of the model's outputs.
         references: The right predictions, in a form that the task defines; None without labels.
+        owners: The place of each example's input, ascending; None where each example is an input.
     """
 
     examples: list[LabelledExample]
     texts: list[str]
     details: Any = field(default=None, repr=False)
     references: Any = None
+    owners: NDArray[np.int64] | None = None
 
     def with_targets(self, targets: Iterable[Any], references: Any) -> Split:
         """The same with the target of each example."""
@@ -66,8 +70,24 @@ class Split:
 
     @property
     def cut(self) -> int:
-        """How many examples lack the end of a text, which is too long for the model."""
-        return sum(any(row.cut for row in example.rows) for example in self.examples)
+        """Of how many inputs the model reads a text without its end, because it is too long."""
+        return int(self.are_cut.sum())
+
+    @property
+    def are_cut(self) -> NDArray[np.bool_]:
+        """Whether the model reads a text of an input without its end [n]."""
+        of_examples = np.array([any(row.cut for row in example.rows) for example in self.examples], dtype=np.bool_)
+        are_cut = np.zeros(len(self.texts), dtype=np.bool_)
+        are_cut[self._owners[of_examples]] = True
+        return are_cut
+
+    def examples_of(self, places: NDArray[np.int64]) -> list[LabelledExample]:
+        """The examples of the inputs at these places."""
+        return [self.examples[place] for place in np.flatnonzero(np.isin(self._owners, places)).tolist()]
+
+    @property
+    def _owners(self) -> NDArray[np.int64]:
+        return np.arange(len(self.examples)) if self.owners is None else self.owners
 
 
 class LabelledTask(ABC):
@@ -125,6 +145,11 @@ class LabelledTask(ABC):
         """The labelled examples of a split. limit: only so many, from its start."""
         return self.labelled(self.read(self.inputs(corpus, name, limit), encoder), corpus, name, limit)
 
+    def teaches(self, example: LabelledExample) -> bool:
+        """Whether the loss of an example depends on the model: training leaves out all others."""
+        del example
+        return True
+
     @abstractmethod
     def labels_of(self, examples: Sequence[LabelledExample], longest: int) -> tuple[Tensor, int]:
         """The targets of a batch whose rows are padded to `longest` tokens, and of how many predictions."""
@@ -168,7 +193,7 @@ class LabelledTask(ABC):
         return Predictions(predicted, references, texts, wanted, self.probabilities(outputs))
 
     def by_example(self, logits: Tensor, batch: LabelledBatch) -> list[FloatArray]:
-        """The logits of each example of a batch, without padding."""
+        """The logits of each example of a batch, padding included."""
         return [rows.squeeze(0).numpy() for rows in torch.split(logits.double().cpu(), batch.rows.tolist())]
 
     def statistics(self, predictions: Predictions) -> dict[str, FloatArray]:
