@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from subgraft.interfaces.api.fit import Fitted, fit
     from subgraft.interfaces.api.graft import Grafted, graft
     from subgraft.interfaces.api.outputs import Model, load, translate
+    from subgraft.interfaces.api.predict import Predicted, predict
     from subgraft.interfaces.api.progress import StepProgress
     from subgraft.interfaces.api.scores import Scores, evaluate
     from subgraft.interfaces.api.transfers import transfer
@@ -27,6 +28,7 @@ __all__ = [
     "Grafted",
     "Model",
     "OperationalError",
+    "Predicted",
     "Scores",
     "StepProgress",
     "UserError",
@@ -40,6 +42,7 @@ __all__ = [
     "graft",
     "learn_vocabulary",
     "load",
+    "predict",
     "run",
     "train_generator",
     "transfer",
@@ -53,6 +56,7 @@ _HOMES = {
     "Grafted": "interfaces.api.graft",
     "Model": "interfaces.api.outputs",
     "OperationalError": "base.errors",
+    "Predicted": "interfaces.api.predict",
     "Scores": "interfaces.api.scores",
     "StepProgress": "interfaces.api.progress",
     "UserError": "base.errors",
@@ -66,6 +70,7 @@ _HOMES = {
     "graft": "interfaces.api.graft",
     "learn_vocabulary": "interfaces.api.vocabularies",
     "load": "interfaces.api.outputs",
+    "predict": "interfaces.api.predict",
     "run": "interfaces.api.experiments",
     "train_generator": "interfaces.api.experiments",
     "transfer": "interfaces.api.transfers",

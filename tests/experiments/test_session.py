@@ -46,4 +46,8 @@ def test_commands_find_a_server_that_only_the_configuration_names(uri: str | Non
     commands = dict(further_commands("demo-en-de", Languages(source="en", target="de"), "monday", uri))
     assert (commands["compare"], commands["MLflow page"]) == (compare, page)
     assert ("MLFLOW_TRACKING_URI" in commands["generate"]) == (uri is not None)
+    labels = dict(further_commands("demo-en-en", Languages(source="en", target="en"), "monday", uri, predicts=True))
+    assert "generate" not in labels
+    assert labels["predict"].endswith("subgraft predict models:/demo-en-en@champion --input FILE")
+    assert ("MLFLOW_TRACKING_URI" in labels["predict"]) == (uri is not None)
     assert "generate" not in dict(further_commands(None, Languages(source="en", target="de"), "monday", uri))

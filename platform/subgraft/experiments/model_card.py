@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from subgraft.config.tasks import TASKS
+from subgraft.config.tasks import TASKS, reads_labels
 from subgraft.data.sources.catalogue import licences
+from subgraft.evaluation.reporting.model_use import use_of
 from subgraft.evaluation.reporting.numbers import MISSING, count, duration, fixed
 from subgraft.evaluation.reporting.table import table, table_markdown
 from subgraft.experiments.pipeline import Pipeline
@@ -119,7 +120,8 @@ class Chosen:
         yield f"of {trained} finetuned models the best by dev {self.weights.score}. The test set chose nothing."
         yield "What licence the model can have depends on those of the data, below.\n"
         yield "```sh"
-        yield f"subgraft generate --model DIRECTORY --input FILE --languages {pair.source}-{pair.target}"
+        predicts = reads_labels(experiment.task)
+        yield use_of("DIRECTORY", f"{pair.source}-{pair.target}", predicts=predicts, file=True).command
         yield "```\n"
 
     def _scores(self) -> Iterator[str]:

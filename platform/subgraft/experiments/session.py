@@ -14,6 +14,8 @@ from subgraft.base.errors import OperationalError, UserError
 from subgraft.base.redaction import redacted
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
+from subgraft.config.tasks import reads_labels
+from subgraft.evaluation.reporting.model_use import use_of
 from subgraft.evaluation.reporting.table import MainTable
 from subgraft.experiments import plan_warnings
 from subgraft.experiments.manifest import system_runs
@@ -186,7 +188,10 @@ class Session:
     def _finished(self, store: Store, tracker: Tracker, registered: bool) -> Finished:
         report = store.path(self.pipeline.report)
         name, uri = self.model_name if registered else None, self.experiment.runtime.tracking_uri
-        commands = further_commands(name, self.experiment.languages, tracker.name, uri)
+        experiment = self.experiment
+        commands = further_commands(
+            name, experiment.languages, tracker.name, uri, predicts=reads_labels(experiment.task)
+        )
         return Finished(MainTable.read(report).rich(), report / "report.html", commands)
 
 
@@ -205,7 +210,9 @@ def recorded(display: Display, tracker: Tracker) -> Iterator[None]:
         tracker.close(status)
 
 
-def further_commands(model: str | None, languages: Languages, run: str, uri: str | None) -> tuple[tuple[str, str], ...]:
+def further_commands(
+    model: str | None, languages: Languages, run: str, uri: str | None, *, predicts: bool = False
+) -> tuple[tuple[str, str], ...]:
     """Commands to look further.
 
     Args:
@@ -213,13 +220,14 @@ def further_commands(model: str | None, languages: Languages, run: str, uri: str
         languages: of the experiment.
         run: the run's name.
         uri: the tracking server if the configuration names one; a password in it is not shown.
+        predicts: whether the model predicts labels.
     """
     uri = uri and redacted(uri)
     subgraft = f"MLFLOW_TRACKING_URI={shlex.quote(uri)} subgraft" if uri else "subgraft"
     pair = f"{languages.source}-{languages.target}"
-    generate = f'echo "…" | {subgraft} generate --model models:/{model}@champion --languages {pair}'
+    use = use_of(f"models:/{model}@champion", pair, predicts=predicts, subgraft=subgraft)
     return (
-        *((("generate", generate),) if model else ()),
+        *((use,) if model else ()),
         ("compare", f"{subgraft} compare {run}"),
         ("MLflow page", f"{subgraft} tracking" if uri is None or uri.startswith("sqlite:") else uri),
     )

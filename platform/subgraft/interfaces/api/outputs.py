@@ -210,7 +210,8 @@ def _outputs(model: Model | Path | str, asked: _Asked) -> list[str]:
 def _require_writer(family: Family, head: Head | None, where: str) -> None:
     """Raises UserError for a family whose models write no text, and for a model with a classifying head."""
     if head is not None:
-        raise UserError(f"this {family.model_type} model has {head}, and writes no text", where=where)
+        hint = "`subgraft predict` predicts with it."
+        raise UserError(f"this {family.model_type} model has {head}, and writes no text", where=where, hint=hint)
     if not family.generates:
         hint = "`subgraft assemble` makes an encoder-decoder of it, which is finetuned before it writes anything."
         raise UserError(f"{family.model_type} models write no text", where=where, hint=hint)

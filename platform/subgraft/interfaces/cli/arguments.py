@@ -7,7 +7,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import datetime
 from difflib import get_close_matches
@@ -130,6 +130,15 @@ def add_text(command: Options) -> None:
 
 def add_languages(command: Options, help: str, required: bool = False) -> None:
     command.add_argument("--languages", type=language_pair, required=required, metavar="SOURCE-TARGET", help=help)
+
+
+def standard_input() -> Iterator[str]:
+    """Its lines, by the rules of files. Raises UserError naming the line that is not UTF-8."""
+    for number, line in enumerate(sys.stdin.buffer, 1):
+        try:
+            yield line.decode("utf-8").removesuffix("\n").removesuffix("\r")
+        except UnicodeDecodeError:
+            raise UserError("not UTF-8", where=f"standard input:{number}", hint="Convert the text to UTF-8.") from None
 
 
 def chosen(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:

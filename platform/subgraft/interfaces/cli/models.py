@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,15 @@ from subgraft.base.limits import LARGEST_BEAM
 from subgraft.base.terminal_escaping import say, write
 from subgraft.config.tasks import TASKS
 from subgraft.data.text import reading
-from subgraft.interfaces.cli.arguments import MODEL_HELP, Commands, add_json, add_languages, print_json, whole
+from subgraft.interfaces.cli.arguments import (
+    MODEL_HELP,
+    Commands,
+    add_json,
+    add_languages,
+    print_json,
+    standard_input,
+    whole,
+)
 
 
 def add_to(commands: Commands) -> None:
@@ -61,7 +67,7 @@ def _add_generation(command: argparse.ArgumentParser) -> None:
 def generate_text(arguments: argparse.Namespace) -> None:
     inputs: Any = None
     if arguments.features is None:
-        inputs = list(reading.lines(arguments.input) if arguments.input else _standard_input())
+        inputs = list(reading.lines(arguments.input) if arguments.input else standard_input())
     from subgraft.interfaces.api.outputs import (  # takes seconds to load; a mistake in the text is reported at once
         features_in,
         generate,
@@ -79,15 +85,6 @@ def generate_text(arguments: argparse.Namespace) -> None:
 
 def _search(arguments: argparse.Namespace) -> dict[str, Any]:
     return {"languages": arguments.languages, "beam": arguments.beam, "batch_size": arguments.batch_size}
-
-
-def _standard_input() -> Iterator[str]:
-    """Its lines, by the rules of files. Raises UserError naming the line that is not UTF-8."""
-    for number, line in enumerate(sys.stdin.buffer, 1):
-        try:
-            yield line.decode("utf-8").removesuffix("\n").removesuffix("\r")
-        except UnicodeDecodeError:
-            raise UserError("not UTF-8", where=f"standard input:{number}", hint="Convert the text to UTF-8.") from None
 
 
 def evaluate_text(arguments: argparse.Namespace) -> None:

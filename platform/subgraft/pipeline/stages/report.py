@@ -15,6 +15,7 @@ from subgraft.evaluation.metrics.scores import Score
 from subgraft.evaluation.reporting import records
 from subgraft.evaluation.reporting.continuation import continuation_table, write_continuation_report
 from subgraft.evaluation.reporting.examples import over_segmented_words
+from subgraft.evaluation.reporting.model_use import use_of
 from subgraft.evaluation.reporting.records import ReportData, SystemResult
 from subgraft.evaluation.reporting.report import write_report
 from subgraft.evaluation.reporting.results import terminal_table
@@ -104,7 +105,12 @@ def _collect(
             provenance["git_commit"],
             provenance["device"],
         ),
-        commands=_commands(recipe.name, f"{languages.source}-{languages.target}", systems),
+        commands=_commands(
+            recipe.name,
+            f"{languages.source}-{languages.target}",
+            systems,
+            predicts=recipe.objective.understands,
+        ),
         speed_batch_size=recipe.speed_batch_size,
         bootstrap_samples=recipe.bootstrap_samples,
         select=recipe.select,
@@ -172,13 +178,13 @@ def _seconds(recipe: ReportRecipe, inputs: Inputs) -> list[records.StageSeconds]
     return list(seconds.values())
 
 
-def _commands(name: str, pair: str, systems: Sequence[SystemResult]) -> tuple[records.Command, ...]:
-    """Commands for the reader; without one for generation if no finetuning improved a model."""
+def _commands(name: str, pair: str, systems: Sequence[SystemResult], *, predicts: bool) -> tuple[records.Command, ...]:
+    """Commands for the reader; without one that uses a model if no finetuning improved one."""
     model = f"models:/{name}-{pair}@champion"
-    generate = f'echo "…" | subgraft generate --model {model} --languages {pair}'
+    use = use_of(model, pair, predicts=predicts)
     commands = [records.Command("browse every run", "subgraft tracking")]
     if any(system.selected_step for system in systems):
-        commands.append(records.Command("generate with the best model on dev", generate))
+        commands.append(records.Command(f"{use.verb} with the best model on dev", use.command))
     return tuple(commands)
 
 

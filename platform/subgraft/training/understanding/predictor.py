@@ -13,7 +13,6 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.tokenizers import checkpoint_languages
 from subgraft.training.objectives.whole_examples import BATCH_TOKENS
 from subgraft.training.setup import device
-from subgraft.training.understanding.input_forms import form_of
 from subgraft.training.understanding.inputs import TextEncoder
 from subgraft.training.understanding.objective import head_outputs
 from subgraft.training.understanding.registry import task_of_model
@@ -45,8 +44,8 @@ class Predictor:
 
     def __init__(self, bundle: Bundle, languages: Languages | None = None, where: str = "the model") -> None:
         """Raises UserError for a model without such a head, and where its vocabulary needs languages."""
-        self.name, self.task, recorded = task_of_model(bundle.model, where)
-        self.form = form_of(self.name, self.task.settings, recorded=recorded)
+        of_model = task_of_model(bundle.model, where)
+        self.name, self.task, self.form = of_model.name, of_model.task, of_model.form
         self._encoder = TextEncoder.of(bundle, languages)
         self._model = bundle.model
         self._model.to(device())  # type: ignore[arg-type]

@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 from transformers import PreTrainedModel
 
 from subgraft.base.errors import UserError
-from subgraft.modeling.families import Head
+from subgraft.modeling.families import Config, Head
 from subgraft.modeling.heads import head_of
 from subgraft.training.understanding.candidates import MultipleChoice, Ranking
+from subgraft.training.understanding.input_forms import InputForm, form_of
 from subgraft.training.understanding.inputs import ENTRY, LONGEST
 from subgraft.training.understanding.sequences import (
     Classification,
@@ -50,6 +51,11 @@ class ModelTask(NamedTuple):
     task: LabelledTask
     recorded: bool
 
+    @property
+    def form(self) -> InputForm:
+        """The form of its inputs."""
+        return form_of(self.name, self.task.settings, recorded=self.recorded)
+
 
 def record_task(model: PreTrainedModel, name: str, task: LabelledTask, longest: int | None = None) -> None:
     """Make the task a part of the model's configuration. longest: the limit of inputs in tokens, if not the model's."""
@@ -57,13 +63,13 @@ def record_task(model: PreTrainedModel, name: str, task: LabelledTask, longest: 
     setattr(model.config, ENTRY, {"task": name, **task.settings, **limit})
 
 
-def task_of_model(model: PreTrainedModel, where: str) -> ModelTask:
-    """The task that a model was finetuned for. Raises UserError for a model that predicts no labels."""
+def task_of_model(model: PreTrainedModel | Config, where: str) -> ModelTask:
+    """The task of a finetuned model, or of its config.json. Raises UserError for a model that predicts no labels."""
     head = head_of(model)
     if head is None:
-        hint = "Finetune it on labelled examples: `subgraft fit --labels`, or a task of labels in a configuration."
+        hint = "`subgraft generate` writes texts with models; labelled examples finetune a head for predictions."
         raise UserError("this model has no head that predicts labels", where=where, hint=hint)
-    entry: Any = getattr(model.config, ENTRY, None)
+    entry: Any = model.get(ENTRY) if isinstance(model, Mapping) else getattr(model.config, ENTRY, None)
     settings: Mapping[str, Any] = entry if isinstance(entry, Mapping) else {}
     named = str(settings.get("task"))
     recorded = named in LABELLED_TASKS and LABELLED_TASKS[named].head == head.kind

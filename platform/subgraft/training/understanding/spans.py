@@ -174,9 +174,7 @@ class SpanExtraction(LabelledTask):
 
     def facts(self, outputs: Sequence[FloatArray], split: Split) -> list[dict[str, Any]]:
         return [
-            {"answer": text or None, "start": start, "end": end, "score": score}
-            if text
-            else {"answer": None, "score": score}
+            {"answer": text, "start": start, "end": end, "score": score} if text else {"answer": None, "score": score}
             for text, start, end, score in self._best_spans(outputs, split.details)
         ]
 
@@ -195,7 +193,10 @@ class SpanExtraction(LabelledTask):
         for (score, first, last), none, passage, (starts, ends) in zip(
             best, nothing.tolist(), details.passages, details.characters, strict=True
         ):
-            if score == -np.inf or not (self.answerable or score > none):
+            if score == -np.inf:  # of a passage without tokens
+                spans.append(_BestSpan("", 0, 0, 0.0))
+                continue
+            if not self.answerable and score <= none:
                 spans.append(_BestSpan("", 0, 0, score - none))
                 continue
             text = passage[starts[first] : ends[last]]

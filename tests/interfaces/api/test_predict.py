@@ -1,0 +1,115 @@
+"""Predictions by function and by command, from a model's directory."""
+
+from __future__ import annotations
+
+import json
+from io import BytesIO, TextIOWrapper
+from pathlib import Path
+
+import pytest
+
+import subgraft
+from finished import mbart_bundle
+from labelled import headed_bundle, labelled_corpus
+from subgraft.base.errors import UserError
+from subgraft.interfaces.cli import main
+
+TEXTS = ["the first text", "and another\tone", ""]
+
+
+@pytest.fixture
+def classifier(tmp_path: Path) -> Path:
+    return _model("classification", tmp_path)
+
+
+def _model(task: str, folder: Path) -> Path:
+    headed_bundle(task, labelled_corpus(task, folder)).save(folder / f"{task}-model")
+    return folder / f"{task}-model"
+
+
+def test_a_command_predicts_what_the_function_does(
+    classifier: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "texts").write_text("".join(f"{text}\n" for text in TEXTS), encoding="utf-8")
+    predicted = subgraft.predict(classifier, TEXTS)
+    assert main(["predict", str(classifier), "--input", str(tmp_path / "texts")]) == 0
+    assert capsys.readouterr().out.splitlines() == predicted.texts
+    assert main(["predict", str(classifier), "--input", str(tmp_path / "texts"), "--json"]) == 0
+    facts = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert facts == [each.facts for each in predicted]
+    assert all(sum(each["probabilities"].values()) == pytest.approx(1) for each in facts)
+    assert all(max(each["probabilities"], key=each["probabilities"].get) == each["label"] for each in facts)
+
+
+def test_a_file_of_labelled_examples_is_read_as_it_is(
+    classifier: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    examples = tmp_path / "classification-files" / "test.jsonl"
+    assert main(["predict", str(classifier), "--input", str(examples)]) == 0
+    texts = [json.loads(line)["text"] for line in examples.read_text(encoding="utf-8").splitlines()]
+    assert capsys.readouterr().out.splitlines() == subgraft.predict(classifier, texts).texts
+
+
+def test_standard_input_has_columns_between_tabs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranker = _model("ranking", tmp_path)
+    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(b"query\tone\ttwo\tthree\n")))
+    assert main(["predict", str(ranker), "--json"]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    (expected,) = subgraft.predict(ranker, [("query", ["one", "two", "three"])])
+    assert json.loads(line) == expected.facts and sorted(expected.facts["ranks"]) == [1, 2, 3]
+    best = max(range(3), key=expected.facts["scores"].__getitem__)
+    assert expected.facts["ranks"][best] == 1 and expected.text == ["one", "two", "three"][best]
+
+
+@pytest.mark.parametrize(
+    ("lines", "form", "message"),
+    [
+        ("one\ttwo\nalone\n", "lines", ":2: expected text, text_pair, found one text"),
+        ('{"text": "a", "text_pair": "b"}\n{"text": "a"}\n', "jsonl", ":2: no field 'text_pair'"),
+        ("{\n", "jsonl", ":1: "),
+    ],
+)
+def test_mistakes_name_their_line(
+    lines: str, form: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = _model("pair-classification", tmp_path)
+    (tmp_path / "input").write_text(lines, encoding="utf-8")
+    assert main(["predict", str(model), "--input", str(tmp_path / "input"), "--format", form]) == 2
+    out, err = capsys.readouterr()
+    assert message in err and not out
+
+
+def test_long_inputs_are_reported(classifier: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "texts").write_text("short\n" + "long " * 2000 + "\n", encoding="utf-8")
+    assert main(["predict", str(classifier), "--input", str(tmp_path / "texts")]) == 0
+    out, err = capsys.readouterr()
+    assert len(out.splitlines()) == 2 and "1 of 2 inputs lost their end" in err and "texts:2" in err
+
+
+def test_models_that_write_and_models_that_predict_refer_to_each_other(
+    classifier: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "texts").write_text("a\n", encoding="utf-8")
+    assert main(["generate", "--model", str(classifier), "--input", str(tmp_path / "texts")]) == 2
+    assert "subgraft predict" in capsys.readouterr().err
+    mbart_bundle().save(tmp_path / "mbart")
+    assert main(["predict", str(tmp_path / "mbart"), "--input", str(tmp_path / "texts")]) == 2
+    assert "subgraft generate" in capsys.readouterr().err
+
+
+def test_predictions_are_a_table_and_a_frame(classifier: Path) -> None:
+    predicted = subgraft.predict(subgraft.load(classifier), [{"text": f"text {number}"} for number in range(30)])
+    frame = predicted.frame()
+    assert len(frame) == len(predicted) == 30 and {"input", "label", "p(long)", "p(short)"} == set(frame.columns)
+    assert list(frame["label"]) == predicted.texts and predicted[3].text == predicted.texts[3]
+    assert "and 10 more" in str(predicted) and predicted.texts[0] in predicted._repr_html_()
+    assert subgraft.predict(classifier, []).frame().empty
+
+
+def test_inputs_of_other_forms_are_refused(classifier: Path) -> None:
+    with pytest.raises(UserError, match="input 2: expected text, found 5"):
+        subgraft.predict(classifier, ["a", 5])
+    with pytest.raises(UserError, match="expected a list of inputs"):
+        subgraft.predict(classifier, "a text")
