@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 from published import CHECKPOINTS, english
 from served_models import served
 from small_experiments import tiny, written
+from toys import german
 from whole_runs import run_config
 
 SYSTEMS = """
@@ -51,6 +52,10 @@ def test_a_published_model_is_fitted_exported_and_served(name: str, size: int, t
     assert "own" in run_config(config, home)
 
     model = "models:/tiny-en-de@champion"
+    (tmp_path / "text.de").write_text("".join(f"{line}\n" for line in german(600)), encoding="utf-8")
+    like = ("--like", model, "--text", tmp_path / "text.de", "--size", 90, "--out", tmp_path / "vocabulary")
+    assert "90 pieces" in subgraft(home, "vocab", "learn", *like)
+    assert "subwords" in subgraft(home, "vocab", "compare", model, tmp_path / "vocabulary")
     subgraft(home, "export", model, "--to", "ctranslate2", "--out", tmp_path / "exported")
     texts = list(english(1200)[:20])
     typed = "".join(f"{text}\n" for text in texts)

@@ -12,7 +12,7 @@ from subgraft.base.errors import ArgumentError, UserError
 from subgraft.base.limits import LARGEST_VOCABULARY
 from subgraft.config.settings_base import SENTENCEPIECE_KINDS, SideName, VocabularyKind
 from subgraft.data.text import reading
-from subgraft.interfaces.api.arguments import one_of, require_sound, shown, whole
+from subgraft.interfaces.api.arguments import located, one_of, shown, whole
 from subgraft.subwords.allocation.capacity import Capacity, capacity
 from subgraft.subwords.vocabulary.extend import MIN_COUNT
 from subgraft.subwords.vocabulary.extend import extend as extend_vocabulary
@@ -132,11 +132,13 @@ def _of_side(tokenizers: Mapping[SideName, Tokenizer], side: SideName) -> Tokeni
 
 
 def load_vocabulary(place: str | Path, side: SideName = "decoder") -> Tokenizer:
-    """The vocabulary of a directory of one, or of a side of a model directory or, where it is text, a hub id.
+    """The vocabulary of a directory of one, or of a side of a model: a directory or, where it is text, a hub id or
+    models:/NAME@ALIAS.
 
     A model of a family that is not known has one vocabulary, whatever side is asked for.
     """
-    directory = require_sound(Path(place))
+    place = located(place)
+    directory = Path(place)
     if directory.is_dir() and not (directory / "config.json").is_file():
         try:
             return Tokenizer.load(directory)

@@ -14,7 +14,17 @@ from subgraft.base.limits import LARGEST_VOCABULARY, WIDEST
 from subgraft.base.terminal_escaping import say
 from subgraft.config.settings_base import SideName, VocabularyKind
 from subgraft.data.text import reading
-from subgraft.interfaces.cli.arguments import Commands, add_config, add_out, add_text, chosen, console, share, whole
+from subgraft.interfaces.cli.arguments import (
+    MODEL_HELP,
+    Commands,
+    add_config,
+    add_out,
+    add_text,
+    chosen,
+    console,
+    share,
+    whole,
+)
 from subgraft.orchestration.store.outputs import new_directory, require_empty_directory
 
 if TYPE_CHECKING:
@@ -42,7 +52,7 @@ def add_to(commands: Commands) -> None:
     learning.set_defaults(command=learn)
     _add_changes(group)
     comparing = group.add_parser("compare", help="the subword gap between two vocabularies")
-    comparing.add_argument("upstream", help="a vocabulary or model directory, or a hub id")
+    comparing.add_argument("upstream", help=f"{MODEL_HELP}, or a vocabulary's directory")
     comparing.add_argument("downstream", type=Path, help="a vocabulary or model directory")
     comparing.add_argument("--text", type=Path, metavar="FILE", help="text to count tokens and cut words on")
     comparing.add_argument("--words", type=whole(0), default=20, help="over-segmented words to show (default 20)")
@@ -63,7 +73,7 @@ def _add_changes(group: Commands) -> None:
         ("trim", trim, "drop the subwords of a vocabulary that a task's text never uses", "drop what the text uses", 1),
     ):
         one = group.add_parser(name, help=what)
-        one.add_argument("vocabulary", metavar="MODEL", help="a model or vocabulary directory, or a hub id")
+        one.add_argument("vocabulary", metavar="MODEL", help=f"{MODEL_HELP}, or a vocabulary's directory")
         add_text(one)
         if name == "extend":
             one.add_argument("--add", type=whole(1), required=True, metavar="N", help="number of new subwords")
@@ -147,7 +157,7 @@ def embed(arguments: argparse.Namespace) -> None:
 
 def _add_allocations(group: Commands) -> None:
     judging = group.add_parser("capacity", help="the capacity of a vocabulary for each language (ALP), on any text")
-    judging.add_argument("vocabulary", metavar="MODEL", help="a vocabulary or model directory, or a hub id")
+    judging.add_argument("vocabulary", metavar="MODEL", help=f"{MODEL_HELP}, or a vocabulary's directory")
     files = "UTF-8, plain or gz; LANG may be followed by a split, as in sw/dev=FILE"
     judging.add_argument("--text", type=_language_file, nargs="+", required=True, metavar="LANG=FILE", help=files)
     judging.set_defaults(command=capacity)
