@@ -53,8 +53,8 @@ def test_a_published_model_is_fitted_exported_and_served(name: str, size: int, t
 
     model = "models:/tiny-en-de@champion"
     (tmp_path / "text.de").write_text("".join(f"{line}\n" for line in german(600)), encoding="utf-8")
-    like = ("--like", model, "--text", tmp_path / "text.de", "--size", 90, "--out", tmp_path / "vocabulary")
-    assert "90 pieces" in subgraft(home, "vocab", "learn", *like)
+    like = ("--like", model, "--text", tmp_path / "text.de", "--size", 400, "--out", tmp_path / "vocabulary")
+    assert "400 pieces" in subgraft(home, "vocab", "learn", *like)
     assert "subwords" in subgraft(home, "vocab", "compare", model, tmp_path / "vocabulary")
     subgraft(home, "export", model, "--to", "ctranslate2", "--out", tmp_path / "exported")
     texts = list(english(1200)[:20])
