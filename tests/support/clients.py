@@ -13,8 +13,7 @@ from typing import Any
 
 from subgraft.interfaces.serving.application import application
 from subgraft.interfaces.serving.server import server
-from subgraft.interfaces.serving.writer import Writer
-from subgraft.modeling.inference.complete import Completer
+from subgraft.interfaces.serving.writer import Served, Writer
 from toys import english_tokenizer, german_tokenizer
 
 TOKEN = "a-token"
@@ -73,7 +72,7 @@ def listening(write: Callable[[Any], list[str]] = upper, **settings: Any) -> Ite
 
 
 @contextmanager
-def listening_to(models: Mapping[str, Writer | Completer], **settings: Any) -> Iterator[int]:
+def listening_to(models: Mapping[str, Served], **settings: Any) -> Iterator[int]:
     """The port of a server for these models."""
     made = server(application(models, TOKEN), TOKEN, **settings)
     with socket.create_server(("127.0.0.1", 0)) as bound:

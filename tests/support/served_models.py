@@ -25,9 +25,13 @@ class ServedModel:
 
     def ask(self, *texts: str) -> tuple[int, Any]:
         """The status, and what was answered."""
+        return self.post("/translate", {"texts": texts})
+
+    def post(self, route: str, body: Any) -> tuple[int, Any]:
+        """The same of another route."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         token = self.token_file.read_text(encoding="utf-8").strip()
-        connection.request("POST", "/translate", json.dumps({"texts": texts}), {"Authorization": f"Bearer {token}"})
+        connection.request("POST", route, json.dumps(body), {"Authorization": f"Bearer {token}"})
         response = connection.getresponse()
         return response.status, json.loads(response.read())
 

@@ -18,6 +18,7 @@ from subgraft.interfaces.serving.writer import Writer, opened
 from subgraft.modeling.exporting.ctranslate2 import export_ctranslate2
 from subgraft.modeling.inference.continue_text import Continuer
 from subgraft.modeling.inference.prompts import ChatTemplate
+from subgraft.training.understanding.predictor import Predictor
 
 PROMPT = "der Garten"
 ENGINES = ("CTranslate2", "PyTorch")
@@ -51,7 +52,7 @@ def server(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.M
     if request.param == "PyTorch":
         monkeypatch.setattr("subgraft.interfaces.serving.writer.find_spec", lambda name: None)
     with opened(str(tmp_path / "model"), None, 1) as model, listening_to({"m": model}) as port:
-        assert model.engine == request.param
+        assert not isinstance(model, Predictor) and model.engine == request.param
         yield _Server(port)
 
 
@@ -159,7 +160,7 @@ def test_a_chat_is_answered_through_the_template(tmp_path: Path) -> None:
         assert status == 200 and answer["object"] == "chat.completion"
         message = answer["choices"][0]["message"]
         assert message["role"] == "assistant"
-        assert not isinstance(model, Writer)
+        assert not isinstance(model, Writer | Predictor)
         ids = ChatTemplate.of(model.tokenizer, "m").ids([turn], 256)[0]
         assert answer["usage"]["prompt_tokens"] == len(ids)
         events = server.events("/v1/chat/completions", messages=turn, max_tokens=8)

@@ -27,7 +27,7 @@ Address: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 def add_to(commands: Commands) -> None:
     serve = commands.add_parser(
-        "serve", help="answer requests for translations or completions on this machine, and show a page"
+        "serve", help="answer requests for translations, completions or labels on this machine, and show a page"
     )
     serve.add_argument("model", metavar="MODEL", help=f"{MODEL_HELP}, or the output of `export --to ctranslate2`")
     serve.add_argument("--compare-with", metavar="MODEL", help="a second model, for example with the old vocabulary")

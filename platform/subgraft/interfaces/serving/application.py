@@ -1,4 +1,5 @@
-"""The HTTP routes: a page with a text box, and with a token POST /translate and those of `completions.py`.
+"""The HTTP routes: a page with a text box, and with a token POST /translate, those of `completions.py` and
+`predictions.py`, and GET /health, which says what is served.
 
 The page itself needs no token; its script reads the token from the address's fragment, which browsers do not send.
 Requests for another host name are refused, so that a web page cannot reach the server through a name of its own that
@@ -17,21 +18,23 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from subgraft.interfaces.serving.batching import Batcher, BusyError
+from subgraft.interfaces.serving.batching import Batcher
 from subgraft.interfaces.serving.completions import Completions
+from subgraft.interfaces.serving.predictions import Predictions
 from subgraft.interfaces.serving.requests import (
     HEADERS,
     MOST_TEXTS,
     RefusedError,
+    answered,
     body_of,
     check_token,
 )
-from subgraft.interfaces.serving.writer import Writer
-from subgraft.modeling.inference.complete import Completer
+from subgraft.interfaces.serving.writer import Served, Writer
+from subgraft.training.understanding.predictor import Predictor
 
 # Characters in a text, and seconds until a request is answered.
 LONGEST_TEXT = 2000
@@ -40,54 +43,71 @@ LOCAL_NAMES = ("127.0.0.1", "localhost", "[::1]")
 
 
 def application(
-    models: Mapping[str, Writer | Completer], token: str, patience: float = PATIENCE, names: Sequence[str] = LOCAL_NAMES
+    models: Mapping[str, Served],
+    token: str,
+    patience: float = PATIENCE,
+    names: Sequence[str] = LOCAL_NAMES,
 ) -> Starlette:
     """The application.
 
     Args:
-        models: translators and language models, by the names in the page and in answers.
+        models: translators, language models and models that predict labels, by the names in the page and in answers.
         token: the token that requests need.
         patience: seconds until a request times out.
         names: host names that requests may use; "*" allows any.
     """
     writers = {name: model for name, model in models.items() if isinstance(model, Writer)}
-    completers = {name: model for name, model in models.items() if not isinstance(model, Writer)}
+    predictors = {name: model for name, model in models.items() if isinstance(model, Predictor)}
+    completers = {name: model for name, model in models.items() if not isinstance(model, Writer | Predictor)}
     batchers = {name: Batcher(writer.write) for name, writer in writers.items()}
-    served = Completions(completers, token, patience)
+    served, predicted = Completions(completers, token, patience), Predictions(predictors, token, patience)
 
     async def page(request: Request) -> Response:
         text = files("subgraft.interfaces.serving").joinpath("page.html").read_text(encoding="utf-8")
         return HTMLResponse(text, headers=HEADERS)
 
     async def translate(request: Request) -> Response:
-        try:
-            check_token(request, token)
-            if not writers:
-                raise RefusedError(404, "no model that translates is served: POST /v1/completions")
-            texts = _texts(await body_of(request))
-            answers = await asyncio.gather(*(batcher.ask(texts, patience) for batcher in batchers.values()))
-        except ClientDisconnect:
-            return Response(status_code=400, headers=HEADERS)  # which nobody reads: the client has left
-        except RefusedError as refused:
-            return JSONResponse({"error": str(refused)}, refused.status, headers=HEADERS)
-        except BusyError:
-            return JSONResponse({"error": "too many requests are waiting"}, 503, headers=HEADERS)
-        except TimeoutError:
-            return JSONResponse({"error": "the answer took too long"}, 504, headers=HEADERS)
-        answered = zip(writers.items(), answers, strict=True)
-        described = [_described(name, writer, texts, *answer) for (name, writer), answer in answered]
-        return JSONResponse({"models": described}, headers=HEADERS)
+        return await answered(translated(request))
+
+    async def translated(request: Request) -> dict[str, Any]:
+        check_token(request, token)
+        if not writers:
+            routes = dict.fromkeys(each["route"] for each in all_served())
+            raise RefusedError(404, f"no model that translates is served: POST {' or '.join(routes)}")
+        texts = _texts(await body_of(request))
+        answers = await asyncio.gather(*(batcher.ask(texts, patience) for batcher in batchers.values()))
+        both = zip(writers.items(), answers, strict=True)
+        return {"models": [_described(name, writer, texts, *answer) for (name, writer), answer in both]}
+
+    async def health(request: Request) -> Response:
+        return await answered(checked(request))
+
+    async def checked(request: Request) -> dict[str, Any]:
+        check_token(request, token)
+        return {"models": all_served()}
+
+    def all_served() -> list[dict[str, Any]]:
+        written = [{"model": name, "task": "translation", "route": "/translate"} for name in writers]
+        continued = [{"model": name, "task": "completion", "route": "/v1/completions"} for name in completers]
+        return [*written, *continued, *predicted.described()]
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         tasks = [asyncio.create_task(batcher.run()) for batcher in batchers.values()]
         tasks += [asyncio.create_task(batcher.run()) for batcher in served.batchers]
+        tasks += [asyncio.create_task(batcher.run()) for batcher in predicted.batchers]
         yield
         for task in tasks:
             task.cancel()
 
     return Starlette(
-        routes=[Route("/", page), Route("/translate", translate, methods=["POST"]), *served.routes()],
+        routes=[
+            Route("/", page),
+            Route("/health", health),
+            Route("/translate", translate, methods=["POST"]),
+            *served.routes(),
+            *predicted.routes(),
+        ],
         middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=names)],
         lifespan=lifespan,
     )

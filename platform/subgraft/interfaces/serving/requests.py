@@ -1,11 +1,15 @@
-"""The checks that all routes share: the token, the size of a body, and the characters of a text."""
+"""What all routes share: the token, the size of a body, and the answer to a request that is refused or fails."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable
+from typing import Any
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import JSONResponse, Response
 
+from subgraft.interfaces.serving.batching import BusyError
 from subgraft.interfaces.serving.server import has_token
 
 # Of one request: bytes, and texts or prompts.
@@ -44,3 +48,17 @@ async def body_of(request: Request) -> bytes:
     except TimeoutError:
         raise RefusedError(408, "the request took too long to come") from None
     return body
+
+
+async def answered(work: Awaitable[Any]) -> Response:
+    """The result of a request as JSON, or why there is none."""
+    try:
+        return JSONResponse(await work, headers=HEADERS)
+    except ClientDisconnect:
+        return Response(status_code=400, headers=HEADERS)  # which nobody reads: the client has left
+    except RefusedError as refused:
+        return JSONResponse({"error": str(refused)}, refused.status, headers=HEADERS)
+    except BusyError:
+        return JSONResponse({"error": "too many requests are waiting"}, 503, headers=HEADERS)
+    except TimeoutError:
+        return JSONResponse({"error": "the answer took too long"}, 504, headers=HEADERS)

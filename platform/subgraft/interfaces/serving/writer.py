@@ -8,13 +8,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TypeAlias
 
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import family_of
-from subgraft.modeling.heads import require_token_head
+from subgraft.modeling.heads import head_of
 from subgraft.modeling.hub import require_model
 from subgraft.modeling.inference.complete import Completer, ExportedCompleter, TorchCompleter
 from subgraft.modeling.inference.ctranslate2_directory import ExportedModel, is_exported
@@ -23,6 +24,7 @@ from subgraft.modeling.tokenizers import checkpoint_languages
 from subgraft.pipeline.stages.evaluate import translator
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.setup import device
+from subgraft.training.understanding.predictor import Predictor
 
 
 @dataclass(frozen=True)
@@ -45,9 +47,13 @@ class Writer:
         return [self.decoder.pieces[token] for token in self.decoder.encode(text)]
 
 
+# A model that is served.
+Served: TypeAlias = Writer | Completer | Predictor
+
+
 @contextmanager
-def opened(model: str, languages: Languages | None, beam: int) -> Iterator[Writer | Completer]:
-    """The model of a directory, an export or a hub id, until the end of the context.
+def opened(model: str, languages: Languages | None, beam: int) -> Iterator[Served]:
+    """The model of a directory, an export or a hub id, until the end of the context; with a head it predicts labels.
 
     languages: of models with language codes; by default those that the model's files name. Raises UserError where
     neither says, and for a model that reads something other than text.
@@ -58,10 +64,12 @@ def opened(model: str, languages: Languages | None, beam: int) -> Iterator[Write
             directory = require_model(model)
             languages = languages or checkpoint_languages(directory)
             bundle = Bundle.load(directory)
+            if head_of(bundle.model) is not None:
+                yield Predictor(bundle, languages, model)
+                return
             if family_of(bundle.model).has_source:
                 hint = "`subgraft generate` writes its texts."
                 raise UserError("this model writes texts for sources, so it is not served", where=model, hint=hint)
-            require_token_head(bundle.model)
             bundle.sequence_format(languages)  # refused here, not taken for something that CTranslate2 lacks
             if not _is_exported_to(directory, Path(folder), languages):
                 if "encoder" not in bundle.tokenizers:
