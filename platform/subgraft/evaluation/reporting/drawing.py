@@ -24,6 +24,7 @@ SMALL = 8.5  # points, of labels in a plot
 _STYLE: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 9.5,
+    "text.parse_math": False,  # names may have dollars
     "axes.titlesize": 10.5,
     "axes.titleweight": "bold",
     "axes.titlelocation": "left",

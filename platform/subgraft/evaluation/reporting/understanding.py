@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from subgraft.base.errors import UserError
 from subgraft.evaluation.metrics.labelled import LabelMetric, label_metric
+from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 from subgraft.evaluation.reporting import drawing, findings, report
 from subgraft.evaluation.reporting.auxiliary_metrics import Reliability, plot_reliability
 from subgraft.evaluation.reporting.document import Block, Document, Figure, Section, write_document
@@ -32,7 +33,7 @@ from subgraft.evaluation.reporting.table import MainTable, Span, Table, Text, ta
 
 SHOWN = 12  # errors
 MOST_CLASSES = 40  # of a drawn confusion matrix
-_LONGEST = 300  # characters of a shown text
+_LONGEST, _LONGEST_LABEL = 300, 28  # characters of a shown text, and of a class in a plot
 
 
 def write_labelled_report(data: ReportData, out: Path) -> None:
@@ -219,8 +220,9 @@ def _pooled_confusion(data: ReportData, name: str) -> NDArray[np.int64] | None:
 
 def plot_confusion(labels: Sequence[str], matrices: Mapping[str, NDArray[np.int64]]) -> bytes:
     """A panel per system: the share of each true class (row) that is predicted as each class (column)."""
-    side = 1.6 + 0.32 * len(labels)
-    with drawing.new_figure(max(5.0, side * len(matrices)), max(3.0, side)) as figure:
+    names = [_shortened(label, _LONGEST_LABEL) for label in labels]
+    beside, cells = 0.6 + 0.075 * max(map(len, names)), 0.3 * max(len(names), 5)
+    with drawing.new_figure((beside + cells) * len(matrices), beside + cells) as figure:
         panels = figure.subplots(1, len(matrices), squeeze=False)[0]
         for panel, (name, matrix) in zip(panels, matrices.items(), strict=True):
             shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
@@ -229,34 +231,52 @@ def plot_confusion(labels: Sequence[str], matrices: Mapping[str, NDArray[np.int6
                 if share >= 0.005:
                     colour = "white" if share > 0.5 else "#30343b"
                     panel.text(column, row, f"{100 * share:.0f}", ha="center", va="center", fontsize=7, color=colour)
-            places = range(len(labels))
-            panel.set_xticks(places, labels, rotation=90, fontsize=drawing.SMALL)
-            panel.set_yticks(places, labels, fontsize=drawing.SMALL)
+            panel.set_xticks(range(len(names)), names, rotation=90, fontsize=drawing.SMALL)
+            panel.set_yticks(range(len(names)), names, fontsize=drawing.SMALL)
             panel.grid(visible=False)
-            panel.set(title=name, xlabel="predicted", ylabel="true")
+            panel.set(xlabel="predicted", ylabel="true")
+            panel.set_title(_shortened(name, int(10 * cells)), fontsize=drawing.SMALL + 0.5)
         return drawing.png(figure)
+
+
+def _shortened(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _misses(data: ReportData, shown: SystemResult) -> FloatArray:
+    """How far each prediction is from right, by the first metric that is a mean over examples [n]; 0 if it is right."""
+    for name, counts in shown.statistics.items():
+        if counts.shape[1] == 2:
+            value, one = counts.T
+            return value if _metric(data, name).lower_is_better else one - value
+    both = zip(shown.hypotheses, data.references, strict=True)
+    return np.array([predicted != wanted for predicted, wanted in both], dtype=np.float64)
 
 
 def _errors(data: ReportData) -> Block:
     """Test examples that the first seed of a system gets wrong."""
     systems = _contrasted(data)
     shown = data.results(systems[-1])[0]
-    wrong = [place for place, wanted in enumerate(data.references) if shown.hypotheses[place] != wanted]
+    misses = _misses(data, shown)
+    wrong = np.flatnonzero(misses > 0).tolist()
     kinds = Counter((data.references[place], shown.hypotheses[place]) for place in wrong)
-    confidence = shown.confidence if shown.confidence is not None else np.zeros(len(data.references))
+    confidence = shown.confidence if shown.confidence is not None else misses
     by_kind = sorted(wrong, key=lambda place: -confidence[place])
     order: list[tuple[int, int, int]] = []
     seen = Counter[tuple[str, str]]()
-    for place in by_kind:
+    for rank, place in enumerate(by_kind):
         kind = (data.references[place], shown.hypotheses[place])
-        order.append((seen[kind], -kinds[kind], place))
+        order.append((seen[kind], -kinds[kind], rank))
         seen[kind] += 1
     headings = ["text", "true", *systems, *(["probability"] if shown.confidence is not None else [])]
     rows = []
-    for _, _, place in sorted(order)[:SHOWN]:
+    for place in (by_kind[rank] for _, _, rank in sorted(order)[:SHOWN]):
         sure = [fixed(float(confidence[place]))] if shown.confidence is not None else []
         outputs = [data.results(name)[0].hypotheses[place][:_LONGEST] for name in systems]
         rows.append([data.sources[place][:_LONGEST], data.references[place][:_LONGEST], *outputs, *sure])
-    caption = f"{count(len(wrong))} of {count(len(data.references))} test examples that {systems[-1]} gets wrong"
-    note = "Of each kind of error the surest first, and frequent kinds before rare ones."
+    caption = (
+        f"{count(len(wrong))} of {count(len(data.references))} test examples that {systems[-1]} does not get right"
+    )
+    first = "surest" if shown.confidence is not None else "largest"
+    note = f"Of each kind of error the {first} first, and frequent kinds before rare ones."
     return table(headings, rows, caption, note, left=range(2 + len(systems)))
