@@ -6,19 +6,20 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
+import torch
 import transformers
-from ruamel.yaml import YAML
+from safetensors.torch import load_file
 
 from labelled import write_files
 from small_experiments import finish, tiny, written
+from subgraft.base.errors import UserError
 from subgraft.evaluation.reporting.table import MainTable
-from subgraft.experiments.model_card import Chosen
-from subgraft.experiments.model_selection import Finetuned, Selection
-from subgraft.experiments.pipeline import Pipeline
+from subgraft.interfaces.cli import main
 from subgraft.modeling.bundle import Bundle
-from subgraft.orchestration.store.store import Store
+from subgraft.modeling.exporting.transformers import export_transformers
+from subgraft.modeling.load import save_model
+from toys import bert, cased_tokenizer
 
 SHAPES = {
     "bert": "{family: bert, d_model: 16, layers: 1, attention_heads: 2, ffn_dim: 16, max_positions: 128}",
@@ -71,7 +72,10 @@ def test_classes_are_predicted_from_the_configuration_to_the_report(tmp_path: Pa
         texts = [json.loads(line)["text"] for line in lines]
         assert (evaluated / "sources.txt").read_text().splitlines() == texts
         said = (evaluated / "hypotheses.txt").read_text().splitlines()
-        answered = transformers.pipeline("text-classification", model=str(model), device="cpu")(texts)
+        exported = tmp_path / "exported" / f"{steps.system.name}-{steps.seed}"
+        exported.mkdir(parents=True)
+        export_transformers(model, exported)
+        answered = transformers.pipeline("text-classification", model=str(exported), device="cpu")(texts)
         assert [each["label"] for each in answered] == said and {*said} <= {"long", "short"}
     report = store.path(pipeline.report)
     page, markdown = ((report / f"report.{form}").read_text() for form in ("html", "md"))
@@ -80,3 +84,64 @@ def test_classes_are_predicted_from_the_configuration_to_the_report(tmp_path: Pa
     assert {path.stem for path in (report / "plots").glob("*.png")} >= {"confusion", "reliability", "learning_curves"}
     shown = MainTable.read(report)
     assert [row[0] for row in shown.rows] == ["old", "mean", "ours"] and "accuracy" in shown.headings
+
+
+def body_of(kind: str, place: Path) -> dict[str, Any]:
+    """Publish a checkpoint without a head that predicts tokens; the weights that a finetuning must begin with."""
+    tokenizer = cased_tokenizer()
+    if kind == "discriminator":
+        shape: Any = {"embedding_size": 8, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+        config = transformers.ElectraConfig(
+            vocab_size=len(tokenizer), intermediate_size=16, max_position_embeddings=128, **shape
+        )
+        torch.manual_seed(4)
+        model: Any = transformers.ElectraForPreTraining(config)
+    else:
+        masked = bert()
+        model = transformers.BertForPreTraining(masked.config) if kind == "pretrained" else None
+        model = model or transformers.BertModel(masked.config)
+    save_model(model, {"encoder": tokenizer, "decoder": tokenizer}, place)
+    return dict(model.base_model.state_dict())
+
+
+@pytest.mark.parametrize("kind", ["discriminator", "pretrained", "body"])
+def test_a_checkpoint_that_predicts_no_tokens_is_finetuned(kind: str, tmp_path: Path) -> None:
+    published = body_of(kind, tmp_path / "published")
+    if kind == "discriminator":  # as google/electra-small-discriminator is published
+        weights = load_file(tmp_path / "published" / "model.safetensors")
+        torch.save(weights, tmp_path / "published" / "pytorch_model.bin")
+        (tmp_path / "published" / "model.safetensors").unlink()
+        (tmp_path / "published").rename(tmp_path / "torch")
+        assert main(["convert", str(tmp_path / "torch"), "--out", str(tmp_path / "published")]) == 0
+    upstream = "{checkpoint: published, objectives: [{kind: masked}]}"
+    systems = "[{name: old, vocabulary: upstream}, {name: mean, initialiser: mean}]"
+    config = labelled("classification", "bert", tmp_path, systems, upstream=upstream, seeds="[1]")
+    finetune = "{epochs: 1, max_steps: 1, batch_size: 500, max_length: 32, learning_rate: 1.0e-12, dev_sentences: 4}"
+    pipeline, store = finish(config, f"finetune={finetune}")
+    for steps in pipeline.systems:
+        loaded = Bundle.load(store.path(steps.finetune))
+        assert type(loaded.model).__name__.endswith("ForSequenceClassification")
+        assert loaded.model.config.id2label == {0: "long", 1: "short"}
+        weights = loaded.model.base_model.state_dict()
+        table = "embeddings.word_embeddings.weight"
+        assert weights.keys() == published.keys()
+        for name, tensor in weights.items():
+            if name != table or steps.system.name == "old":
+                assert torch.allclose(tensor, published[name].to(tensor.dtype), atol=1e-6), name
+        assert len(weights[table]) == len(loaded.encoder)
+
+
+@pytest.mark.parametrize("kind", ["discriminator"])
+def test_what_needs_to_predict_tokens_is_refused_before_anything_runs(kind: str, tmp_path: Path) -> None:
+    body_of(kind, tmp_path / "published")
+    upstream = "{checkpoint: published, corpus: upstream, objectives: [{kind: masked}]}"
+    config = labelled("classification", "bert", tmp_path, upstream=upstream)
+    with pytest.raises(UserError, match="ELECTRA discriminator"):
+        finish(config)
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_task_whose_head_the_family_lacks_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match="no mbart model with a head that tags tokens"):
+        finish(labelled("tagging", "mbart", tmp_path))
+    assert not (tmp_path / "home").exists()

@@ -237,9 +237,9 @@ piece to MADLAD's `</s>`. Prompts of a GPT-2 or Qwen begin with the previous tex
 users. Weights published as `pytorch_model.bin` alone need `subgraft convert` first.
 
 A DeBERTa's head is the one that its weights have: published `lm_predictions`, for which `legacy: false` is set and
-saved (transformers alone draws the other head at random), or `cls.predictions`. Of an ELECTRA, use the generator: a
-discriminator predicts no tokens. Refused with what to do instead: umT5 (its vocabulary can be used), ByT5 (bytes, no
-subwords).
+saved (transformers alone draws the other head at random), or `cls.predictions`. An ELECTRA discriminator predicts no
+tokens: it is for tasks of labels, with systems that train no generator; for all else use the generator. Refused with
+what to do instead: umT5 (its vocabulary can be used), ByT5 (bytes, no subwords).
 
 """
 

@@ -160,6 +160,14 @@ class Comparison(Settings):
         is_loaded = system.trains_network and self.network.trained is not None
         return system.generator is not None and not is_loaded
 
+    @property
+    def starts_from_body(self) -> bool:
+        """Whether nothing needs a checkpoint's head that predicts tokens: a head for labels takes its place."""
+        reads = self.upstream.continue_pretraining or any(
+            self.trains(system) or initialiser_info(system.initialiser).learnt_by for system in self.systems
+        )
+        return self.finetuned_on.understands and self.upstream.checkpoint is not None and not reads
+
     def generator_steps(self, system: System) -> int | None:
         """The training steps of the system's generator, if it is trained here."""
         if not self.trains(system):

@@ -12,7 +12,7 @@ from subgraft.config.conditioning import IN_LAYERS, SourceName
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
 from subgraft.config.initialiser_registry import initialiser_info, names_with
-from subgraft.config.objectives import ObjectiveSettings
+from subgraft.config.objectives import LabelledPairsSettings, LabelledSettings, ObjectiveSettings
 from subgraft.config.settings_base import Split
 from subgraft.config.source_files import FieldKind
 from subgraft.data.sources.file_sources import FeaturesSource
@@ -130,13 +130,14 @@ def require_checkpoint(model: str, experiment: Experiment) -> Path:
 
     Raises UserError for one that cannot be loaded, or that lacks the tokens of languages or objective.
     """
-    directory = require_model(model)
+    directory = require_model(model, body=experiment.starts_from_body)
     config, tokenizers = read_config(directory), load_tokenizers(directory)
     family, decoder, languages = family_of(config), tokenizers["decoder"], experiment.upstream_languages
     encoder = tokenizers.get("encoder", decoder)
     for pair in (languages, experiment.languages):
         family.sequence_format(config, encoder, decoder, pair)
     require_marks(experiment.marks, encoder, str(directory))
+    require_head(experiment, config["model_type"], str(directory))
     for objective in experiment.upstream.objectives:
         _require_pretrained_on(objective, family, decoder, languages, directory)
     _require_size(config, experiment, directory)
@@ -145,6 +146,19 @@ def require_checkpoint(model: str, experiment: Experiment) -> Path:
     if longest > (family.position_limit(config) or longest):
         raise UserError(f"a max_length of {longest} is beyond what the checkpoint takes", where=str(directory))
     return directory
+
+
+def require_head(experiment: Experiment, model_type: str, where: str) -> None:
+    """Raises UserError for a task of labels whose head such models do not have."""
+    objective = experiment.finetuned_on
+    if isinstance(objective, LabelledSettings | LabelledPairsSettings):
+        from subgraft.modeling.heads import require_head_class
+        from subgraft.training.understanding.registry import LABELLED_TASKS
+
+        try:
+            require_head_class({"model_type": model_type}, LABELLED_TASKS[objective.task].head)
+        except UserError as error:
+            raise UserError(error.what, where=where, hint=error.hint) from error
 
 
 def _require_pretrained_on(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from transformers import PreTrainedModel
@@ -12,7 +12,8 @@ from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import SideName
 from subgraft.modeling.families import ROOM as ROOM
 from subgraft.modeling.families import InputLayout, SequenceFormat, family_of
-from subgraft.modeling.load import load_model, save_model
+from subgraft.modeling.heads import head_class, with_head
+from subgraft.modeling.load import load_body, load_model, save_model
 from subgraft.modeling.sides import side_names
 from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -34,6 +35,17 @@ class Bundle:
     def load(cls, directory: Path | str) -> Bundle:
         tokenizers = load_tokenizers(directory)
         return cls.of_sides(load_model(directory), tokenizers)
+
+    @classmethod
+    def of_body(cls, directory: Path | str) -> Bundle:
+        """The body of a model under a head of two labels, in whose place a finetuning puts its own.
+
+        So the directory of a body is one that every step can load. Raises UserError as `load_body` does.
+        """
+        body = cls.of_sides(load_body(directory), load_tokenizers(directory))
+        if head_class(body.model.config, "sequence") is None:
+            return cls.load(directory)
+        return replace(body, model=with_head(body.model, "sequence", 2, seed=0, padding_id=body.padding[0]))
 
     @classmethod
     def of_sides(cls, model: PreTrainedModel, tokenizers: Mapping[SideName, Tokenizer]) -> Bundle:

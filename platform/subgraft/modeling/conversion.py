@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from safetensors import safe_open
+from transformers import PreTrainedModel
 
 from subgraft.base.errors import OperationalError, SubgraftError, UserError
 from subgraft.base.limits import CONVERSION_SECONDS
 from subgraft.modeling.hub import CONFIGURATION, VOCABULARY_FILES, family_at
-from subgraft.modeling.load import load_model, save_without_tokenizers
+from subgraft.modeling.load import load_body, load_model, save_without_tokenizers
 from subgraft.modeling.torch_weights import conversion_seconds
 from subgraft.modeling.weights import TORCH_INDEX, TORCH_WEIGHTS, torch_files
 
@@ -49,7 +50,7 @@ def convert(directory: Path, out: Path) -> Conversion:
         UserError: The family is not supported (before any weights are read), the directory has no such weights, they
             contain more than tensors, or weights are missing.
     """
-    family_at(directory)
+    family_at(directory, body=True)
     if not torch_files(directory):
         what = f"neither {TORCH_WEIGHTS} nor {TORCH_INDEX} is here"
         raise UserError(what, where=str(directory), hint="There is nothing here to convert.")
@@ -60,7 +61,7 @@ def convert(directory: Path, out: Path) -> Conversion:
             if (directory / name).is_file():
                 shutil.copyfile(directory / name, place / name)
         names = _names(place)
-        model = load_model(place)
+        model = _loaded(place)
         save_without_tokenizers(model, out)
     for name in VOCABULARY_FILES:
         if (directory / name).is_file():
@@ -68,6 +69,15 @@ def convert(directory: Path, out: Path) -> Conversion:
             shutil.copyfile(directory / name, out / name)
     left_out = sorted(names - set(model.state_dict()))
     return Conversion(model.num_parameters(), tuple(left_out))
+
+
+def _loaded(directory: Path) -> PreTrainedModel:
+    """The model; without a head, if it was pretrained with none that predicts tokens."""
+    try:
+        family_at(directory)
+    except UserError:
+        return load_body(directory)
+    return load_model(directory)
 
 
 def _rewrite(directory: Path, out: Path) -> None:

@@ -55,13 +55,14 @@ TORCH_FILES = [*SMALL_FILES, TORCH_INDEX, "*.bin"]
 NOT_FROM_HUB = ["*/*.safetensors", "*/*.bin"]
 
 
-def resolve_model(model: Path | str, files: Sequence[str] = HUB_FILES) -> Path:
+def resolve_model(model: Path | str, files: Sequence[str] = HUB_FILES, *, body: bool = False) -> Path:
     """The directory of a model: the argument itself, or the local copy of a hub id.
 
     Args:
         model: A directory or a hub id.
         files: Files to download. If they include safetensors and the repository has none, the weights of the hub's own
             conversion are used and reported.
+        body: Whether it needs no head that predicts tokens.
 
     Raises:
         UserError: There is no such model, or its family is not supported (checked before weights are downloaded).
@@ -78,7 +79,7 @@ def resolve_model(model: Path | str, files: Sequence[str] = HUB_FILES) -> Path:
     hub_id, revision = named["id"], named["revision"]
     if set(files) > set(SMALL_FILES):
         begun = _download(hub_id, ["config.json", ADAPTER], revision)
-        family_at(begun, str(model))
+        family_at(begun, str(model), body=body)
         if is_adapter(begun):
             return _download(hub_id, [ADAPTER, ADAPTER_WEIGHTS], revision)
     copy = _download(hub_id, files, revision)
@@ -127,14 +128,18 @@ def _download(hub_id: str, files: Sequence[str], revision: str | None) -> Path:
         ) from error
 
 
-def family_at(directory: Path, called: str = "") -> Family:
+def family_at(directory: Path, called: str = "", *, body: bool = False) -> Family:
     """The family of a model directory.
 
-    called: how the user names it; by default as its path. Raises UserError for a family that is not supported.
+    called: how the user names it; by default as its path.  body: whether it needs no head that predicts tokens. Raises
+    UserError for a family that is not supported.
     """
     config = read_config(directory, called)
     try:
-        return family_of(config)
+        family = family_of(config)
+        if not body:
+            family.check_token_head(config)
+        return family
     except UserError as error:
         raise UserError(error.what, where=error.where or called or str(directory), hint=error.hint) from error
 
@@ -189,13 +194,14 @@ def read_config(directory: Path, called: str = "") -> dict[str, Any]:
     return config
 
 
-def require_model(model: Path | str) -> Path:
+def require_model(model: Path | str, *, body: bool = False) -> Path:
     """The directory of a model, or of a LoRA adapter of one, checked without loading it.
 
-    Raises UserError if there is no model, its family is not supported, or its weights are not safetensors.
+    body: whether it needs no head that predicts tokens. Raises UserError if there is no model, its family is not
+    supported, or its weights are not safetensors.
     """
-    directory = resolve_model(model)
-    family_at(directory, str(model))
+    directory = resolve_model(model, body=body)
+    family_at(directory, str(model), body=body)
     base = adapter_base(directory, str(model), HUB_FILES)
     if base is None:
         weight_files(directory, str(model))

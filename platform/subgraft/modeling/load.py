@@ -58,8 +58,8 @@ def load_body(model: Path | str, dtype: torch.dtype | None = None) -> PreTrained
     Weights of heads are not needed, so a checkpoint may have none. An adapter's body, and one whose head every class
     has, is the whole model. Raises UserError as `load_model` does.
     """
-    directory = require_model(model)
-    config, family = read_config(directory), family_at(directory, str(model))
+    directory = require_model(model, body=True)
+    config, family = read_config(directory), family_at(directory, str(model), body=True)
     kind = body_class(config)
     if kind is None or family.retained_head or is_adapter(directory):
         return load_model(model, dtype)

@@ -27,7 +27,7 @@ def load_tokenizers(model: Path | str) -> dict[SideName, Tokenizer]:
     """
     directory = resolve_model(model, SMALL_FILES)
     directory = adapter_base(directory, str(model)) or directory
-    return tokenizers_at(directory, family_at(directory, str(model)))
+    return tokenizers_at(directory, family_at(directory, str(model), body=True))
 
 
 def tokenizers_at(directory: Path, family: Family) -> dict[SideName, Tokenizer]:

@@ -37,7 +37,13 @@ def system(data: ReportData, name: str, seed: int, predicted: Any, references: A
         replace(point, dev_bits_per_character=None, dev_bleu=None, score=50.0 + place, nats=1.0 / (1 + place))
         for place, point in enumerate(data.systems[0].curve)
     )
-    fields = {"name": name, "seed": seed, "hypotheses": tuple(texts), "scores": scores, "statistics": statistics}
+    fields: dict[str, Any] = {
+        "name": name,
+        "seed": seed,
+        "hypotheses": tuple(texts),
+        "scores": scores,
+        "statistics": statistics,
+    }
     return replace(data.systems[0], **fields, curve=curve, bins=(), inference_ece=None, **more)
 
 
@@ -74,7 +80,12 @@ def classes(report_data: ReportData) -> ReportData:
 
 def _of(data: ReportData, systems: Sequence[SystemResult], references: Sequence[str]) -> ReportData:
     sources = tuple(f"example {place}" for place in range(len(references)))
-    named = {"sources": sources, "references": tuple(references), "systems": tuple(systems), "baseline": "old"}
+    named: dict[str, Any] = {
+        "sources": sources,
+        "references": tuple(references),
+        "systems": tuple(systems),
+        "baseline": "old",
+    }
     return replace(data, **named, select="score")
 
 

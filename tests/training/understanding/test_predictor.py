@@ -13,8 +13,9 @@ import transformers
 from labelled import ENGLISH, RECORDS, headed_bundle, labelled_corpus
 from subgraft.base.errors import UserError
 from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.families.heads import TASK_ENTRY
 from subgraft.training.understanding.input_forms import form_of
-from subgraft.training.understanding.inputs import ENTRY, TextEncoder
+from subgraft.training.understanding.inputs import TextEncoder
 from subgraft.training.understanding.objective import head_outputs
 from subgraft.training.understanding.predictor import Predictor
 from subgraft.training.understanding.registry import LABELLED_TASKS
@@ -64,13 +65,13 @@ def test_the_task_is_an_entry_that_transformers_keeps(tmp_path: Path) -> None:
     headed_bundle("span-extraction", corpus).save(tmp_path / "model")
     loaded = transformers.AutoModelForQuestionAnswering.from_pretrained(tmp_path / "model")
     longest = max(end - start for spans in corpus.annotations("train", "answers") for start, end in spans)
-    assert getattr(loaded.config, ENTRY) == {
+    assert getattr(loaded.config, TASK_ENTRY) == {
         "task": "span-extraction",
         "answerable": False,
         "longest_answer": longest,
     }
     loaded.save_pretrained(tmp_path / "again")
-    assert json.loads((tmp_path / "again" / "config.json").read_text())[ENTRY]["answerable"] is False
+    assert json.loads((tmp_path / "again" / "config.json").read_text())[TASK_ENTRY]["answerable"] is False
 
 
 def test_answers_are_at_their_characters_of_the_passage(tmp_path: Path) -> None:

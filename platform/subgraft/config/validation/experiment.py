@@ -191,6 +191,8 @@ def require_settings_of_labels(experiment: Comparison) -> None:
         return
     if select not in ("score", "last"):
         raise ValueError(f"finetune.select {select}: {task} has labels, and no text to score: write score, or last")
+    if experiment.finetune.label_smoothing and task in ("regression", "span-extraction"):
+        raise ValueError(f"finetune.label_smoothing {experiment.finetune.label_smoothing}: {task} has no classes")
     for name in ("calibration", "by_token_count", "metrics", "upstream_sentences"):
         if getattr(experiment.evaluation, name):
             raise ValueError(f"evaluation.{name} is of generated text: {task} has metrics of its own, so leave it out")

@@ -248,7 +248,8 @@ def _misses(data: ReportData, shown: SystemResult) -> FloatArray:
     for name, counts in shown.statistics.items():
         if counts.shape[1] == 2:
             value, one = counts.T
-            return value if _metric(data, name).lower_is_better else one - value
+            misses: FloatArray = value if _metric(data, name).lower_is_better else one - value
+            return misses
     both = zip(shown.hypotheses, data.references, strict=True)
     return np.array([predicted != wanted for predicted, wanted in both], dtype=np.float64)
 

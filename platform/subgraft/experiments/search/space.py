@@ -145,7 +145,12 @@ def _steps(pipeline: Pipeline, system: System) -> TrialSteps:
         engine=settings.named_engine,
         speed_measured=settings.speed_measured,
     )
-    recipe = EvaluateRecipe(languages=pipeline.experiment.languages, evaluation=evaluation, split="dev")
+    recipe = EvaluateRecipe(
+        languages=pipeline.experiment.languages,
+        evaluation=evaluation,
+        split="dev",
+        objective=pipeline.experiment.finetuned_on,
+    )
     inputs = {"model": finetune, "corpus": pipeline.inputs.downstream_corpus}
     labels = {**finetune.labels, TEST_SET: "dev"}
     return TrialSteps(finetune, with_engine(Step(stages.EVALUATE, f"speed of {system.name}", recipe, inputs, labels)))

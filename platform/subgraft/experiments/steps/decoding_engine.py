@@ -35,9 +35,9 @@ def with_engine(step: Step[R]) -> Step[R]:
     """
     recipe: Recipe = step.recipe
     if isinstance(recipe, EvaluateRecipe):
-        # By transformers, also from a model without a source.
-        drawn = recipe.objective.source is not None or recipe.objective.kind == "chat"
-        if recipe.evaluation.engine == "ctranslate2" and (drawn or not _has(step.inputs["model"])):
+        # Only transformers draws texts and predicts labels.
+        alone = recipe.objective.source is not None or recipe.objective.kind == "chat" or recipe.objective.understands
+        if recipe.evaluation.engine == "ctranslate2" and (alone or not _has(step.inputs["model"])):
             evaluation = recipe.evaluation.model_copy(update={"engine": "transformers"})
             return _changed(step, evaluation=evaluation)
     elif (
@@ -84,7 +84,7 @@ def _config(step: Step) -> Mapping[str, Any]:
     """config.json of the model that a step makes, except the sizes of its vocabularies."""
     match step.recipe.model_change:
         case FromCheckpoint(checkpoint):
-            return read_config(require_model(checkpoint))
+            return read_config(require_model(checkpoint, body=True))
         case FromSettings(settings):
             return described(settings, _ANY_SIZE, _ANY_SIZE)
         case OnBothSides():

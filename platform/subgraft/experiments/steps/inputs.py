@@ -104,7 +104,8 @@ class InputSteps:
         upstream = self.experiment.upstream
         named = upstream.checkpoint or ""
         model = with_revision(self.model_named(named), upstream.revision)
-        return from_checkpoint(f"checkpoint {named}", model, require_checkpoint(model, self.experiment))
+        directory = require_checkpoint(model, self.experiment)
+        return from_checkpoint(f"checkpoint {named}", model, directory, body=self.experiment.starts_from_body)
 
     @property
     def language_codes(self) -> tuple[str, ...]:
@@ -152,13 +153,16 @@ class InputSteps:
         return Step(stages.CORPUS, f"corpus {name}", recipe)
 
 
-def from_checkpoint(name: str, model: str, directory: Path) -> Step[CheckpointRecipe]:
-    """An imported checkpoint: a user's directory, or a model of the hub at the commit of its snapshot."""
+def from_checkpoint(name: str, model: str, directory: Path, *, body: bool = False) -> Step[CheckpointRecipe]:
+    """An imported checkpoint: a user's directory, or a model of the hub at the commit of its snapshot.
+
+    body: whether its head is left out.
+    """
     identity = pinned(model, directory)
     digest = checkpoint_digest(directory) if Path(model).is_dir() else identity
     if (base := adapter_base(directory, model, HUB_FILES)) is not None:
         digest = f"{digest} on {checkpoint_digest(base)}"
-    return Step(stages.CHECKPOINT, name, CheckpointRecipe(digest=digest, model=identity))
+    return Step(stages.CHECKPOINT, name, CheckpointRecipe(digest=digest, model=identity, body=body))
 
 
 def checkpoint_digest(directory: Path) -> str:

@@ -25,7 +25,7 @@ from subgraft.config.settings_base import SideName
 from subgraft.modeling.bundle import ROOM, Bundle
 from subgraft.modeling.exporting import two_vocabularies
 from subgraft.modeling.families import InputLayout, SequenceFormat, Tables, family_of
-from subgraft.modeling.families.heads import is_headed, kind_of_class
+from subgraft.modeling.families.heads import is_headed, kind_of_class, longest_input
 from subgraft.modeling.heads import AUTO_CLASSES
 from subgraft.modeling.hub import require_model
 from subgraft.modeling.inference.search import end_tokens
@@ -201,7 +201,9 @@ def _save_tokenizers(bundle: Bundle, form: SequenceFormat, out: Path, languages:
 
 
 def _limit(bundle: Bundle) -> dict[str, int]:
-    return {"model_max_length": bundle.max_positions} if bundle.max_positions < ROOM else {}
+    longest = longest_input(bundle.model.config.to_dict()) or ROOM
+    limit = min(longest, bundle.max_positions)
+    return {"model_max_length": limit} if limit < ROOM else {}
 
 
 def _around(tokenizer: Tokenizer, beginning: Sequence[int], ending: Sequence[int]) -> tokenizers.Tokenizer:

@@ -70,13 +70,13 @@ class Electra(Bert):
     bias_named_twice = False
     has_pooler = False
 
-    def check(self, config: Config) -> None:
-        super().check(config)
+    def check_token_head(self, config: Config) -> None:
         if config.get("architectures") == ["ElectraForPreTraining"]:
             raise UserError(
                 "this is an ELECTRA discriminator, which has no head that predicts tokens",
                 hint="Give the generator that was pretrained with it (electra-small-generator for "
-                f"electra-small-discriminator). {ITS_VOCABULARY}",
+                "electra-small-discriminator), or finetune it on labels with systems that train no generator. "
+                f"{ITS_VOCABULARY}",
             )
 
 

@@ -86,6 +86,9 @@ class Family(ABC):
     def check(self, config: Config) -> None:  # noqa: B027
         """Raises UserError for unsupported models of this model type."""
 
+    def check_token_head(self, config: Config) -> None:  # noqa: B027
+        """Raises UserError for models that were pretrained without a head that predicts tokens."""
+
     def completed(self, config: Config, weights: Iterable[str]) -> Config:
         """The configuration with entries that only the names of the stored weights show."""
         return config

@@ -29,6 +29,8 @@ IN_WORDS: Mapping[HeadKind, str] = {
 }
 # The only label of a head for sequences that stands in for one of choices, where transformers has none.
 CHOICE_LABEL = "choice"
+# The entry of config.json with the task that a head was finetuned for, and its settings, among them the longest input.
+TASK_ENTRY, LONGEST = "subgraft_task", "max_length"
 # As many as transformers' configurations have by default.
 _LABELS = 2
 
@@ -75,6 +77,13 @@ def head_of_kind(kind: HeadKind, config: Config) -> Head:
         return Head("choice", (CHOICE_LABEL,))
     problem = config.get("problem_type")
     return Head(kind, labels, problem if isinstance(problem, str) else None)
+
+
+def longest_input(config: Config) -> int | None:
+    """The most tokens of an input in a head's finetuning; None where that is not recorded."""
+    entry = config.get(TASK_ENTRY)
+    longest = entry.get(LONGEST) if isinstance(entry, Mapping) else None
+    return longest if type(longest) is int and longest > 0 else None
 
 
 def _labels(config: Config) -> tuple[str, ...]:

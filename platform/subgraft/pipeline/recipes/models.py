@@ -19,10 +19,14 @@ from subgraft.pipeline.recipes.recipe import (
 
 
 class CheckpointRecipe(Recipe):
-    """A checkpoint; `digest` is that of its files, or ID@COMMIT on the hub. A directory's path does not count."""
+    """A checkpoint; `digest` is that of its files, or ID@COMMIT on the hub. A directory's path does not count.
+
+    body: Whether its head is left out, for a head that a finetuning puts in its place.
+    """
 
     digest: str
     model: str = Field(exclude=True)
+    body: bool = Field(default=False, exclude_if=lambda body: not body)
 
     @property
     def model_change(self) -> FromCheckpoint:

@@ -54,7 +54,7 @@ def _read_by(reader: Bundle, recipe: ConditionRecipe) -> PretrainedTextSourceSet
 
 def import_checkpoint(recipe: CheckpointRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     del inputs, context
-    bundle = Bundle.load(recipe.model)
+    bundle = Bundle.of_body(recipe.model) if recipe.body else Bundle.load(recipe.model)
     bundle.save(out)
     return {"parameters": bundle.model.num_parameters(), "family": family_of(bundle.model).model_type}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Literal, NamedTuple
@@ -18,12 +18,10 @@ from subgraft.config.corpora import Languages
 from subgraft.data.text.encoded import encode
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import InputLayout, LaidOut
+from subgraft.modeling.families.heads import longest_input
 from subgraft.subwords.vocabulary.spelling import chunks
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.objective import PaddedBatch, pad, pad_with_mask
-
-# The entry of config.json with the name of the task and its settings, among them the longest input in tokens.
-ENTRY, LONGEST = "subgraft_task", "max_length"
 
 
 class Row(NamedTuple):
@@ -116,9 +114,7 @@ class TextEncoder:
     @classmethod
     def of(cls, bundle: Bundle, languages: Languages | None, longest: int | None = None) -> TextEncoder:
         """longest: a limit below the model's own; by default that of the finetuning, if the model has it recorded."""
-        entry = getattr(bundle.model.config, ENTRY, None)
-        recorded = entry.get(LONGEST) if isinstance(entry, Mapping) else None
-        known = longest or (recorded if type(recorded) is int and recorded > 0 else bundle.max_positions)
+        known = longest or longest_input(bundle.model.config.to_dict()) or bundle.max_positions
         limit = min(known, bundle.max_positions)
         configured = bundle.model.config.pad_token_id
         padding = bundle.padding[0] if configured is None else configured

@@ -13,10 +13,10 @@ from transformers import PreTrainedModel
 
 from subgraft.base.errors import UserError
 from subgraft.modeling.families import Config, Head
+from subgraft.modeling.families.heads import LONGEST, TASK_ENTRY
 from subgraft.modeling.heads import head_of
 from subgraft.training.understanding.candidates import MultipleChoice, Ranking
 from subgraft.training.understanding.input_forms import InputForm, form_of
-from subgraft.training.understanding.inputs import ENTRY, LONGEST
 from subgraft.training.understanding.sequences import (
     Classification,
     EntityTyping,
@@ -60,7 +60,7 @@ class ModelTask(NamedTuple):
 def record_task(model: PreTrainedModel, name: str, task: LabelledTask, longest: int | None = None) -> None:
     """Make the task a part of the model's configuration. longest: the limit of inputs in tokens, if not the model's."""
     limit = {} if longest is None else {LONGEST: longest}
-    setattr(model.config, ENTRY, {"task": name, **task.settings, **limit})
+    setattr(model.config, TASK_ENTRY, {"task": name, **task.settings, **limit})
 
 
 def task_of_model(model: PreTrainedModel | Config, where: str) -> ModelTask:
@@ -69,7 +69,7 @@ def task_of_model(model: PreTrainedModel | Config, where: str) -> ModelTask:
     if head is None:
         hint = "`subgraft generate` writes texts with models; labelled examples finetune a head for predictions."
         raise UserError("this model has no head that predicts labels", where=where, hint=hint)
-    entry: Any = model.get(ENTRY) if isinstance(model, Mapping) else getattr(model.config, ENTRY, None)
+    entry: Any = model.get(TASK_ENTRY) if isinstance(model, Mapping) else getattr(model.config, TASK_ENTRY, None)
     settings: Mapping[str, Any] = entry if isinstance(entry, Mapping) else {}
     named = str(settings.get("task"))
     recorded = named in LABELLED_TASKS and LABELLED_TASKS[named].head == head.kind

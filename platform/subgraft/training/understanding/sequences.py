@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -38,7 +38,7 @@ def read_rows(inputs: Sequence[str | tuple[str, str]], encoder: TextEncoder) -> 
 class Classification(LabelledTask):
     """One class of each text."""
 
-    metrics = ("accuracy", "F1 macro", "MCC")  # micro F1 over all classes is accuracy
+    metrics: ClassVar[tuple[str, ...]] = ("accuracy", "F1 macro", "MCC")  # micro F1 over all classes is accuracy
     problem_type = "single_label_classification"
 
     @classmethod
