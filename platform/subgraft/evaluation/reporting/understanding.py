@@ -222,7 +222,7 @@ def plot_confusion(labels: Sequence[str], matrices: Mapping[str, NDArray[np.int6
     """A panel per system: the share of each true class (row) that is predicted as each class (column)."""
     names = [_shortened(label, _LONGEST_LABEL) for label in labels]
     names_width, cells = 0.6 + 0.075 * max(map(len, names)), 0.3 * max(len(names), 5)
-    with drawing.new_figure((names_width + cells) * len(matrices), beside + cells) as figure:
+    with drawing.new_figure((names_width + cells) * len(matrices), names_width + cells) as figure:
         panels = figure.subplots(1, len(matrices), squeeze=False)[0]
         for panel, (name, matrix) in zip(panels, matrices.items(), strict=True):
             shares = matrix / np.maximum(matrix.sum(axis=1, keepdims=True), 1)
