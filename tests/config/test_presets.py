@@ -26,6 +26,8 @@ SETTINGS: dict[str, Any] = {
         {"name": "three", "initialiser": "vocadt"},
         {"name": "four", "initialiser": "mean", "embedding_warmup": "copied"},
     ),
+    # Of systems that this task cannot have.
+    "multitask_training": {},
 }
 # A decoder alone, and text in one language.
 CONTINUED: dict[str, Any] = {

@@ -55,6 +55,7 @@ TEXT = (
 )
 # Kinds of other configurations, and of artifacts that the user gives.
 ELSEWHERE = {
+    "multitask",
     "condition",
     "given-network",
     "given-vocabulary",

@@ -22,6 +22,7 @@ import gc
 import json
 import os
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,8 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from several_tasks import Several
+from several_tasks import settings as finetuning
 from subgraft.config.conditioning import ConditioningSettings
 from subgraft.config.corpora import Languages
 from subgraft.config.initialisers import NetworkSettings, ResegmentationSettings
@@ -49,7 +52,7 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.conditioning.conditional_model import conditioned
 from subgraft.modeling.conditioning.sources import FeatureSource
 from subgraft.modeling.families import family_named
-from subgraft.modeling.sides import side, tables_of
+from subgraft.modeling.sides import set_hidden_dropout, side, tables_of
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import Batch, Engine, PlainEngine, recompute_activations
 from subgraft.training.loop import Hooks, Trainer
@@ -57,7 +60,7 @@ from subgraft.training.objectives.causal import begin_with
 from subgraft.training.objectives.conditioned import SourcedLines, SourcedLoss
 from subgraft.training.objectives.distributed import Workers
 from subgraft.training.objectives.masked import MaskedSentences
-from subgraft.training.objectives.mixture import MixedLoss, Mixture
+from subgraft.training.objectives.mixture import MixedBatch, MixedLoss, Mixture
 from subgraft.training.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss, Seq2SeqView
 from subgraft.training.objectives.single_stack import StackLoss
 from subgraft.training.objectives.target_sampling import NearestSampling, SampledBatch, SampledLoss
@@ -66,6 +69,7 @@ from subgraft.training.parameter_groups import ParameterRates
 from subgraft.training.progress import Selection
 from subgraft.training.schedule import Data
 from subgraft.training.tensor_shards import Gathered
+from subgraft.training.understanding.multitask import TasksAtOnce
 from toys import (
     SHAPE,
     build_bert,
@@ -96,6 +100,10 @@ def main(task: str, kind: str, out: Path, stop: int, background: bool) -> None:
     module, weights, data = _made(task)
     preparation = _Written(module) if isinstance(module, SampledLoss) else None
     tables: Sequence[Tensor] = ()
+    if task.startswith("tasks"):
+        settings = settings.model_copy(update={"batch_size": 200, "micro_batch_size": 120})
+    if task == "tasks-adamw":
+        settings = settings.model_copy(update={"weight_decay": 0.1})
     if task.endswith("adamax"):
         settings = settings.model_copy(update={"optimizer": "adamax", "layer_decay": 0.5})
     if task.endswith("frozen"):
@@ -131,18 +139,25 @@ def main(task: str, kind: str, out: Path, stop: int, background: bool) -> None:
     if task.endswith("rehearsed"):
         trainer.dry_run(trainer.largest_batch())
     take_step = engine.step
+    moves = list[tuple[str, list[str]]]()
 
     def step_or_die(learning_rate: float) -> None:
         if trainer._progress.step == stop:
             if losses:  # rank 0's
                 (out / f"losses-{stop}.json").write_text(json.dumps(losses))
             os._exit(0)
+        several = data if isinstance(data, _Watched) else None
+        before = several.copies() if several else {}
         take_step(learning_rate)
+        if several:
+            moves.append((several.latest, several.moved_since(before)))
 
     engine.step = step_or_die  # type: ignore[method-assign]
     trainer.run()
     if preparation is not None:
         (out / f"candidates-{engine.rank}-{stop}.json").write_text(json.dumps(preparation.candidates))
+    if moves:
+        (out / f"moved-{engine.rank}.json").write_text(json.dumps(moves))
     if isinstance(data, _Counted):
         (out / f"new-{engine.rank}.json").write_text(json.dumps(data.new))
     held = _held(module)
@@ -164,6 +179,8 @@ def _made(task: str) -> tuple[nn.Module, dict[str, float], Data]:
         return _generator(task)
     if task.startswith("sourced-"):
         return _sourced(task.removeprefix("sourced-"))
+    if task.startswith("tasks"):
+        return _tasks()
     others = {"heads": _heads, "joint": _joint, "network": _network, "sampled": _sampled}
     return others.get(task, _pretraining)()
 
@@ -331,6 +348,36 @@ def _heads() -> tuple[nn.Module, dict[str, float], Data]:
     body = nn.Linear(4, 3)
     loss = MixedLoss(body, {"one": _Head(body), "two": _Head(body)}, {"loss": 1.0})
     return loss, loss.weights, Mixture({"one": _Cloud(1), "two": _Cloud(2)}, {"one": 0.6, "two": 0.4})
+
+
+class _Watched(TasksAtOnce):
+    """Knows the task of the latest batch, and which heads a step has moved."""
+
+    def __init__(self, several: Several) -> None:
+        super().__init__(several.parts)
+        self._several, self.latest = several, ""
+
+    def batch(self, indices: np.ndarray, epoch: int) -> MixedBatch:
+        made = super().batch(indices, epoch)
+        self.latest = made.kind
+        return made
+
+    def copies(self) -> dict[str, list[Tensor]]:
+        return {name: [p.detach().clone() for p in head.values()] for name, head in self._several.heads.items()}
+
+    def moved_since(self, before: Mapping[str, Sequence[Tensor]]) -> list[str]:
+        after = self.copies()
+        return [
+            name
+            for name in after
+            if not all(torch.equal(*each) for each in zip(after[name], before[name], strict=True))
+        ]
+
+
+def _tasks() -> tuple[nn.Module, dict[str, float], Data]:
+    several = Several(Path(tempfile.mkdtemp()), finetuning())
+    set_hidden_dropout(several.loss, 0.0)
+    return several.loss, several.loss.weights, _Watched(several)
 
 
 def _engine(kind: str, module: nn.Module, settings: TrainingSettings, tables: Sequence[Tensor]) -> Engine:

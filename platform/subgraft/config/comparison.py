@@ -19,6 +19,7 @@ from subgraft.config.initialisers import (
     TokenDistillationSettings,
 )
 from subgraft.config.models import ModelSettings
+from subgraft.config.multitask import MultitaskSettings, MultitaskTrainingSettings
 from subgraft.config.objectives import ChatSettings, ConversationSettings, TaskObjectiveSettings
 from subgraft.config.runtime import Runtime
 from subgraft.config.search import SearchSettings
@@ -62,6 +63,8 @@ class Comparison(Settings):
     copied_text: how pairs are made for systems of `text: copied`.
     back_translation: the reverse model, for systems of `text: back-translated`, and how it translates.
     embedding_warmup_training: the training of systems with `embedding_warmup`; required if there is such a system.
+    multitask: for systems with `multitask`: the tasks that are learnt together with this one.
+    multitask_training: their training; required if there is such a system.
     finetune: the finetuning of all systems.
     systems: the systems to compare.
     evaluation: how models are evaluated.
@@ -99,6 +102,8 @@ class Comparison(Settings):
     copied_text: CopiedTextSettings = CopiedTextSettings()
     back_translation: BackTranslationSettings = BackTranslationSettings()
     embedding_warmup_training: EmbeddingWarmupSettings | None = None
+    multitask: MultitaskSettings | None = None
+    multitask_training: MultitaskTrainingSettings | None = None
     finetune: FinetuneSettings
     systems: Annotated[tuple[System, ...], Field(min_length=1, max_length=1000)]
     evaluation: EvaluationSettings = EvaluationSettings()
@@ -146,6 +151,7 @@ class Comparison(Settings):
             self.network_training if any(one.trains_network for one in has) else None,
             self.generator_training if any(one.generator and not one.trains_network for one in has) else None,
             self.embedding_warmup_training if any(one.embedding_warmup for one in has) else None,
+            self.multitask_training if any(one.multitask for one in has) else None,
         ]
         return max(training.max_length for training in trainings if training is not None)
 

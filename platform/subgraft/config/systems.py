@@ -17,6 +17,7 @@ from subgraft.config.initialiser_registry import (
     names_with,
 )
 from subgraft.config.initialisers import DonorSettings
+from subgraft.config.multitask import MultitaskUse
 from subgraft.config.settings_base import Count, Settings, VocabularyMode
 from subgraft.config.synthetic import TextUse
 from subgraft.config.training import AdapterSettings, FinetuneSettings, RareTokenSettings, TrainName
@@ -64,6 +65,8 @@ class System(Settings):
     text: the use of downstream.text in finetuning: copied, with copies as its source; back-translated, with
     translations (back_translation); denoised, reconstructed from a noised version, for models pretrained on denoising;
     or lines, for `task: continuation`.
+    multitask: a training on several tasks at once (multitask.tasks), for tasks with labels: alone, in place of
+    finetuning; or finetuned, before it, which then begins with the head that the task has already.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9+._-]*$")]
@@ -89,6 +92,7 @@ class System(Settings):
     copying: CopyingName | None = None
     shuffled_sources: bool = False
     text: TextUse | None = None
+    multitask: MultitaskUse | None = None
 
     @property
     def generator(self) -> TrainedGenerator | None:

@@ -64,6 +64,7 @@ _BY_BITS: Mapping[str, Mapping[str, Any]] = {
 _ANY_LENGTH = {"max_characters": None, "max_ratio": None}
 _BY_LABELS: Mapping[str, Mapping[str, Any]] = {
     "finetune": {"select": "score", "label_smoothing": 0.0},
+    "multitask_training": {"select": "score", "label_smoothing": 0.0},
     "evaluation": {"calibration": False, "by_token_count": False},
     "cleaning": _ANY_LENGTH,
 }

@@ -15,6 +15,7 @@ from subgraft.pipeline.recipes.evaluation import Design, ReportedSystem, ReportR
 if TYPE_CHECKING:
     from subgraft.config.experiment import Experiment
     from subgraft.config.systems import System
+    from subgraft.config.training import ModelTrainingSettings
     from subgraft.experiments.steps.system import SystemSteps
 
 
@@ -83,6 +84,7 @@ def _inputs(steps: SystemSteps, keys: _Keys) -> SystemInputs:
         static={side: keys.of(step, f"static/{side}/{whose}") for side, step in steps.static.items()},
         distilled=key("distilled", steps.distilled),
         embedding_warmup=key("embedding_warmup", steps.embedding_warmup),
+        multitask=key("multitask", steps.multitask),
         synthetic_data=tuple(keys.of(step, f"{step.stage.name}/text/{whose}") for step in steps.synthetic_data),
         upstream_before=key("upstream_before", forgetting.get("upstream_before")),
         upstream_after=key("upstream_after", forgetting.get("upstream_after")),
@@ -110,6 +112,7 @@ def design(system: System, experiment: Experiment) -> Design:
     variant += [f"{system.train} trained"] if system.train else []
     variant += [f"rows first, {system.embedding_warmup} text"] if system.embedding_warmup else []
     variant += [f"{system.text} text"] if system.text else []
+    variant += [f"several tasks, {system.multitask}"] if system.multitask else []
     variant += _rates(system) + _rare(system)
     steps = None
     if system.generator is not None and system.starts_from is None:
@@ -120,8 +123,14 @@ def design(system: System, experiment: Experiment) -> Design:
         family=", ".join([*parts, *variant]),
         variant=", ".join(variant),
         generator_steps=steps,
-        select=experiment.finetune.select,
+        select=_training_of(system, experiment).select,
     )
+
+
+def _training_of(system: System, experiment: Experiment) -> ModelTrainingSettings:
+    """The last training of a system."""
+    alone = experiment.multitask_training if system.multitask == "alone" else None
+    return alone or experiment.finetune
 
 
 def _rare(system: System) -> list[str]:
@@ -157,6 +166,7 @@ def _settings(steps: SystemSteps) -> dict[str, Any]:
         "generator": steps.generator,
         "transfer": steps.transfer,
         "embedding_warmup": steps.embedding_warmup,
+        "multitask": steps.multitask,
         "distilled": steps.distilled,
         "pretrained": steps.pretrained,
         **_vocabularies(steps),

@@ -14,6 +14,7 @@ from subgraft.experiments.steps.embeddings import EmbeddingSteps
 from subgraft.experiments.steps.evaluation import EvaluationSteps
 from subgraft.experiments.steps.inputs import InputSteps
 from subgraft.experiments.steps.models import ModelSteps, conditioned_step
+from subgraft.experiments.steps.multitask import MultitaskSteps
 from subgraft.experiments.steps.system import SystemSteps
 from subgraft.experiments.steps.vocabularies import VocabularySteps
 from subgraft.orchestration.store.step import Step
@@ -31,6 +32,7 @@ class Pipeline:
         models: Before any transfer.
         additional_text: Text of the task's domain.
         embeddings: Of new tokens.
+        multitask: Trainings on several tasks at once.
         evaluation: Scores and other measurements.
     """
 
@@ -46,6 +48,7 @@ class Pipeline:
         self.models = ModelSteps(self.inputs, self.vocabularies)
         self.additional_text = AdditionalTextSteps(self.inputs, ReverseModelSteps(self.inputs, self.models))
         self.embeddings = EmbeddingSteps(self.inputs, self.vocabularies, self.additional_text)
+        self.multitask = MultitaskSteps(self.inputs)
         self.evaluation = EvaluationSteps(self.inputs, self.vocabularies, self.models)
 
     @cached_property
@@ -82,7 +85,12 @@ class Pipeline:
             else None
         )
         begun = self.additional_text.embedding_warmup(system, transfer, whole) or transfer or whole
-        finetune = self._finetune(system, seed, conditioned_step(self.inputs, system, seed, begun), whole)
+        begun = conditioned_step(self.inputs, system, seed, begun)
+        multitask = self.multitask.training(system, seed, begun)
+        if multitask is not None and system.multitask == "alone":
+            finetune: Step[FinetuneRecipe] = multitask
+        else:
+            finetune = self._finetune(system, seed, multitask or begun, whole)
         pretrained = None if system.pretraining == "none" else model
         by_tokens = self.experiment.evaluation.by_token_count
         return SystemSteps(
@@ -117,6 +125,7 @@ class Pipeline:
             objective=experiment.finetuned_on,
             text_objective=self.additional_text.objective(system.text),
             drift=experiment.finetuned_on.source is not None,
+            keeps_head=system.multitask is not None,
         )
         inputs = {"model": begun, "corpus": self.inputs.downstream_corpus}
         inputs |= {"upstream": upstream} if system.tie_to_sources or new else {}

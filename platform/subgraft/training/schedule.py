@@ -84,11 +84,11 @@ class MixedPlan:
 
     Examples are numbered source after source. An epoch ends when the drawn source has no batch left ("stop when the
     first is exhausted"), so no example occurs twice in it. The remaining examples occur in later epochs, which are
-    shuffled again.
+    shuffled again. Without weights, an epoch has every batch of every source, in a random order.
     """
 
     plans: Sequence[RampedPlan]
-    weights: Sequence[float]
+    weights: Sequence[float] | None
     seed: int
 
     @cached_property
@@ -103,6 +103,13 @@ class MixedPlan:
         """The batches of an epoch: arrays of example indices, each example at most once."""
         del first_step  # their size never changes
         rng = np.random.default_rng([self.seed, epoch, len(self.plans)])
+        if self.weights is None:
+            each = [
+                batch + first
+                for plan, first in zip(self.plans, self._first, strict=True)
+                for batch in plan.epoch(epoch)
+            ]
+            return [each[place] for place in rng.permutation(len(each))]
         left = [iter(plan.epoch(epoch)) for plan in self.plans]
         shares = np.array(self.weights) / np.sum(self.weights)
         batches: list[np.ndarray] = []
@@ -205,13 +212,13 @@ class ManyRows(Data, Protocol):
 
 @runtime_checkable
 class MixedData(Data, Protocol):
-    """Several sources of examples, numbered one after another; each batch has one source."""
+    """Several sources of examples, numbered one after another; each batch has one source, drawn as in `MixedPlan`."""
 
     @property
     def parts(self) -> Sequence[Data]: ...
 
     @property
-    def weights(self) -> Sequence[float]: ...
+    def weights(self) -> Sequence[float] | None: ...
 
 
 @runtime_checkable

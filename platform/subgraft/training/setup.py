@@ -78,10 +78,11 @@ def fit(
         OperationalError: If memory does not suffice for the largest batch.
         UserError: If the engine cannot update single rows.
     """
-    if context.runtime.activation_checkpointing:
-        recompute_activations(module.model)  # type: ignore[arg-type]
-    if not fuses_attention(device(), settings.precision):
-        module.model.set_attn_implementation("eager")  # type: ignore[union-attr,operator]
+    for model in _models(module):
+        if context.runtime.activation_checkpointing:
+            recompute_activations(model)
+        if not fuses_attention(device(), settings.precision):
+            model.set_attn_implementation("eager")  # type: ignore[operator]
     rates = ParameterRates.of(settings, tables)
     with explain_out_of_memory(group, settings, context.runtime, device()):
         engine = _engine(module, settings, context, rates, row_updates)
@@ -152,6 +153,12 @@ def _engine(
     return DeepSpeedEngine(module, settings, device(), runtime.zero_stage, rates, runtime.offload)
 
 
+def _models(module: nn.Module) -> list[nn.Module]:
+    """A loss's model; where tasks share a body, the model of each."""
+    several: nn.ModuleList | None = getattr(module, "models", None)
+    return [module.model] if several is None else list(several)  # type: ignore[list-item]
+
+
 def _width(module: nn.Module) -> int:
     """The width of the hidden states of a loss's model."""
     model: nn.Module = module.model  # type: ignore[assignment]
@@ -166,7 +173,8 @@ def _dropout_by_step(module: nn.Module, settings: TrainingSettings) -> Callable[
     def set_rate(step: int) -> None:
         rate = settings.dropout_at(step)
         if rate is not None:
-            set_hidden_dropout(module.model, rate)  # type: ignore[arg-type]
+            for model in _models(module):
+                set_hidden_dropout(model, rate)
 
     return set_rate
 

@@ -34,10 +34,11 @@ def _is_learnt_by(learning: str, system: Mapping[str, Any]) -> bool:
     return any(name == named and facts.learnt_by == learning for name, facts in INITIALISERS.items())
 
 
-# Groups that only some systems need: the trainings of learnt embeddings and of embedding warmup.
+# Groups that only some systems need: the trainings of learnt embeddings, of embedding warmup and of several tasks.
 _ONLY_FOR: Mapping[str, Callable[[Mapping[str, Any]], bool]] = {
     **{facts.training: partial(_is_learnt_by, learning) for learning, facts in LEARNINGS.items()},
     "embedding_warmup_training": lambda system: bool(system.get("embedding_warmup")),
+    "multitask_training": lambda system: bool(system.get("multitask")),
 }
 _OF_TASKS: Mapping[str, Groups] = {name: facts.defaults for name, facts in TASKS.items()}
 

@@ -14,6 +14,7 @@ from subgraft.config.systems import require_trained_parameters
 from subgraft.config.tasks import TASKS, tasks_with
 from subgraft.config.training import ROWS_IN_PARTS
 from subgraft.config.validation.conditioning import require_conditioned_systems
+from subgraft.config.validation.multitask import require_tasks_at_once
 from subgraft.config.validation.upstream import (
     require_fitting_blocks,
     require_one_head,
@@ -340,6 +341,7 @@ CHECKS = (
     require_text_of_task,
     require_settings_of_chat,
     require_settings_of_labels,
+    require_tasks_at_once,
     require_model_of_task,
     require_conditioned_systems,
     require_changing_tables,

@@ -12,6 +12,7 @@ from subgraft.base.files import file_digest
 from subgraft.config.conditioning import SourceName
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
+from subgraft.config.multitask import FurtherTask
 from subgraft.config.settings_base import SideName, Split, TextSide
 from subgraft.config.tasks import TASKS
 from subgraft.data.sources.registry import resolve
@@ -84,6 +85,13 @@ class InputSteps:
             source=TASKS[experiment.task].source,
             chat=experiment.finetuned_on.kind == "chat",
             labels=experiment.finetuned_on.understands,
+        )
+
+    def corpus_of(self, further: FurtherTask) -> Step[CorpusRecipe]:
+        """The corpus of a task that is learnt together with the experiment's own."""
+        pairs = TASKS[further.task].finetuned_on.needs_pairs
+        return self._corpus(
+            further.corpus, self.experiment.languages, ("train", "dev"), pairs=pairs, one_text=not pairs
         )
 
     @cached_property

@@ -12,7 +12,7 @@ from subgraft.orchestration.store.step import Step, in_order, made_by
 from subgraft.pipeline.recipes.corpora import BackTranslatedRecipe
 from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
 from subgraft.pipeline.recipes.models import TransferRecipe
-from subgraft.pipeline.recipes.training import EmbeddingWarmupRecipe, FinetuneRecipe, TrainedRecipe
+from subgraft.pipeline.recipes.training import EmbeddingWarmupRecipe, FinetuneRecipe, MultitaskRecipe, TrainedRecipe
 
 SIDES: tuple[SideName, ...] = ("encoder", "decoder")
 Moment = Literal["upstream_before", "upstream_after"]
@@ -47,6 +47,11 @@ class SystemSteps:
     def embedding_warmup(self) -> Step[EmbeddingWarmupRecipe] | None:
         """The training of the new rows alone that the finetuning begins with."""
         return next(iter(made_by(EmbeddingWarmupRecipe, [self.finetune.inputs["model"]])), None)
+
+    @property
+    def multitask(self) -> Step[MultitaskRecipe] | None:
+        """The training on several tasks that comes before the finetuning."""
+        return next(iter(made_by(MultitaskRecipe, [self.finetune.inputs["model"]])), None)
 
     @property
     def synthetic_data(self) -> list[Step]:

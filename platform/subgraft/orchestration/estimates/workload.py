@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from subgraft.data.text.languages import oversampled
 from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.recipes.recipe import FromCheckpoint
-from subgraft.pipeline.recipes.training import PretrainRecipe
+from subgraft.pipeline.recipes.training import MultitaskRecipe, PretrainRecipe
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.schedule import MixedPlan, batch_plan, planned_steps, steps_of
 
@@ -48,12 +49,29 @@ def workload(store: Store, step: Step[TrainedRecipe]) -> Workload:
 
 
 def _planned(store: Store, step: Step[TrainedRecipe]) -> Workload:
-    """The workload without `stop_after`."""
+    """The workload without `stop_after`; of several tasks, each of which has batches of its own, the sum."""
+    recipe = step.recipe
+    if not isinstance(recipe, MultitaskRecipe):
+        return _on_one_corpus(store, step)
+    each = [
+        _on_one_corpus(
+            store, replace(step, recipe=alone, inputs={**step.inputs, "corpus": step.inputs[recipe.corpus_of(name)]})
+        )
+        for name, alone in recipe.by_task.items()
+    ]
+    updates, most = [work.updates for work in each if work.updates is not None], recipe.training.max_steps
+    known = None if len(updates) < len(each) else min(sum(updates), most or sum(updates))
+    return Workload(known, max((work.tokens for work in each if work.tokens is not None), default=None))
+
+
+def _on_one_corpus(store: Store, step: Step[TrainedRecipe]) -> Workload:
     recipe, (role, share) = step.recipe, step.recipe.epochs_over
     corpus, training = step.inputs[role], recipe.training
     if store.find(corpus) is None or recipe.new_tokens_only:
         return Workload(None if training.epochs else training.max_steps, _known_tokens(training, None))
     text = Corpus.open(store.path(corpus))
+    if text.labelled and recipe.trained_on[0].understands:
+        return _on_labels(recipe, text, known_tokenizer(store, step, "decoder"))
     if isinstance(recipe, PretrainRecipe) and not text.is_pair and not any(o.needs_pairs for o in recipe.objectives):
         return _on_texts(recipe, text, known_tokenizer(store, step, "decoder"))
     sample = _Sample.of(text, known_tokenizer(store, step, "encoder"), known_tokenizer(store, step, "decoder"))
@@ -93,6 +111,25 @@ def _on_texts(recipe: PretrainRecipe, corpus: Corpus, tokenizer: Tokenizer | Non
     most = [each.longest_block if each.denoises else None for each in recipe.objectives]
     steps = _steps(recipe, [of_all if limit is None else np.minimum(of_all, limit) for limit in most])
     return Workload(steps, training.largest_batch_size)
+
+
+def _on_labels(recipe: TrainedRecipe, corpus: Corpus, tokenizer: Tokenizer | None) -> Workload:
+    """The workload on labelled examples, as if they repeated a sample of them.
+
+    An example is as long as its texts together; the first is read again with each of several others.
+    """
+    training, size = recipe.training, corpus.size("train")
+    if training.epochs is None or tokenizer is None or not size:
+        return Workload(None if training.epochs else training.max_steps, _known_tokens(training, None))
+    names = [field.name for field in corpus.fields if field.kind == "text"]
+    texts = [list(itertools.islice(corpus.lines("train", name), 0, None, max(1, size // SAMPLE))) for name in names]
+    tokens = np.array([[len(ids) + 1 for ids in tokenizer.encode_batch(lines)] for lines in texts])
+    characters = np.array([[len(line) + 1 for line in lines] for lines in texts])
+    times = [max(1, len(names) - 1), *[1] * (len(names) - 1)]
+    costs = np.tensordot(times, tokens if training.batch_unit == "tokens" else characters, 1)
+    updates = planned_steps(training, np.resize(costs, _pairs(recipe) or size), recipe.seed)
+    of_a_character = tokens.sum() / characters.sum() if training.batch_unit == "characters" else 1.0
+    return Workload(updates, int(training.largest_batch_size * of_a_character))
 
 
 def _pairs(recipe: TrainedRecipe) -> int | None:

@@ -83,6 +83,7 @@ class SystemInputs(Settings):
         pretrained: The model it starts from, if that was pretrained.
         distilled: A training of its new rows.
         embedding_warmup: A training of new embeddings before the finetuning.
+        multitask: A training on several tasks before the finetuning.
         synthetic_data: Translations, and trainings for them, that made synthetic data which the system reads.
         upstream_before, upstream_after: The upstream test set, translated before and after finetuning.
     """
@@ -95,6 +96,7 @@ class SystemInputs(Settings):
     static: dict[SideName, str] = Field(default_factory=dict)
     distilled: str | None = None
     embedding_warmup: str | None = None
+    multitask: str | None = None
     synthetic_data: tuple[str, ...] = ()
     upstream_before: str | None = None
     upstream_after: str | None = None

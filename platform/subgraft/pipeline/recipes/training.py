@@ -9,6 +9,7 @@ from pydantic import Field
 
 from subgraft.config.corpora import Languages
 from subgraft.config.models import ModelSettings
+from subgraft.config.multitask import OWN
 from subgraft.config.objectives import ObjectiveSettings, TaskObjectiveSettings, TranslationSettings
 from subgraft.config.settings_base import Settings, SideName
 from subgraft.config.training import FinetuneSettings, PretrainSettings, TrainingSettings
@@ -153,6 +154,7 @@ class FinetuneRecipe(TrainedRecipe):
         objective: Of the task's corpus.
         text_objective: Of the input `synthetic` (pairs) or else `text`.
         drift: Whether the curve reports how far the language model has moved from its initial weights.
+        keeps_head: Whether the input `model` has the task's head already, of a training on several tasks.
     """
 
     # What its settings are called in a configuration.
@@ -168,6 +170,7 @@ class FinetuneRecipe(TrainedRecipe):
 
     text_objective: TaskObjectiveSettings | None = None
     drift: bool = False
+    keeps_head: bool = Field(default=False, exclude_if=lambda keeps: not keeps)
 
     @property
     def trained_on(self) -> tuple[TaskObjectiveSettings, ...]:
@@ -216,3 +219,32 @@ class EmbeddingWarmupRecipe(FinetuneRecipe):
     """A finetuning of new rows alone, on text of the domain only."""
 
     group: ClassVar[str] = "embedding_warmup_training"
+
+
+class MultitaskRecipe(FinetuneRecipe):
+    """A finetuning on several tasks at once, each with a head of its own.
+
+    Attributes:
+        training: Its `max_train_examples` are of `objective` alone.
+        tasks: The tasks besides `objective`, by name; the input `corpus/NAME` has the examples of each.
+    """
+
+    group: ClassVar[str] = "multitask_training"
+
+    tasks: dict[str, TaskObjectiveSettings]
+
+    @property
+    def by_task(self) -> dict[str, MultitaskRecipe]:
+        """The same training on each task alone; that of `objective` is the first, as OWN."""
+        whole = self.training.model_copy(update={"max_train_examples": None})
+        alone = self.model_copy(update={"tasks": {}})
+        others = {
+            name: alone.model_copy(update={"objective": objective, "training": whole})
+            for name, objective in self.tasks.items()
+        }
+        return {OWN: alone, **others}
+
+    @staticmethod
+    def corpus_of(task: str) -> str:
+        """The role of the input with the examples of a task."""
+        return "corpus" if task == OWN else f"corpus/{task}"

@@ -40,7 +40,7 @@ from subgraft.pipeline.recipes.models import (
     ConditionRecipe,
     TransferRecipe,
 )
-from subgraft.pipeline.recipes.training import EmbeddingWarmupRecipe, FinetuneRecipe, PretrainRecipe
+from subgraft.pipeline.recipes.training import EmbeddingWarmupRecipe, FinetuneRecipe, MultitaskRecipe, PretrainRecipe
 from subgraft.pipeline.recipes.vocabularies import (
     AdaptedVocabularyRecipe,
     GapRecipe,
@@ -188,6 +188,12 @@ def _finetune(recipe: FinetuneRecipe, inputs: Inputs, out: Path, context: Contex
     return run(recipe, inputs, out, context)
 
 
+def _train_on_tasks(recipe: MultitaskRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.multitask import run
+
+    return run(recipe, inputs, out, context)
+
+
 def _condition_model(recipe: ConditionRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
     from subgraft.pipeline.stages.models import condition_model
 
@@ -294,6 +300,7 @@ TRANSFER = Stage("transfer", 1, _run_transfer, TransferRecipe)
 EMBEDDING_WARMUP = Stage("embedding-warmup", 1, _finetune, EmbeddingWarmupRecipe, distributed=True, accelerated=True)
 CONDITION = Stage("condition", 1, _condition_model, ConditionRecipe)
 INTRINSIC = Stage("intrinsic", 1, _measure_intrinsic, IntrinsicRecipe)
+MULTITASK = Stage("multitask", 1, _train_on_tasks, MultitaskRecipe, distributed=True, accelerated=True)
 FINETUNE = Stage("finetune", 1, _finetune, FinetuneRecipe, distributed=True, accelerated=True)
 EVALUATE = Stage("evaluate", 1, _evaluate_model, EvaluateRecipe, accelerated=True)
 LIKELIHOOD = Stage("likelihood", 1, _measure_likelihood, LikelihoodRecipe, accelerated=True)

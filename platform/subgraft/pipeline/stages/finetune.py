@@ -35,7 +35,8 @@ from subgraft.training.phases import copy_embeddings, join_outcomes, split_train
 from subgraft.training.progress import CURVE, SELECTIONS, Outcome
 from subgraft.training.rare_rows import RareRows, RowUpdates
 from subgraft.training.setup import fit, is_writer, peak_memory, write_curve
-from subgraft.training.understanding.objective import with_task_head
+from subgraft.training.understanding.objective import task_of, with_task_head
+from subgraft.training.understanding.registry import record_task
 
 
 def run(recipe: FinetuneRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
@@ -92,6 +93,11 @@ def _prepared(recipe: FinetuneRecipe, inputs: Inputs, corpus: Corpus) -> Bundle:
     if isinstance(recipe.objective, ConversationSettings):
         return with_template(bundle, recipe.objective.chat)
     if isinstance(recipe.objective, LabelledSettings | LabelledPairsSettings):
+        if recipe.keeps_head:
+            record_task(
+                bundle.model, recipe.objective.task, task_of(recipe.objective, corpus), recipe.training.max_length
+            )
+            return bundle
         return with_task_head(bundle, recipe.objective, corpus, recipe.seed, recipe.training.max_length)
     return bundle
 

@@ -126,7 +126,7 @@ def _bill(system: ReportedSystem, inputs: Inputs) -> Bill:
     return Bill(
         upstream=_billed(inputs[keys.pretrained]) if keys.pretrained else 0.0,
         generator=sum(_billed(inputs[key]) for key in (*keys.new_rows, *keys.synthetic_data)),
-        finetuning=_billed(inputs[keys.finetune]),
+        finetuning=sum(_billed(inputs[key]) for key in (keys.multitask, keys.finetune) if key),
     )
 
 

@@ -55,12 +55,15 @@ class MixedBatch:
 
 
 class Mixture:
-    """The examples of several objectives, numbered one after another; each batch has one objective."""
+    """The examples of several objectives, numbered one after another; each batch has one objective.
 
-    def __init__(self, parts: Mapping[str, MixturePart], weights: Mapping[str, float]) -> None:
+    weights: by which objectives are drawn; without them, an epoch is one pass over all examples.
+    """
+
+    def __init__(self, parts: Mapping[str, MixturePart], weights: Mapping[str, float] | None = None) -> None:
         self._kinds = list(parts)
         self.parts = list(parts.values())
-        self.weights = [weights[kind] for kind in parts]
+        self.weights = None if weights is None else [weights[kind] for kind in parts]
         self._ends = np.cumsum([len(part.lengths) for part in self.parts])
 
     @property

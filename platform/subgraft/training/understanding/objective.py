@@ -43,10 +43,14 @@ def with_task_head(
     longest: int | None = None,
 ) -> Bundle:
     """The model with the head of a task, drawn from the seed. longest: the limit of inputs in tokens."""
-    task = task_of(settings, corpus)
+    return bundle_with_head(bundle, settings.task, task_of(settings, corpus), seed, longest)
+
+
+def bundle_with_head(bundle: Bundle, name: str, task: LabelledTask, seed: int, longest: int | None = None) -> Bundle:
+    """The same for a task whose labels are known. name: of the task in configurations."""
     padding = bundle.padding[0]
     model = with_head(bundle.model, task.head, task.outputs, seed, problem_type=task.problem_type, padding_id=padding)
-    record_task(model, settings.task, task, longest)
+    record_task(model, name, task, longest)
     return replace(bundle, model=model)
 
 

@@ -1,0 +1,148 @@
+"""Several tasks at once (MT-DNN; Liu et al., ACL 2019, algorithm 1): one body, and a head for each task.
+
+Each batch has examples of one task; all batches of all tasks are shuffled together, so tasks occur in proportion to
+their sizes. A head that a batch does not use has no gradient on any worker and stays as it is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from subgraft.base.errors import UserError
+from subgraft.config.objectives import LabelledPairsSettings, LabelledSettings
+from subgraft.data.text.corpus import Corpus
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.families.heads import LONGEST, TASK_ENTRY
+from subgraft.modeling.heads import head_of
+from subgraft.training.objectives.mixture import MixedBatch, Mixture, loss_name
+from subgraft.training.understanding.objective import (
+    LabelledExamples,
+    LabelLoss,
+    bundle_with_head,
+    with_task_head,
+)
+from subgraft.training.understanding.registry import LABELLED_TASKS
+
+# The heads of further tasks, in the directory of the model whose body they share.
+HEADS = "heads.safetensors"
+_TASKS = "tasks"
+
+
+class TasksAtOnce(Mixture):
+    """The labelled training examples of several tasks, by name.
+
+    The first is the task that the training is judged by.
+    """
+
+    def __init__(self, tasks: Mapping[str, LabelledExamples]) -> None:
+        super().__init__(tasks)
+        self._tasks = tasks
+
+    @property
+    def cut(self) -> dict[str, int]:
+        """How many examples of each task lack the end of a text, which is too long for the model."""
+        return {name: task.cut for name, task in self._tasks.items()}
+
+    def loss(self, bundles: Mapping[str, Bundle]) -> TaskLosses:
+        return TaskLosses({name: task.loss(bundles[name]) for name, task in self._tasks.items()})
+
+    def dev_scores(self, bundles: Mapping[str, Bundle]) -> Callable[[], dict[str, float]]:
+        """The scores of the first task by their names, and those of each other task as NAME_score and NAME_nats."""
+        own, *_ = self._tasks
+        scorers = {name: task.dev_scores(bundles[name]) for name, task in self._tasks.items()}
+
+        def scores() -> dict[str, float]:
+            by_task = {name: scorer() for name, scorer in scorers.items()}
+            others = {f"{name}_{key}": score for name in by_task if name != own for key, score in by_task[name].items()}
+            return by_task[own] | others
+
+        return scores
+
+
+class TaskLosses(nn.Module):
+    """The loss of a batch's task, as NAME_loss.
+
+    model: the model of the first task.  models: of all, which have the modules of the body in common.
+    """
+
+    def __init__(self, losses: Mapping[str, LabelLoss]) -> None:
+        super().__init__()
+        self._losses = dict(losses)  # not registered: `models` has all parameters
+        self.model: PreTrainedModel = next(iter(losses.values())).model
+        self.models = nn.ModuleList([loss.model for loss in losses.values()])
+        self.weights = {loss_name(name, "loss"): 1.0 for name in losses}
+
+    def forward(self, batch: MixedBatch) -> dict[str, Tensor]:
+        return {loss_name(batch.kind, name): value for name, value in self._losses[batch.kind](batch.batch).items()}
+
+
+def with_task_heads(
+    bundle: Bundle,
+    tasks: Mapping[str, tuple[LabelledSettings | LabelledPairsSettings, Corpus]],
+    seed: int,
+    longest: int | None = None,
+) -> dict[str, Bundle]:
+    """The model with the head of each task on one body, by the task's name; heads are drawn from the seed.
+
+    longest: the limit of inputs in tokens.
+    """
+    made = {name: with_task_head(bundle, settings, corpus, seed, longest) for name, (settings, corpus) in tasks.items()}
+    _share_parameters([each.model for each in made.values()])
+    return made
+
+
+def _share_parameters(models: Iterable[PreTrainedModel]) -> None:
+    """Make one parameter of those that lie in the same memory: the pretrained ones, which `with_head` does not copy."""
+    known: dict[int, nn.Parameter] = {}
+    for model in models:
+        for module in model.modules():
+            for name, parameter in module.named_parameters(recurse=False):
+                module.register_parameter(name, known.setdefault(parameter.data_ptr(), parameter))
+
+
+def save_heads(bundles: Mapping[str, Bundle], directory: Path) -> None:
+    """Write the heads of all tasks but the first to the directory of the first task's model, whose body they share.
+
+    Each parameter is NAME.PARAMETER; the metadata has each task by name, as its config.json would record it.
+    """
+    (_, own), *others = bundles.items()
+    shared = {id(parameter) for parameter in own.model.parameters()}
+    tensors, described = dict[str, Tensor](), {}
+    for name, bundle in others:
+        for parameter_name, parameter in bundle.model.named_parameters():
+            if id(parameter) not in shared:
+                tensors[f"{name}.{parameter_name}"] = parameter.detach().cpu().contiguous()
+        head = head_of(bundle.model)
+        described[name] = {"labels": list(head.labels) if head else [], **getattr(bundle.model.config, TASK_ENTRY)}
+    save_file(tensors, directory / HEADS, {_TASKS: json.dumps(described)})
+
+
+def load_head(directory: Path, name: str) -> Bundle:
+    """The model of a directory with the head of a further task that was learnt with it.
+
+    Raises UserError if the directory has no such head.
+    """
+    if not (directory / HEADS).is_file():
+        raise UserError(f"no {HEADS}: the model was not trained on several tasks", where=str(directory))
+    bundle = Bundle.load(directory)
+    with safe_open(directory / HEADS, "pt") as file:
+        described = json.loads((file.metadata() or {}).get(_TASKS, "{}"))
+        if name not in described:
+            raise UserError(
+                f"no head of '{name}'", where=str(directory / HEADS), hint=f"It has: {', '.join(described)}."
+            )
+        prefix = f"{name}."
+        own = [key for key in file.keys() if key.startswith(prefix)]  # noqa: SIM118 (not a mapping)
+        weights = {key.removeprefix(prefix): file.get_tensor(key) for key in own}
+    entry = described[name]
+    task = LABELLED_TASKS[entry["task"]].of_model(entry["labels"], entry)
+    headed = bundle_with_head(bundle, entry["task"], task, 0, entry.get(LONGEST))
+    headed.model.load_state_dict(weights, strict=False)
+    return headed
