@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from command_processes import ended, started
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.interfaces.cli import main
 from subgraft.modeling.bundle import Bundle
 from subgraft.orchestration.store.record import verified
 from toys import english, english_tokenizer, german, german_tokenizer, marian
-from whole_runs import BUSY
 
 PAIRS = 400
 FIT = ["fit", "model", "--pairs", "text.en", "text.de", "--languages", "en-de", "--out", "fitted", "--quick"]
@@ -32,28 +28,6 @@ def files(tmp_path: Path) -> Path:
     for name, lines in (("text.en", english(PAIRS, 5)), ("text.de", german(PAIRS, 5))):
         (tmp_path / name).write_text("".join(f"{line}\n" for line in lines))
     return tmp_path
-
-
-def started(folder: Path, arguments: Sequence[str]) -> subprocess.Popen[str]:
-    """`subgraft` with arguments, in a process of its own."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "subgraft", *arguments],
-        cwd=folder,
-        env={**os.environ, "SUBGRAFT_HOME": str(folder / "home")},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-
-
-def ended(folder: Path, arguments: Sequence[str] = FIT) -> tuple[int, str]:
-    """Exit code and output of a command; again where the machine was too busy for Ray."""
-    for _ in range(2):
-        process = started(folder, arguments)
-        said, _ = process.communicate(timeout=600)
-        if BUSY not in said:
-            break
-    return process.returncode, said
 
 
 def require_finished(folder: Path, said: str) -> None:
@@ -141,12 +115,12 @@ def test_a_model_that_names_no_languages_needs_them(here: Path, capsys: pytest.C
 
 @pytest.mark.ray
 def test_a_fit_ends_with_the_advised_model_and_finds_itself_done_when_asked_again(files: Path) -> None:
-    code, said = ended(files)
+    code, said = ended(files, FIT)
     assert code == 0, said
     require_finished(files, said)
     for message in ("[done]     finetune own seed 1", "On one seed, intervals and p-values are of these outputs"):
         assert message in said
-    code, again = ended(files)
+    code, again = ended(files, FIT)
     assert code == 0 and "all of it is done" in again and "[started]" not in again
     assert said[said.index("\nResult") :] == again[again.index("\nResult") :]
     code, refused = ended(files, [word for word in FIT if word != "--quick"])
@@ -165,6 +139,6 @@ def test_a_fit_that_was_stopped_carries_on(files: Path) -> None:
     assert "the same command continues" in process.communicate(timeout=300)[0]
     assert process.returncode == 143
     assert not (files / "fitted" / "model").exists()
-    code, said = ended(files)
+    code, said = ended(files, FIT)
     assert code == 0 and "[cached]   transfer own" in said, said
     require_finished(files, said)

@@ -62,9 +62,9 @@ def build_labelled_document(data: ReportData) -> Document:
 def labelled_table(data: ReportData) -> MainTable:
     """Each system with its main metric by seed, mean, difference and p, the next metric, tokens and examples per
     second."""
-    names = _metrics(data)
+    names = metric_names(data)
     main, *others = names
-    systems = _summarised(data, main)
+    systems = summarised(data, main)
     caption = f"{count(len(data.references))} test examples; Δ and p against {data.baseline or 'nothing'}"
     caption += findings.caption_remarks(data, {name: one.compared_seeds for name, one in systems.items()})
     several = len(data.seeds) > 1
@@ -84,7 +84,7 @@ def labelled_table(data: ReportData) -> MainTable:
     return MainTable(data.title, caption, headings, rows)
 
 
-def _metrics(data: ReportData) -> list[str]:
+def metric_names(data: ReportData) -> list[str]:
     """The metrics of all systems, the main one first."""
     if not data.systems:
         raise UserError("there are no results to report")
@@ -95,7 +95,8 @@ def _metric(data: ReportData, name: str) -> LabelMetric:
     return label_metric(name, data.systems[0].labels)
 
 
-def _summarised(data: ReportData, name: str) -> dict[str, MetricSummary]:
+def summarised(data: ReportData, name: str) -> dict[str, MetricSummary]:
+    """A metric of every system, by the system's name."""
     statistics = {(system.name, system.seed): system.statistics[name] for system in data.systems}
     scores = {(system.name, system.seed): system.scores[name].value for system in data.systems}
     metric = _metric(data, name)
@@ -119,9 +120,9 @@ def _figures(results: Sequence[SystemResult]) -> list[str]:
 
 
 def _score_tables(data: ReportData) -> list[Table]:
-    main, *others = _metrics(data)
+    main, *others = metric_names(data)
     against = f" p is two-sided, against {data.baseline}, with Holm's correction." if data.baseline else ""
-    summary = _summarised(data, main)
+    summary = summarised(data, main)
     notes: tuple[str | Text, ...] = (
         f"Intervals and p-values: paired bootstrap with {count(data.bootstrap_samples)} resamples of test examples, "
         f"and over several seeds their variance by Student's t.{against}",
@@ -134,7 +135,7 @@ def _score_tables(data: ReportData) -> list[Table]:
     ]
     tables = [table(["system", f"{main}\nby seed", *_headings(data, main)], rows, "Scores on the test set", *notes)]
     if others:
-        by_metric = {name: _summarised(data, name) for name in others}
+        by_metric = {name: summarised(data, name) for name in others}
         more: list[list[str | Text]] = [
             [name, *(cell for one in by_metric.values() for cell in _score_cells(one[name]))]
             for name in data.system_names
@@ -206,7 +207,7 @@ def _confusion(data: ReportData) -> list[Section]:
 
 def _contrasted(data: ReportData) -> list[str]:
     """The baseline, and the best of the other systems by the main metric."""
-    main = _metric(data, _metrics(data)[0])
+    main = _metric(data, metric_names(data)[0])
     sign = -1 if main.lower_is_better else 1
     others = sorted(data.system_names, key=lambda name: -sign * _mean_score(data, name, main.name))
     best = next((name for name in others if name != data.baseline), None)

@@ -34,15 +34,21 @@ class BaseModelFacts:
     @classmethod
     def find(cls, named: str, local: str) -> BaseModelFacts:
         """Read it from `local`, a path or hub id. Raises UserError for a model that cannot be fitted with pairs."""
-        directory = require_model(local)
-        config = read_config(directory)
+        facts = cls.read(named, local)
+        config = facts.config
         if (head := head_in(config)) is not None:
             raise UserError(f"this model has {head}, so pairs cannot fit it", where=named)
         if "encoder" not in family_of(config).sides:
             hint = "Text that it continues is fitted with `task: continuation` in a configuration: docs/guide.md."
             raise UserError("this model has no encoder, so pairs cannot fit it", where=named, hint=hint)
+        return facts
+
+    @classmethod
+    def read(cls, named: str, local: str) -> BaseModelFacts:
+        """Read any model from `local`, a path or hub id."""
+        directory = require_model(local)
         checkpoint = str(directory.absolute()) if Path(local).is_dir() else local
-        return cls(named, checkpoint, directory, config, dict(load_tokenizers(directory)))
+        return cls(named, checkpoint, directory, read_config(directory), dict(load_tokenizers(directory)))
 
     @property
     def objective(self) -> str:

@@ -6,7 +6,7 @@ Sections are those of docs/results.md and docs/measurements. Figures that were n
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from subgraft.config.training import SelectName
@@ -63,6 +63,9 @@ SIZES = (
 # rates, by custom; that is not measured.
 LARGE, LARGE_RATE = 30_000_000, 0.2
 
+# Of models with a new head: Devlin et al. (2019), appendix A.3, and for small models that of configs/polarity.yaml.
+LARGE_LABEL_RATE, LABEL_RATE = 5e-5, 1e-3
+
 # Finetunings read no text without translations; the own vocabulary is learnt on it. With 500 and 2,000 pairs chrF was 1
 # to 3 lower with half of each batch made of it: "Few pairs and a domain's text". Training new rows on it first brings
 # nothing measurable with trained tables (the same section).
@@ -118,6 +121,13 @@ def choose(pairs: int, parameters: int, *, quick: bool) -> Choice:
         old_rate=rate * OLD_RATE,
         sentences=QUICK_SENTENCES if quick else None,
     )
+
+
+def choose_for_labels(examples: int, parameters: int, *, quick: bool) -> Choice:
+    """The settings for a number of labelled examples: updates as for pairs, and one rate for both vocabularies."""
+    choice = choose(examples, parameters, quick=quick)
+    rate = LARGE_LABEL_RATE if parameters > LARGE else LABEL_RATE
+    return replace(choice, learning_rate=rate, embedding_learning_rate=rate * TABLE_RATE, old_rate=rate, sentences=None)
 
 
 def vocabulary_size(characters: int) -> int:

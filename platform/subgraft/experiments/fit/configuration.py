@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from subgraft.config.corpora import Languages
+from subgraft.config.settings_base import VocabularyKind
 from subgraft.config.tasks import TaskName
 from subgraft.experiments.fit.base_model import BaseModelFacts
 from subgraft.experiments.fit.choices import SELECT, Choice
@@ -47,8 +48,27 @@ class Configuration:
         parts = (self._head(), self._domains(), self._systems(), self._training(), self._evaluation())
         return "\n".join(part.strip("\n") + "\n" for part in parts)
 
+    @property
+    def task(self) -> TaskName:
+        return task_of(self.languages)
+
+    @property
+    def kind(self) -> VocabularyKind:
+        """Of the new vocabulary."""
+        return self.model.vocabulary_kind
+
+    @property
+    def source(self) -> str:
+        """The corpus's source."""
+        return f"{{folder: {self.corpus}}}"
+
+    @property
+    def _unit(self) -> str:
+        """Of batches."""
+        return "target characters"
+
     def _head(self) -> str:
-        task = f"task: {task_of(self.languages)}\n"
+        task = f"task: {self.task}\n"
         return f"""
 # Written by `subgraft fit`, which writes it again: change a copy. `subgraft run` on this file is the same experiment.
 # Where the figures come from: subgraft/experiments/fit/choices.py and docs/results.md.
@@ -58,7 +78,7 @@ preset: small
 seeds: [{", ".join(map(str, self.choice.seeds))}]
 {self._sides}
 corpora:
-  {self.corpus}: {{folder: {self.corpus}}}   # train, dev and test, as the fit has split your files
+  {self.corpus}: {self.source}   # train, dev and test, as the fit has split your files
 """
 
     @property
@@ -67,9 +87,12 @@ corpora:
             return "sides: [encoder, decoder]   # this model has one table for both\n"
         return "sides: [decoder]   # only the output side gets a vocabulary of its own\n"
 
+    @property
+    def _shared(self) -> str:
+        return "\n  shared: true" if self.model.one_table else ""
+
     def _domains(self) -> str:
-        kind = self.model.vocabulary_kind
-        shared = "\n  shared: true" if self.model.one_table else ""
+        kind, shared = self.kind, self._shared
         files = ", ".join(_quoted(str(path.absolute())) for path in self.text)
         text = f"\n  text: {{target: [{files}]}}   # vocabularies are learnt on it too" if files else ""
         return f"""
@@ -82,9 +105,13 @@ downstream:
   vocabulary: {{kind: {kind}, size: {self.vocabulary_size}}}{shared}{text}
 """
 
+    @property
+    def _about_rates(self) -> str:
+        return "Each vocabulary with the learning rate that suits it: under the other's rate either would look worse."
+
     def _systems(self) -> str:
         return f"""
-# Each vocabulary with the learning rate that suits it: under the other's rate either would look worse than it is.
+# {self._about_rates}
 systems:
   - {{name: {OLD}, vocabulary: upstream, learning_rate: {_rate(self.choice.old_rate)}}}
   - {{name: {OWN}, initialiser: {self.choice.initialiser}}}
@@ -99,25 +126,31 @@ finetune:
   epochs: null
   max_steps: {choice.steps}
   evaluate_at: [{", ".join(map(str, choice.evaluate_at))}]
-  batch_size: {choice.batch_size}   # target characters, the same sentences for every vocabulary
+  batch_size: {choice.batch_size}   # {self._unit}, the same sentences for every vocabulary
   learning_rate: {_rate(choice.learning_rate)}
   embedding_learning_rate: {_rate(choice.embedding_learning_rate)}   # of the tables, where new rows have far to go
   warmup_steps: {choice.warmup_steps}{length}{sentences}
-  select: {SELECT}   # the dev score that picks the weights
-"""
+{self._select}"""
+
+    @property
+    def _select(self) -> str:
+        return f"  select: {SELECT}   # the dev score that picks the weights\n"
+
+    @property
+    def _runtime(self) -> str:
+        machine, trainings = self.machine, 2 * len(self.choice.seeds)
+        each = max(1, machine.cores // trainings)
+        runtime = "gpus_per_worker: 1" if machine.gpu else f"cpus_per_step: {each}, evaluate_cpus: {machine.cores}"
+        return f"runtime: {{{runtime}}}   # of this machine; no result depends on it\n"
 
     def _evaluation(self) -> str:
         tested = "" if self.choice.sentences is None else f"\n  test_sentences: {self.choice.sentences}"
         quick = "\n  calibration: false\n  by_token_count: false\n  speed_sentences: 32\n  speed_repeats: 1"
-        machine, trainings = self.machine, 2 * len(self.choice.seeds)
-        each = max(1, machine.cores // trainings)
-        runtime = "gpus_per_worker: 1" if machine.gpu else f"cpus_per_step: {each}, evaluate_cpus: {machine.cores}"
         return f"""
 evaluation:
   max_length_ratio: 2.0   # outputs of young models run on: longer ones cost time and are wrong anyway{tested}\
 {quick if self.quick else ""}
-runtime: {{{runtime}}}   # of this machine; no result depends on it
-"""
+{self._runtime}"""
 
 
 def task_of(languages: Languages) -> TaskName:

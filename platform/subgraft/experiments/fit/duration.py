@@ -32,9 +32,9 @@ class Duration(NamedTuple):
     seconds: float
     slowed: float = 1.0
 
-    def describe(self, trainings: int, cores: int, *, quick: bool) -> list[str]:
+    def describe(self, trainings: int, cores: int, *, quick: bool, then: str = "translations") -> list[str]:
         """Lines on how long the trainings take; if that is long or the machine is busy, also on how to shorten it."""
-        lines = [f"{trainings} trainings for about {duration(self.seconds)}, and then translations of the test set"]
+        lines = [f"{trainings} trainings for about {duration(self.seconds)}, and then {then} of the test set"]
         if self.slowed >= BUSY:
             load = fixed(os.getloadavg()[0], 1)
             lines.append(

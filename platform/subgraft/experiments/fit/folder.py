@@ -65,12 +65,21 @@ class Folder:
     def write_text(self, splits: Mapping[str, Iterable[Pair]], sides: tuple[str, str]) -> None:
         """Write {split}.{side} for every split; `sides` are the suffixes of the two files."""
 
+        self.write_lines(
+            {
+                f"{split}.{side}": lines
+                for split, pairs in splits.items()
+                for side, lines in zip(sides, zip(*pairs, strict=True), strict=True)
+            }
+        )
+
+    def write_lines(self, files: Mapping[str, Iterable[str]]) -> None:
+        """Write the files of the text, by name."""
+
         def write(place: Path) -> None:
             place.mkdir()
-            for split, pairs in splits.items():
-                for side, lines in zip(sides, zip(*pairs, strict=True), strict=True):
-                    text = "".join(f"{line}\n" for line in lines)
-                    (place / f"{split}.{side}").write_text(text, encoding="utf-8")
+            for name, lines in files.items():
+                (place / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
         self._write(TEXT, write)
 

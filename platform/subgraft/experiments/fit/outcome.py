@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from subgraft.base.errors import OperationalError
-from subgraft.config.settings_base import MetricName
 from subgraft.evaluation.metrics.significance import FEWEST_SEEDS, LEVEL, Comparison
 from subgraft.evaluation.reporting.findings import caption_remarks, compared_seeds, verdict
 from subgraft.evaluation.reporting.numbers import count, fixed, interval, signed
@@ -33,17 +32,33 @@ class Outcome:
     advised: Finetuned
 
     @classmethod
-    def read(cls, pipeline: Pipeline, store: Store) -> Outcome:
+    def read(cls, pipeline: Pipeline, store: Store) -> Self:
         """Read it from a store with the experiment's report and all its inputs."""
         report = pipeline.report
         data = collect(report.recipe, {role: store.path(step) for role, step in report.inputs.items()})
-        finetuned = [Finetuned.read(steps, store) for steps in pipeline.systems]
+        named = {system.name: system for system in summarise(data)}
+        tokens = {name: system.tokens_per_sentence for name, system in named.items()}
+
+        def compared(name: str) -> dict[str, Comparison | None]:
+            return {metric: named[name].metrics[metric].comparison for metric in MAIN_METRICS}
+
+        return cls._of(data, [Finetuned.read(steps, store) for steps in pipeline.systems], tokens, compared)
+
+    @classmethod
+    def _of(
+        cls,
+        data: ReportData,
+        finetuned: Sequence[Finetuned],
+        tokens: Mapping[str, float],
+        compared: Callable[[str], Mapping[str, Comparison | None]],
+        segment: str = "a target sentence",
+    ) -> Self:
+        """The outcome by the systems' tokens of a segment, and by each metric's comparison of a system with the old."""
         assert data.baseline is not None
         candidate = _best_on_dev([one for one in finetuned if one.steps.system.name != data.baseline])
-        named = {system.name: system for system in summarise(data)}
-        old, own = (Contender(name, named[name].tokens_per_sentence) for name in (data.baseline, candidate))
-        compared = {name: named[candidate].metrics[name].comparison for name in MAIN_METRICS}
-        advice = advise(old, own, {name: each for name, each in compared.items() if each is not None})
+        old, own = (Contender(name, tokens[name]) for name in (data.baseline, candidate))
+        known = {name: each for name, each in compared(candidate).items() if each is not None}
+        advice = advise(old, own, known, segment)
         return cls(data, advice, _model([one for one in finetuned if one.steps.system.name == advice.system]))
 
     def table(self) -> Table:
@@ -64,6 +79,19 @@ class Outcome:
             shown.add_row(*_cells(system))
         return shown
 
+    def rows(self) -> list[dict[str, object]]:
+        """The comparison as records: one for each system, means over seeds."""
+        return [
+            {
+                "system": system.name,
+                **{name: score.mean for name, score in system.metrics.items()},
+                "bits per character": system.bits.selected,
+                "tokens per sentence": system.tokens_per_sentence,
+                "sentences per second": system.sentences_per_second,
+            }
+            for system in summarise(self.data)
+        ]
+
 
 def _cells(system: SystemSummary) -> list[str]:
     scores = (system.metrics[name] for name in MAIN_METRICS)
@@ -76,7 +104,7 @@ def _cells(system: SystemSummary) -> list[str]:
     ]
 
 
-def _best_on_dev(finetuned: list[Finetuned]) -> str:
+def _best_on_dev(finetuned: Sequence[Finetuned]) -> str:
     """The system with the best mean over its seeds on dev."""
     worth: dict[str, list[float]] = {}
     for one in finetuned:
@@ -110,16 +138,18 @@ class Contender:
     tokens_per_sentence: float
 
 
-def advise(old: Contender, own: Contender, compared: Mapping[MetricName, Comparison]) -> Advice:
+def advise(
+    old: Contender, own: Contender, compared: Mapping[str, Comparison], segment: str = "a target sentence"
+) -> Advice:
     """Whether the new vocabulary should replace the old one.
 
-    It should if BLEU or chrF is significantly higher, as far as the seeds can tell, and neither is significantly lower.
+    It should if one metric is significantly higher, as far as the seeds can tell, and neither is significantly lower.
     Without a significant difference the old vocabulary stays, because then nothing else has to change. `compared` is
     the new vocabulary against the old one, by metric.
     """
     better, worse = (side in map(_standing, compared.values()) for side in (1, -1))
     taken = own if better and not worse else old
-    tokens = f"a target sentence takes {fixed(own.tokens_per_sentence, 1)} tokens of the own vocabulary, "
+    tokens = f"{segment} takes {fixed(own.tokens_per_sentence, 1)} tokens of the own vocabulary, "
     tokens += f"{fixed(old.tokens_per_sentence, 1)} of the old one"
     sentence = f"{_opening(better, worse)}: {_differences(compared)}; {tokens}."
     return Advice(taken.name, sentence + _doubt(compared))
@@ -142,7 +172,7 @@ def _opening(better: bool, worse: bool) -> str:
     return "Keep the old vocabulary, in quality the two do not differ significantly"
 
 
-def _differences(compared: Mapping[MetricName, Comparison]) -> str:
+def _differences(compared: Mapping[str, Comparison]) -> str:
     """The new vocabulary's difference from the old one in every metric."""
     parts = (
         f"{name} {signed(each.difference)} {interval(each.interval)}, {verdict(each)}"
@@ -151,7 +181,7 @@ def _differences(compared: Mapping[MetricName, Comparison]) -> str:
     return "; ".join(parts)
 
 
-def _doubt(compared: Mapping[MetricName, Comparison]) -> str:
+def _doubt(compared: Mapping[str, Comparison]) -> str:
     """A caveat if there are too few seeds."""
     seeds = min((each.seeds for each in compared.values()), default=FEWEST_SEEDS)
     if seeds >= FEWEST_SEEDS:

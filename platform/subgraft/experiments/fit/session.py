@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from subgraft.base.errors import UserError
 from subgraft.base.files import file_digest
 from subgraft.config.corpora import Cleaning, Languages
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
-from subgraft.config.tasks import TASKS
+from subgraft.config.tasks import TASKS, TaskName, reads_labels
+from subgraft.evaluation.reporting.model_use import use_of
 from subgraft.experiments.fit.base_model import BaseModelFacts
 from subgraft.experiments.fit.choices import Choice, choose
 from subgraft.experiments.fit.configuration import OLD, OWN, Configuration, Machine, task_of
 from subgraft.experiments.fit.duration import training_time
 from subgraft.experiments.fit.folder import MODEL, REPORT, Folder
 from subgraft.experiments.fit.outcome import Outcome
-from subgraft.experiments.fit.split import Split, TargetText, read_documents, read_text, split
+from subgraft.experiments.fit.split import Split, read_documents, read_text, split
 from subgraft.experiments.fit.tokenization_report import Measured, measure
 from subgraft.experiments.session import Session
 from subgraft.experiments.steps.inputs import checkpoint_digest
@@ -35,27 +37,42 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Asked:
-    """The user's request; without `languages` the model's are used."""
+    """The user's request; without `languages` the model's are used.
+
+    files: two of pairs, or one of labelled examples.
+    """
 
     model: BaseModelFacts
-    pairs: tuple[Path, Path]
+    files: tuple[Path, ...]
     languages: Languages | None
     out: Path
     quick: bool
     text: tuple[Path, ...] = ()
 
 
-class Fit:
+class Prepared(NamedTuple):
+    """The experiment of a fit, whose folder is written, and the measurements of its text."""
+
+    session: Session
+    measured: Measured
+
+
+class FitSession(ABC):
     """One fit; its folder is new, or of an earlier run that is continued.
 
     Raises UserError, before anything is written, for unusable files and for a folder with other contents.
     """
 
+    # The name of a segment, the outputs for the test set, and the files' name in a folder's identity.
+    segment = "a target sentence"
+    tested = "translations"
+    files = "pairs"
+
     def __init__(self, asked: Asked, console: Terminal) -> None:
         self._asked = asked
         self._console = console
         self._folder = Folder(asked.out)
-        self._languages = asked.model.languages(asked.languages)
+        self._languages = self._languages_of(asked)
         self._folder.require(self._identity)
 
     def plan(self) -> None:
@@ -71,10 +88,24 @@ class Fit:
         session.run(self._console, register=False, observers=observers)
         return self._finish(session)
 
+    @abstractmethod
+    def _languages_of(self, asked: Asked) -> Languages:
+        """The languages of the task. Raises UserError where they are needed and not known."""
+
+    @abstractmethod
+    def _prepare(self) -> Prepared:
+        """Read, measure and split the files, and claim the folder: the experiment, and its measurements."""
+
+    @abstractmethod
+    def _outcome(self, session: Session) -> Outcome:
+        """The outcome of the finished experiment."""
+
+    @property
+    def _task(self) -> TaskName:
+        return task_of(self._languages)
+
     def _planned(self) -> tuple[Session, Plan]:
-        text = self._read()
-        measured = self._measure(text, read_text(self._asked.text, text, self._cleaning))
-        session = self._prepare(text, measured)
+        session, measured = self._prepare()
         return session, self._show_plan(session, measured)
 
     @cached_property
@@ -83,7 +114,7 @@ class Fit:
         asked = self._asked
         return {
             "model": checkpoint_digest(asked.model.directory),
-            "pairs": [_digest(path) for path in asked.pairs],
+            self.files: [_digest(path) for path in asked.files],
             "text": [_digest(path) for path in asked.text],
             "languages": f"{self._languages.source}-{self._languages.target}",
             "quick": asked.quick,
@@ -92,53 +123,26 @@ class Fit:
     @property
     def _cleaning(self) -> Cleaning:
         """The experiment's cleaning rules, so that dropped text is not measured."""
-        return Cleaning(**TASKS[task_of(self._languages)].defaults.get("cleaning", {}))
+        return Cleaning(**TASKS[self._task].defaults.get("cleaning", {}))
 
-    def _read(self) -> Split:
-        self._heading("Text")
-        documents = read_documents(*self._asked.pairs)
-        text = split(documents, self._cleaning)
-        empty = f"; {documents.incomplete:,} lines had one side alone" if documents.incomplete else ""
-        self._say(
-            f"{len(documents.pairs):,} pairs, {self._languages.source} to {self._languages.target}: "
-            f"{len(text.train):,} to train on, {len(text.dev):,} dev, {len(text.test):,} test{empty}"
-        )
-        self._say(text.summary)
-        return text
-
-    def _measure(self, text: Split, more_text: TargetText) -> Measured:
-        if more_text.lines:
-            self._say(more_text.summary)
+    def _show_gap(self, measured: Measured) -> None:
         self._heading("Gap")
-        measured = measure(self._asked.model, text.train, more_text.lines)
-        for line in measured.lines():
+        for line in measured.lines(self.segment):
             self._say(line)
-        return measured
 
-    def _prepare(self, text: Split, measured: Measured) -> Session:
-        """The folder with its text and configuration, and the experiment that this is."""
-        asked = self._asked
-        choice = choose(len(text.train), asked.model.parameters, quick=asked.quick)
-        name = "".join(letter if letter.isalnum() else "-" for letter in asked.out.absolute().name).strip("-")
-        configuration = Configuration(
-            name=name.encode("ascii", "ignore").decode() or "fit",
-            model=asked.model,
-            languages=self._languages,
-            vocabulary_size=measured.size,
-            choice=choice,
-            machine=machine(),
-            quick=asked.quick,
-            text=asked.text,
-        )
-        sides = (self._languages.source, self._languages.target)
-        self._folder.claim(self._identity)
-        splits = {"train": text.train, "dev": text.dev, "test": text.test}
-        self._folder.write_text(splits, sides if sides[0] != sides[1] else ("source", "target"))
+    @property
+    def _name(self) -> str:
+        """The experiment's name."""
+        name = "".join(letter if letter.isalnum() else "-" for letter in self._asked.out.absolute().name).strip("-")
+        return name.encode("ascii", "ignore").decode() or "fit"
+
+    def _opened(self, configuration: Configuration, measured: Measured) -> Session:
+        """The experiment of a configuration, which is written."""
         self._folder.write_configuration(configuration.yaml())
         session = Session(load(self._folder.configuration, Experiment), self._folder.out)
         for line in session.unknown_tokens():
             self._say(line)
-        self._show_choice(choice, measured)
+        self._show_choice(configuration.choice, measured)
         return session
 
     def _show_choice(self, choice: Choice, measured: Measured) -> None:
@@ -164,16 +168,17 @@ class Fit:
         self._say(f"{len(planned.entries)} steps, {done} of them done" if planned.to_run else "all of it is done")
         if trainings:
             unknown = [
-                f"{len(trainings)} trainings for a time that is not known, and then translations of the test set"
+                f"{len(trainings)} trainings for a time that is not known, and then {self.tested} of the test set"
             ]
-            lines = known.describe(len(trainings), machine().cores, quick=self._asked.quick) if known else unknown
+            quick, cores = self._asked.quick, machine().cores
+            lines = known.describe(len(trainings), cores, quick=quick, then=self.tested) if known else unknown
             for line in lines:
                 self._say(line)
         return planned
 
     def _finish(self, session: Session) -> Outcome:
         """Show the table and the advice, and copy the advised model and the report to the folder."""
-        outcome = Outcome.read(session.pipeline, session.store)
+        outcome = self._outcome(session)
         self._folder.copy(session.store.path(outcome.advised.steps.finetune), MODEL)
         self._folder.copy(session.report_directory(), REPORT)
         self._heading("Result")
@@ -181,12 +186,13 @@ class Fit:
         self._say(outcome.advice.sentence)
         folder = self._folder
         pair = f"{self._languages.source}-{self._languages.target}"
+        use = use_of(str(folder.model), pair, predicts=reads_labels(self._task), file=True)
         self._lines(
             [
                 ("model", f"{folder.model} ({outcome.advised})"),
                 ("report", str(folder.report / "report.html")),
                 ("configuration", str(folder.configuration)),
-                ("translate", f"subgraft generate --model {folder.model} --input FILE --languages {pair}"),
+                ("translate" if use.verb == "generate" else use.verb, use.command),
             ]
         )
         return outcome
@@ -201,6 +207,52 @@ class Fit:
 
     def _say(self, line: str) -> None:
         self._console.print(line, soft_wrap=not self._console.is_terminal)
+
+
+class Fit(FitSession):
+    """A fit of pairs of texts."""
+
+    def _languages_of(self, asked: Asked) -> Languages:
+        return asked.model.languages(asked.languages)
+
+    def _outcome(self, session: Session) -> Outcome:
+        return Outcome.read(session.pipeline, session.store)
+
+    def _prepare(self) -> Prepared:
+        asked, text = self._asked, self._read()
+        more_text = read_text(asked.text, text, self._cleaning)
+        if more_text.lines:
+            self._say(more_text.summary)
+        measured = measure(asked.model, text.train, more_text.lines)
+        self._show_gap(measured)
+        configuration = Configuration(
+            name=self._name,
+            model=asked.model,
+            languages=self._languages,
+            vocabulary_size=measured.size,
+            choice=choose(len(text.train), asked.model.parameters, quick=asked.quick),
+            machine=machine(),
+            quick=asked.quick,
+            text=asked.text,
+        )
+        sides = (self._languages.source, self._languages.target)
+        self._folder.claim(self._identity)
+        splits = {"train": text.train, "dev": text.dev, "test": text.test}
+        self._folder.write_text(splits, sides if sides[0] != sides[1] else ("source", "target"))
+        return Prepared(self._opened(configuration, measured), measured)
+
+    def _read(self) -> Split:
+        self._heading("Text")
+        source, target = self._asked.files
+        documents = read_documents(source, target)
+        text = split(documents, self._cleaning)
+        empty = f"; {documents.incomplete:,} lines had one side alone" if documents.incomplete else ""
+        self._say(
+            f"{len(documents.pairs):,} pairs, {self._languages.source} to {self._languages.target}: "
+            f"{len(text.train):,} to train on, {len(text.dev):,} dev, {len(text.test):,} test{empty}"
+        )
+        self._say(text.summary)
+        return text
 
 
 def _digest(path: Path) -> str:

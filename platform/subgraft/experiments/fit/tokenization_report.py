@@ -34,12 +34,12 @@ class Measured:
     def size(self) -> int:
         return len(self.vocabulary)
 
-    def lines(self) -> Iterator[str]:
-        """The comparison as lines for the user."""
+    def lines(self, segment: str = "a target sentence") -> Iterator[str]:
+        """The comparison as lines for the user; `segment` is what was measured."""
         assert self.gap.text is not None
         old, own = (text.tokens_per_sentence for text in (self.gap.text.upstream, self.gap.text.downstream))
         yield (
-            f"a target sentence takes {fixed(old, 1)} tokens of the model's vocabulary, and {fixed(own, 1)} "
+            f"{segment} takes {fixed(old, 1)} tokens of the model's vocabulary, and {fixed(own, 1)} "
             f"(×{fixed(own / max(old, 1e-9))}) of one of its own with {self.size:,} subwords"
         )
         yield f"the model's vocabulary lacks {percent(self.gap.unseen_share)} of these"
@@ -56,8 +56,17 @@ def measure(model: BaseModelFacts, pairs: Sequence[Pair], more_text: Sequence[st
     sides: list[Sequence[str]] = list(zip(*pairs, strict=True))
     target, old = sides[1], model.tokenizers["decoder"]
     text = [*(chain.from_iterable(sides) if model.one_table else target), *more_text]
-    size = vocabulary_size(sum(map(len, text)))
-    own = _learn(text, size, model.vocabulary_kind, old)
+    return _measured(old, text, target, model.vocabulary_kind)
+
+
+def measure_lines(model: BaseModelFacts, lines: Sequence[str], kind: VocabularyKind) -> Measured:
+    """The same for a model with one vocabulary, which only reads the text."""
+    return _measured(model.tokenizers["decoder"], lines, lines, kind)
+
+
+def _measured(old: Tokenizer, text: Sequence[str], target: Sequence[str], kind: VocabularyKind) -> Measured:
+    """A vocabulary of the text, compared with the old one on lines of the target."""
+    own = _learn(text, vocabulary_size(sum(map(len, text))), kind, old)
     sample = target[:: max(1, len(target) // COMPARED_ON)]
     gap = compare(old, own, sample, EXAMPLES)
     assert gap.text is not None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,9 +24,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from subgraft.base.terminal import Terminal
-    from subgraft.evaluation.reporting.summary import SystemSummary
     from subgraft.experiments.fit.outcome import Outcome
-    from subgraft.experiments.fit.session import Fit
+    from subgraft.experiments.fit.session import FitSession
     from subgraft.interfaces.api.outputs import Model
 
 # Two files, line by line; (source, target) tuples; or a table (pandas.DataFrame, datasets.Dataset) with a column for
@@ -71,9 +72,7 @@ class Fitted:
         """The comparison as a pandas frame: a row for each system, means over seeds."""
         import pandas as pd
 
-        from subgraft.evaluation.reporting.summary import summarise
-
-        return pd.DataFrame([_row(system) for system in summarise(self.outcome.data)]).set_index("system")
+        return pd.DataFrame(self.outcome.rows()).set_index("system")
 
     def plot(self) -> Figure:
         """Scores on dev by finetuning step, a curve for each system."""
@@ -96,17 +95,20 @@ def fit(
     languages: LanguagePair | None = None,
     text: Sequence[Path | str] = (),
     quick: bool = False,
+    labels: bool = False,
     progress: bool | ProgressCallback = True,
 ) -> Fitted:
     """Compare the model's vocabulary with one of the task's, both finetuned on the pairs, and save the better model.
 
     Args:
         model: A directory, a hub id, or models:/NAME@ALIAS.
-        pairs: Two files, (source, target) tuples, a `pandas.DataFrame` or a `datasets.Dataset` (see `Pairs`).
+        pairs: Two files, (source, target) tuples, a `pandas.DataFrame` or a `datasets.Dataset` (see `Pairs`); with
+            `labels` one file of labelled examples, (text, label) tuples, or a table with the columns text and label.
         out: An absent or empty folder, or that of the same fit, which continues.
         languages: Of source and target, if the model's files do not name them.
         text: Files with more text of the target language.
         quick: One seed, half the steps, 100 test sentences.
+        labels: Whether the model is to predict the labels of texts.
         progress: Whether to print the data, the plan and each step; or a function that is called with a
             `StepProgress` as steps start, proceed and finish, while nothing is printed.
 
@@ -119,28 +121,39 @@ def fit(
     pair = None if languages is None else pair_of(languages)
     observers = [CallbackObserver(progress)] if callable(progress) else []
     console = Terminal() if progress is True else Terminal(file=StringIO())
-    with as_files(pairs, pair) as files:
-        session = fit_session(model, files, out=out, languages=pair, text=text, quick=quick, console=console)
+    with labelled_file(pairs) if labels else as_files(pairs, pair) as files:
+        session = fit_session(
+            model, files, out=out, languages=pair, text=text, quick=quick, labels=labels, console=console
+        )
         outcome = session.run(observers)
     return Fitted(path_of("out", out), outcome.advice.system, outcome.advice.sentence, outcome)
 
 
 def fit_session(
     model: Path | str,
-    files: tuple[Path, Path],
+    files: tuple[Path, ...],
     *,
     out: Path | str,
     languages: Languages | None,
     text: Sequence[Path | str],
     quick: bool,
     console: Terminal,
-) -> Fit:
-    """The fit of two files, which is to be planned or run. Raises UserError as `fit` does."""
+    labels: bool = False,
+) -> FitSession:
+    """The fit of two files, or of one with labels, which is to be planned or run. Raises UserError as `fit` does."""
+    if labels and text:
+        hint = "Leave it out: the vocabulary is learnt from the labelled texts."
+        raise ArgumentError("labelled examples are fitted without more text", where="text", hint=hint)
     directory = str(located(model))
     # These take seconds to load.
     from subgraft.experiments.fit.base_model import BaseModelFacts
     from subgraft.experiments.fit.session import Asked, Fit
 
+    if labels:
+        from subgraft.experiments.fit.label_session import LabelFit
+
+        read = BaseModelFacts.read(str(model), directory)
+        return LabelFit(Asked(read, files, languages, path_of("out", out), quick), console)
     facts = BaseModelFacts.find(str(model), directory)
     more = tuple(path_of("text", path) for path in text)
     return Fit(Asked(facts, files, languages, path_of("out", out), quick, more), console)
@@ -158,6 +171,43 @@ def as_files(pairs: Pairs, languages: Languages | None) -> Iterator[tuple[Path, 
         for path, side in zip(files, lines, strict=True):
             path.write_text("".join(f"{line}\n" for line in side), encoding="utf-8")
         yield files
+
+
+@contextmanager
+def labelled_file(examples: Any) -> Iterator[tuple[Path]]:
+    """The file of labelled examples, which is temporary for examples in memory."""
+    if isinstance(examples, str | os.PathLike):
+        yield (Path(examples),)
+        return
+    with tempfile.TemporaryDirectory(prefix="subgraft-") as folder:
+        path = Path(folder) / "examples.jsonl"
+        with path.open("w", encoding="utf-8") as file:
+            for record in _labelled(examples):
+                file.write(json.dumps(record) + "\n")
+        yield (path,)
+
+
+def _labelled(examples: Any) -> Iterator[dict[str, Any]]:
+    """Records of examples in memory. Raises ArgumentError for anything else."""
+    is_frame = hasattr(examples, "to_dict") and hasattr(examples, "columns")
+    records = examples.to_dict("records") if is_frame else examples
+    if isinstance(records, Mapping) or not isinstance(records, Iterable) or isinstance(records, bytes):
+        raise ArgumentError(f"expected labelled examples, found {shown(examples)}", where="pairs")
+    for number, record in enumerate(records, 1):
+        if isinstance(record, tuple | list) and len(record) in (2, 3):
+            names = ("text", "label") if len(record) == 2 else ("text", "text_pair", "label")
+            record = dict(zip(names, record, strict=True))
+        if not isinstance(record, Mapping):
+            what = f"example {number}: expected a text and its label, found {shown(record)}"
+            raise ArgumentError(what, where="pairs")
+        yield {str(name): _plain(value) for name, value in record.items()}
+
+
+def _plain(value: Any) -> Any:
+    """A value of NumPy or pandas as JSON has it."""
+    if isinstance(value, float) and value != value:  # a missing label
+        return None
+    return value.item() if hasattr(value, "item") else value
 
 
 def _in_memory(pairs: Any, languages: Languages | None) -> Iterator[tuple[str, str]]:
@@ -193,13 +243,3 @@ def _columns(names: Sequence[str], languages: Languages | None) -> tuple[str, ..
         return tuple(names)
     expected = "source and target" + (f", or {codes[0]} and {codes[1]}" if codes else "")
     raise ArgumentError(f"expected the columns {expected}; there are {', '.join(names)}", where="pairs")
-
-
-def _row(system: SystemSummary) -> Mapping[str, object]:
-    return {
-        "system": system.name,
-        **{name: score.mean for name, score in system.metrics.items()},
-        "bits per character": system.bits.selected,
-        "tokens per sentence": system.tokens_per_sentence,
-        "sentences per second": system.sentences_per_second,
-    }

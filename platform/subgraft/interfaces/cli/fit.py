@@ -22,20 +22,26 @@ from subgraft.interfaces.cli.arguments import (
 from subgraft.orchestration.store.outputs import new_file, require_absent
 
 WHAT = (
-    "Finetunes the model on your pairs twice, with its own vocabulary and with one learnt from your text, translates "
-    "held-out sentences with both, and says which of the two to take. Sizes, rates and steps are chosen by the amount "
-    "of text. Stopped and run again, it continues."
+    "Finetunes the model on your pairs or labelled examples twice, with its own vocabulary and with one learnt from "
+    "your text, translates or predicts what is held out with both, and says which of the two to take. Sizes, rates "
+    "and steps are chosen by the amount of text. Stopped and run again, it continues."
 )
 
 
 def add_to(commands: Commands) -> None:
-    fit = commands.add_parser("fit", help="fit a model to two parallel files, without YAML", description=WHAT)
+    fit = commands.add_parser("fit", help="fit a model to parallel files or labels, without YAML", description=WHAT)
     fit.add_argument("model", metavar="MODEL", help=MODEL_HELP)
     pairs = (
         "two files of text or gzipped text, line N of one the translation of line N of the other; lines that are "
         "blank in both mark where a document ends"
     )
-    fit.add_argument("--pairs", type=Path, nargs=2, required=True, metavar=("SOURCE", "TARGET"), help=pairs)
+    data = fit.add_mutually_exclusive_group(required=True)
+    data.add_argument("--pairs", type=Path, nargs=2, metavar=("SOURCE", "TARGET"), help=pairs)
+    labels = (
+        "labelled examples in place of pairs: CSV, TSV or JSON lines with the columns text and label (and text_pair), "
+        "or CoNLL's words and tags; fits a classifier or tagger"
+    )
+    data.add_argument("--labels", type=Path, metavar="FILE", help=labels)
     more = "more text of the target language, a segment a line, without translations"
     fit.add_argument("--text", type=Path, nargs="+", default=[], metavar="FILE", help=more)
     add_languages(fit, "as in en-fr; needed if the model's files do not name them")
@@ -49,9 +55,9 @@ def add_to(commands: Commands) -> None:
 def run_fit(arguments: argparse.Namespace) -> None:
     from subgraft.interfaces.api.fit import fit_session
 
-    source, target = arguments.pairs
+    files = tuple(arguments.pairs or [arguments.labels])
     options = chosen(arguments, "out", "languages", "text", "quick")
-    session = fit_session(arguments.model, (source, target), console=console(), **options)
+    session = fit_session(arguments.model, files, console=console(), labels=arguments.labels is not None, **options)
     if arguments.plan:
         session.plan()
     else:

@@ -196,7 +196,7 @@ _PROMPTS: Mapping[SourceName, str] = {
 }
 
 
-def _collect_labelled(recipe: ReportRecipe, inputs: Inputs) -> ReportData:
+def collect_labelled(recipe: ReportRecipe, inputs: Inputs) -> ReportData:
     """The same for models that predict labels."""
     return _collect(recipe, inputs, labelled_result, "sources.txt")
 
@@ -209,7 +209,7 @@ class _Form(NamedTuple):
     table: Callable[[ReportData], MainTable]
 
 
-_LABELLED = _Form(_collect_labelled, write_labelled_report, labelled_table)
+_LABELLED = _Form(collect_labelled, write_labelled_report, labelled_table)
 _WRITTEN = _Form(_collect_written, write_continuation_report, continuation_table)
 _FORMS: Mapping[str, _Form] = {
     "translation": _Form(collect, write_report, terminal_table),

@@ -1,0 +1,101 @@
+"""Labelled examples of one file, split into training, dev and test."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from subgraft.base.errors import UserError
+from subgraft.config.corpora import Languages
+from subgraft.config.labelled_files import LabelledFiles, LabelledTask
+from subgraft.config.settings_base import Split
+from subgraft.data.sources.labelled import resolved
+from subgraft.data.sources.labelled_rows import rows
+from subgraft.data.text.cleaning import dropped_in_words
+from subgraft.data.text.fields import Sides
+from subgraft.experiments.fit.split import FEWEST, FEWEST_HELD_OUT, FEWEST_TRAINING, HELD_OUT_SHARE
+
+# Of labels there may be more than of translations: predicting takes less time.
+MOST_DEV, MOST_TEST = 500, 1000
+# The tasks that a file is recognised as, and the fields of their JSON lines, in the order of an example's cells.
+COLUMNS: Mapping[str, Mapping[str, str]] = {
+    "classification": {"text": "text", "label": "label"},
+    "pair-classification": {"text": "text", "text_pair": "text_pair", "label": "label"},
+    "tagging": {"word": "words", "tag": "tags"},
+}
+_ENDINGS = "csv, tsv, jsonl or conll, plain or gz"
+
+
+@dataclass(frozen=True)
+class LabelledSplit:
+    """The examples of each split, as cells in the order of COLUMNS; and how many were left out, by reason."""
+
+    task: LabelledTask
+    splits: Mapping[Split, tuple[Sides, ...]]
+    left_out: Mapping[str, int]
+
+    @property
+    def train(self) -> tuple[Sides, ...]:
+        return self.splits["train"]
+
+    @property
+    def lines(self) -> list[str]:
+        """The training texts, one or two of an example."""
+        texts = 2 if self.task == "pair-classification" else 1
+        return [text for cells in self.train for text in cells[:texts]]
+
+    @property
+    def summary(self) -> str:
+        """The split in one sentence."""
+        sizes = f"{len(self.train):,} to train on, {len(self.splits['dev']):,} dev, {len(self.splits['test']):,} test"
+        dropped = ", ".join(f"{number:,} {reason}" for reason, number in dropped_in_words(self.left_out).items())
+        return f"{self.task}: {sizes}, spread evenly over the file" + (f"; left out: {dropped}" if dropped else "")
+
+    def records(self, split: Split) -> Iterator[str]:
+        """The examples as JSON lines."""
+        for cells in self.splits[split]:
+            values: list[Any] = list(cells)
+            if self.task == "tagging":
+                values = [cells[0].split(" "), json.loads(cells[1])]
+            yield json.dumps(dict(zip(COLUMNS[self.task].values(), values, strict=True)), ensure_ascii=False)
+
+
+def split_labelled(path: Path, languages: Languages) -> LabelledSplit:
+    """Read and split a file, always in the same way. Raises UserError for one of another form, or too small."""
+    settings = _settings(path)
+    whole = resolved(settings, languages, Path(), {})
+    count = whole.size("train")
+    if count < FEWEST:
+        hint = f"{FEWEST_HELD_OUT} are held out as dev and as test set each, {FEWEST_TRAINING} are trained on."
+        raise UserError(f"{count:,} labelled examples: a fit needs {FEWEST:,} or more", where=str(path), hint=hint)
+    held_out = {"dev": _size(count, MOST_DEV), "test": _size(count, MOST_TEST)}
+    source = resolved(settings.model_copy(update={"held_out": held_out}), languages, Path(), {})
+    splits = {split: tuple(source.read(split)) for split in source.splits}
+    return LabelledSplit(settings.task, splits, whole.remarks("train"))
+
+
+def _size(count: int, most: int) -> int:
+    return min(most, max(FEWEST_HELD_OUT, round(HELD_OUT_SHARE * count)))
+
+
+def _settings(path: Path) -> LabelledFiles:
+    """How a file is read, by its ending and the columns that it has."""
+    files: dict[Split, str] = {"train": str(path.absolute())}
+    ending = path.name.removesuffix(".gz").rpartition(".")[2]
+    if ending == "conll":
+        return LabelledFiles(files=files, format="conll")
+    if ending not in ("csv", "tsv", "jsonl"):
+        raise UserError("the name does not show the format of the file", where=str(path), hint=f"Name it .{_ENDINGS}.")
+    first = next(rows(path, LabelledFiles(files=files)), None)
+    if first is None:
+        raise UserError("the file has no example", where=str(path))
+    for task in ("tagging", "pair-classification", "classification"):
+        columns = COLUMNS[task]
+        if {*columns.values()} <= first.columns.keys():
+            return LabelledFiles(files=files, **({} if task == "classification" else columns))  # type: ignore[arg-type]
+    needed = "text and label; text, text_pair and label; or, in JSON lines, the lists words and tags"
+    there = ", ".join(map(str, first.columns))
+    raise UserError(f"the columns are {there or 'none'}", where=first.where, hint=f"Name them {needed}.")

@@ -1,0 +1,141 @@
+"""`subgraft fit --labels`: from a model and a file of labelled examples to a classifier."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import subgraft
+from command_processes import ended
+from subgraft.config.corpora import Languages
+from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
+from subgraft.experiments.fit.labelled_split import split_labelled
+from subgraft.interfaces.api.fit import labelled_file
+from subgraft.interfaces.cli import main
+from subgraft.modeling.bundle import Bundle
+from subgraft.training.understanding.predictor import Predictor
+from toys import bert, cased_tokenizer, english, german_tokenizer, gpt2
+
+EXAMPLES = [(text, "long" if len(text.split()[0]) > 4 else "short") for text in english(400, 5)]
+ENGLISH = Languages(source="en", target="en")
+FIT = ["fit", "model", "--labels", "examples.csv", "--out", "fitted", "--quick"]
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a BERT and a file of examples."""
+    Bundle(bert(), cased_tokenizer(), cased_tokenizer()).save(tmp_path / "model")
+    with (tmp_path / "examples.csv").open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([("label", "text"), *((label, text) for text, label in EXAMPLES)])
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SUBGRAFT_HOME", str(tmp_path / "home"))
+    return tmp_path
+
+
+def test_a_plan_splits_and_measures_and_trains_nothing(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*FIT, "--plan"]) == 0
+    said = capsys.readouterr().out
+    for message in (
+        "classification: 300 to train on, 50 dev, 50 test",
+        "a text takes",
+        "0 of them done",
+        "predictions",
+    ):
+        assert message in said, said
+    experiment = load(here / "fitted" / "fit.yaml", Experiment)
+    assert (experiment.task, experiment.languages) == ("classification", Languages(source="und", target="und"))
+    assert [system.name for system in experiment.systems] == ["old", "own"] and experiment.downstream.shared
+    records = [
+        json.loads(line)
+        for split in ("train", "dev", "test")
+        for line in (here / "fitted" / "text" / f"{split}.jsonl").read_text(encoding="utf-8").splitlines()
+    ]
+    assert sorted((each["text"], each["label"]) for each in records) == sorted(EXAMPLES)
+    assert not (here / "home" / "store").exists() and not (here / "fitted" / "model").exists()
+
+
+def test_models_of_one_side_are_planned_too(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Bundle(gpt2(), german_tokenizer(), german_tokenizer()).save(here / "gpt2")
+    assert main(["fit", "gpt2", "--labels", "examples.csv", "--out", "other", "--plan"]) == 0, capsys.readouterr().err
+    assert load(here / "other" / "fit.yaml", Experiment).sides == ("decoder",)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "complaint"),
+    [
+        ("few.csv", "text,label\n" + "a b,x\nc d,y\n" * 20, "40 labelled examples: a fit needs 300 or more"),
+        ("other.csv", "sentence,class\na,b\n", "other.csv:2: the columns are sentence, class"),
+        ("examples.xml", "", "does not show the format"),
+        ("empty.jsonl", "", "no example"),
+        ("one.csv", "text,label\n" + "".join(f"text {n},x\n" for n in range(400)), "label"),
+        ("broken.jsonl", "{\n", "broken.jsonl:1"),
+    ],
+)
+def test_unusable_files_are_refused_before_anything_is_written(
+    name: str, content: str, complaint: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (here / name).write_text(content, encoding="utf-8")
+    assert main(["fit", "model", "--labels", name, "--out", "fitted"]) == 2
+    assert complaint in capsys.readouterr().err and not (here / "fitted").exists()
+
+
+def test_pairs_and_labels_are_not_mixed(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*FIT, "--pairs", "a", "b"]) == 2
+    assert main([*FIT, "--text", "examples.csv"]) == 2 and "without more text" in capsys.readouterr().err
+    assert main([*FIT, "--languages", "en-de"]) == 2 and "in one language" in capsys.readouterr().err
+    assert main(["fit", "model", "--out", "fitted"]) == 2 and not (here / "fitted").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "task"),
+    [
+        ("pairs.tsv", "text\ttext_pair\tlabel\n" + "a b\tc\tx\nd\te f\ty\n" * 200, "pair-classification"),
+        ("words.conll", "Ada B-PER\nleft O\n\nBo B-PER\n\n" * 200, "tagging"),
+        ("words.jsonl", '{"words": ["Ada", "left"], "tags": ["B-PER", "O"]}\n' * 400, "tagging"),
+    ],
+)
+def test_the_columns_decide_the_task(name: str, content: str, task: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    split = split_labelled(tmp_path / name, ENGLISH)
+    assert split.task == task and sum(map(len, split.splits.values())) == 400
+    records = [json.loads(record) for record in split.records("test")]
+    expected = {"text", "text_pair", "label"} if task == "pair-classification" else {"words", "tags"}
+    assert all(record.keys() == expected for record in records)
+
+
+@pytest.mark.parametrize(
+    "examples",
+    [
+        EXAMPLES,
+        pd.DataFrame(EXAMPLES, columns=["text", "label"]),
+        [{"text": text, "label": label} for text, label in EXAMPLES],
+    ],
+    ids=["tuples", "frame", "records"],
+)
+def test_examples_in_memory_are_read_in_every_form(examples: Any) -> None:
+    with labelled_file(examples) as (path,):
+        records: list[Mapping[str, str]] = list(map(json.loads, path.read_text(encoding="utf-8").splitlines()))
+    assert [(each["text"], each["label"]) for each in records] == EXAMPLES
+
+
+@pytest.mark.ray
+def test_a_fit_ends_in_a_classifier_that_predicts(here: Path) -> None:
+    code, said = ended(here, FIT)
+    assert code == 0, said
+    assert "Keep the old vocabulary" in said or "Take the model with a vocabulary of its own" in said, said
+    assert "subgraft predict fitted/model --input FILE" in said and "accuracy" in said
+    predictor = Predictor.load(here / "fitted" / "model")
+    assert predictor.name == "classification" and set(predictor.labels) == {"long", "short"}
+    code, predicted = ended(here, ["predict", "fitted/model", "--input", "fitted/text/test.jsonl"])
+    assert code == 0 and {*predicted.splitlines()} & {"long", "short"}
+    assert (here / "fitted" / "report" / "report.html").is_file()
+    again = subgraft.fit("model", "examples.csv", out="fitted", quick=True, labels=True, progress=False)
+    assert list(again.frame().index) == ["old", "own"] and "accuracy" in again.frame().columns
+    assert again.advice in str(again) and again.advised in ("old", "own")
