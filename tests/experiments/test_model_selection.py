@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -73,3 +74,13 @@ def test_systems_are_compared_by_what_chose_their_weights(
         result.append(Finetuned(steps, selected_weights(folder, select)))
     chosen = Selection.of(result).chosen
     assert chosen is not None and chosen.steps.system.name == system
+
+
+def test_weights_of_a_training_on_several_tasks_are_registered_where_finetuning_brings_nothing(
+    pipeline: Pipeline, tmp_path: Path
+) -> None:
+    without = selected(pipeline, tmp_path, [3, 1, 1], [2, 1, 1], [1, 0, 0], [2, 1, 0])
+    assert without.chosen is None
+    trained = [replace(one, on_several_tasks=one.weights.value == 3) for one in without.passed_over]
+    with_tasks = Selection.of(trained)
+    assert with_tasks.chosen == trained[0] and with_tasks.warning is None

@@ -17,6 +17,7 @@ from subgraft.config.loading import load
 from subgraft.config.runtime import Runtime
 from subgraft.data.text.corpus import Corpus
 from subgraft.experiments.manifest import system_runs
+from subgraft.experiments.model_selection import Finetuned, Selection
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.steps.system import SystemSteps
 from subgraft.modeling.bundle import Bundle
@@ -107,6 +108,9 @@ def test_a_whole_experiment_with_tasks_alone_and_finetuned(config: Path) -> None
         assert 0 <= scores["accuracy"]["value"] <= 100
     report = (store.path(pipeline.report) / "report.html").read_text()
     assert all(name in report for name in steps)
+    chosen = Selection.of([Finetuned.read(each, store) for each in steps.values()])
+    assert chosen.chosen is not None
+    assert Finetuned.read(steps["finetuned"], store).on_several_tasks == (made["best_step"] > 0)
     _heads_are_those_of_the_training(store, steps["mean"])
     runs = dict(zip(steps, system_runs(pipeline.systems), strict=True))
     assert runs["finetuned"].params["multitask"]["tasks"].keys() == {"passages", "words"}

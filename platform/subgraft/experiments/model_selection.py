@@ -7,20 +7,35 @@ from dataclasses import dataclass
 
 from subgraft.evaluation.reporting.numbers import fixed
 from subgraft.experiments.steps.system import SystemSteps
+from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
+from subgraft.pipeline.recipes.training import FinetuneRecipe
 from subgraft.training.progress import SelectedWeights, selected_weights
 
 
 @dataclass(frozen=True)
 class Finetuned:
-    """A system under one seed, and its selected weights."""
+    """A system under one seed, and its selected weights.
+
+    on_several_tasks: whether those of step 0 were trained on its task already, together with others.
+    """
 
     steps: SystemSteps
     weights: SelectedWeights
+    on_several_tasks: bool = False
 
     @classmethod
     def read(cls, steps: SystemSteps, store: Store) -> Finetuned:
-        return cls(steps, selected_weights(store.path(steps.finetune), steps.finetune.recipe.training.select))
+        def selected(step: Step[FinetuneRecipe]) -> SelectedWeights:
+            return selected_weights(store.path(step), step.recipe.training.select)
+
+        before = steps.multitask is not None and selected(steps.multitask).step > 0
+        return cls(steps, selected(steps.finetune), before)
+
+    @property
+    def is_trained(self) -> bool:
+        """Whether any training on the task made the weights."""
+        return self.weights.step > 0 or self.on_several_tasks
 
     def __str__(self) -> str:
         return (
@@ -43,8 +58,8 @@ class Selection:
     def of(cls, finetuned: Sequence[Finetuned]) -> Selection:
         """Chosen by dev scores alone: the test set chooses nothing. Of equals, the first."""
         ranked = sorted(finetuned, key=lambda one: -one.weights.worth)
-        chosen = next((one for one in ranked if one.weights.step > 0), None)
-        untrained = (one for one in ranked if one.weights.step == 0)
+        chosen = next((one for one in ranked if one.is_trained), None)
+        untrained = (one for one in ranked if not one.is_trained)
         ahead = (one for one in untrained if chosen is None or one.weights.worth >= chosen.weights.worth)
         return cls(chosen, tuple(ahead))
 

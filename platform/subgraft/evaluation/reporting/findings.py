@@ -134,7 +134,7 @@ def untrained(data: ReportData) -> list[str]:
     """A line that names the systems that were best on dev before any training, if there are any."""
     seeds: dict[str, list[int]] = {}
     for system in data.systems:
-        if system.selected_step == 0:
+        if system.untrained:
             seeds.setdefault(system.name, []).append(system.seed)
     named = "; ".join(f"{name}, {_seeds(numbers)}" for name, numbers in seeds.items())
     line = f"Best on dev before any training, so that these are scores of models that are not finetuned: {named}."
@@ -182,7 +182,7 @@ def selected_steps(data: ReportData) -> Table:
         steps: list[Span] = []
         for result in results:
             steps += [Span(" · ")] if steps else []
-            steps.append(Span(str(result.selected_step), "warning" if result.selected_step == 0 else "plain"))
+            steps.append(Span(str(result.selected_step), "warning" if result.untrained else "plain"))
         last = {result.curve[-1].step for result in results if result.curve}
         rows.append([name, tuple(steps), " · ".join(map(str, sorted(last)))])
     headings = ["system", "step of the weights\nthat were taken, by seed", "last step"]
@@ -196,5 +196,5 @@ def untrained_notice(data: ReportData) -> tuple[Notice, ...]:
 
 def marked(name: str, data: ReportData) -> Text:
     """The mark below a system's name in tables of scores if some seed has the weights of step 0."""
-    zero = any(result.selected_step == 0 for result in data.results(name))
+    zero = any(result.untrained for result in data.results(name))
     return text("\n", Span("weights of step 0", "warning")) if zero else ()

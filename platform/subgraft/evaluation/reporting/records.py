@@ -101,6 +101,7 @@ class SystemResult:
     scores: by metric name ("BLEU", "TER"), see `metrics.scores.corpus_scores`.
     statistics: by metric name, see `metrics.sentence_statistics` [sentences, counts]; taking them takes long.
     curve: dev evaluations by rising step.  selected_step: the step of the selected weights, from which all figures are.
+    on_several_tasks: whether the weights of step 0 were trained on the task already, together with others.
     tokens_per_sentence: mean target length of the test references in the system's vocabulary, end of sentence included.
     characters_per_token: mean length of those tokens, the end of sentence left out.
     tokens_per_prompt: mean length of the test prompts with the chat template, where models answer in conversations.
@@ -158,6 +159,12 @@ class SystemResult:
     labels: tuple[str, ...] = ()
     confusion: NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
     confidence: FloatArray | None = field(default=None, compare=False, repr=False)
+    on_several_tasks: bool = False
+
+    @property
+    def untrained(self) -> bool:
+        """Whether no training on the task made the weights."""
+        return self.selected_step == 0 and not self.on_several_tasks
 
 
 @dataclass(frozen=True)

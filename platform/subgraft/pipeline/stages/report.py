@@ -183,7 +183,7 @@ def _commands(name: str, pair: str, systems: Sequence[SystemResult], *, predicts
     model = f"models:/{name}-{pair}@champion"
     use = use_of(model, pair, predicts=predicts)
     commands = [records.Command("browse every run", "subgraft tracking")]
-    if any(system.selected_step for system in systems):
+    if not all(system.untrained for system in systems):
         commands.append(records.Command(f"{use.verb} with the best model on dev", use.command))
     return tuple(commands)
 

@@ -102,6 +102,8 @@ def _of_any_task(system: ReportedSystem, inputs: Inputs, evaluation: Mapping[str
         "seed": system.seed,
         "curve": _curve(finetuned / CURVE),
         "selected_step": selected_weights(finetuned, design.select).step,
+        "on_several_tasks": keys.multitask is not None
+        and read_record(inputs[keys.multitask])["summary"]["best_step"] > 0,
         "tokens_per_sentence": evaluation["tokens_per_sentence"],
         "characters_per_token": evaluation["characters_per_token"],
         "tokens_per_prompt": evaluation.get("tokens_per_prompt"),
