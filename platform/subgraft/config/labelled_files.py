@@ -56,6 +56,11 @@ _FORMATS: Mapping[str, LabelledFormat] = {"csv": "csv", "tsv": "tsv", "jsonl": "
 _OF_TAGS: Mapping[str, LabelledFormat] = {"conll": "conll", "txt": "conll", "tsv": "conll", "jsonl": "jsonl"}
 
 
+def columns_by_name(task: LabelledTask) -> dict[str, str]:
+    """The settings of files of a task whose columns are called as the settings are."""
+    return {"word": "words", "tag": "tags"} if task == "tagging" else {role: role for role in _COLUMNS[task][0]}
+
+
 class LabelledFiles(Settings):
     """Labelled examples in files. The columns that are named decide the task; by default texts with a `label`.
 

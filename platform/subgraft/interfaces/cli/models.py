@@ -38,12 +38,17 @@ def add_to(commands: Commands) -> None:
     _add_generation(generate)
     generate.set_defaults(command=generate_text)
 
-    evaluate = commands.add_parser("evaluate", help="BLEU, chrF, TER, ROUGE-L and METEOR with their signatures")
+    evaluate = commands.add_parser("evaluate", help="BLEU, chrF, TER, ROUGE-L and METEOR, or scores of labels")
     outputs = evaluate.add_mutually_exclusive_group(required=True)
     outputs.add_argument("--hypotheses", type=Path, metavar="FILE")
     outputs.add_argument("--model", help=f"{MODEL_HELP}, which translates --sources first")
     evaluate.add_argument("--sources", type=Path, metavar="FILE", help="of --model")
-    evaluate.add_argument("--references", type=Path, required=True, metavar="FILE")
+    compared = evaluate.add_mutually_exclusive_group(required=True)
+    compared.add_argument("--references", type=Path, metavar="FILE")
+    labels = (
+        "examples with labels, by the task's own metrics with 95 %% intervals, of --model: CSV, TSV, JSON lines, CoNLL"
+    )
+    compared.add_argument("--labels", type=Path, metavar="FILE", help=labels)
     _add_generation(evaluate)
     scored = [name for name, facts in TASKS.items() if facts.metrics]
     evaluate.add_argument("--task", choices=scored, default="translation", help="which determines the metrics")
@@ -88,6 +93,9 @@ def _search(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def evaluate_text(arguments: argparse.Namespace) -> None:
+    if arguments.labels is not None:
+        _evaluate_labels(arguments)
+        return
     from subgraft.evaluation.metrics.scores import check_parallel
     from subgraft.interfaces.api.scores import package_metrics
 
@@ -113,3 +121,18 @@ def evaluate_text(arguments: argparse.Namespace) -> None:
     for score in scores:
         decimals = 4 if score.name in own else 2
         say(f"{score.name}\t{score.value:.{decimals}f}\t{score.signature}")
+
+
+def _evaluate_labels(arguments: argparse.Namespace) -> None:
+    if arguments.model is None or arguments.sources is not None:
+        raise UserError("labels are predicted by --model, and nothing else is read", where="evaluate")
+    from subgraft.interfaces.api.label_scores import evaluate_labels
+    from subgraft.orchestration.execution.progress import counting
+
+    with counting("predicting") as progress:
+        result = evaluate_labels(arguments.model, arguments.labels, languages=arguments.languages, progress=progress)
+    if arguments.json:
+        print_json(examples=result.examples, scores=result.scores)
+        return
+    for score in result.scores:
+        say(f"{score.name}\t{score.value:.2f} [{score.low:.2f}, {score.high:.2f}]\t{score.signature}")

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from subgraft.config.corpora import Languages
+from subgraft.data.text.corpus import Corpus
+from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.tokenizers import checkpoint_languages
 from subgraft.training.objectives.whole_examples import BATCH_TOKENS
@@ -70,6 +72,14 @@ class Predictor:
             done += len(chunk)
             if progress is not None:
                 progress(done)
+
+    def statistics(
+        self, corpus: Corpus, split: str, progress: Callable[[int, int, str], None] | None = None
+    ) -> dict[str, FloatArray]:
+        """By metric of the task, the counts of each labelled example of a split."""
+        read, encoder = self.task.split(corpus, split, self._encoder), self._encoder
+        outputs = head_outputs(self._model, self.task, read, encoder.padding, progress=progress).by_example
+        return self.task.statistics(self.task.predictions(outputs, read))
 
     def _of(self, inputs: Sequence[Any], batch_tokens: int) -> Iterator[Prediction]:
         split = self.task.read(inputs, self._encoder)

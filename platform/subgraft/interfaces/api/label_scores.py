@@ -1,0 +1,121 @@
+"""Scores of a finetuned model on a file of labelled examples, with intervals."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from subgraft.base.errors import UserError
+from subgraft.config.corpora import Cleaning, CorpusSource, Languages
+from subgraft.config.labelled_files import LabelledFiles, LabelledTask, columns_by_name
+from subgraft.data.sources.corpus_builder import build
+from subgraft.data.text.corpus import Corpus
+from subgraft.evaluation.metrics.labelled import label_metric, label_score
+from subgraft.evaluation.metrics.significance import estimate
+from subgraft.interfaces.api.arguments import LanguagePair, pair_of, path_of
+from subgraft.interfaces.api.outputs import Model
+from subgraft.interfaces.api.predict import AskedModel, asked_model
+
+if TYPE_CHECKING:
+    from subgraft.training.understanding.task import LabelledTask as Task
+
+# Every example counts, also those that are there twice.
+_AS_THEY_ARE = Cleaning(max_characters=None, max_ratio=None, deduplicate=False, drop_held_out=False)
+# The fields whose values are labels of the model.
+_LABELS = ("label", "tags", "labels")
+
+
+@dataclass(frozen=True)
+class LabelScore:
+    """A metric on the examples; low, high: its 95 % interval, by bootstrap over examples."""
+
+    name: str
+    value: float
+    low: float
+    high: float
+    signature: str
+
+
+@dataclass(frozen=True)
+class LabelScores:
+    """The scores of a model, and the number of examples."""
+
+    examples: int
+    scores: tuple[LabelScore, ...]
+
+
+def evaluate_labels(
+    model: Model | Path | str,
+    examples: Path | str,
+    *,
+    languages: LanguagePair | None = None,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> LabelScores:
+    """Score a finetuned model on a file of its task.
+
+    Args:
+        model: One in memory, or a directory, a hub id, or models:/NAME@ALIAS; with a head for the task.
+        examples: CSV, tab-separated columns, JSON lines, CoNLL, or SQuAD's JSON, with the columns of labelled corpora.
+        languages: Of models with language codes.
+        progress: Called with the examples done, their total, and a word for them.
+
+    Raises:
+        UserError: The model has no such head, or the file has other columns or unknown labels.
+    """
+    asked = asked_model(model)
+    path = path_of("examples", examples)
+    pair = None if languages is None else pair_of(languages)
+    settings = _settings(path, asked)
+    with tempfile.TemporaryDirectory(prefix="subgraft-") as folder:
+        code = Languages(source=pair.source, target=pair.source) if pair else Languages(source="und", target="und")
+        source = CorpusSource(labelled=settings)
+        corpus = build(source, code, _AS_THEY_ARE, Path(folder) / "corpus", base=Path.cwd())
+        predictor = asked.predictor(pair)
+        _require_known_labels(corpus, predictor.task, path)
+        statistics = predictor.statistics(corpus, "test", progress)
+    scores = []
+    for name, counts in statistics.items():
+        metric = label_metric(name, predictor.labels)
+        whole = label_score(metric, counts)
+        interval = estimate(metric.score, counts[None], bounds=metric.bounds).interval
+        scores.append(LabelScore(name, whole.value, interval.low, interval.high, whole.signature))
+    return LabelScores(corpus.size("test"), tuple(scores))
+
+
+def _settings(path: Path, asked: AskedModel) -> LabelledFiles:
+    """How the file is read, by its ending. Raises UserError for a file of another task than the model's."""
+    task = asked.task
+    ending = path.name.removesuffix(".gz").rpartition(".")[2]
+    own: dict[str, Any] = {"files": {"test": str(path.absolute())}}
+    if ending == "conll":
+        own["format"] = "conll"
+    elif ending == "json":
+        own |= {"format": "squad", "ranking": task == "ranking"}
+    else:
+        known: LabelledTask = task  # type: ignore[assignment]  # asked_model takes no other
+        own |= columns_by_name(known)
+        if task == "regression" and "text_pair" in asked.form.texts:
+            own["text_pair"] = "text_pair"
+    settings = LabelledFiles(**own)
+    if settings.task != task:
+        raise UserError(f"the file is for {settings.task}, and the model for {task}", where=str(path))
+    return settings
+
+
+def _require_known_labels(corpus: Corpus, task: Task, path: Path) -> None:
+    """Raises UserError for a label that the model does not have."""
+    fields = [field for field in corpus.fields if field.name in _LABELS]
+    if not task.labels:
+        return
+    for field in fields:
+        known: Sequence[str] = task.labels
+        for number, line in enumerate(corpus.lines("test", field.name), 1):
+            for label in field.classes(line):
+                if label not in known:
+                    hint = f"It has {', '.join(known[:10])}{', …' if len(known) > 10 else ''}."
+                    raise UserError(
+                        f"example {number}: the model has no label '{label:.40}'", where=str(path), hint=hint
+                    )
