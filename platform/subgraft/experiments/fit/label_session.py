@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
-from subgraft.config.settings_base import HeadKind
 from subgraft.config.tasks import TaskName
 from subgraft.experiments.fit.choices import choose_for_labels
 from subgraft.experiments.fit.label_configuration import LabelConfiguration, kind_like
@@ -16,6 +15,7 @@ from subgraft.experiments.fit.tokenization_report import measure_lines
 from subgraft.experiments.session import Session
 from subgraft.modeling.heads import require_head_class
 from subgraft.modeling.tokenizers import checkpoint_languages
+from subgraft.training.understanding.registry import LABELLED_TASKS
 
 # Of a model whose files name no language: ISO 639's code for an undetermined one.
 UNKNOWN = "und"
@@ -35,8 +35,7 @@ class LabelFit(FitSession):
         if asked.languages and asked.languages.target != source:
             raise UserError("labelled texts are in one language", where="--languages", hint=f"Give {source}-{source}.")
         self._examples = split_labelled(asked.files[0], Languages(source=source, target=source))
-        head: HeadKind = "tokens" if self._examples.task == "tagging" else "sequence"
-        require_head_class(asked.model.config, head)
+        require_head_class(asked.model.config, LABELLED_TASKS[self._examples.task].head)
         return Languages(source=source, target=source)
 
     @property

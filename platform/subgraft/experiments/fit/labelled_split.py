@@ -44,7 +44,7 @@ class LabelledSplit:
     @property
     def lines(self) -> list[str]:
         """The training texts, one or two of an example."""
-        texts = 2 if self.task == "pair-classification" else 1
+        texts = len(COLUMNS[self.task]) - 1  # the last cell is the label
         return [text for cells in self.train for text in cells[:texts]]
 
     @property
@@ -58,7 +58,7 @@ class LabelledSplit:
         """The examples as JSON lines."""
         for cells in self.splits[split]:
             values: list[Any] = list(cells)
-            if self.task == "tagging":
+            if "word" in COLUMNS[self.task]:
                 values = [cells[0].split(" "), json.loads(cells[1])]
             yield json.dumps(dict(zip(COLUMNS[self.task].values(), values, strict=True)), ensure_ascii=False)
 
