@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +15,7 @@ import torch
 import transformers
 from safetensors.torch import load_file
 
-from labelled import write_files
+from labelled import ENGLISH, write_files
 from small_experiments import finish, tiny, written
 from subgraft.base.errors import UserError
 from subgraft.evaluation.reporting.table import MainTable
@@ -19,7 +23,9 @@ from subgraft.interfaces.cli import main
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.exporting.transformers import export_transformers
 from subgraft.modeling.load import save_model
+from subgraft.training.understanding.predictor import Predictor
 from toys import bert, cased_tokenizer
+from whole_runs import run_config
 
 SHAPES = {
     "bert": "{family: bert, d_model: 16, layers: 1, attention_heads: 2, ffn_dim: 16, max_positions: 128}",
@@ -145,3 +151,73 @@ def test_a_task_whose_head_the_family_lacks_is_refused_before_anything_runs(tmp_
     with pytest.raises(UserError, match="no mbart model with a head that tags tokens"):
         finish(labelled("tagging", "mbart", tmp_path))
     assert not (tmp_path / "home").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("task", "family", "metrics"),
+    [
+        ("tagging", "gpt2", ("entity F1", "tag accuracy")),
+        ("span-extraction", "gpt2", ("token F1", "exact match")),
+        ("pair-classification", "mbart", ("accuracy", "MCC")),
+        ("ranking", "bert", ("MRR", "NDCG@10")),
+    ],
+)
+def test_every_kind_of_model_is_fitted_and_predicts_alone_the_same_as_in_evaluation(
+    task: str, family: str, metrics: tuple[str, ...], tmp_path: Path
+) -> None:
+    pipeline, store = finish(labelled(task, family, tmp_path, seeds="[1]"))
+    records = read_records(tmp_path / "labelled" / "test.jsonl", task)[:12]
+    for steps in pipeline.systems:
+        said = (store.path(steps.evaluate) / "hypotheses.txt").read_text(encoding="utf-8").splitlines()
+        predictor = Predictor.load(store.path(steps.finetune), ENGLISH)
+        assert predictor.name == task
+        inputs = [predictor.form.of_value(record, "test") for record in records]
+        assert [each.text for each in predictor.predict(inputs)] == said
+    report = store.path(pipeline.report)
+    page, markdown = ((report / f"report.{form}").read_text(encoding="utf-8") for form in ("html", "md"))
+    assert all(metric in page and metric in markdown for metric in metrics)
+    assert [row[0] for row in MainTable.read(report).rows] == ["old", "mean", "ours"]
+    drawn = {path.stem for path in (report / "plots").glob("*.png")}
+    assert ("confusion" in drawn) is (task == "pair-classification") and "learning_curves" in drawn
+
+
+def read_records(path: Path, task: str) -> list[dict[str, Any]]:
+    """The records of a file as inputs of a model; those of one query are one input."""
+    records = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    if task == "pair-classification":
+        return [{"text": each["text"], "text_pair": each["second"]} for each in records]
+    if task != "ranking":
+        return records
+    queries: dict[str, list[str]] = {}
+    for each in records:
+        queries.setdefault(each["query"], []).append(each["candidate"])
+    return [{"query": query, "candidates": candidates} for query, candidates in queries.items()]
+
+
+@pytest.mark.slow
+@pytest.mark.ray
+def test_a_run_can_be_compared_and_its_settings_searched(tmp_path: Path) -> None:
+    search = (
+        "{system: mean, space: {learning_rate: {min: 0.001, max: 0.02, log: true}}, trials: 2, sampler: random, "
+        "asha: null, objectives: [dev_score, sentences_per_second]}"
+    )
+    systems = "[{name: old, vocabulary: upstream}, {name: mean, initialiser: mean}]"
+    config = labelled("classification", "bert", tmp_path, systems, seeds="[1]", search=search)
+    home = tmp_path / "home"
+    printed = run_config(config, home)
+    assert "accuracy" in printed
+    (run,) = re.findall(r"subgraft compare (\S+)", printed)
+    compared = subgraft(home, "compare", run)
+    assert all(metric in compared for metric in ("accuracy", "F1 macro", "MCC", "calibration_error", "nats"))
+    searched = subgraft(home, "search", str(config))
+    assert "dev_score" in searched and "learning_rate" in searched and '- {name: "mean"' in searched
+
+
+def subgraft(home: Path, *arguments: str) -> str:
+    """What a command prints, which must succeed."""
+    command = [sys.executable, "-m", "subgraft", *arguments]
+    environment = {**os.environ, "SUBGRAFT_HOME": str(home)}
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout
