@@ -94,10 +94,11 @@ def _tested(bundle: Bundle, corpus: Corpus, recipe: FinetuneRecipe, sentences: i
 
 
 def selected(points: Sequence[Point]) -> dict[str, Point]:
-    """What each rule keeps."""
+    """The point that each rule selects; rules of other tasks' scores are left out."""
     best: dict[str, Point] = {}
     for name, rule in SELECTIONS.items():
-        best[name] = points[-1] if rule is None else max(points, key=rule.worth)
+        if rule is None or rule.score in points[-1]:
+            best[name] = points[-1] if rule is None else max(points, key=rule.worth)
     return best
 
 

@@ -491,8 +491,8 @@ CONFIGURED = [
         "finetune: {epochs: 1}",
         "generator_training: {layer_decay: 0.9}",
         [
-            "generator_training.layer_decay: unknown field; only pretrain, embedding_warmup_training and "
-            "finetune can have it"
+            "generator_training.layer_decay: unknown field; only pretrain, embedding_warmup_training, "
+            "multitask_training and finetune can have it"
         ],
     ),
     ("{epochs: 1}", "{epochs: 1, schedule: triangular}", ["finetune.schedule", "'inverse-square-root', 'linear'"]),
