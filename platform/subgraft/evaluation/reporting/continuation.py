@@ -16,17 +16,14 @@ from subgraft.evaluation.reporting.document import Block, Document, Figure, Sect
 from subgraft.evaluation.reporting.numbers import (
     MISSING,
     count,
-    duration,
     equals,
     fixed,
     interval,
-    millions,
-    probability,
-    signed,
 )
 from subgraft.evaluation.reporting.plots import learning_panels, plot_drift, plot_learning_curves
 from subgraft.evaluation.reporting.records import ReportData, SystemResult
-from subgraft.evaluation.reporting.summary import MetricSummary, compare_all, mean_bill, summarise_scores
+from subgraft.evaluation.reporting.results import against_cells, model_cost_cells
+from subgraft.evaluation.reporting.summary import MetricSummary, compare_all, summarise_scores
 from subgraft.evaluation.reporting.table import MainTable, Table, table
 
 SHOWN = 5  # prompts, with their continuations
@@ -71,7 +68,7 @@ def continuation_table(data: ReportData) -> MainTable:
             name,
             *([fixed(bits, 3) for bits in system.by_seed.values()] if several else []),
             fixed(system.mean, 3),
-            *_against(system),
+            *against_cells(system.comparison, 3),
             *scores[name].values(),
             *_figures(data.results(name), written=bool(written)),
         )
@@ -79,11 +76,6 @@ def continuation_table(data: ReportData) -> MainTable:
     )
     headings = ("system", *seeds, "bits/\nchar", "Δ", "p", *written, *length, "prompts/\ns")
     return MainTable(data.title, caption, headings, rows)
-
-
-def _against(system: MetricSummary) -> list[str]:
-    compared = system.comparison
-    return [signed(compared.difference, 3), probability(compared.p_value)] if compared else [MISSING, MISSING]
 
 
 def _has_prompt_lengths(data: ReportData) -> bool:
@@ -132,7 +124,7 @@ def _score_table(data: ReportData, systems: Mapping[str, MetricSummary]) -> Tabl
     against = f" p is two-sided, against {data.baseline}." if data.baseline else ""
     rows = []
     for name, system in systems.items():
-        difference, p_value = _against(system)
+        difference, p_value = against_cells(system.comparison, 3)
         between = interval(system.comparison.interval, 3) if system.comparison else MISSING
         seeds = " · ".join(fixed(bits, 3) for bits in system.by_seed.values())
         rows.append([name, seeds, fixed(system.mean, 3), interval(system.interval, 3), difference, between, p_value])
@@ -153,9 +145,7 @@ def _cost_table(data: ReportData) -> Table:
     rows = []
     for name in data.system_names:
         results = data.results(name)
-        parameters = millions(round(fmean(result.parameters for result in results)))
-        costs = [duration(seconds) if seconds else MISSING for seconds in vars(mean_bill(results)).values()]
-        rows.append([name, *_figures(results), parameters, *costs])
+        rows.append([name, *_figures(results), *model_cost_cells(results)])
     return table(
         [*headings, "upstream", "generator", "finetuning"],
         rows,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 
 from subgraft.config.settings_base import MetricName
 from subgraft.config.training import SelectName
 from subgraft.evaluation.metrics.calibration import BINS
 from subgraft.evaluation.metrics.scores import LOWER_IS_BETTER, METRICS
+from subgraft.evaluation.metrics.significance import Comparison
 from subgraft.evaluation.reporting import findings
 from subgraft.evaluation.reporting.document import Figure, Section
 from subgraft.evaluation.reporting.drawing import MOST_COLOURED
@@ -29,8 +31,15 @@ from subgraft.evaluation.reporting.plots import (
     plot_learning_curves,
     plot_scores,
 )
-from subgraft.evaluation.reporting.records import ReportData
-from subgraft.evaluation.reporting.summary import SystemSummary, baseline_of, summarise, summarise_spelled
+from subgraft.evaluation.reporting.records import ReportData, SystemResult
+from subgraft.evaluation.reporting.summary import (
+    MetricSummary,
+    SystemSummary,
+    baseline_of,
+    mean_bill,
+    summarise,
+    summarise_spelled,
+)
 from subgraft.evaluation.reporting.table import MainTable, Span, Table, Text, table, text
 
 # The scores in a comparison's main table; the others have a table of their own.
@@ -67,10 +76,10 @@ def results(data: ReportData) -> Section:
 
 
 def _score_table(data: ReportData, systems: Sequence[SystemSummary]) -> Table:
-    headings = [each for metric in MAIN_METRICS for each in (f"{metric}\nby seed", *_score_headings(metric))]
+    headings = [each for metric in MAIN_METRICS for each in (f"{metric}\nby seed", *_headings(metric))]
     notes = (*_score_notes(data), *_signatures(data, MAIN_METRICS))
     rows = [
-        [_name(system, data), *(cell for metric in MAIN_METRICS for cell in _score_cells(system, metric))]
+        [_name(system, data), *(cell for metric in MAIN_METRICS for cell in score_cells(system.metrics[metric]))]
         for system in systems
     ]
     return table(["system", *headings], rows, "Scores on the test set", *notes)
@@ -97,21 +106,26 @@ def _other_scores(data: ReportData, systems: Sequence[SystemSummary]) -> Table:
 def _scores_without_seeds(
     data: ReportData, systems: Sequence[SystemSummary], metrics: Sequence[str], caption: str, *notes: str | Text
 ) -> Table:
-    headings = [heading for metric in metrics for heading in _score_headings(metric)]
+    headings = [heading for metric in metrics for heading in _headings(metric)]
     rows = [
-        [_name(system, data), *(cell for metric in metrics for cell in _score_cells(system, metric)[1:])]
+        [_name(system, data), *(cell for metric in metrics for cell in score_cells(system.metrics[metric])[1:])]
         for system in systems
     ]
     return table(["system", *headings], rows, caption, *notes)
 
 
-def _score_headings(metric: str) -> list[str]:
-    better = "\n(lower is better)" if metric in LOWER_IS_BETTER else ""
+def _headings(metric: str) -> list[str]:
+    return score_headings(metric, lower_is_better=metric in LOWER_IS_BETTER)
+
+
+def score_headings(metric: str, *, lower_is_better: bool) -> list[str]:
+    """The headings of the cells of `score_cells` but the first."""
+    better = "\n(lower is better)" if lower_is_better else ""
     return [f"{metric}\nmean [95 %]{better}", f"Δ {metric}\n[95 %]{better}", "p\n(Holm)"]
 
 
-def _score_cells(system: SystemSummary, metric: str) -> list[str | Text]:
-    summary = system.metrics[metric]
+def score_cells(summary: MetricSummary) -> list[str | Text]:
+    """A metric of a system by seed, its mean, and its difference from the baseline with p; intervals below both."""
     seeds = " · ".join(fixed(value) for value in summary.by_seed.values())
     mean = text(Span(fixed(summary.mean), "strong"), "\n", Span(interval(summary.interval), "faint"))
     comparison = summary.comparison
@@ -263,15 +277,24 @@ def terminal_table(data: ReportData) -> MainTable:
 def _cells(system: SystemSummary, data: ReportData) -> list[str]:
     bleu = system.metrics["BLEU"]
     seeds = [fixed(bleu.by_seed.get(seed)) for seed in data.seeds] if len(data.seeds) > 1 else []
-    comparison = bleu.comparison
-    against = [signed(comparison.difference), probability(comparison.p_value)] if comparison else [MISSING, MISSING]
     figures = [
         fixed(system.bits.selected, 3),
         fixed(system.tokens_per_sentence, 1),
         fixed(system.sentences_per_second, 1),
     ]
     upstream = [fixed(system.forgetting.after if system.forgetting else None)] if _with_upstream(data) else []
-    return [*seeds, fixed(bleu.mean), *against, *figures, *upstream]
+    return [*seeds, fixed(bleu.mean), *against_cells(bleu.comparison), *figures, *upstream]
+
+
+def against_cells(comparison: Comparison | None, digits: int = 2) -> list[str]:
+    """A difference from the baseline, and its p-value."""
+    return [signed(comparison.difference, digits), probability(comparison.p_value)] if comparison else [MISSING] * 2
+
+
+def model_cost_cells(results: Sequence[SystemResult]) -> list[str]:
+    """The parameters of a system's models, and the time to make one: upstream, generator, finetuning."""
+    parameters = millions(round(fmean(result.parameters for result in results)))
+    return [parameters, *(duration(seconds) if seconds else MISSING for seconds in vars(mean_bill(results)).values())]
 
 
 def _with_upstream(data: ReportData) -> bool:

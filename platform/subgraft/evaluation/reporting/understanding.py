@@ -17,18 +17,13 @@ from subgraft.evaluation.reporting import drawing, findings, report
 from subgraft.evaluation.reporting.auxiliary_metrics import Reliability, plot_reliability
 from subgraft.evaluation.reporting.document import Block, Document, Figure, Section, write_document
 from subgraft.evaluation.reporting.numbers import (
-    MISSING,
     count,
-    duration,
     fixed,
-    interval,
-    millions,
-    probability,
-    signed,
 )
 from subgraft.evaluation.reporting.plots import learning_panels, plot_learning_curves
 from subgraft.evaluation.reporting.records import ReportData, SystemResult
-from subgraft.evaluation.reporting.summary import MetricSummary, mean_bill, pooled_bins, summarise_scores
+from subgraft.evaluation.reporting.results import against_cells, model_cost_cells, score_cells, score_headings
+from subgraft.evaluation.reporting.summary import MetricSummary, pooled_bins, summarise_scores
 from subgraft.evaluation.reporting.table import MainTable, Span, Table, Text, table, text
 
 SHOWN = 12  # errors
@@ -74,7 +69,7 @@ def labelled_table(data: ReportData) -> MainTable:
             name,
             *([fixed(system.by_seed.get(seed)) for seed in data.seeds] if several else []),
             fixed(system.mean),
-            *_against(system),
+            *against_cells(system.comparison),
             *(fixed(_mean_score(data, name, other)) for other in others[:1]),
             *_figures(data.results(name)),
         )
@@ -107,11 +102,6 @@ def _mean_score(data: ReportData, system: str, name: str) -> float:
     return fmean(result.scores[name].value for result in data.results(system))
 
 
-def _against(system: MetricSummary) -> list[str]:
-    compared = system.comparison
-    return [signed(compared.difference), probability(compared.p_value)] if compared else [MISSING, MISSING]
-
-
 def _figures(results: Sequence[SystemResult]) -> list[str]:
     return [
         fixed(fmean(result.tokens_per_sentence for result in results), 1),
@@ -129,15 +119,12 @@ def _score_tables(data: ReportData) -> list[Table]:
         *findings.on_few_seeds({name: one.compared_seeds for name, one in summary.items()}),
         *_signatures(data, [main]),
     )
-    rows: list[list[str | Text]] = [
-        [name, " · ".join(fixed(value) for value in one.by_seed.values()), *_score_cells(one)]
-        for name, one in summary.items()
-    ]
+    rows = [[name, *score_cells(one)] for name, one in summary.items()]
     tables = [table(["system", f"{main}\nby seed", *_headings(data, main)], rows, "Scores on the test set", *notes)]
     if others:
         by_metric = {name: summarised(data, name) for name in others}
         more: list[list[str | Text]] = [
-            [name, *(cell for one in by_metric.values() for cell in _score_cells(one[name]))]
+            [name, *(cell for one in by_metric.values() for cell in score_cells(one[name])[1:])]
             for name in data.system_names
         ]
         more_headings = ["system", *(each for name in others for each in _headings(data, name))]
@@ -146,17 +133,7 @@ def _score_tables(data: ReportData) -> list[Table]:
 
 
 def _headings(data: ReportData, name: str) -> list[str]:
-    better = "\n(lower is better)" if _metric(data, name).lower_is_better else ""
-    return [f"{name}\nmean [95 %]{better}", f"Δ {name}\n[95 %]{better}", "p\n(Holm)"]
-
-
-def _score_cells(system: MetricSummary) -> list[str | Text]:
-    mean = text(Span(fixed(system.mean), "strong"), "\n", Span(interval(system.interval), "faint"))
-    compared = system.comparison
-    if compared is None:
-        return [mean, MISSING, MISSING]
-    difference = text(signed(compared.difference), "\n", Span(interval(compared.interval), "faint"))
-    return [mean, difference, probability(compared.p_value)]
+    return score_headings(name, lower_is_better=_metric(data, name).lower_is_better)
 
 
 def _signatures(data: ReportData, names: Sequence[str]) -> list[Text]:
@@ -169,9 +146,7 @@ def _cost_table(data: ReportData) -> Table:
     rows = []
     for name in data.system_names:
         results = data.results(name)
-        parameters = millions(round(fmean(result.parameters for result in results)))
-        costs = [duration(seconds) if seconds else MISSING for seconds in vars(mean_bill(results)).values()]
-        rows.append([name, *_figures(results), parameters, *costs])
+        rows.append([name, *_figures(results), *model_cost_cells(results)])
     note = f"Examples per second: predictions in batches of {data.speed_batch_size}. Systems were timed one by one."
     return table(
         [*headings, "finetuning"], rows, "Length, speed and cost; means over seeds", note, *findings.busy_notes(data)
