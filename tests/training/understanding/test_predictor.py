@@ -14,7 +14,6 @@ from labelled import ENGLISH, RECORDS, headed_bundle, labelled_corpus
 from subgraft.base.errors import UserError
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families.heads import TASK_ENTRY
-from subgraft.training.understanding.input_forms import form_of
 from subgraft.training.understanding.inputs import TextEncoder
 from subgraft.training.understanding.objective import head_outputs
 from subgraft.training.understanding.predictor import Predictor
@@ -138,7 +137,7 @@ def test_a_model_without_a_head_is_refused() -> None:
     ],
 )
 def test_inputs_have_several_forms(task: str, value: Any, expected: Any) -> None:
-    assert form_of(task, {}, recorded=True).of_value(value, "") == expected
+    assert LABELLED_TASKS[task].form.of_value(value, "") == expected
 
 
 @pytest.mark.parametrize(
@@ -161,5 +160,5 @@ def test_inputs_have_several_forms(task: str, value: Any, expected: Any) -> None
 )
 def test_other_values_are_refused_with_their_place(task: str, value: Any, message: str) -> None:
     with pytest.raises(UserError, match=message) as refused:
-        form_of(task, {}, recorded=True).of_value(value, "input 7")
+        LABELLED_TASKS[task].form.of_value(value, "input 7")
     assert refused.value.where == "input 7"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -16,7 +16,6 @@ from subgraft.config.objectives import LabelledPairsSettings, LabelledSettings
 from subgraft.data.text.corpus import Corpus
 from subgraft.evaluation.metrics.bits_per_character import count_characters
 from subgraft.evaluation.metrics.classes import class_calibration, confusion
-from subgraft.evaluation.metrics.labelled import label_metric, label_score
 from subgraft.evaluation.metrics.speed import measure_speed
 from subgraft.modeling.bundle import Bundle
 from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
@@ -41,9 +40,8 @@ def measure(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context)
     statistics = task.statistics(predictions)
     confidence = {} if predictions.probabilities is None else {CONFIDENCE: predictions.probabilities.max(axis=1)}
     save_file({name: np.ascontiguousarray(each) for name, each in (statistics | confidence).items()}, out / STATISTICS)
-    scores = {name: label_score(label_metric(name, task.labels), counts) for name, counts in statistics.items()}
-    write_texts(out, sources=_lines(split.texts), references=_lines(predictions.reference_texts))
-    write_texts(out, hypotheses=_lines(predictions.texts))
+    scores = task.scores(statistics)
+    write_texts(out, sources=split.texts, references=predictions.reference_texts, hypotheses=predictions.texts)
 
     @torch.inference_mode()
     def predict(examples: Sequence[LabelledExample]) -> Tensor:
@@ -79,10 +77,6 @@ def measure(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context)
         "signatures": {name: score.signature for name, score in scores.items()},
         "artifacts": ["evaluation.json"],
     }
-
-
-def _lines(texts: Iterable[str]) -> list[str]:
-    return [" ".join(text.splitlines()) for text in texts]
 
 
 def _lengths(bundle: Bundle, corpus: Corpus, split: str) -> dict[str, Json]:

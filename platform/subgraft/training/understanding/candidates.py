@@ -14,6 +14,7 @@ from transformers import PreTrainedModel
 from subgraft.data.text.corpus import Corpus
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 from subgraft.modeling.families.heads import kind_of_class
+from subgraft.training.understanding.input_forms import InputForm
 from subgraft.training.understanding.inputs import LabelledBatch, LabelledExample, TextEncoder, model_inputs
 from subgraft.training.understanding.sequences import taken
 from subgraft.training.understanding.task import LabelledTask, Split, class_probabilities, head_logits
@@ -68,6 +69,7 @@ class MultipleChoice(_Candidates):
     """Which of the choices goes with a text."""
 
     metrics = ("accuracy",)
+    form = InputForm(("text",), several="choices")
 
     def inputs(self, corpus: Corpus, name: str, limit: int | None = None) -> list[Any]:
         choices = [field.name for field in corpus.fields if field.kind == "text" and field.name != "source"]
@@ -98,6 +100,7 @@ class Ranking(_Candidates):
     """The candidates of a query, the relevant ones first. A query without a relevant candidate teaches nothing."""
 
     metrics = ("MRR", "NDCG@10", "ERR@20")
+    form = InputForm(("query",), several="candidates")
 
     def inputs(self, corpus: Corpus, name: str, limit: int | None = None) -> list[Any]:
         queries = _of_queries(corpus, name, limit, corpus.lines(name, "source"), corpus.lines(name, "target"))

@@ -111,30 +111,12 @@ class InputForm:
         return (text, *spans) if spans else (text, None)
 
 
-_TEXT, _PAIR = ("text",), ("text", "text_pair")
-_FORMS: Mapping[str, InputForm] = {
-    "classification": InputForm(_TEXT),
-    "pair-classification": InputForm(_PAIR),
-    "regression": InputForm(_PAIR),
-    "multiple-choice": InputForm(_TEXT, several="choices"),
-    "span-extraction": InputForm(("question", PASSAGE)),
-    "tagging": InputForm(_TEXT, words=True),
-    "ranking": InputForm(("query",), several="candidates"),
-    "relation-classification": InputForm(_TEXT, spans=("head", "tail")),
-    "entity-typing": InputForm(_TEXT, spans=("entity",)),
-}
-
-
-def form_of(name: str, settings: Mapping[str, Any], *, recorded: bool) -> InputForm:
-    """The form of a task's inputs. A model whose task is not recorded may read one text or two."""
-    if not recorded:
-        if name in ("classification", "regression"):
-            return InputForm(_PAIR, optional=True)
-        if name == "entity-typing":
-            return InputForm(_TEXT, spans=("entity",), whole_text=True)
-    if name == "regression" and settings.get("pairs") is False:
-        return InputForm(_TEXT)
-    return _FORMS[name]
+# A text, a pair of texts, and where it is not known which of both a model reads.
+ONE_TEXT, PAIR, TEXT_OR_PAIR = (
+    InputForm(("text",)),
+    InputForm(("text", "text_pair")),
+    InputForm(("text", "text_pair"), optional=True),
+)
 
 
 def _text(value: Any, name: str, where: str) -> str:

@@ -16,7 +16,7 @@ from subgraft.modeling.families import Config, Head
 from subgraft.modeling.families.heads import LONGEST, TASK_ENTRY
 from subgraft.modeling.heads import head_of
 from subgraft.training.understanding.candidates import MultipleChoice, Ranking
-from subgraft.training.understanding.input_forms import InputForm, form_of
+from subgraft.training.understanding.input_forms import InputForm
 from subgraft.training.understanding.sequences import (
     Classification,
     EntityTyping,
@@ -54,7 +54,8 @@ class ModelTask(NamedTuple):
     @property
     def form(self) -> InputForm:
         """The form of its inputs."""
-        return form_of(self.name, self.task.settings, recorded=self.recorded)
+        own, other = self.task.form, self.task.unrecorded_form
+        return own if self.recorded or other is None else other
 
 
 def record_task(model: PreTrainedModel, name: str, task: LabelledTask, longest: int | None = None) -> None:

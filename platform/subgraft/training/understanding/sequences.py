@@ -17,6 +17,7 @@ from subgraft.data.text.corpus import Corpus, labels_of
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 from subgraft.subwords.vocabulary.spelling import spells
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.understanding.input_forms import ONE_TEXT, PAIR, TEXT_OR_PAIR, InputForm
 from subgraft.training.understanding.inputs import LabelledBatch, LabelledExample, TextEncoder
 from subgraft.training.understanding.task import LabelledTask, Split, class_probabilities, one_row_each
 
@@ -40,6 +41,8 @@ class Classification(LabelledTask):
 
     metrics: ClassVar[tuple[str, ...]] = ("accuracy", "F1 macro", "MCC")  # micro F1 over all classes is accuracy
     problem_type = "single_label_classification"
+    form = ONE_TEXT
+    unrecorded_form: ClassVar[InputForm | None] = TEXT_OR_PAIR
 
     @classmethod
     def of(cls, corpus: Corpus) -> Self:
@@ -85,6 +88,8 @@ class Classification(LabelledTask):
 class PairClassification(Classification):
     """One class of each pair of texts."""
 
+    form = PAIR
+
     def inputs(self, corpus: Corpus, name: str, limit: int | None = None) -> list[Any]:
         return taken(corpus.records(name, "source", "target"), limit)
 
@@ -118,6 +123,7 @@ class RelationClassification(Classification):
     """The relation of two entities of a text, which are marked."""
 
     metrics = ("F1 micro", "F1 macro", "accuracy", "MCC")
+    form = InputForm(("text",), spans=("head", "tail"))
 
     def inputs(self, corpus: Corpus, name: str, limit: int | None = None) -> list[Any]:
         return taken(corpus.records(name, "source", "head", "tail"), limit)
@@ -135,6 +141,8 @@ class EntityTyping(LabelledTask):
 
     metrics = ("F1 micro", "F1 macro", "F1 loose", "accuracy")
     problem_type = "multi_label_classification"
+    form = InputForm(("text",), spans=("entity",))
+    unrecorded_form = InputForm(("text",), spans=("entity",), whole_text=True)
 
     @classmethod
     def of(cls, corpus: Corpus) -> Self:
@@ -188,11 +196,14 @@ class Regression(LabelledTask):
 
     metrics = ("Pearson", "Spearman", "RMSE")
     problem_type = "regression"
+    form = PAIR
+    unrecorded_form = TEXT_OR_PAIR
 
     def __init__(self, pairs: bool | None = None) -> None:
         """pairs: whether it reads two texts; unknown of a model that was finetuned elsewhere."""
         super().__init__()
         self.pairs = pairs
+        self.form = ONE_TEXT if pairs is False else PAIR
 
     @classmethod
     def of(cls, corpus: Corpus) -> Self:

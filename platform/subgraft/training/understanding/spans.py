@@ -22,6 +22,7 @@ from transformers import PreTrainedModel
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.encoded import encode
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
+from subgraft.training.understanding.input_forms import PASSAGE, InputForm
 from subgraft.training.understanding.inputs import LabelledBatch, LabelledExample, Row, TextEncoder, model_inputs
 from subgraft.training.understanding.sequences import BETWEEN, taken
 from subgraft.training.understanding.task import LabelledTask, Split, one_row_each
@@ -98,6 +99,7 @@ class SpanExtraction(LabelledTask):
 
     head = "span"
     metrics = ("token F1", "exact match")
+    form = InputForm(("question", PASSAGE))
 
     def __init__(self, answerable: bool, longest: int = LONGEST_ANSWER) -> None:
         super().__init__()

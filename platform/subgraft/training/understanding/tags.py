@@ -16,6 +16,7 @@ from subgraft.data.text.corpus import Corpus, labels_of
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 from subgraft.training.objectives.embedding_view import IGNORED
 from subgraft.training.objectives.objective import pad
+from subgraft.training.understanding.input_forms import InputForm
 from subgraft.training.understanding.inputs import LabelledBatch, LabelledExample, Row, TextEncoder
 from subgraft.training.understanding.sequences import taken
 from subgraft.training.understanding.task import LabelledTask, Split, one_row_each
@@ -29,6 +30,7 @@ class Tagging(LabelledTask):
 
     head = "tokens"
     metrics = ("entity F1", "entity precision", "entity recall", "tag accuracy")
+    form = InputForm(("text",), words=True)
 
     @classmethod
     def of(cls, corpus: Corpus) -> Self:

@@ -15,8 +15,10 @@ from transformers import PreTrainedModel
 
 from subgraft.config.settings_base import HeadKind
 from subgraft.data.text.corpus import Corpus
-from subgraft.evaluation.metrics.labelled import label_metric
+from subgraft.evaluation.metrics.labelled import label_metric, label_score
+from subgraft.evaluation.metrics.scores import Score
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
+from subgraft.training.understanding.input_forms import InputForm
 from subgraft.training.understanding.inputs import (
     LabelledBatch,
     LabelledExample,
@@ -97,12 +99,17 @@ class LabelledTask(ABC):
         head: The kind of the model's head.
         metrics: By name; the first one selects weights on dev.
         problem_type: transformers' setting of the head, which decides its loss.
+        form: Of the inputs that users give a finetuned model.
+        unrecorded_form: The same where the model was finetuned elsewhere, and may read other texts as well; None for
+            `form`.
         labels: The names of the head's outputs; empty where it has one output, or those of its kind.
     """
 
     head: ClassVar[HeadKind] = "sequence"
     metrics: ClassVar[tuple[str, ...]]
     problem_type: ClassVar[str | None] = None
+    form: InputForm
+    unrecorded_form: ClassVar[InputForm | None] = None
 
     def __init__(self, labels: Sequence[str] = ()) -> None:
         self.labels = tuple(labels)
@@ -203,10 +210,13 @@ class LabelledTask(ABC):
             for name in self.metrics
         }
 
+    def scores(self, statistics: Mapping[str, FloatArray]) -> dict[str, Score]:
+        """By metric, the corpus score."""
+        return {name: label_score(label_metric(name, self.labels), counts) for name, counts in statistics.items()}
+
     def score(self, statistics: Mapping[str, FloatArray]) -> float:
         """The score that selects weights."""
-        main = self.metrics[0]
-        return float(label_metric(main, self.labels).score(statistics[main].sum(axis=0)))
+        return self.scores(statistics)[self.metrics[0]].value
 
 
 def head_logits(model: PreTrainedModel, inputs: Mapping[str, Tensor]) -> Tensor:
