@@ -17,6 +17,7 @@ from subgraft.config.settings_base import HeadKind
 from subgraft.modeling.families import Config, Family, Head, family_of, head_in
 from subgraft.modeling.families.heads import (
     CHOICE_LABEL,
+    CLASS_ENDINGS,
     IN_WORDS,
     head_of_kind,
     kind_of_class,
@@ -30,12 +31,7 @@ _NAMES: Mapping[HeadKind, Mapping[str, str]] = {
     "choice": modeling_auto.MODEL_FOR_MULTIPLE_CHOICE_MAPPING_NAMES,
 }
 # transformers' classes by which its users load each kind.
-AUTO_CLASSES: Mapping[HeadKind, str] = {
-    "sequence": "AutoModelForSequenceClassification",
-    "tokens": "AutoModelForTokenClassification",
-    "span": "AutoModelForQuestionAnswering",
-    "choice": "AutoModelForMultipleChoice",
-}
+AUTO_CLASSES: Mapping[HeadKind, str] = {kind: f"AutoModel{ending}" for kind, ending in CLASS_ENDINGS.items()}
 
 
 def head_class(config: Config | PreTrainedConfig, kind: HeadKind) -> type[PreTrainedModel] | None:

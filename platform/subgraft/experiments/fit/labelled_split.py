@@ -10,7 +10,7 @@ from typing import Any
 
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
-from subgraft.config.labelled_files import LabelledFiles, LabelledTask
+from subgraft.config.labelled_files import LabelledFiles, LabelledTask, columns_by_name
 from subgraft.config.settings_base import Split
 from subgraft.data.sources.labelled import resolved
 from subgraft.data.sources.labelled_rows import rows
@@ -20,12 +20,10 @@ from subgraft.experiments.fit.split import FEWEST, FEWEST_HELD_OUT, FEWEST_TRAIN
 
 # Of labels there may be more than of translations: predicting takes less time.
 MOST_DEV, MOST_TEST = 500, 1000
-# The tasks that a file is recognised as, and the fields of their JSON lines, in the order of an example's cells.
-COLUMNS: Mapping[str, Mapping[str, str]] = {
-    "classification": {"text": "text", "label": "label"},
-    "pair-classification": {"text": "text", "text_pair": "text_pair", "label": "label"},
-    "tagging": {"word": "words", "tag": "tags"},
-}
+# The tasks that a file is recognised as, the first one whose columns it has; and the fields of their JSON lines, in the
+# order of an example's cells.
+_TASKS: tuple[LabelledTask, ...] = ("tagging", "pair-classification", "classification")
+COLUMNS: Mapping[str, Mapping[str, str]] = {task: columns_by_name(task) for task in _TASKS}
 _ENDINGS = "csv, tsv, jsonl or conll, plain or gz"
 
 
@@ -92,8 +90,7 @@ def _settings(path: Path) -> LabelledFiles:
     first = next(rows(path, LabelledFiles(files=files)), None)
     if first is None:
         raise UserError("the file has no example", where=str(path))
-    for task in ("tagging", "pair-classification", "classification"):
-        columns = COLUMNS[task]
+    for task, columns in COLUMNS.items():
         if {*columns.values()} <= first.columns.keys():
             return LabelledFiles(files=files, **({} if task == "classification" else columns))  # type: ignore[arg-type]
     needed = "text and label; text, text_pair and label; or, in JSON lines, the lists words and tags"
