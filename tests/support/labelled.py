@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
-from subgraft.config.objectives import LabelledPairsSettings, LabelledSettings
+from subgraft.config.task_objectives import LabelledPairsSettings, LabelledSettings
 from subgraft.config.tasks import TASKS
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.text.corpus import Corpus

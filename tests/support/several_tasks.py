@@ -11,7 +11,7 @@ import torch
 from transformers import PreTrainedModel
 
 from labelled import ENGLISH, labelled_corpus
-from subgraft.config.objectives import LabelledPairsSettings, LabelledSettings
+from subgraft.config.task_objectives import LabelledPairsSettings, LabelledSettings
 from subgraft.config.tasks import TASKS
 from subgraft.config.training import FinetuneSettings
 from subgraft.modeling.bundle import Bundle

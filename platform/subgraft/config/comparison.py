@@ -20,12 +20,12 @@ from subgraft.config.initialisers import (
 )
 from subgraft.config.models import ModelSettings
 from subgraft.config.multitask import MultitaskSettings, MultitaskTrainingSettings
-from subgraft.config.objectives import ChatSettings, ConversationSettings, TaskObjectiveSettings
 from subgraft.config.runtime import Runtime
 from subgraft.config.search import SearchSettings
 from subgraft.config.settings_base import Seed, Settings, SideName, VocabularyMode
 from subgraft.config.synthetic import BackTranslationSettings, CopiedTextSettings
 from subgraft.config.systems import System
+from subgraft.config.task_objectives import ChatSettings, ConversationSettings, TaskObjectiveSettings
 from subgraft.config.tasks import TASKS, TaskName
 from subgraft.config.training import EmbeddingWarmupSettings, FinetuneSettings, PretrainSettings, TrainingSettings
 from subgraft.config.vocabularies import JointVocabularySettings

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from subgraft.config.conditioning import SourceName
-from subgraft.config.objectives import (
-    CausalSettings,
+from subgraft.config.objectives import CausalSettings, TranslationSettings
+from subgraft.config.settings_base import MetricName
+from subgraft.config.task_objectives import (
     ConditionedSettings,
     ConversationSettings,
     FeatureConditionedSettings,
@@ -21,9 +22,7 @@ from subgraft.config.objectives import (
     TaskObjectiveSettings,
     TextConditionedSettings,
     TextTaskName,
-    TranslationSettings,
 )
-from subgraft.config.settings_base import MetricName
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,10 @@ from subgraft.config.conditioning import IN_LAYERS, SourceName
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
 from subgraft.config.initialiser_registry import initialiser_info, names_with
-from subgraft.config.objectives import LabelledPairsSettings, LabelledSettings, ObjectiveSettings
+from subgraft.config.objectives import ObjectiveSettings
 from subgraft.config.settings_base import Split
 from subgraft.config.source_files import FieldKind
+from subgraft.config.task_objectives import LabelledPairsSettings, LabelledSettings
 from subgraft.data.sources.file_sources import FeaturesSource
 from subgraft.data.sources.labelled import LabelledSource
 from subgraft.data.sources.resolved_corpus import ResolvedSource

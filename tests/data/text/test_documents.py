@@ -6,12 +6,14 @@ import json
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.text.corpus import Corpus
+from subgraft.data.text.documents import document_blocks, document_texts, oversampled_documents
 from subgraft.data.text.fields import Place, Run, count_documents, runs, whole_documents
 
 EN_FR = Languages(source="en", target="fr")
@@ -107,3 +109,29 @@ def test_real_documentation_keeps_its_files(mirror: Path, tmp_path: Path) -> Non
     names = [run.document for run in result]
     assert len(set(names)) == 273
     assert len(names) - len(set(names)) >= corpus.counts["train"].get("broken", 0) > 0
+
+
+def test_blocks_take_what_fits_and_cross_no_document() -> None:
+    costs, starts = np.array([3, 3, 3, 9, 2, 2, 2]), np.array([0, 3, 7])
+    assert document_blocks(costs, starts, 6).tolist() == [0, 2, 3, 4, 7]
+    assert document_blocks(costs, starts, 100).tolist() == [0, 3, 7]
+
+
+def test_documents_of_small_languages_are_repeated_whole(tmp_path: Path) -> None:
+    folder = tmp_path / "verses"
+    folder.mkdir()
+    sizes = {"en": 8, "fr": 2}
+    for language, chapters in sizes.items():
+        verses = [
+            f"b.MAT.{chapter}.{verse}\t{language} {chapter} {verse}" for chapter in range(chapters) for verse in (1, 2)
+        ]
+        (folder / f"{language}.tsv").write_text("\n".join(verses) + "\n", encoding="utf-8")
+    settings = {"folder": str(folder), "translations": {code: code for code in sizes}, "aligned": False}
+    source = CorpusSource.model_validate({"verses": settings})
+    corpus = build(source, None, Cleaning(deduplicate=False), tmp_path / "out")
+    texts = list(document_texts(corpus, "train"))
+    assert [(text.language, len(text.lines), len(text.starts) - 1) for text in texts] == [("en", 16, 8), ("fr", 4, 2)]
+    drawn = {text.language: text for text in oversampled_documents(texts, 0.0)}
+    assert [len(drawn[language].starts) - 1 for language in sizes] == [8, 8]
+    french = list(drawn["fr"].lines)
+    assert all(french[start : start + 2] in (["fr 0 1", "fr 0 2"], ["fr 1 1", "fr 1 2"]) for start in range(0, 16, 2))

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 
 from labelled import ENGLISH, labelled_corpus
 from subgraft.config.evaluation import MeasurementSettings
-from subgraft.config.objectives import LabelledPairsSettings, LabelledSettings, TaskObjectiveSettings
+from subgraft.config.task_objectives import LabelledPairsSettings, LabelledSettings, TaskObjectiveSettings
 from subgraft.config.tasks import TASKS
 from subgraft.config.training import AdapterSettings, FinetuneSettings
 from subgraft.evaluation.metrics.labelled import label_metric

@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from instruct import INSTRUCT, LLAMA_3_CHAT, MARKED_CHAT, changed
 from subgraft.base.errors import UserError
-from subgraft.config.objectives import ChatSettings
+from subgraft.config.task_objectives import ChatSettings
 from subgraft.config.training import TrainingSettings
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.inference.prompts import ChatTemplate

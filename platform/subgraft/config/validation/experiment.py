@@ -7,10 +7,10 @@ from collections.abc import Iterator, Sequence
 from subgraft.config.comparison import Comparison
 from subgraft.config.initialiser_registry import LEARNINGS, initialiser_info, names_with
 from subgraft.config.models import families_for
-from subgraft.config.objectives import ChatSettings
 from subgraft.config.search import require_searchable
 from subgraft.config.synthetic import TextUse
 from subgraft.config.systems import require_trained_parameters
+from subgraft.config.task_objectives import ChatSettings
 from subgraft.config.tasks import TASKS, tasks_with
 from subgraft.config.training import ROWS_IN_PARTS
 from subgraft.config.validation.conditioning import require_conditioned_systems

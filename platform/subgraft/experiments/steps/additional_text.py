@@ -7,9 +7,10 @@ from pathlib import Path
 
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
-from subgraft.config.objectives import TaskObjectiveSettings, TranslationSettings
+from subgraft.config.objectives import TranslationSettings
 from subgraft.config.synthetic import MADE_PAIRS, TextUse
 from subgraft.config.systems import System
+from subgraft.config.task_objectives import TaskObjectiveSettings
 from subgraft.config.training import FinetuneSettings
 from subgraft.data.synthetic_pairs import require_tag
 from subgraft.experiments.steps.decoding_engine import with_engine

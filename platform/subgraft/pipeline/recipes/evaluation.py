@@ -9,8 +9,9 @@ from pydantic import Field
 from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import IntrinsicSettings, MeasurementSettings, RankingSettings
 from subgraft.config.initialisers import DonorMapping
-from subgraft.config.objectives import TaskObjectiveSettings, TranslationSettings
+from subgraft.config.objectives import TranslationSettings
 from subgraft.config.settings_base import Settings, SideName
+from subgraft.config.task_objectives import TaskObjectiveSettings
 from subgraft.config.training import SelectName
 from subgraft.pipeline.recipes.recipe import Recipe
 

@@ -10,8 +10,9 @@ from pydantic import Field
 from subgraft.config.corpora import Languages
 from subgraft.config.models import ModelSettings
 from subgraft.config.multitask import OWN
-from subgraft.config.objectives import ObjectiveSettings, TaskObjectiveSettings, TranslationSettings
+from subgraft.config.objectives import ObjectiveSettings, TranslationSettings
 from subgraft.config.settings_base import Settings, SideName
+from subgraft.config.task_objectives import TaskObjectiveSettings
 from subgraft.config.training import FinetuneSettings, PretrainSettings, TrainingSettings
 from subgraft.config.vocabularies import SamplingSettings
 from subgraft.pipeline.recipes.recipe import FromSettings, ModelChange, Recipe, Unchanged

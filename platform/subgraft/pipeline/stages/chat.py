@@ -17,7 +17,7 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from subgraft.base.errors import UserError
-from subgraft.config.objectives import ConversationSettings
+from subgraft.config.task_objectives import ConversationSettings
 from subgraft.data.text.corpus import Corpus
 from subgraft.evaluation.metrics.bits_per_character import count_characters
 from subgraft.evaluation.metrics.scores import AnyMetricName

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 from torch import Tensor, nn
 
-from subgraft.config.objectives import ConversationSettings, LabelledPairsSettings, LabelledSettings
 from subgraft.config.settings_base import SideName
+from subgraft.config.task_objectives import ConversationSettings, LabelledPairsSettings, LabelledSettings
 from subgraft.config.training import AdapterSettings, FinetuneSettings
 from subgraft.data.synthetic_pairs import is_tagged, require_tag
 from subgraft.data.text.corpus import Corpus

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from subgraft.config.multitask import OWN
-from subgraft.config.objectives import LabelledPairsSettings, LabelledSettings, TaskObjectiveSettings
+from subgraft.config.task_objectives import LabelledPairsSettings, LabelledSettings, TaskObjectiveSettings
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
 from subgraft.pipeline.recipes.training import MultitaskRecipe

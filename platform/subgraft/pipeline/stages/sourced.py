@@ -37,7 +37,7 @@ from subgraft.training.objectives.conditioned import source_read, sourced_nats
 from subgraft.training.setup import device
 
 if TYPE_CHECKING:
-    from subgraft.config.objectives import AnyConditionedSettings
+    from subgraft.config.task_objectives import AnyConditionedSettings
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import torch
 from safetensors.numpy import save_file
 from torch import Tensor
 
-from subgraft.config.objectives import LabelledPairsSettings, LabelledSettings
+from subgraft.config.task_objectives import LabelledPairsSettings, LabelledSettings
 from subgraft.data.text.corpus import Corpus
 from subgraft.evaluation.metrics.bits_per_character import count_characters
 from subgraft.evaluation.metrics.classes import class_calibration, confusion

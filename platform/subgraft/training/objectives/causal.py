@@ -16,8 +16,9 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from subgraft.base.errors import UserError
-from subgraft.config.objectives import AnyConditionedSettings, CausalSettings
+from subgraft.config.objectives import CausalSettings
 from subgraft.config.settings_base import SideName
+from subgraft.config.task_objectives import AnyConditionedSettings
 from subgraft.config.training import FinetuneSettings, TrainingSettings
 from subgraft.data.text.encoded import encode
 from subgraft.evaluation.metrics.bits_per_character import bits_per_character, count_characters

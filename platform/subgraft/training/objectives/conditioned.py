@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from subgraft.config.objectives import AnyConditionedSettings
 from subgraft.config.settings_base import SideName
+from subgraft.config.task_objectives import AnyConditionedSettings
 from subgraft.config.training import FinetuneSettings, TrainingSettings
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.conditioning.copying import Copied, TargetStates

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from subgraft.base.errors import UserError
-from subgraft.config.objectives import ChatSettings, ConversationSettings
 from subgraft.config.settings_base import SideName
+from subgraft.config.task_objectives import ChatSettings, ConversationSettings
 from subgraft.config.training import FinetuneSettings, TrainingSettings
 from subgraft.data.text.encoded import Sequences
 from subgraft.modeling.bundle import Bundle

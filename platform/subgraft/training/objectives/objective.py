@@ -17,6 +17,7 @@ from subgraft.config.training import FinetuneSettings, TrainingSettings
 from subgraft.config.vocabularies import SamplingSettings
 from subgraft.data.text.batches import evenly_spaced_places
 from subgraft.data.text.corpus import Corpus
+from subgraft.data.text.documents import DocumentText, document_texts, oversampled_documents
 from subgraft.data.text.languages import oversampled
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.heads import require_token_head
@@ -198,6 +199,12 @@ class Request:
             return self.corpus.texts(split)
         return oversampled(list(self.corpus.texts(split)), self.language_exponent)
 
+    def documents(self, split: str = "train") -> Iterator[DocumentText]:
+        """The same by documents. Raises UserError for a corpus without documents."""
+        if self.language_exponent is None:
+            return document_texts(self.corpus, split)
+        return oversampled_documents(list(document_texts(self.corpus, split)), self.language_exponent)
+
 
 class HeldOut(Request):
     """The inputs of an objective on the first dev sentences of each language."""
@@ -205,6 +212,11 @@ class HeldOut(Request):
     def texts(self, split: str = "dev") -> Iterator[tuple[str, Sequence[str]]]:
         del split
         return ((language, lines[: self.training.dev_sentences]) for language, lines in self.corpus.texts("dev"))
+
+    def documents(self, split: str = "dev") -> Iterator[DocumentText]:
+        del split
+        for text in document_texts(self.corpus, "dev"):
+            yield text.take(np.flatnonzero(text.starts[:-1] < self.training.dev_sentences))
 
 
 class TrainedText(Protocol):

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from subgraft.config.objectives import ObjectiveSettings, TaskObjectiveSettings
+from subgraft.config.objectives import ObjectiveSettings
+from subgraft.config.task_objectives import TaskObjectiveSettings
 from subgraft.config.training import FinetuneSettings
 from subgraft.training.objectives.causal import CausalObjective, TaskLines
 from subgraft.training.objectives.conditioned import SourcedOfTask

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from subgraft.base.errors import UserError
-from subgraft.config.objectives import LabelledPairsSettings, LabelledSettings
+from subgraft.config.task_objectives import LabelledPairsSettings, LabelledSettings
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families.heads import LONGEST, TASK_ENTRY

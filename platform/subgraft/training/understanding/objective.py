@@ -13,8 +13,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from subgraft.base.errors import UserError
-from subgraft.config.objectives import LabelledPairsSettings, LabelledSettings
 from subgraft.config.settings_base import SideName
+from subgraft.config.task_objectives import LabelledPairsSettings, LabelledSettings
 from subgraft.config.training import FinetuneSettings, Precision
 from subgraft.data.text.batches import BatchPlan
 from subgraft.data.text.corpus import Corpus

@@ -1,0 +1,117 @@
+"""Settings of the objectives of finetuning that no model is pretrained on; `kind` selects one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Literal, Self
+
+from pydantic import Field
+
+from subgraft.config.objectives import (
+    AnyObjective,
+    CausalSettings,
+    DenoisingSettings,
+    MaskedSettings,
+    TranslationSettings,
+)
+from subgraft.config.settings_base import Settings
+
+
+class AnyConditionedSettings(AnyObjective):
+    """Each token of a line given those before it, and a source of the line (Ziegler et al., 2019).
+
+    separator: the special token, by its role, before and after a line.
+    """
+
+    separator: Literal["eos", "bos"] = "eos"
+
+    continues = True
+
+    def after(self, pretrained: Sequence[AnyObjective]) -> Self:
+        """With the separator that the language model was pretrained with."""
+        ends = [each.separator for each in pretrained if isinstance(each, CausalSettings)]
+        return self.model_copy(update={"separator": ends[0]}) if ends else self
+
+
+class ConditionedSettings(AnyConditionedSettings):
+    """The source is a class."""
+
+    kind: Literal["conditioned"] = "conditioned"
+
+    source = "class"
+
+
+class TextConditionedSettings(AnyConditionedSettings):
+    """The source is a text."""
+
+    kind: Literal["conditioned-on-text"] = "conditioned-on-text"
+
+    needs_pairs = True
+    source = "text"
+
+
+class FeatureConditionedSettings(AnyConditionedSettings):
+    """The source is rows of features."""
+
+    kind: Literal["conditioned-on-features"] = "conditioned-on-features"
+
+    source = "features"
+
+
+class ChatSettings(Settings):
+    """How conversations are learnt, for `task: chat`.
+
+    turns: the assistant's turns that are learnt: all, or the last of each conversation.
+    template: the chat template of a model without one, as Jinja text; it should end each answer with eos_token.
+    """
+
+    turns: Literal["all", "last"] = "all"
+    template: str | None = None
+
+
+class ConversationSettings(AnyObjective):
+    """The assistant's turns of a conversation, each token given all before it."""
+
+    kind: Literal["chat"] = "chat"
+    chat: ChatSettings = ChatSettings()
+
+    continues = True
+
+
+TextTaskName = Literal["classification", "tagging", "relation-classification", "entity-typing"]
+PairTaskName = Literal["pair-classification", "regression", "multiple-choice", "span-extraction", "ranking"]
+
+
+class LabelledSettings(AnyObjective):
+    """The labels of a text, by a head on the model: `training.understanding` has the tasks."""
+
+    kind: Literal["labelled"] = "labelled"
+    task: TextTaskName
+
+    understands = True
+
+
+class LabelledPairsSettings(AnyObjective):
+    """The same for two texts."""
+
+    kind: Literal["labelled-pairs"] = "labelled-pairs"
+    task: PairTaskName
+
+    needs_pairs = True
+    understands = True
+
+
+# The objectives of finetuning: models are not pretrained with a source other than text.
+TaskObjectiveSettings = Annotated[
+    TranslationSettings
+    | DenoisingSettings
+    | MaskedSettings
+    | CausalSettings
+    | ConditionedSettings
+    | TextConditionedSettings
+    | FeatureConditionedSettings
+    | ConversationSettings
+    | LabelledSettings
+    | LabelledPairsSettings,
+    Field(discriminator="kind"),
+]

@@ -1,0 +1,68 @@
+"""Documents of a text: consecutive sentences that belong together, and blocks of sentences that cross none."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from subgraft.data.text.corpus import Corpus
+from subgraft.data.text.encoded import blocks
+from subgraft.data.text.fields import texts
+from subgraft.data.text.languages import repeated, repeated_places
+from subgraft.data.text.segments import Text
+
+
+class DocumentText(NamedTuple):
+    """A text of documents.
+
+    Attributes:
+        language: Its language.
+        lines: Its sentences.
+        starts: int64 [D + 1]; document d has the sentences starts[d] to starts[d + 1].
+    """
+
+    language: str
+    lines: Text
+    starts: np.ndarray
+
+    def take(self, documents: np.ndarray) -> DocumentText:
+        """The text of these documents, in this order."""
+        sizes = np.diff(self.starts)[documents]
+        starts = np.concatenate([[0], np.cumsum(sizes)])
+        places = np.repeat(self.starts[documents] - starts[:-1], sizes) + np.arange(starts[-1])
+        return DocumentText(self.language, self.lines.take(places), starts)
+
+
+def document_texts(corpus: Corpus, split: str) -> Iterator[DocumentText]:
+    """Each language of a corpus with its documents; a document with a gap is several. Raises UserError without any."""
+    for text in texts(corpus.fields):
+        if corpus.size(split, text.name):
+            found = list(corpus.documents(split, text.name))
+            starts = np.array([0, *(run.stop for run in found)], dtype=np.int64)
+            yield DocumentText(str(text.language), corpus.text(split, text.name), starts)
+
+
+def oversampled_documents(documents: Sequence[DocumentText], alpha: float) -> Iterator[DocumentText]:
+    """The same with documents of oversampled languages repeated, as `languages.oversampled` repeats lines."""
+    sizes: Counter[str] = Counter()
+    for each in documents:
+        sizes[each.language] += len(each.lines)
+    wanted = repeated(sizes, alpha)
+    for each in documents:
+        count = len(each.starts) - 1
+        yield each.take(repeated_places(count, round(count * wanted[each.language] / sizes[each.language])))
+
+
+def document_blocks(costs: np.ndarray, starts: np.ndarray, room: int) -> np.ndarray:
+    """The starts of blocks of consecutive sentences of one document, and the end of the last [b + 1].
+
+    Each block takes as many sentences as fit into `room` by their costs [n], and at least one.
+    """
+    bounds = [
+        blocks(costs[begin:end], room)[:-1] + begin
+        for begin, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)
+    ]
+    return np.concatenate([*bounds, starts[-1:]])
