@@ -63,6 +63,32 @@ def test_spans_point_at_the_same_characters_after_stripping(tmp_path: Path) -> N
         build(outside, None, Cleaning(), tmp_path / "none")
 
 
+def test_named_spans_point_at_the_same_characters_and_stay_with_their_texts(tmp_path: Path) -> None:
+    fields = {"text": {"language": "en"}, "entities": {"kind": "spans", "of": "text"}}
+    lines = [
+        {"text": "  Oslo lies on a fjord ", "entities": [[17, 22, "Oslofjord"], [2, 6, "Oslo"]]},
+        {"text": "", "entities": []},
+        {"text": "None here", "entities": []},
+    ]
+    corpus = build(records(tmp_path / "in", *lines, fields=fields), None, Cleaning(), tmp_path / "out")
+    assert Corpus.open(tmp_path / "out") == corpus
+    rows: list[Any] = list(corpus.records("train"))
+    assert [[(text[start:end], name) for start, end, name in spans] for text, spans in rows] == [
+        [("Oslo", "Oslo"), ("fjord", "Oslofjord")],
+        [],
+    ]
+    assert corpus.spans_of("text") == ("entities",)
+    for spans, message in (
+        ([[0, 99, "x"]], r"train\.jsonl:1: the span 'entities' \(0 to 99\) is not within its text"),
+        ([[0, 4]], r"train\.jsonl:1: 'entities' is not a list of \[start, end, name\]"),
+        ("Oslo", "not a list of"),
+        ([[2, 6, ""]], "the name of a span of 'entities' is empty"),
+    ):
+        wrong = records(tmp_path / "bad", {"text": "  Oslo", "entities": spans}, fields=fields)
+        with pytest.raises(UserError, match=message):
+            build(wrong, None, Cleaning(), tmp_path / "none")
+
+
 def test_rows_of_tensors_stay_with_their_segments(tmp_path: Path) -> None:
     fields = {"text": {"language": "en"}, "image": {"kind": "tensor"}}
     source = records(tmp_path / "in", *({"text": text} for text in ("a", "", "b", "a", "c")), fields=fields)
@@ -136,6 +162,7 @@ def test_mistakes_of_documents(tmp_path: Path, line: object, message: str | None
         ({"label": {"kind": "label"}}, "must be a text"),
         ({"a": {"language": "en"}, "b": {"kind": "span", "of": "c"}}, "not a text field"),
         ({"a": {}, "b": {"kind": "span"}}, "a span needs `of`"),
+        ({"a": {"language": "en"}, "b": {"kind": "spans", "of": "c"}}, "the spans b is of 'c', which is not a text"),
         ({"a": {"column": 1}, "b": {}}, "not both"),
         ({"documents": {}}, "no field can be called documents"),
         ({"a b": {}}, "pattern"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import groupby
@@ -14,7 +15,7 @@ from subgraft.config.settings_base import Split
 from subgraft.config.source_files import ColumnFiles, RecordFiles
 from subgraft.data.sources.resolved_corpus import PairFilesSource, SplitFilesSource
 from subgraft.data.text import reading
-from subgraft.data.text.fields import Field, Place, Sides
+from subgraft.data.text.fields import Field, Place, Sides, json_cell
 from subgraft.data.text.tensors import row_count
 
 # By name in JSON, by number in tab-separated lines.
@@ -104,7 +105,7 @@ class RecordsSource(SplitFilesSource):
         lists = [field.name for field in self._of_kind("text") if isinstance(values[field.name], list)]
         if self.settings.document is None or not lists:
             return [values]
-        if len(lists) < len(self._of_kind("text")) or self._of_kind("span"):
+        if len(lists) < len(self._of_kind("text")) or self._of_kind("span") or self._of_kind("spans"):
             raise UserError("in a document all texts are lists of segments, or none; spans go with none", where=where)
         sizes = {name: len(values[name]) for name in lists}
         if len(set(sizes.values())) > 1:
@@ -123,6 +124,9 @@ class RecordsSource(SplitFilesSource):
         for field in self._of_kind("span"):
             assert field.of is not None
             cells[field.name] = _span(values[field.name], cells[field.of], field.name, where)
+        for field in self._of_kind("spans"):
+            assert field.of is not None
+            cells[field.name] = _spans(values[field.name], cells[field.of], field.name, where)
         return cells
 
     def _of_kind(self, kind: str) -> list[Field]:
@@ -160,6 +164,24 @@ def _span(value: object, text: str, name: str, where: str) -> str:
     if not before <= start < end <= before + len(text.strip()):
         raise UserError(f"the span '{name}' ({start} to {end}) is not within its text", where=where)
     return f"{start - before}\t{end - before}"
+
+
+def _spans(value: object, text: str, name: str, where: str) -> str:
+    """Named spans of a text as JSON, in the order of their places."""
+    listed: Any = value
+    if isinstance(value, str):
+        try:
+            listed = json.loads(value)
+        except ValueError:
+            listed = None
+    if not isinstance(listed, list) or not all(isinstance(each, list) and len(each) == 3 for each in listed):
+        hint = 'For example [[0, 6, "London"]], in characters.'
+        raise UserError(f"'{name}' is not a list of [start, end, name]", where=where, hint=hint)
+    found = []
+    for start, end, called in listed:
+        bounds = _span([start, end], text, name, where).split("\t")
+        found.append([*map(int, bounds), label_of(called, f"the name of a span of '{name}'", where)])
+    return json_cell(sorted(found))
 
 
 # Pairs of texts in columns: tab-separated files, and JSON lines with named fields.

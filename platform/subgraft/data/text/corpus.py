@@ -129,7 +129,7 @@ class Corpus:
 
     def lines(self, split: str, field: str) -> Iterator[str]:
         """The segments of a text, the labels of a label field, or lines of JSON, streaming."""
-        return reading.lines(self._opened(split, field, ("text", "label", "conversation", "annotation")))
+        return reading.lines(self._opened(split, field, ("text", "label", "spans", "conversation", "annotation")))
 
     def text(self, split: str, field: str) -> Text:
         """The segments of a text, read on access; encoded once if the corpus has a cache."""
@@ -141,8 +141,12 @@ class Corpus:
             yield [{"role": role, "content": content} for role, content in json.loads(line)]
 
     def annotations(self, split: str, field: str) -> Iterator[Any]:
-        """The values of an annotation field, such as a list of tags, streaming."""
-        return map(json.loads, reading.lines(self._opened(split, field, ("annotation",))))
+        """The values of an annotation field, such as a list of tags, or spans [start, end, name], streaming."""
+        return map(json.loads, reading.lines(self._opened(split, field, ("annotation", "spans"))))
+
+    def spans_of(self, text: str) -> tuple[str, ...]:
+        """The fields of named spans of a text."""
+        return tuple(each.name for each in self.fields if each.kind == "spans" and each.of == text)
 
     def texts(self, split: str) -> Iterator[tuple[str, Text]]:
         """Every text with its language, read on access."""
@@ -219,7 +223,7 @@ class Corpus:
         self.size(split)
         if field.kind == "tensor":
             return iter(StoredTensor(self.file(split, field.name), field.name))
-        if field.kind == "annotation":
+        if field.kind in ("annotation", "spans"):
             return self.annotations(split, field.name)
         lines = reading.lines(self.file(split, field.name))
         return (_bounds(line) for line in lines) if field.kind == "span" else lines
