@@ -1,0 +1,60 @@
+"""What the settings of all objectives have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, ClassVar, Self
+
+from pydantic import Field
+
+from subgraft.config.conditioning import SourceName
+from subgraft.config.settings_base import Settings, SideName
+
+
+class AnyObjective(Settings):
+    """An objective, or one of several that share a pretraining.
+
+    weight: with several objectives, each batch belongs to one, drawn in proportion to the weights.
+    kind: the objective.
+
+    needs_pairs: whether it reads both sides of a pair; if not, it reads the text of each language.
+    needs_dev: whether pretraining needs a dev split.
+    needs_language_codes, needs_mask: special tokens that the vocabulary must have.
+    translates: whether the model can translate before it is finetuned.
+    writes: whether the pretrained model generates text; if not, an encoder-decoder is made from it.
+    continues: whether its model is a decoder alone, which continues a text.
+    denoises: whether its model reconstructs a text from a noised version, which finetuning can continue.
+    head: the name of the trained head on the model's body; objectives of the same name share it.
+    sampled_as: the side whose sampled segmentations monolingual text has; None for pairs.
+    samples: whether segmentations can be sampled.
+    samples_targets: whether the softmax can be restricted to sampled tokens.
+    source: the kind of source of a conditional language model.
+    understands: whether it trains a head that predicts labels, in place of the one that predicts tokens.
+    """
+
+    weight: Annotated[float, Field(gt=0)] = 1.0
+
+    needs_pairs: ClassVar[bool] = False
+    needs_dev: ClassVar[bool] = False
+    needs_language_codes: ClassVar[bool] = False
+    needs_mask: ClassVar[bool] = False
+    translates: ClassVar[bool] = False
+    writes: ClassVar[bool] = True
+    denoises: ClassVar[bool] = False
+    head: ClassVar[str] = "tokens"
+    sampled_as: ClassVar[SideName | None] = None
+    samples: ClassVar[bool] = False
+    samples_targets: ClassVar[bool] = False
+    continues: ClassVar[bool] = False
+    source: ClassVar[SourceName | None] = None
+    understands: ClassVar[bool] = False
+
+    @property
+    def longest_block(self) -> int | None:
+        """The maximum number of tokens of an example, if the settings say it."""
+        return None
+
+    def after(self, pretrained: Sequence[AnyObjective]) -> Self:
+        """These settings for finetuning a model after this pretraining, whose line separator they must share."""
+        del pretrained
+        return self
