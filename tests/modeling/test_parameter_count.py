@@ -11,6 +11,7 @@ from transformers import GPT2Config, LlamaConfig, MBartConfig, PreTrainedModel
 
 from subgraft.config.models import (
     BertSettings,
+    ErnieSettings,
     GPT2Settings,
     LlamaSettings,
     M2M100Settings,
@@ -50,6 +51,7 @@ UNTIED = {"tie_word_embeddings": False}
 MARIAN = described(MarianSettings(**TWO), 90, 70)
 MBART = described(MBartSettings(**TWO), 80, 80)
 BERT = described(BertSettings(**ONE), 75, 75)
+ERNIE = described(ErnieSettings(**ONE), 75, 75)
 GPT2_MODEL = described(GPT2Settings(**ONE), 60, 60)
 LLAMA = described(LlamaSettings(**ONE), 65, 65)
 M2M100 = described(M2M100Settings(**TWO), 80, 80)
@@ -117,6 +119,10 @@ CONFIGS = {
     "bert, untied": BERT | UNTIED,
     "bert, other vocabulary": with_vocabularies(BERT, {"encoder": 44, "decoder": 44}),
     "bert, one segment": {**BERT, "type_vocab_size": 1},
+    "ernie": ERNIE,
+    "ernie, tasks": described(ErnieSettings(**ONE, task_embeddings=5), 75, 75),
+    "ernie, tasks of another size": {**ERNIE, "use_task_id": True},
+    "ernie on both sides": as_both_sides(described(ErnieSettings(**ONE, task_embeddings=5), 75, 75)),
     "bert2bert": as_both_sides(BERT),
     "bert2bert, untied": as_both_sides(BERT | UNTIED),
     "bert2bert, other vocabulary": with_vocabularies(as_both_sides(BERT), {"decoder": 44}),

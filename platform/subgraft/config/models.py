@@ -152,6 +152,24 @@ class BertSettings(OneStackSettings):
         return self
 
 
+class ErnieSettings(OneStackSettings):
+    """ERNIE 1 or 2: a BERT with more segments and with embeddings of objectives.
+
+    dropout: of embeddings and of the output of each sublayer.
+    segments: the number of segment embeddings; `dialogue` needs 3.
+    task_embeddings: the number of embeddings of objectives (ERNIE 2), which follow the order of upstream.objectives;
+    finetuning has the first. 0 for none.
+    """
+
+    objectives = frozenset({"masked"})
+    vocabulary_kinds = ("wordpiece",)
+
+    family: Literal["ernie"] = "ernie"
+    dropout: Share = 0.1
+    segments: Annotated[int, Field(ge=1, le=16)] = 4
+    task_embeddings: Annotated[int, Field(ge=0, le=64)] = 0
+
+
 class GPT2Settings(OneStackSettings):
     """A decoder only, with learnt positions.
 
@@ -224,7 +242,14 @@ class T5Settings(TwoStackSettings):
 
 
 ModelSettings = Annotated[
-    MarianSettings | MBartSettings | BertSettings | GPT2Settings | LlamaSettings | T5Settings | M2M100Settings,
+    MarianSettings
+    | MBartSettings
+    | BertSettings
+    | ErnieSettings
+    | GPT2Settings
+    | LlamaSettings
+    | T5Settings
+    | M2M100Settings,
     Field(discriminator="family"),
 ]
 DEFAULT_FAMILY = "marian"

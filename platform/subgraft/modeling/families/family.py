@@ -102,6 +102,10 @@ class Family(ABC):
         """How many numbers a loaded model computes and holds that are neither parameters nor stored weights."""
         return 0
 
+    def task_embeddings(self, config: Config) -> int:
+        """The number of objectives that have an embedding, which is added to those of the tokens read for them."""
+        return 0
+
     @abstractmethod
     def layers(self, config: Config, side: SideName) -> int:
         """The number of layers of a side; 0 for a side without its own layers."""

@@ -14,6 +14,7 @@ from subgraft.modeling.families.conditional import Conditional
 from subgraft.modeling.families.deberta import DebertaV2
 from subgraft.modeling.families.decoder_only import DecoderOnly
 from subgraft.modeling.families.encoder_only import EncoderOnly
+from subgraft.modeling.families.ernie import Ernie
 from subgraft.modeling.families.family import ITS_VOCABULARY, Family
 from subgraft.modeling.families.gpt import GPT2, OPT, Bloom, GPTNeoX
 from subgraft.modeling.families.llama import Gemma, Gemma2, Gemma3, Llama, Mistral, Phi3, Qwen2, Qwen3
@@ -41,6 +42,7 @@ ENCODERS: tuple[EncoderOnly, ...] = (
     Electra(),
     ModernBert(),
     DebertaV2(),
+    Ernie(),
 )
 DECODERS: tuple[DecoderOnly, ...] = (
     GPT2(),
