@@ -17,6 +17,7 @@ from published import english, german
 from published_heads import HEADED, Headed
 from subgraft.base.errors import UserError
 from subgraft.embeddings.transplanting.transplant import Method
+from subgraft.interfaces.api.predict import asked_model
 from subgraft.interfaces.cli import main
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import count_parameters, family_of
@@ -24,6 +25,7 @@ from subgraft.modeling.families.heads import kind_of_class
 from subgraft.modeling.heads import AUTO_CLASSES, head_of, with_head
 from subgraft.pipeline.stages.transfer import transfer
 from subgraft.subwords.vocabulary.extend import extend
+from subgraft.training.understanding.predictor import Predictor
 
 QUESTION, PASSAGE = english(2)
 
@@ -161,9 +163,53 @@ def test_what_needs_a_head_that_predicts_tokens_is_refused(tmp_path: Path, capsy
     head = "a head that classifies texts, 2 labels (neg, pos)"
     assert f"this gpt2 model has {head}, and writes no text" in capsys.readouterr().err
     assert main(["export", str(directory), "--to", "ctranslate2", "--out", str(tmp_path / "out")]) == 2
-    assert "none that predicts tokens" in capsys.readouterr().err
+    assert "CTranslate2 has no encoder for a gpt2 model with a head" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
     assert head in repr(subgraft.load(directory))
+
+
+ENCODERS = [name for name in HEADED if name.startswith(("bert", "distilbert", "roberta", "xlm", "stsb"))]
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_ctranslate2_runs_the_encoder_of_a_model_with_a_head(name: str, tmp_path: Path) -> None:
+    _, directory = published(name, tmp_path)
+    exported = subgraft.export(directory, to="ctranslate2", out=tmp_path / "out")
+    assert exported.check is not None and exported.check.largest < 1e-4
+    asked = asked_model(directory)
+    values: dict[str, list[Any]] = {
+        "span-extraction": list(zip(english(6), german(6), strict=True)),
+        "multiple-choice": [(first, german(3)) for first in english(4)],
+        "regression": list(zip(english(6), german(6), strict=True)),
+    }
+    inputs = [asked.form.of_value(value, "here") for value in values.get(asked.task, english(9))]
+    plain, fast = (list(Predictor.load(place).predict(inputs)) for place in (directory, tmp_path / "out"))
+    assert [each.text for each in fast] == [each.text for each in plain]
+    assert numbers(each.facts for each in fast) == pytest.approx(numbers(each.facts for each in plain), abs=1e-4)
+
+
+def numbers(facts: Any) -> list[float]:
+    """All numbers in nested facts."""
+    if isinstance(facts, dict):
+        return numbers(facts.values())
+    if isinstance(facts, int | float):
+        return [float(facts)]
+    return [] if facts is None or isinstance(facts, str) else [number for each in facts for number in numbers(each)]
+
+
+def test_an_exported_classifier_predicts_and_is_damaged_plainly(tmp_path: Path, capsys: Any) -> None:
+    _, directory = published("roberta-large-mnli", tmp_path)
+    out = tmp_path / "out"
+    assert main(["export", str(directory), "--to", "ctranslate2", "--quantization", "int8", "--out", str(out)]) == 0
+    assert f"`subgraft predict {out}` uses it" in capsys.readouterr().out
+    (tmp_path / "text.txt").write_text("Ein Satz.\n")
+    assert main(["predict", str(out), "--input", str(tmp_path / "text.txt")]) == 0
+    assert capsys.readouterr().out.strip() in HEADED["roberta-large-mnli"].labels
+    assert main(["generate", "--model", str(out), "--input", str(tmp_path / "text.txt")]) == 2
+    assert "writes no text" in capsys.readouterr().err
+    (out / "head.safetensors").unlink()
+    assert main(["predict", str(out), "--input", str(tmp_path / "text.txt")]) == 2
+    assert "the head's weights cannot be loaded" in capsys.readouterr().err
 
 
 def test_a_head_has_one_table_for_both_sides(tmp_path: Path) -> None:

@@ -235,6 +235,7 @@ def _of_model(model: Model, asked: _Asked) -> list[str]:
 
 def _of_export(directory: Path, asked: _Asked) -> list[str]:
     exported, settings = ExportedModel.open(directory), asked.settings
+    _require_writer(exported.family, exported.head, asked.where)
     beam, ratio, most = settings.beam, settings.max_length_ratio, asked.max_tokens
     translates = "encoder" in exported.sides
     asked.require_fitting(translates=translates)

@@ -12,6 +12,7 @@ from subgraft.interfaces.api.arguments import LanguagePair, located, pair_of, sh
 from subgraft.interfaces.api.outputs import Model
 from subgraft.interfaces.api.shown import as_html, as_text
 from subgraft.modeling.hub import read_config, require_model
+from subgraft.modeling.inference.ctranslate2_directory import ExportedModel, is_exported
 from subgraft.training.understanding.input_forms import InputForm
 from subgraft.training.understanding.predictor import Prediction, Predictor
 from subgraft.training.understanding.registry import task_of_model
@@ -130,8 +131,16 @@ class AskedModel(NamedTuple):
 
 def asked_model(model: Model | Path | str) -> AskedModel:
     """The model, and what it reads. Raises UserError where it has no head for predictions."""
-    place = model if isinstance(model, Model) else require_model(located(model))
-    facts = place.bundle.model if isinstance(place, Model) else read_config(place)
+    place: Model | Path
+    facts: Any
+    if isinstance(model, Model):
+        place, facts = model, model.bundle.model
+    elif is_exported(Path(located(model))):
+        place = Path(located(model))
+        facts = ExportedModel.open(place).settings.model
+    else:
+        place = require_model(located(model))
+        facts = read_config(place)
     task = task_of_model(facts, "the model" if isinstance(model, Model) else str(model))
     return AskedModel(place, task.name, task.form)
 

@@ -47,9 +47,15 @@ def export_model(arguments: argparse.Namespace) -> None:
 
 def _say_check(check: Check, out: Path, quantization: str) -> None:
     from subgraft.modeling.exporting.ctranslate2 import NOTEWORTHY
+    from subgraft.modeling.inference.ctranslate2_encoder import HEAD
 
-    say(f"written to {out}, in {quantization}; `subgraft generate --model {out}` uses it")
-    say(f"log-probabilities differ from the model's by {check.mean:.1e} on average, {check.largest:.1e} at most")
+    headed = (out / HEAD).is_file()
+    use, compared = (
+        f"predict {out}" if headed else f"generate --model {out}",
+        "outputs" if headed else "log-probabilities",
+    )
+    say(f"written to {out}, in {quantization}; `subgraft {use}` uses it")
+    say(f"{compared} differ from the model's by {check.mean:.1e} on average, {check.largest:.1e} at most")
     if check.mean > NOTEWORTHY:
         say(
             f"[warning]  more than {NOTEWORTHY} on average: outputs may be worse. Compare scores of both by "

@@ -81,6 +81,9 @@ def opened(model: str, languages: Languages | None, beam: int) -> Iterator[Serve
                 return
             directory = Path(folder)
         exported = ExportedModel.open(directory)
+        if exported.head is not None:
+            yield Predictor.load(directory, languages)
+            return
         if "encoder" not in exported.sides:
             yield ExportedCompleter(exported)
             return

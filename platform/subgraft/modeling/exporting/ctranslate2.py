@@ -20,8 +20,9 @@ from transformers import PreTrainedModel
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.exporting.ctranslate2_encoder import export_encoder
 from subgraft.modeling.families import family_of
-from subgraft.modeling.heads import require_token_head
+from subgraft.modeling.heads import head_of
 from subgraft.modeling.hub import require_model
 from subgraft.modeling.inference.ctranslate2_directory import SETTINGS, ExportedModel, ExportSettings
 from subgraft.modeling.inference.ctranslate2_search import ExportedContinuer, ExportedTranslator, engine
@@ -45,7 +46,9 @@ _SEQUENCES, _LENGTH = 8, 12
 
 
 class Check(NamedTuple):
-    """The largest and the mean deviation of log-probabilities of random tokens from those of transformers."""
+    """The largest and the mean deviation from transformers, for random tokens: of their log-probabilities, or of the
+    outputs of a classifying head.
+    """
 
     largest: float
     mean: float
@@ -55,6 +58,8 @@ def export_ctranslate2(
     model: Path | str, out: Path, quantization: str = "float32", languages: Languages | None = None
 ) -> Check:
     """Export a model to an empty directory, for `ExportedModel.open`, and compare it with the original.
+
+    Of a model with a classifying head, CTranslate2 runs the encoder.
 
     Args:
         model: A model directory or hub id.
@@ -72,8 +77,13 @@ def export_ctranslate2(
     directory = require_model(model)
     tokenizers = load_tokenizers(directory)
     bundle = Bundle.of_sides(load_model(directory, torch.float32), tokenizers)
-    require_token_head(bundle.model)
-    exported = described(bundle, out, quantization, languages or checkpoint_languages(directory))
+    languages = languages or checkpoint_languages(directory)
+    if head_of(bundle.model) is not None:
+        settings = ExportSettings(model=_stored_config(bundle.model), languages=languages, quantization=quantization)
+        with_head = ExportedModel(out, settings, bundle.encoder, bundle.decoder)
+        save_tokenizers(tokenizers, out)
+        return _checked(export_encoder(bundle, with_head), quantization, str(model), "outputs differ")
+    exported = described(bundle, out, quantization, languages)
     comparison = Comparison(exported, bundle)
     write_exported(exported, bundle)
     save_tokenizers(tokenizers, out)
@@ -94,9 +104,12 @@ def _settings(model: PreTrainedModel, quantization: str, languages: Languages | 
     search = {name: float(value) for name, value in asked.items() if value}
     if generation.length_penalty is not None:
         search["length_penalty"] = float(generation.length_penalty)
-    # Without the place that the model was loaded from, which may be a temporary folder.
-    config = {name: value for name, value in model.config.to_dict().items() if name != "_name_or_path"}
-    return ExportSettings(model=config, languages=languages, quantization=quantization, search=search)
+    return ExportSettings(model=_stored_config(model), languages=languages, quantization=quantization, search=search)
+
+
+def _stored_config(model: PreTrainedModel) -> dict[str, Any]:
+    """Its configuration without the place that it was loaded from, which may be a temporary folder."""
+    return {name: value for name, value in model.config.to_dict().items() if name != "_name_or_path"}
 
 
 def _with_start(exported: ExportedModel, model: PreTrainedModel) -> ExportedModel:
@@ -221,11 +234,16 @@ class Comparison:
     def check(self, running: Any, where: str) -> Check:
         """The deviation of CTranslate2's engine `running`. Raises UserError if it is too large."""
         difference = (self._expected - self._sample.actual(running)).abs()
-        check = Check(difference.max().item(), difference.mean().item())
-        if check.mean > COARSE_TOLERANCE or (self._quantization == "float32" and check.largest > TOLERANCE):
-            deviation = f"log-probabilities differ by up to {check.largest:.3g}"
-            raise UserError(f"CTranslate2 does not compute what this model does: {deviation}", where=where)
-        return check
+        return _checked(difference, self._quantization, where, "log-probabilities differ")
+
+
+def _checked(difference: Tensor, quantization: str, where: str, what: str) -> Check:
+    """A summary of the deviations of an exported model's outputs. Raises UserError if they are too large."""
+    check = Check(difference.max().item(), difference.mean().item())
+    if check.mean > COARSE_TOLERANCE or (quantization == "float32" and check.largest > TOLERANCE):
+        deviation = f"{what} by up to {check.largest:.3g}"
+        raise UserError(f"CTranslate2 does not compute what this model does: {deviation}", where=where)
+    return check
 
 
 def fast_translator(

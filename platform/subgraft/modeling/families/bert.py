@@ -7,7 +7,7 @@ Configurations build BERTs and ELECTRA generators; the others are taken from che
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from subgraft.base.errors import UserError
 from subgraft.modeling.families import parameter_counts
@@ -31,6 +31,7 @@ class Bert(EncoderOnly):
     transformers_class = "BertForMaskedLM"
     stack_class, decoder_class = "BertModel", "BertLMHeadModel"
     head, transforming = "cls.predictions", "transform"
+    ctranslate2_encoder: ClassVar[str | None] = "BertLoader"
 
     def has_segments(self, config: Config) -> bool:
         return int(config.get("type_vocab_size", 2)) > 1
@@ -67,6 +68,7 @@ class Electra(Bert):
     transformers_class = "ElectraForMaskedLM"
     stack_class, decoder_class = "ElectraModel", "ElectraForCausalLM"
     head, transforming = "generator_predictions", ""
+    ctranslate2_encoder = None
     bias_named_twice = False
     has_pooler = False
 
@@ -88,6 +90,7 @@ class Roberta(EncoderOnly):
     stack_class, decoder_class = "RobertaModel", "RobertaForCausalLM"
     head = "lm_head"
     positions_after_padding = True
+    ctranslate2_encoder = "RobertaLoader"
 
     def head_transform(self, head: Any) -> Callable[[Tensor], Tensor]:
         from torch.nn.functional import gelu
@@ -113,6 +116,7 @@ class DistilBert(EncoderOnly):
     transformers_class = "DistilBertForMaskedLM"
     head = ""
     head_dropout_keys = ("seq_classif_dropout", "qa_dropout")
+    ctranslate2_encoder = "DistilBertLoader"
     bias_named_twice = False
     width_key, inner_width_key, layers_key, heads_key = "dim", "hidden_dim", "n_layers", "n_heads"
 

@@ -58,6 +58,7 @@ class Family(ABC):
             that predicts tokens.
         transformers_class: The name of the transformers class that loads the model.
         ctranslate2_loader: The name of CTranslate2's loader of such models; None if they are not exported to it.
+        ctranslate2_encoder: The name of CTranslate2's loader of their encoder without a head; None if it has none.
         width_key, inner_width_key, layers_key, heads_key, positions_key: The names of these sizes in config.json.
     """
 
@@ -75,6 +76,7 @@ class Family(ABC):
     retained_head: ClassVar[tuple[str, ...]] = ()
     transformers_class: ClassVar[str]
     ctranslate2_loader: ClassVar[str | None] = None
+    ctranslate2_encoder: ClassVar[str | None] = None
     width_key: ClassVar[str] = "hidden_size"
     inner_width_key: ClassVar[str] = "intermediate_size"
     layers_key: ClassVar[str] = "num_hidden_layers"

@@ -17,7 +17,7 @@ from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import Settings, SideName
 from subgraft.modeling.bundle import ROOM
-from subgraft.modeling.families import Family, SequenceFormat, family_of
+from subgraft.modeling.families import Family, Head, SequenceFormat, family_of, head_in
 from subgraft.modeling.tokenizers import tokenizers_at
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
@@ -78,6 +78,11 @@ class ExportedModel:
     @property
     def family(self) -> Family:
         return family_of(self.settings.model)
+
+    @property
+    def head(self) -> Head | None:
+        """The head of a model that predicts labels."""
+        return head_in(self.settings.model)
 
     @property
     def sides(self) -> tuple[SideName, ...]:

@@ -218,7 +218,7 @@ class ExportedContinuer(ExportedSearch):
 
 
 def engine(exported: ExportedModel, compute_type: str = "default") -> Any:
-    """CTranslate2's translator or generator of the model, on the GPU if there is one.
+    """CTranslate2's translator or generator of the model, or encoder for a head, on the GPU if there is one.
 
     int8 models are computed in float32 on processors where int8 products are wrong. Raises UserError if CTranslate2 is
     not installed or cannot load the directory.
@@ -231,7 +231,9 @@ def engine(exported: ExportedModel, compute_type: str = "default") -> Any:
     except ImportError as error:
         hint = "pip install 'subgraft[ctranslate2]'"
         raise UserError("CTranslate2 is not installed", where=str(exported.directory), hint=hint) from error
-    kind = ctranslate2.Translator if "encoder" in exported.sides else ctranslate2.Generator
+    kind: Any = ctranslate2.Translator if "encoder" in exported.sides else ctranslate2.Generator
+    if exported.head is not None:
+        kind = ctranslate2.Encoder
     threads = torch.get_num_threads()
     if of_int8 and compute_type == "default" and not ctranslate2.get_cuda_device_count() and not exact_products():
         compute_type = "float32"

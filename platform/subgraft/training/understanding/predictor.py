@@ -12,6 +12,8 @@ from subgraft.config.corpora import Languages
 from subgraft.data.text.corpus import Corpus
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.inference.ctranslate2_directory import ExportedModel, is_exported
+from subgraft.modeling.inference.ctranslate2_encoder import load_exported_head
 from subgraft.modeling.tokenizers import checkpoint_languages
 from subgraft.training.objectives.whole_examples import BATCH_TOKENS
 from subgraft.training.setup import device
@@ -54,7 +56,10 @@ class Predictor:
 
     @classmethod
     def load(cls, directory: Path, languages: Languages | None = None) -> Predictor:
-        """The model of a directory. Raises UserError as the constructor does."""
+        """The model of a directory, which may be an export. Raises UserError as the constructor does."""
+        if is_exported(directory):
+            exported = ExportedModel.open(directory)
+            return cls(load_exported_head(exported), languages or exported.settings.languages, str(directory))
         return cls(Bundle.load(directory), languages or checkpoint_languages(directory), str(directory))
 
     @property
