@@ -39,5 +39,5 @@ def test_rows_are_of_one_family_only_where_they_differ_in_size_and_steps_alone(r
         ),
         "frozen": Design(family="mean, tables frozen", variant="tables frozen", generator_steps=None),
         "rows": Design(family="mean, new-rows trained", variant="new-rows trained", generator_steps=None),
-        "patt": Design(family="patt, λ 0.5, no seen rows kept", variant="no seen rows kept", generator_steps=7),
+        "patt": Design(family="patt, λ 0.5, no seen rows copied", variant="no seen rows copied", generator_steps=7),
     }

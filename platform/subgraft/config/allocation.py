@@ -77,7 +77,7 @@ class Allocation(Settings):
     language_exponent: α of q = p^α / Σ p^α, the probability of sampling a language, where p is its share of the
     training segments.
     capacity_exponent: β of Σ q^β ALP, which is maximised.
-    byte_fallback: whether characters that the texts lack are spelled in bytes, which take 256 pieces, or are unknown.
+    byte_fallback: whether characters that the texts lack are written in bytes, which take 256 pieces, or are unknown.
     mask: whether there is a mask token.
     language_codes: whether there is a code for each language, as in mBART.
     baselines: the vocabularies to compare with.

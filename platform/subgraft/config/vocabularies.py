@@ -16,7 +16,7 @@ class VocabularySettings(Settings):
     kind: the algorithm.
     size: the number of all tokens, including special tokens and bytes.
     character_coverage: the fraction of the text's characters that get pieces of their own.
-    byte_fallback: whether other characters are spelled in bytes, which take 256 of the pieces, or are unknown; on by
+    byte_fallback: whether other characters are written in bytes, which take 256 of the pieces, or are unknown; on by
     default for unigram and bpe, not available for wordpiece, always on for byte-level-bpe.
     min_count: pieces that the text uses less often are replaced by others.
     language_exponent: α of p^α, by which the languages of a shared vocabulary are sampled: 1 in proportion to their

@@ -72,7 +72,7 @@ def in_use(home: Path) -> InUse:
     Raises OperationalError while a run is so new that it has not named its artifacts yet.
     """
     fingerprints: set[str] = set()
-    begun = []
+    started = []
     for outbox in sorted((home / "tracking").glob("*.jsonl")):
         claim = outbox.with_suffix(".claim")
         living = _is_claimed(claim)
@@ -81,8 +81,8 @@ def in_use(home: Path) -> InUse:
             raise OperationalError("a run is just beginning here", where=str(home), hint="Try again in a minute.")
         fingerprints |= named
         if living:
-            begun.append(_born(claim))
-    return InUse(fingerprints, datetime.fromtimestamp(min(begun) - CLOCKS, UTC) if begun else None)
+            started.append(_born(claim))
+    return InUse(fingerprints, datetime.fromtimestamp(min(started) - CLOCKS, UTC) if started else None)
 
 
 def surplus(home: Path, keep: Set[str], before: datetime | None = None) -> Surplus:

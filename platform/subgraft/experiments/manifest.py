@@ -106,7 +106,7 @@ def design(system: System, experiment: Experiment) -> Design:
     variant: list[str] = [system.pretraining] if system.pretraining != "plain" else []
     mode = experiment.vocabulary_mode(system)
     variant += [f"vocabulary {_MODES[mode]}"] if mode in _MODES else []
-    variant += [] if system.copy_shared_tokens else ["no seen rows kept"]
+    variant += [] if system.copy_shared_tokens else ["no seen rows copied"]
     variant += [f"tables first {system.embeddings_only_fraction:g}"] if system.embeddings_only_fraction else []
     variant += ["attached"] if system.tie_to_sources else []
     variant += [f"{system.train} trained"] if system.train else []

@@ -78,9 +78,9 @@ def resolve_model(model: Path | str, files: Sequence[str] = HUB_FILES, *, body: 
         raise UserError("no such model directory", where=str(model), hint="Give a directory or a hub id.")
     hub_id, revision = named["id"], named["revision"]
     if set(files) > set(SMALL_FILES):
-        begun = _download(hub_id, ["config.json", ADAPTER], revision)
-        family_at(begun, str(model), body=body)
-        if is_adapter(begun):
+        described = _download(hub_id, ["config.json", ADAPTER], revision)
+        family_at(described, str(model), body=body)
+        if is_adapter(described):
             return _download(hub_id, [ADAPTER, ADAPTER_WEIGHTS], revision)
     copy = _download(hub_id, files, revision)
     if revision is not None or files is not HUB_FILES or any(copy.glob("*.safetensors")):

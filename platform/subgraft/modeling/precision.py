@@ -131,8 +131,8 @@ def _seconds(layer: _Layer, tokens: Tensor) -> dict[NamedPrecision, float]:
     if seconds["bf16"] > HOPELESS * seconds["fp32"]:
         fitting = sentences[: max(1, int(SECONDS / seconds["bf16"]))]
         return {name: _pass(layer, fitting, name) for name in names}
-    seconds, begun, lengths = dict.fromkeys(names, float("inf")), time.perf_counter(), cycle(LENGTHS)
-    while time.perf_counter() - begun < SECONDS:
+    seconds, started, lengths = dict.fromkeys(names, float("inf")), time.perf_counter(), cycle(LENGTHS)
+    while time.perf_counter() - started < SECONDS:
         states = _sentences(tokens, next(lengths))
         for name in names:
             seconds[name] = min(seconds[name], _pass(layer, states, name))
@@ -179,7 +179,7 @@ def _attention(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
 
 def _pass(layer: _Layer, states: Tensor, precision: NamedPrecision) -> float:
     """Seconds of a forward and backward pass."""
-    begun = time.perf_counter()
+    started = time.perf_counter()
     with faster_products(states.device, precision, states.shape[1]):
         with autocast(states.device, precision):
             loss = layer(states, fuses_attention(states.device, precision))
@@ -188,7 +188,7 @@ def _pass(layer: _Layer, states: Tensor, precision: NamedPrecision) -> float:
     float(loss.detach())
     if states.device.type == "cuda":
         torch.cuda.synchronize(states.device)
-    return time.perf_counter() - begun
+    return time.perf_counter() - started
 
 
 def _processor() -> str:

@@ -113,4 +113,4 @@ def test_the_table_reads_well(store: Store) -> None:
     console.print(table(make_plan(store, [step])))
     corpus, below = console.export_text().splitlines()[1:]
     assert "cached" in corpus and "made in 0 s" in corpus
-    assert "everyday's vocabulary" in below and "stale" in below and "size: 10 → 20; was begun before" in below
+    assert "everyday's vocabulary" in below and "stale" in below and "size: 10 → 20; was started before" in below

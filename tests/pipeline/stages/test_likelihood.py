@@ -79,6 +79,6 @@ def test_the_report_separates_spelling_from_gain(finished: tuple[Pipeline, Store
     assert "unk" in downstream.special
     assert masks[0] == [True, False, True, False]
     markdown = (store.path(pipeline.report) / "report.md").read_text(encoding="utf-8")
-    assert "cannot be spelled by the upstream vocabulary" in markdown
+    assert "cannot be written in the upstream vocabulary" in markdown
     assert "Scores on the 2 of 4 test sentences that every system can spell" in markdown
     assert "## Rare tokens" in markdown and "What each vocabulary can spell" in markdown

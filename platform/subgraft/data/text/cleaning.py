@@ -178,7 +178,7 @@ class _Judge:
 
 
 def _without(left: np.ndarray, struck: np.ndarray, broken: np.ndarray, rule: str) -> np.ndarray:
-    """The places [n] without those that break a rule (`struck` [n]), which are noted in `broken`."""
+    """The places [n] without those that break a rule (`struck` [n]), which are counted in `broken`."""
     broken[left[struck]] = rule
     remaining: np.ndarray = left[~struck]
     return remaining

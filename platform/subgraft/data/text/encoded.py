@@ -234,11 +234,11 @@ def _chunks_with_ids(texts: Iterable[str], encoder: Encoder) -> Iterator[tuple[l
     for chunk in islice(chunks, None if allowed_threads() == 1 else 1):
         yield chunk, encoder.encode_batch(chunk)
     with ThreadPoolExecutor(_THREADS_AHEAD) as pool:
-        begun: deque[tuple[list[str], Future[list[list[int]]]]] = deque()
+        pending: deque[tuple[list[str], Future[list[list[int]]]]] = deque()
         for chunk in chunks:
-            begun.append((chunk, pool.submit(encoder.encode_batch, chunk)))
-            if len(begun) > _THREADS_AHEAD:
-                chunk, future = begun.popleft()
+            pending.append((chunk, pool.submit(encoder.encode_batch, chunk)))
+            if len(pending) > _THREADS_AHEAD:
+                chunk, future = pending.popleft()
                 yield chunk, future.result()
-        for chunk, future in begun:
+        for chunk, future in pending:
             yield chunk, future.result()

@@ -204,8 +204,8 @@ def competing_tokens(
     own = np.full((len(results), len(new)), negatives == "batch")
     for row, result in enumerate(results):
         own[row, [new[token] for token in result.new]] = True
-    spelled: dict[Entry, int] = {}
-    spelling = [ids.get(token.entry, size + spelled.setdefault(token.entry, len(spelled))) for token in new]
+    spellings: dict[Entry, int] = {}
+    spelling = [ids.get(token.entry, size + spellings.setdefault(token.entry, len(spellings))) for token in new]
     return CompetingTokens.of(torch.from_numpy(own), torch.tensor(spelling, dtype=torch.long))
 
 

@@ -43,12 +43,12 @@ class Adapter(nn.Module):
     def __init__(self, bundle: Bundle, name: SideName, target: Tokenizer) -> None:
         super().__init__()
         upstream, source = side(bundle.model, name), bundle.tokenizers[name]
-        old, begun = FloatTables.of(upstream), graft(bundle.model, name, source, target, Method("mean")).tables
+        old, initial = FloatTables.of(upstream), graft(bundle.model, name, source, target, Method("mean")).tables
         self.register_buffer("tokens", torch.tensor(align(source, target).unseen, dtype=torch.long), persistent=False)
-        self._names = [part for part in ("input", "output", "bias") if getattr(begun, part) is not None]
+        self._names = [part for part in ("input", "output", "bias") if getattr(initial, part) is not None]
         for part in self._names:
             self.register_buffer(f"_old_{part}", getattr(old, part).clone(), persistent=False)
-            self.register_buffer(f"_begun_{part}", getattr(begun, part).detach().clone(), persistent=False)
+            self.register_buffer(f"_initial_{part}", getattr(initial, part).detach().clone(), persistent=False)
         self._of_bias = "input" if upstream.tied else "output"
         shape = len(self.tokens), len(old.input)
         self.weights = nn.ParameterDict(
@@ -60,12 +60,12 @@ class Adapter(nn.Module):
         return {part: self._table(part) for part in self._names}
 
     def _table(self, part: str) -> Tensor:
-        begun: Tensor = getattr(self, f"_begun_{part}")
+        initial: Tensor = getattr(self, f"_initial_{part}")
         old: Tensor = getattr(self, f"_old_{part}")
         weights = self.weights[part if part in self.weights else self._of_bias]
         with torch.autocast(old.device.type, enabled=False):  # a sum of thousands of rows, each with little weight
-            added = (weights @ old).reshape(-1, *begun.shape[1:])
-        return begun.index_add(0, self.tokens, added.to(begun.dtype))
+            added = (weights @ old).reshape(-1, *initial.shape[1:])
+        return initial.index_add(0, self.tokens, added.to(initial.dtype))
 
     @torch.no_grad()
     def rows(self) -> dict[str, Tensor]:

@@ -73,10 +73,10 @@ def step_series(systems: Sequence[SystemSummary]) -> list[Series]:
     trained = _series(
         [system for system in systems if system.generator_steps], lambda system: system.generator_steps, _size
     )
-    begun = {_alike(system): system for system in systems if system.generator_steps == 0}
+    initial = {_alike(system): system for system in systems if system.generator_steps == 0}
     return [
         Series(series.name, ((0, first), *series.points))
-        if (first := begun.get(_alike(series.points[0][1]))) is not None
+        if (first := initial.get(_alike(series.points[0][1]))) is not None
         else series
         for series in trained
     ]

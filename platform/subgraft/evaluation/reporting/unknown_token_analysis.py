@@ -13,7 +13,7 @@ _NAMES = {"encoder": "sources", "decoder": "references"}
 
 def spelling_in_short(data: ReportData) -> list[Text]:
     """How many points of a gain spelling alone may explain; empty if it was not measured."""
-    tested = [spelled for spelled in data.gap.spelling if spelled.split == "test"]
+    tested = [row for row in data.gap.spelling if row.split == "test"]
     if not tested:
         return []
     mask = data.spelled_by_all
@@ -28,13 +28,13 @@ def spelling_in_short(data: ReportData) -> list[Text]:
 
 def _about(data: ReportData, side: str, tested: Sequence[SpelledText]) -> Text | None:
     """None where the upstream vocabulary spells all that the side reads or writes."""
-    by_role = {spelled.role: spelled for spelled in tested if spelled.side == side}
+    by_role = {row.role: row for row in tested if row.side == side}
     upstream, downstream = by_role.get("upstream"), by_role.get("downstream")
     if upstream is None or not upstream.counts.unknown:
         return None
     lost = (
         f"{percent(upstream.counts.unknown_share)} of the tokens of the {_NAMES[side]}, in "
-        f"{percent(upstream.counts.with_unknown_share)} of the sentences, cannot be spelled by the upstream vocabulary"
+        f"{percent(upstream.counts.with_unknown_share)} of the sentences, cannot be written in the upstream vocabulary"
     )
     if side == "encoder":
         who = "Systems that keep it" if downstream else "Systems that begin with the upstream model"
@@ -57,18 +57,18 @@ def spelling_table(data: ReportData) -> list[Table]:
     headings += ["sentences\ngiven back", "BLEU", "chrF"]
     about = (
         "Given back: unchanged by decode(encode(sentence)); vocabularies normalise text, so that some sentences change "
-        "though all is spelled. BLEU and chrF: of decode(encode(text)) against the text, which no model can exceed."
+        "though nothing is unknown. BLEU and chrF: of decode(encode(text)) against the text, which no model can exceed."
     )
-    rows = [_cells(spelled) for spelled in data.gap.spelling]
+    rows = [_cells(row) for row in data.gap.spelling]
     return [table(headings, rows, "What each vocabulary can spell", about, left=(0, 1))]
 
 
-def _cells(spelled: SpelledText) -> list[str]:
-    counts = spelled.counts
-    scores = [fixed(spelled.scores[name].value) if name in spelled.scores else MISSING for name in ("BLEU", "chrF")]
+def _cells(row: SpelledText) -> list[str]:
+    counts = row.counts
+    scores = [fixed(row.scores[name].value) if name in row.scores else MISSING for name in ("BLEU", "chrF")]
     return [
-        f"{spelled.split}, {_NAMES[spelled.side]}",
-        spelled.role,
+        f"{row.split}, {_NAMES[row.side]}",
+        row.role,
         f"{count(counts.unknown)} ({percent(counts.unknown_share)})",
         percent(counts.with_unknown_share),
         percent(counts.byte_share),
@@ -79,8 +79,8 @@ def _cells(spelled: SpelledText) -> list[str]:
 
 def unknown_token_caption(data: ReportData) -> str:
     """For a terminal, where a table stands alone; empty where the upstream vocabulary spells every reference."""
-    for spelled in data.gap.spelling:
-        if (spelled.role, spelled.side, spelled.split) == ("upstream", "decoder", "test") and spelled.counts.unknown:
-            share = percent(spelled.counts.unknown_share)
+    for row in data.gap.spelling:
+        if (row.role, row.side, row.split) == ("upstream", "decoder", "test") and row.counts.unknown:
+            share = percent(row.counts.unknown_share)
             return f"\nthe upstream vocabulary cannot spell {share} of the reference tokens: see the report"
     return ""

@@ -49,7 +49,7 @@ class Folder:
             raise UserError("is not empty, and no fit of a model", where=str(self.out), hint=hint)
         if differing := [name for name, value in identity.items() if earlier.get(name) != value]:
             what = f"holds another fit, with another {' and '.join(differing)}"
-            raise UserError(what, where=str(self.out), hint="Give another --out, or what that fit was begun with.")
+            raise UserError(what, where=str(self.out), hint="Give another --out, or what that fit was started with.")
 
     def claim(self, identity: Mapping[str, object]) -> None:
         """Make the folder this fit's."""

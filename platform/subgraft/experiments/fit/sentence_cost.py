@@ -97,7 +97,7 @@ def _seconds(work: Callable[[], object]) -> float:
     work()
     taken = []
     for _ in range(REPEATS):
-        begun = time.perf_counter()
+        started = time.perf_counter()
         work()
-        taken.append(time.perf_counter() - begun)
+        taken.append(time.perf_counter() - started)
     return median(taken)

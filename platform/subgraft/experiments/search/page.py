@@ -97,7 +97,7 @@ def build_document(data: SearchData) -> document.Document:
 def _in_short(data: SearchData) -> tuple[document.Block, ...]:
     states = [trial.state for trial in data.trials]
     counted = [f"{states.count(state)} {state}" for state in dict.fromkeys(states)]
-    said = [text(", ".join(counted) if counted else "Nothing has begun yet.")]
+    said = [text(", ".join(counted) if counted else "Nothing has started yet.")]
     shared = sum(trial.shared for trial in data.trials)
     made = sum(len(trial.made) for trial in data.trials)
     if made:

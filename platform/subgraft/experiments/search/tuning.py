@@ -86,11 +86,11 @@ class OptunaSearcher(Searcher):
 
 
 def _untried(search: SearchSettings, system: System, known: Mapping[int, TrialResult]) -> list[dict[str, Value]]:
-    """The combinations of a grid that no trial has begun; none without a grid."""
+    """The combinations of a grid that no trial has tried; none without a grid."""
     if search.sampler != "grid":
         return []
-    begun = [dict(trial.values) for trial in known.values()]
-    return [values for values in grid(search.space, system) if values not in begun]
+    tried = [dict(trial.values) for trial in known.values()]
+    return [values for values in grid(search.space, system) if values not in tried]
 
 
 def scheduler(search: SearchSettings, known: Mapping[int, TrialResult]) -> TrialScheduler:

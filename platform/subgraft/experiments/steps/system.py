@@ -63,9 +63,11 @@ class SystemSteps:
         made = made_by(
             BackTranslatedRecipe, (step.inputs["synthetic"] for step in readers if "synthetic" in step.inputs)
         )
-        begun = {step.fingerprint for step in in_order([self.pretrained] if self.pretrained else [])}
+        pretraining = {step.fingerprint for step in in_order([self.pretrained] if self.pretrained else [])}
         costly = (BackTranslatedRecipe, TrainedRecipe)
-        return [step for step in in_order(made) if isinstance(step.recipe, costly) and step.fingerprint not in begun]
+        return [
+            step for step in in_order(made) if isinstance(step.recipe, costly) and step.fingerprint not in pretraining
+        ]
 
     @property
     def distilled(self) -> Step | None:

@@ -50,9 +50,9 @@ class ChatTemplate:
         """
         conversations = []
         for number, turn in enumerate(turns, 1):
-            spelled = self.special_in(turn)
-            if spelled is not None:
-                what = f"the text has {spelled} in it, which the chat template would take for a special token"
+            special = self.special_in(turn)
+            if special is not None:
+                what = f"the text has {special} in it, which the chat template would take for a special token"
                 raise UserError(what, where=f"line {number}", hint="Leave it out of the text.")
             ids = self.prompt_ids(turn)
             if len(ids) > room:

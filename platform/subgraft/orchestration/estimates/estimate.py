@@ -40,9 +40,9 @@ def pace(
     store: Store, step: Step[TrainedRecipe], runtime: Runtime, parameters: Parameters, tokens: int | None
 ) -> Pace | None:
     """The best figure available; None if nothing was measured and `runtime.device_flops` is not set."""
-    begun = _of_events(store, step)
-    if begun is not None:
-        return Pace(begun, "measured before it was stopped")
+    measured = _of_events(store, step)
+    if measured is not None:
+        return Pace(measured, "measured before it was stopped")
     records = list(store.records(step.stage.name))
     precision = _expected_precision(step, records)
     alike = [record for record in records if precision is not None and _computed_in(record) == precision]

@@ -136,7 +136,7 @@ def _why(entry: Entry) -> str:
         return f"made in {entry.record.seconds:.0f} s, {entry.record.finished}"
     reasons = [f"{key}: {_short(old)} → {_short(new)}" for key, (old, new) in (entry.differences or {}).items()]
     if entry.resumes:
-        reasons.append("was begun before")
+        reasons.append("was started before")
     return "; ".join(reasons)
 
 

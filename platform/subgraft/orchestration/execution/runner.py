@@ -185,8 +185,8 @@ class _Drive:
 
         if not (self.local and job.distributed):
             return True
-        begun = sum(running.job.distributed for running in self.running.values())
-        return begun < resources.groups_at_once(job, ray.cluster_resources())  # type: ignore[no-untyped-call]
+        started = sum(running.job.distributed for running in self.running.values())
+        return started < resources.groups_at_once(job, ray.cluster_resources())  # type: ignore[no-untyped-call]
 
     def _submit(self, job: Job) -> None:
         import ray

@@ -174,8 +174,8 @@ class Outbox:
         """The last saved state of delivery."""
         try:
             sent = self.path.with_suffix(".sent").read_text(encoding="utf-8")
-            noted = json_io.build(Delivered, json_io.parse(sent))
-            return noted if 0 <= noted.offset <= self.path.stat().st_size else Delivered()
+            delivered = json_io.build(Delivered, json_io.parse(sent))
+            return delivered if 0 <= delivered.offset <= self.path.stat().st_size else Delivered()
         except (FileNotFoundError, ValueError):
             return Delivered()
 

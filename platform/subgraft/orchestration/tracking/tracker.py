@@ -70,7 +70,7 @@ class _Run:
 
     key: str
     system: SystemRun | None = None
-    begun: bool = False
+    started: bool = False
     ended: bool = False
     cached: set[str] = field(default_factory=set)
     done: dict[str, Record] = field(default_factory=dict)
@@ -122,7 +122,7 @@ class Tracker(Observer):
         self._systems: list[tuple[SystemRun, _Run]] = []
         self._places: dict[str, list[tuple[_Run, str]]] = defaultdict(list)  # by fingerprint: runs and parts
         if report:
-            self._places[report.fingerprint].append((_Run(PARENT, begun=True), ""))
+            self._places[report.fingerprint].append((_Run(PARENT, started=True), ""))
         for system in systems:
             run = _Run(f"{SYSTEM}/{system.system}/{system.seed}", system)
             self._systems.append((system, run))
@@ -228,7 +228,7 @@ class Tracker(Observer):
     def close(self, status: str = "FINISHED") -> bool:
         """End the parent run (FINISHED, FAILED, KILLED) and deliver; False, with one line, if some remains."""
         for _, run in self._systems:
-            if run.begun:  # and its other steps were not made
+            if run.started:  # and its other steps were not made
                 self._end(run, "KILLED")
         self._log_means()
         if self._cached or self._made:
@@ -267,9 +267,9 @@ class Tracker(Observer):
 
     def _begin(self, run: _Run, step: Step) -> None:
         """Start a run, unless it has started before; `step` is the step of a run of its own."""
-        if run.begun:
+        if run.started:
             return
-        run.begun = True
+        run.started = True
         if run.system is not None:
             self._start(run.key, PARENT, run.system.name, run.system.params, run.system.tags)
             return

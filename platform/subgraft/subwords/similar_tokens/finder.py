@@ -146,8 +146,8 @@ MISSING = -1  # a part of a token that no upstream piece stands for
 
 def characters(tokenizer: Tokenizer, entry: Entry) -> list[int]:
     """Ids of the entry's characters, MISSING for those without a token."""
-    spelled = [Entry(c, entry.word_initial and i == 0) for i, c in enumerate(entry.surface)]
-    return [tokenizer.ids.get(character, MISSING) for character in spelled]
+    letters = [Entry(c, entry.word_initial and i == 0) for i, c in enumerate(entry.surface)]
+    return [tokenizer.ids.get(character, MISSING) for character in letters]
 
 
 @dataclass(frozen=True)
@@ -207,7 +207,7 @@ class SimilarRow(NamedTuple):
     """A pair of a token and a similar token.
 
     Attributes:
-        token, similar: Both, spelled with the vocabulary's mark.
+        token, similar: Both, written with the vocabulary's mark.
         kind: subword, hyperword, character, byte or mean.
         position: prefix, infix or suffix.
         rank: From 1, in Sm(w).

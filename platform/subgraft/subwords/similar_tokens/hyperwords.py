@@ -125,8 +125,8 @@ class HyperwordIndex:
         for length in np.unique(lengths).tolist():
             of_length = np.flatnonzero(lengths == length)
             tails = self._text.spell(ends[of_length] - length, length)
-            spelled = queries.spell(queries.starts[rows[of_length]], length)
-            suffix[of_length] = (tails == spelled).all(axis=1)
+            surfaces = queries.spell(queries.starts[rows[of_length]], length)
+            suffix[of_length] = (tails == surfaces).all(axis=1)
         return Hyperwords(rows, entries, prefix, suffix)
 
 
@@ -134,10 +134,10 @@ class _HashedText:
     """Entries concatenated as code points, with prefix sums from which the hash of any window follows."""
 
     def __init__(self, entries: Sequence[Entry]) -> None:
-        spelled = [BEGINNING + entry.surface if entry.word_initial else entry.surface for entry in entries]
-        encoded = "".join(spelled).encode("utf-32-le", "surrogatepass")
+        surfaces = [BEGINNING + entry.surface if entry.word_initial else entry.surface for entry in entries]
+        encoded = "".join(surfaces).encode("utf-32-le", "surrogatepass")
         self.codes = np.frombuffer(encoded, dtype="<u4")
-        self.lengths = np.fromiter(map(len, spelled), dtype=np.int64, count=len(spelled))
+        self.lengths = np.fromiter(map(len, surfaces), dtype=np.int64, count=len(surfaces))
         self.starts = np.cumsum(self.lengths) - self.lengths
         size = len(self.codes)
         self._sums = np.zeros(size + 1, dtype=np.uint64)
@@ -151,8 +151,8 @@ class _HashedText:
 
     def spell(self, positions: Int64s, length: int) -> NDArray[np.uint32]:
         """The code points of the window at each position [positions, length]."""
-        spelled: NDArray[np.uint32] = self.codes[positions[:, None] + np.arange(length)]
-        return spelled
+        surfaces: NDArray[np.uint32] = self.codes[positions[:, None] + np.arange(length)]
+        return surfaces
 
 
 def _powers(base: int, count: int) -> NDArray[np.uint64]:

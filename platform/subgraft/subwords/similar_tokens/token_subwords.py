@@ -39,8 +39,8 @@ def subwords(source: Tokenizer, entries: Sequence[Entry]) -> list[Parts]:
 def _parts(source: Tokenizer, entry: Entry, cut: list[int]) -> Parts:
     if ordinary := [i for i in cut if source.entries[i] is not None]:
         return Parts(ordinary, Fallback.NONE)
-    if spelled := [i for i in characters(source, entry) if i != MISSING]:
-        return Parts(spelled, Fallback.CHARACTERS)
+    if letters := [i for i in characters(source, entry) if i != MISSING]:
+        return Parts(letters, Fallback.CHARACTERS)
     return Parts(cut, Fallback.BYTES if cut else Fallback.MEAN)
 
 

@@ -76,8 +76,8 @@ def _sorted_out(origins: NDArray[np.int64], target: Tokenizer) -> tuple[tuple[in
 
 
 def _special_origins(source: Tokenizer, target: Tokenizer) -> dict[int, int]:
-    spelled = {source.pieces[token]: token for token in sorted(source.special_ids, reverse=True)}
-    origins = {token: spelled[piece] for token, piece in enumerate(target.pieces) if piece in spelled}
+    by_piece = {source.pieces[token]: token for token in sorted(source.special_ids, reverse=True)}
+    origins = {token: by_piece[piece] for token, piece in enumerate(target.pieces) if piece in by_piece}
     origins |= {token: source.languages[code] for code, token in target.languages.items() if code in source.languages}
     for role in reversed(_ROLES):
         if role in source.special and role in target.special:

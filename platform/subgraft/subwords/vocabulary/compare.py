@@ -80,14 +80,14 @@ def compare(upstream: Tokenizer, downstream: Tokenizer, lines: Iterable[str] | N
 
 def _text_gap(upstream: Tokenizer, downstream: Tokenizer, lines: Iterable[str], most: int) -> TextGap:
     words: Counter[str] = Counter()
-    spelled = [Spelling(), Spelling()]
+    spellings = [Spelling(), Spelling()]
     for chunk in chunks(lines):
         words.update(word for line in chunk for word in line.split())
         for i, tokenizer in enumerate((upstream, downstream)):
-            spelled[i] += spelling(tokenizer, chunk)
+            spellings[i] += spelling(tokenizer, chunk)
     return TextGap(
-        spelled[0],
-        spelled[1],
+        spellings[0],
+        spellings[1],
         unknown_characters(upstream, words),
         unknown_characters(downstream, words),
         _oversegmented(upstream, downstream, words, most),
@@ -95,10 +95,10 @@ def _text_gap(upstream: Tokenizer, downstream: Tokenizer, lines: Iterable[str], 
 
 
 def _oversegmented(
-    upstream: Tokenizer, downstream: Tokenizer, spelled: Counter[str], most: int
+    upstream: Tokenizer, downstream: Tokenizer, counts: Counter[str], most: int
 ) -> tuple[Oversegmented, ...]:
     words: Counter[str] = Counter()
-    for word, count in spelled.items():
+    for word, count in counts.items():
         words[_bare(word)] += count
     del words[""]
     entries = [Entry(word, word_initial=True) for word in words]

@@ -13,7 +13,7 @@ class Mark(Enum):
     """How a vocabulary marks word boundaries in its pieces.
 
     SENTENCEPIECE: ▁ before a word's first subword.  WORDPIECE: ## before every other one.
-    BYTELEVEL: Ġ (the byte of a space, spelled printable) before a word's first subword.
+    BYTELEVEL: Ġ (the byte of a space, as a printable character) before a word's first subword.
     """
 
     SENTENCEPIECE = "▁"

@@ -7,7 +7,7 @@ New pieces join neighbouring old ones (see `pair_merges`), so a text is segmente
 - Unigram: a new piece scores as its old segmentation plus a small step per boundary inside it. The best segmentation is
   then the best one by the old scores, with the fewest tokens. Another old segmentation wins only if it scored almost
   the same. An unknown token costs a fixed sum more than the rarest piece, so text that was unknown because its pieces
-  are rare may be spelled after new, rarer pieces are added.
+  are rare may be cut differently after new, rarer pieces are added.
 - WordPiece segments greedily from the left, so a new piece may move the boundaries after it.
 """
 

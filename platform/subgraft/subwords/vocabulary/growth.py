@@ -86,10 +86,10 @@ def require_quick_patterns(specification: Mapping[str, Any], backend: tokenizers
     patterns = [pattern for name in COMPONENTS[:2] for pattern in _patterns(specification.get(name))]
     if not patterns:
         return
-    spelled = dict.fromkeys([*_PROBES, *(run for pattern in patterns for run in re.findall(r"\w+|\W", pattern))])
+    probes = dict.fromkeys([*_PROBES, *(run for pattern in patterns for run in re.findall(r"\w+|\W", pattern))])
     began = time.thread_time()
     for length in _PROBE_LENGTHS:
-        for probe in list(spelled)[:_MOST_PROBES]:
+        for probe in list(probes)[:_MOST_PROBES]:
             normal = probe * (length // len(probe)) + "\x01"
             if backend.normalizer is not None:
                 normal = backend.normalizer.normalize_str(normal)
@@ -225,7 +225,7 @@ def _metaspace(step: Step) -> Growth:
 
 
 def _byte_level(step: Step) -> Growth:
-    """A byte is spelled with up to two bytes, and each word may get a space in front."""
+    """A byte is written with up to two bytes, and each word may get a space in front."""
     return Growth(4.0 if step.get("add_prefix_space", True) else 2.0)
 
 

@@ -38,7 +38,7 @@ def learn(
 
     Args:
         character_coverage: The share of the text's characters that get their own pieces; the rest is unknown, or with
-            byte_fallback spelled in bytes.
+            byte_fallback written in bytes.
         byte_fallback: Add the 256 bytes (unigram and bpe; byte-level-bpe always has them).
         mask, languages: Append a mask token, and these language codes.
         like: A vocabulary whose special tokens and language codes to adopt, so that the result fits its model.

@@ -5,7 +5,7 @@ removed, rarest first, until the requested size remains; their text is segmented
 rarely used pieces have rarely trained embeddings: Gowda and May (2020, *Finding the Optimal Vocabulary Size for Neural
 Machine Translation*, section 5) require enough examples of each softmax class, but reduce the vocabulary size instead.
 
-Single characters, bytes and special tokens are never removed, so all text can still be spelled. In BPE the pieces that
+Single characters, bytes and special tokens are never removed, so all text can still be encoded. In BPE the pieces that
 a longer one is merged from also remain, however rare they are by themselves (the scaffolds of Lian et al. 2024,
 *Scaffold-BPE*), because the longer piece could not be formed without them.
 """

@@ -95,7 +95,7 @@ class UnigramLattice:
     """Samples segmentations x of a word with probability proportional to P(x)^alpha (Kudo 2018, section 3.3).
 
     Forward filtering sums the weights of all paths to each position; backward sampling draws pieces from the last to
-    the first. A character without a piece is scored as in SentencePiece, and spelled.
+    the first. A character without a piece is scored as in SentencePiece, and cut.
     """
 
     def __init__(self, pieces: Mapping[str, tuple[int, float]], spell: Spelling, alpha: float) -> None:

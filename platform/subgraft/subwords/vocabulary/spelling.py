@@ -98,8 +98,8 @@ def unknown_characters(tokenizer: Tokenizer, words: Mapping[str, int], most: int
         for character in word:
             counts[character] += times
     ranked = sorted(counts, key=lambda character: (-counts[character], character))
-    spelled = spells(tokenizer, ranked)
-    return tuple(character for character, known in zip(ranked, spelled, strict=True) if not known)[:most]
+    spellable = spells(tokenizer, ranked)
+    return tuple(character for character, known in zip(ranked, spellable, strict=True) if not known)[:most]
 
 
 def byte_tokens(tokenizer: Tokenizer) -> frozenset[int]:

@@ -252,10 +252,10 @@ class Tokenizer:
         ids: list[int] = []
         ends: list[int] = []
         for token, (_, end) in zip(encoding.ids, encoding.offsets, strict=True):
-            spelled = self._ordinary([token])
-            ids += spelled
+            pieces_ids = self._ordinary([token])
+            ids += pieces_ids
             # The mark that is put before a text counts as its first character.
-            ends += [NOWHERE] * (len(spelled) - 1) + [NOWHERE if self.pieces[token] == self.mark.value else end]
+            ends += [NOWHERE] * (len(pieces_ids) - 1) + [NOWHERE if self.pieces[token] == self.mark.value else end]
         return ids, ends
 
     def segment(self, entry: Entry) -> list[int]:
@@ -284,16 +284,16 @@ class Tokenizer:
         """Replace special tokens that occurred in the text by ordinary subwords."""
         if self._unspeakable.isdisjoint(ids):
             return ids
-        spelled: list[int] = []
+        pieces_ids: list[int] = []
         for i in ids:
             if i in self._unspeakable:
                 # Cut after the first character, so that the rest is not the special token again.
                 parts = [self.pieces[i][:1], self.pieces[i][1:]]
                 for ids_of_part in self._segmenters.encode_batch(parts, word_initial=False):
-                    spelled += ids_of_part
+                    pieces_ids += ids_of_part
             else:
-                spelled.append(i)
-        return spelled
+                pieces_ids.append(i)
+        return pieces_ids
 
 
 def _backend(tokenizer_json: str) -> tokenizers.Tokenizer:

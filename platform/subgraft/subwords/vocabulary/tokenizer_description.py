@@ -15,7 +15,7 @@ from subgraft.subwords.vocabulary.entry import BYTE_OF_CHARACTER, Mark
 BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
 LANGUAGE_CODE = re.compile(r"[a-z]{2,3}_[A-Z][A-Za-z]{1,3}|__[a-z]{2,3}__|>>[A-Za-z_]{2,16}<<|<2[A-Za-z_]{2,16}>")
 ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
-# How roles are spelled by convention, for directories whose configuration leaves them to the tokenizer's class.
+# How roles are written by convention, for directories whose configuration leaves them to the tokenizer's class.
 CONVENTIONAL = {
     "bos": ("<s>", "<|endoftext|>"),
     "eos": ("</s>", "<|endoftext|>"),
@@ -128,8 +128,8 @@ def special_roles(description: Description, config: Mapping[str, Any]) -> dict[s
     roles: dict[str, int] = {}
     for role in ROLES:
         named = config.get(f"{role}_token", CONVENTIONAL[role])
-        spelled = named["content"] if isinstance(named, Mapping) else named
-        choices = (spelled,) if isinstance(spelled, str) else (spelled or ())
+        written = named["content"] if isinstance(named, Mapping) else named
+        choices = (written,) if isinstance(written, str) else (written or ())
         ids_of_role = [ids[choice] for choice in choices if choice in ids]
         if ids_of_role:
             roles[role] = ids_of_role[0]

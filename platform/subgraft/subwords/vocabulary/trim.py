@@ -1,7 +1,7 @@
 """Remove the tokens that a task's text never uses; the text is segmented as before.
 
 Special tokens and bytes remain. Without bytes, single characters remain too, and pieces with a character that has no
-piece of its own: otherwise some text could not be spelled. A BPE vocabulary also retains the intermediate pieces of
+piece of its own: otherwise some text could not be encoded. A BPE vocabulary also retains the intermediate pieces of
 retained pieces, and loses all other merges. A merge that is never applied has no effect, so the text is segmented as
 before (Cognetta et al. 2024, *An Analysis of BPE Vocabulary Trimming in Neural Machine Translation*, who also remove
 rare pieces).
@@ -80,10 +80,10 @@ class _Retained:
 
 def _always_retained(tokenizer: Tokenizer) -> frozenset[str]:
     """Special tokens, bytes, the bare mark and, without bytes, pieces that single characters cannot spell."""
-    spelled = {tokenizer.pieces[i] for i in (*tokenizer.special_ids, *tokenizer.byte_ids.values())}
+    needed = {tokenizer.pieces[i] for i in (*tokenizer.special_ids, *tokenizer.byte_ids.values())}
     alone = set() if len(tokenizer.byte_ids) == 256 else set(_not_of_shorter(tokenizer))
-    # With its mark, a character begins a word: "▁a" can be spelled as "▁" and "a", and "a" in WordPiece cannot.
-    return frozenset(spelled | alone | ({tokenizer.mark.value} if tokenizer.mark is not Mark.WORDPIECE else set()))
+    # With its mark, a character begins a word: "▁a" can be cut into "▁" and "a", and "a" in WordPiece cannot.
+    return frozenset(needed | alone | ({tokenizer.mark.value} if tokenizer.mark is not Mark.WORDPIECE else set()))
 
 
 def _not_of_shorter(tokenizer: Tokenizer) -> Iterator[str]:

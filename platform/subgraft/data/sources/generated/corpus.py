@@ -29,7 +29,7 @@ _CONTRACTIONS = {"in dem": "im", "in das": "ins", "an dem": "am", "zu dem": "zum
 _CONTRACTED = re.compile(rf"\b({'|'.join(_CONTRACTIONS)})\b")
 # Commas where rules that end and begin with one meet, or before the end; and the place that a verb has left.
 _STOPS = re.compile(r" ?(,)[ ,]*(?=[^ ,.?])|[ ,]+(?=[.?])")
-# A word may be spelled with a vowel and spoken without, or the other way round.
+# A word may be written with a vowel and spoken without, or the other way round.
 _AN = re.compile(r"\ba(?= (?:(?!us|uni)[aeiou]|heir))")
 
 

@@ -14,7 +14,7 @@ a rule for NP.X, X stands for any category. After colons stand features, each fo
 for the plural, a form of verbs, plain, not, first, last (words.Features). A phrase agrees with what is marked n, and
 else with the first word or phrase of no case of its own. What has a place marked n is a clause, in German written with
 its verb last, as a subordinate clause has it: the finite verb moves to the second or first place. {not} and {rel} are
-*nicht*, unless *kein* has said it, and the relative pronoun. Every eighth compound of an entry is kept out of training.
+*nicht*, unless *kein* has said it, and the relative pronoun. Every eighth compound of an entry is left out of training.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from typing import Any
 from subgraft.data.sources.generated.words import CASES, ENTRY, FINITE, RELATIVE, Determiner, Features, Item, Word
 
 _PLACE = re.compile(r"\{([\w.]+?)(\d*)((?::\w+)*)\}")
-# Which of eight compounds is kept out of training.
+# Which of eight compounds is left out of training.
 _HELD_OUT = 5
 _FINITE = re.compile(re.escape(FINITE) + r"(\w+)")
 # What a feature after a colon says; the plural is seen to by Phrase.inner.
@@ -145,7 +145,7 @@ def _verb_placed(text: str, order: str, subject_end: int) -> str:
 
 
 class Grammar:
-    """Words and rules by category. held_out: whether the compounds that are kept out of training may occur."""
+    """Words and rules by category. held_out: whether the compounds that are left out of training may occur."""
 
     def __init__(self, text: str, held_out: bool = True) -> None:
         self.words: dict[str, list[Item]] = {}
