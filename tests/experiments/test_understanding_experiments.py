@@ -18,6 +18,7 @@ from safetensors.torch import load_file
 from labelled import ENGLISH, write_files
 from small_experiments import finish, tiny, written
 from subgraft.base.errors import UserError
+from subgraft.data.text.corpus import Corpus
 from subgraft.evaluation.reporting.table import MainTable
 from subgraft.interfaces.cli import main
 from subgraft.modeling.bundle import Bundle
@@ -90,6 +91,72 @@ def test_classes_are_predicted_from_the_configuration_to_the_report(tmp_path: Pa
     assert {path.stem for path in (report / "plots").glob("*.png")} >= {"confusion", "reliability", "learning_curves"}
     shown = MainTable.read(report)
     assert [row[0] for row in shown.rows] == ["old", "mean", "ours"] and "accuracy" in shown.headings
+
+
+def test_the_negative_class_counts_from_dev_scores_to_the_command_that_evaluates(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    judged = "{negative: after, metrics: [F1 micro, F1 of before, accuracy]}"
+    systems = "[{name: old, vocabulary: upstream}]"
+    config = labelled("relation-classification", "bert", tmp_path, systems, seeds="[1]", labels=judged)
+    pipeline, store = finish(config)
+    (steps,) = pipeline.systems
+    model, evaluated = store.path(steps.finetune), store.path(steps.evaluate)
+    entry = json.loads((model / "config.json").read_text())["subgraft_task"]
+    assert entry["negative"] == "after" and entry["metrics"] == ["F1 micro", "F1 of before", "accuracy"]
+    scores = json.loads((evaluated / "evaluation.json").read_text())["scores"]
+    assert list(scores) == entry["metrics"] and scores["F1 micro"]["signature"].endswith("|without:after")
+    # With two classes, of which one does not count, the mean over classes is the F1 of the other.
+    assert scores["F1 micro"]["value"] == pytest.approx(scores["F1 of before"]["value"])
+    curve = json.loads((model / "curve.json").read_text())
+    predictor = Predictor.load(model, ENGLISH)
+    dev = predictor.statistics(Corpus.open(store.path(steps.finetune.inputs["corpus"])), "dev")
+    whole = predictor.task.score({name: counts[:8] for name, counts in dev.items()})
+    assert whole == pytest.approx(max(point["values"]["score"] for point in curve))
+    test = str(tmp_path / "labelled" / "test.jsonl")
+    assert main(["evaluate", "--model", str(model), "--labels", test, "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)["scores"]
+    assert [each["name"] for each in printed] == entry["metrics"] and "without:after" in printed[0]["signature"]
+    assert "without:after" in (store.path(pipeline.report) / "report.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("task", "judged", "complaint"),
+    [
+        (
+            "relation-classification",
+            "{negative: none}",
+            "labels.negative: 'none' is not a class of the training examples",
+        ),
+        ("relation-classification", "{metrics: [RMSE]}", "labels.metrics: 'RMSE' is not a metric of these"),
+        ("classification", "{metrics: [F1 of round]}", "'F1 of round' is not a metric"),
+        ("tagging", "{negative: O}", "labels.negative: none of entity F1, entity precision"),
+    ],
+)
+def test_what_a_task_cannot_be_judged_by_is_refused_before_anything_runs(
+    task: str, judged: str, complaint: str, tmp_path: Path
+) -> None:
+    with pytest.raises(UserError, match=complaint):
+        finish(labelled(task, "bert", tmp_path, labels=judged))
+    assert not (tmp_path / "home").exists()
+
+
+def test_numbers_of_single_texts_are_learnt_all_the_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = labelled("regression", "bert", tmp_path, "[{name: mean, initialiser: mean}]", seeds="[1]")
+    config.write_text(re.sub(r'"?text_pair"?: "?second"?,? *', "", config.read_text()))
+    pipeline, store = finish(config)
+    (steps,) = pipeline.systems
+    model = store.path(steps.finetune)
+    test = tmp_path / "labelled" / "test.jsonl"
+    records = [json.loads(line) for line in test.read_text().splitlines()]
+    predictor = Predictor.load(model, ENGLISH)
+    assert predictor.name == "regression" and predictor.form.texts == ("text",)
+    said = (store.path(steps.evaluate) / "hypotheses.txt").read_text().splitlines()
+    assert [each.text for each in predictor.predict([each["text"] for each in records[:12]])] == said
+    lines = "".join(json.dumps({"text": each["text"], "score": each["value"]}) + "\n" for each in records)
+    (tmp_path / "scores.jsonl").write_text(lines)
+    assert main(["evaluate", "--model", str(model), "--labels", str(tmp_path / "scores.jsonl")]) == 0
+    assert capsys.readouterr().out.startswith("Pearson\t")
 
 
 def body_of(kind: str, place: Path) -> dict[str, Any]:

@@ -19,14 +19,14 @@ from subgraft.config.initialisers import (
     TokenDistillationSettings,
 )
 from subgraft.config.models import ModelSettings
-from subgraft.config.multitask import MultitaskSettings, MultitaskTrainingSettings
+from subgraft.config.multitask import FurtherTask, MultitaskSettings, MultitaskTrainingSettings
 from subgraft.config.runtime import Runtime
 from subgraft.config.search import SearchSettings
 from subgraft.config.settings_base import Seed, Settings, SideName, VocabularyMode
 from subgraft.config.synthetic import BackTranslationSettings, CopiedTextSettings
 from subgraft.config.systems import System
-from subgraft.config.task_objectives import ChatSettings, ConversationSettings, TaskObjectiveSettings
-from subgraft.config.tasks import TASKS, TaskName
+from subgraft.config.task_objectives import ChatSettings, ConversationSettings, LabelSettings, TaskObjectiveSettings
+from subgraft.config.tasks import TASKS, TaskName, labelled_by
 from subgraft.config.training import EmbeddingWarmupSettings, FinetuneSettings, PretrainSettings, TrainingSettings
 from subgraft.config.vocabularies import JointVocabularySettings
 
@@ -39,6 +39,7 @@ class Comparison(Settings):
     task: the task that the model is finetuned for.
     question_generation: for the task of that name: the model's input.
     chat: how conversations are learnt, for the task of that name.
+    labels: how a task with labels is judged.
     languages: the languages that the task reads and writes.
     seeds: every system is trained once for each seed.
     sides: the sides whose vocabulary changes.
@@ -78,6 +79,7 @@ class Comparison(Settings):
     task: TaskName = "translation"
     question_generation: QuestionGenerationSettings = QuestionGenerationSettings()
     chat: ChatSettings = ChatSettings()
+    labels: LabelSettings = LabelSettings()
     languages: Languages
     seeds: Annotated[tuple[Seed, ...], Field(min_length=1, max_length=1000)] = (1,)
     sides: Annotated[tuple[SideName, ...], Field(min_length=1)] = ("decoder",)
@@ -128,7 +130,13 @@ class Comparison(Settings):
         learnt = TASKS[self.task].finetuned_on
         if isinstance(learnt, ConversationSettings):
             return ConversationSettings(chat=self.chat)
+        if learnt.understands:
+            return labelled_by(self.task, self.corpora.get(self.downstream.corpus), self.labels)
         return learnt.after(self.upstream.objectives)
+
+    def learnt_with(self, further: FurtherTask) -> TaskObjectiveSettings:
+        """How the examples of a task of `multitask` are learnt."""
+        return labelled_by(further.task, self.corpora.get(further.corpus), further.labels)
 
     @property
     def pretrains(self) -> bool:

@@ -41,6 +41,8 @@ _MARKS = {
     for column in (*needed, *optional)
     if column not in ("text", "text_pair", "label")
 }
+# The names of a column of numbers in files without settings.
+NUMBERS = ("value", "score")
 # The names of all settings that are columns.
 ROLES = ("text", "text_pair", "label", *_MARKS)
 # The endings of each format's files, and the formats that an ending alone decides; tagging reads columns of words.

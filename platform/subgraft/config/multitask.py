@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from subgraft.config.settings_base import Settings
+from subgraft.config.task_objectives import LabelSettings
 from subgraft.config.tasks import TaskName
 from subgraft.config.training import FinetuneSettings, ModelTrainingSettings
 
@@ -21,10 +22,12 @@ class FurtherTask(Settings):
 
     task: a task with labels.
     corpus: the corpus of its examples, which needs the splits train and dev.
+    labels: how it is judged.
     """
 
     task: TaskName
     corpus: str
+    labels: LabelSettings = LabelSettings()
 
 
 class MultitaskSettings(Settings):

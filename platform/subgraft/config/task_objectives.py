@@ -78,27 +78,44 @@ class ConversationSettings(AnyObjective):
     continues = True
 
 
-TextTaskName = Literal["classification", "tagging", "relation-classification", "entity-typing"]
+TextTaskName = Literal["classification", "regression", "tagging", "relation-classification", "entity-typing"]
 PairTaskName = Literal["pair-classification", "regression", "multiple-choice", "span-extraction", "ranking"]
 
 
-class LabelledSettings(AnyObjective):
+class LabelSettings(Settings):
+    """How a task with labels is judged.
+
+    negative: the class that says that there is nothing, such as no_relation: precision, recall and F1 are over the
+    others.
+    metrics: the task's metrics, in place of the usual ones; the first selects weights. "F1 of CLASS" is one too.
+    """
+
+    negative: str | None = None
+    metrics: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+
+
+class _AnyLabelled(AnyObjective):
+    """labels: how the task is judged."""
+
+    labels: LabelSettings = Field(default=LabelSettings(), exclude_if=lambda labels: labels == LabelSettings())
+
+    understands = True
+
+
+class LabelledSettings(_AnyLabelled):
     """The labels of a text, by a head on the model: `training.understanding` has the tasks."""
 
     kind: Literal["labelled"] = "labelled"
     task: TextTaskName
 
-    understands = True
 
-
-class LabelledPairsSettings(AnyObjective):
+class LabelledPairsSettings(_AnyLabelled):
     """The same for two texts."""
 
     kind: Literal["labelled-pairs"] = "labelled-pairs"
     task: PairTaskName
 
     needs_pairs = True
-    understands = True
 
 
 # The objectives of finetuning: models are not pretrained with a source other than text.

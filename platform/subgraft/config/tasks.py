@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from subgraft.config.conditioning import SourceName
+from subgraft.config.corpora import CorpusSource
 from subgraft.config.objectives import CausalSettings, TranslationSettings
 from subgraft.config.settings_base import MetricName
 from subgraft.config.task_objectives import (
@@ -18,6 +19,7 @@ from subgraft.config.task_objectives import (
     FeatureConditionedSettings,
     LabelledPairsSettings,
     LabelledSettings,
+    LabelSettings,
     PairTaskName,
     TaskObjectiveSettings,
     TextConditionedSettings,
@@ -126,7 +128,7 @@ TASKS: Mapping[str, TaskFacts] = {
     ),
     "classification": _of_text("classification", "Classification", "text-classification"),
     "pair-classification": _of_pairs("pair-classification", "Classification of pairs", "text-classification"),
-    "regression": _of_pairs("regression", "Regression on pairs", "text-classification"),
+    "regression": _of_pairs("regression", "Regression", "text-classification"),
     "multiple-choice": _of_pairs("multiple-choice", "Multiple choice", "multiple-choice"),
     "span-extraction": _of_pairs("span-extraction", "Span extraction", "question-answering"),
     "tagging": _of_text("tagging", "Tagging", "token-classification"),
@@ -140,6 +142,15 @@ if TYPE_CHECKING:
     TaskName: TypeAlias = str
 else:  # settings and their JSON schema accept exactly the names of the table
     TaskName = Literal[tuple(TASKS)]
+
+
+def labelled_by(task: TaskName, corpus: CorpusSource | None, labels: LabelSettings) -> TaskObjectiveSettings:
+    """How the labels of a task are learnt; a regression is of one text or two, as its corpus has them."""
+    learnt = TASKS[task].finetuned_on.model_copy(update={"labels": labels})
+    examples = corpus.labelled if corpus is not None else None
+    if task == "regression" and examples is not None and examples.text_pair is None:
+        return LabelledSettings(task="regression", labels=labels)
+    return learnt
 
 
 def tasks_with(fact: str) -> list[TaskName]:

@@ -15,7 +15,7 @@ from subgraft.config.initialiser_registry import initialiser_info, names_with
 from subgraft.config.objectives import ObjectiveSettings
 from subgraft.config.settings_base import Split
 from subgraft.config.source_files import FieldKind
-from subgraft.config.task_objectives import LabelledPairsSettings, LabelledSettings
+from subgraft.config.task_objectives import LabelledPairsSettings, LabelledSettings, LabelSettings
 from subgraft.data.sources.file_sources import FeaturesSource
 from subgraft.data.sources.labelled import LabelledSource
 from subgraft.data.sources.resolved_corpus import ResolvedSource
@@ -96,14 +96,21 @@ def require_conversations(source: ResolvedSource, name: str) -> None:
         )
 
 
-def require_labels(source: ResolvedSource, task: str, name: str) -> None:
-    """Raises UserError for a corpus without the labelled examples of a task."""
+def require_labels(source: ResolvedSource, learnt: LabelledSettings | LabelledPairsSettings, name: str) -> None:
+    """Raises UserError for a corpus without the labelled examples of a task, or that it cannot be judged by."""
+    task = learnt.task
     where, write = f"corpora.{name}", "Write `labelled: {folder: …}` with the columns of the task."
     if not isinstance(source, LabelledSource):
         raise UserError(f"`task: {task}` needs labelled examples, and this corpus has none", where=where, hint=write)
     if source.settings.task != task:
         what = f"its columns are those of {source.settings.task}, and the experiment's task is {task}"
         raise UserError(what, where=where, hint=f"Write `task: {source.settings.task}`, or name the columns of {task}.")
+    if learnt.labels != LabelSettings() and source.on_disk:
+        from subgraft.training.understanding.registry import LABELLED_TASKS
+
+        named = [(at, field) for at, field in enumerate(source.fields) if field.has_classes]
+        classes = {each for cells in source.read("train") for at, field in named for each in field.classes(cells[at])}
+        LABELLED_TASKS[task].of_model(sorted(classes), {}).judged_by(learnt.labels, where)
 
 
 def require_libraries(experiment: Experiment) -> None:

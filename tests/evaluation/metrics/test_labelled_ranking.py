@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from sklearn.metrics import ndcg_score
 
+from label_metric_scores import label_scores
 from subgraft.base.errors import UserError
-from subgraft.evaluation.metrics.labelled import LABEL_METRICS, label_scores, metrics_for
+from subgraft.evaluation.metrics.labelled import LABEL_METRICS, metrics_for
 from subgraft.evaluation.metrics.ranking import discounted_gains, expected_reciprocal_ranks, reciprocal_ranks
 
 

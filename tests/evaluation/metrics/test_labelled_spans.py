@@ -6,7 +6,8 @@ import random
 
 import pytest
 
-from subgraft.evaluation.metrics.labelled import LABEL_METRICS, label_scores, metrics_for
+from label_metric_scores import label_scores
+from subgraft.evaluation.metrics.labelled import LABEL_METRICS, metrics_for
 from subgraft.evaluation.metrics.significance import bootstrap_scores
 from subgraft.evaluation.metrics.spans import exact_matches, token_f1s
 

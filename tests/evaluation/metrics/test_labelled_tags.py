@@ -8,8 +8,9 @@ import warnings
 import numpy as np
 import pytest
 
+from label_metric_scores import label_scores
 from subgraft.base.errors import UserError
-from subgraft.evaluation.metrics.labelled import LABEL_METRICS, label_scores, metrics_for
+from subgraft.evaluation.metrics.labelled import LABEL_METRICS, metrics_for
 from subgraft.evaluation.metrics.tags import entities
 
 LABELS = ["O", *(f"{prefix}-{kind}" for kind in ("PER", "LOC", "MISC-x") for prefix in "BIES")]

@@ -31,8 +31,8 @@ def system(data: ReportData, name: str, seed: int, predicted: Any, references: A
     """A result in place of one of `data`, which has the curve, costs and speed."""
     metrics, texts = more.pop("metrics"), more.pop("texts")
     labels = more.get("labels", ())
-    statistics = {each: label_metric(each, labels).statistics(predicted, references, labels) for each in metrics}
-    scores = {each: label_score(label_metric(each, labels), counts) for each, counts in statistics.items()}
+    statistics = {each: label_metric(each).statistics(predicted, references, labels) for each in metrics}
+    scores = {each: label_score(label_metric(each), counts) for each, counts in statistics.items()}
     curve = tuple(
         replace(point, dev_bits_per_character=None, dev_bleu=None, score=50.0 + place, nats=1.0 / (1 + place))
         for place, point in enumerate(data.systems[0].curve)

@@ -61,6 +61,14 @@ def test_a_plan_splits_and_measures_and_trains_nothing(here: Path, capsys: pytes
     assert not (here / "home" / "store").exists() and not (here / "fitted" / "model").exists()
 
 
+def test_numbers_of_single_texts_are_planned_as_a_regression(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with labelled_file([(text, len(text) / 8) for text, _ in EXAMPLES]) as (path,):
+        assert main(["fit", "model", "--labels", str(path), "--out", "fitted", "--plan"]) == 0
+    assert "regression: 300 to train on, 50 dev" in capsys.readouterr().out
+    experiment = load(here / "fitted" / "fit.yaml", Experiment)
+    assert experiment.task == "regression" and not experiment.finetuned_on.needs_pairs
+
+
 def test_models_of_one_side_are_planned_too(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Bundle(gpt2(), german_tokenizer(), german_tokenizer()).save(here / "gpt2")
     assert main(["fit", "gpt2", "--labels", "examples.csv", "--out", "other", "--plan"]) == 0, capsys.readouterr().err
@@ -97,6 +105,8 @@ def test_pairs_and_labels_are_not_mixed(here: Path, capsys: pytest.CaptureFixtur
     ("name", "content", "task"),
     [
         ("pairs.tsv", "text\ttext_pair\tlabel\n" + "a b\tc\tx\nd\te f\ty\n" * 200, "pair-classification"),
+        ("scores.csv", "text,score\n" + "a b,3.5\nc,1\n" * 200, "regression"),
+        ("both.tsv", "value\ttext_pair\ttext\n" + "0.5\ta b\tc\n2\td\te\n" * 200, "regression"),
         ("words.conll", "Ada B-PER\nleft O\n\nBo B-PER\n\n" * 200, "tagging"),
         ("words.jsonl", '{"words": ["Ada", "left"], "tags": ["B-PER", "O"]}\n' * 400, "tagging"),
     ],
@@ -106,8 +116,14 @@ def test_the_columns_decide_the_task(name: str, content: str, task: str, tmp_pat
     split = split_labelled(tmp_path / name, ENGLISH)
     assert split.task == task and sum(map(len, split.splits.values())) == 400
     records = [json.loads(record) for record in split.records("test")]
-    expected = {"text", "text_pair", "label"} if task == "pair-classification" else {"words", "tags"}
+    expected = {
+        "pairs.tsv": {"text", "text_pair", "label"},
+        "scores.csv": {"text", "score"},
+        "both.tsv": {"text", "text_pair", "value"},
+    }.get(name, {"words", "tags"})
     assert all(record.keys() == expected for record in records)
+    if task == "regression":
+        assert {record[split.columns["value"]] for record in records} <= {3.5, 1, 0.5, 2}
 
 
 @pytest.mark.parametrize(

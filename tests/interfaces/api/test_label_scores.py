@@ -30,7 +30,7 @@ def test_the_scores_are_those_of_an_evaluation(name: str, tmp_path: Path) -> Non
     result = evaluate_labels(tmp_path / "model", path)
     assert result.examples == corpus.size("test") and [each.name for each in result.scores] == list(task.metrics)
     for each in result.scores:
-        expected = float(label_metric(each.name, task.labels).score(statistics[each.name].sum(axis=0)))
+        expected = float(label_metric(each.name).score(statistics[each.name].sum(axis=0)))
         assert each.value == pytest.approx(expected, abs=1e-6, nan_ok=True)
         assert each.low <= each.value <= each.high
 

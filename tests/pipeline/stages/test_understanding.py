@@ -94,10 +94,9 @@ def test_an_evaluation_has_scores_statistics_and_predictions(place: Path, tmp_pa
     summary = evaluate_model(recipe, inputs, tmp_path / "out", Watched(tmp_path / "work", None))
     result = json.loads((tmp_path / "out" / "evaluation.json").read_text())
     statistics = load_arrays(tmp_path / "out" / "statistics.safetensors")
-    labels = result["confusion"]["labels"] if result["confusion"] else ()
     for name, score in result["scores"].items():
         assert summary[name] == score["value"]
-        whole = float(label_metric(name, labels).score(statistics[name].sum(axis=0)))
+        whole = float(label_metric(name).score(statistics[name].sum(axis=0)))
         assert score["value"] == pytest.approx(whole) and len(statistics[name]) == result["sentences"]
     texts = [
         (tmp_path / "out" / f"{name}.txt").read_text(encoding="utf-8").splitlines()

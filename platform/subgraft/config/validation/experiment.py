@@ -10,7 +10,7 @@ from subgraft.config.models import families_for
 from subgraft.config.search import require_searchable
 from subgraft.config.synthetic import TextUse
 from subgraft.config.systems import require_trained_parameters
-from subgraft.config.task_objectives import ChatSettings
+from subgraft.config.task_objectives import ChatSettings, LabelSettings
 from subgraft.config.tasks import TASKS, tasks_with
 from subgraft.config.training import ROWS_IN_PARTS
 from subgraft.config.validation.conditioning import require_conditioned_systems
@@ -189,6 +189,8 @@ def require_settings_of_labels(experiment: Comparison) -> None:
             raise ValueError(f"finetune.select score is of tasks with labels, which {task} is not: leave it out")
         if named := [name for name, train in trained.items() if train == "head"]:
             raise ValueError(f"system {named[0]}: train: head is of tasks with labels, which {task} is not")
+        if experiment.labels != LabelSettings():
+            raise ValueError(f"labels: these settings are of tasks with labels, which {task} is not: leave them out")
         return
     if select not in ("score", "last"):
         raise ValueError(f"finetune.select {select}: {task} has labels, and no text to score: write score, or last")

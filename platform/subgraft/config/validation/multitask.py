@@ -46,7 +46,7 @@ def _require_task(experiment: Comparison, where: str, name: str, task: FurtherTa
     if task.corpus not in experiment.corpora:
         raise ValueError(f"{where}.corpus '{task.corpus}' is not among corpora: {', '.join(experiment.corpora)}")
     languages = experiment.languages
-    if languages.source != languages.target and not TASKS[task.task].finetuned_on.needs_pairs:
+    if languages.source != languages.target and not experiment.learnt_with(task).needs_pairs:
         raise ValueError(f"{where}: {task.task} reads text in one language: source and target must be the same")
 
 

@@ -12,7 +12,6 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from subgraft.base.errors import UserError
 from subgraft.evaluation.metrics import classes, correlations, ranking, spans, tags
 from subgraft.evaluation.metrics.scores import Score, check_parallel
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
@@ -61,11 +60,9 @@ class LabelMetric:
 
         Raises:
             UserError: there is nothing to score, or predictions and references do not go together.
-            ValueError: a class is not one of `labels`.
+            ValueError: a class, or the negative one, is not one of `labels`.
         """
         check_parallel(predictions, references, kind="predictions")
-        if negative is not None and negative not in labels:
-            raise UserError(f"the negative label '{negative}' is not a label", hint=f"labels: {', '.join(labels)}")
         return self.compute(predictions, references, labels, negative)
 
     def signature(self, negative: str | None = None) -> str:
@@ -74,50 +71,31 @@ class LabelMetric:
         return f"{self.settings}{without}"
 
 
-def label_scores(
-    metrics: Sequence[LabelMetric],
-    predictions: Any,
-    references: Any,
-    labels: Sequence[str] = (),
-    negative: str | None = None,
-) -> dict[str, Score]:
-    """Score a test set. Raises UserError as `LabelMetric.statistics` does."""
-    return {
-        metric.name: label_score(metric, metric.statistics(predictions, references, labels, negative), negative)
-        for metric in metrics
-    }
-
-
 def label_score(metric: LabelMetric, statistics: FloatArray, negative: str | None = None) -> Score:
     """The score of a whole test set from its statistics [n, k]."""
     return Score(metric.name, float(metric.score(statistics.sum(axis=0))), metric.signature(negative))
 
 
-def label_metric(name: str, labels: Sequence[str] = ()) -> LabelMetric:
-    """The metric of this name: one of `LABEL_METRICS`, or "F1 of LABEL". Raises UserError where there is none."""
-    label = name.removeprefix(_F1_OF)
-    if name.startswith(_F1_OF) and label in labels:
-        return class_f1(label, labels)
-    if name not in LABEL_METRICS:
-        known = ", ".join([*LABEL_METRICS, *(f"{_F1_OF}{one}" for one in labels)])
-        raise UserError(f"there is no metric '{name}'", hint=f"choose from: {known}")
-    return LABEL_METRICS[name]
+def label_metric(name: str) -> LabelMetric:
+    """The metric of this name: one of `metrics_for`."""
+    return LABEL_METRICS[name] if name in LABEL_METRICS else _class_f1(name.removeprefix(_F1_OF))
 
 
-def class_f1(label: str, labels: Sequence[str]) -> LabelMetric:
-    """F1 of one class, as GLUE scores paraphrases: as a metric named "F1 of LABEL"."""
-    place = list(labels).index(label)
+def _class_f1(label: str) -> LabelMetric:
+    """F1 of one class, as GLUE scores paraphrases."""
 
     def compute(predictions: Any, references: Any, labels: Sequence[str], _: str | None) -> FloatArray:
+        place = list(labels).index(label)
         predicted, wanted = (classes.indicators(side, len(labels))[:, [place]] for side in (predictions, references))
         return classes.pooled_counts(predicted, wanted)
 
     return LabelMetric(f"{_F1_OF}{label}", ("class", "labels"), compute, classes.f1, f"F1|class:{label}|{_ZERO}")
 
 
-def metrics_for(kind: Kind) -> tuple[str, ...]:
-    """The names of metrics of predictions of this kind, the usual one first."""
-    return tuple(name for name, metric in LABEL_METRICS.items() if kind in metric.kinds)
+def metrics_for(kind: Kind, labels: Sequence[str] = ()) -> tuple[str, ...]:
+    """The names of metrics of predictions of this kind, the usual one first; "F1 of LABEL" of each class comes last."""
+    by_class = [f"{_F1_OF}{label}" for label in labels] if kind in _BOTH else []
+    return (*(name for name, metric in LABEL_METRICS.items() if kind in metric.kinds), *by_class)
 
 
 _F1_OF = "F1 of "

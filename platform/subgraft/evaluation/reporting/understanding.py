@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from subgraft.base.errors import UserError
-from subgraft.evaluation.metrics.labelled import LabelMetric, label_metric
+from subgraft.evaluation.metrics.labelled import label_metric
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 from subgraft.evaluation.reporting import drawing, findings, report
 from subgraft.evaluation.reporting.auxiliary_metrics import Reliability, plot_reliability
@@ -86,15 +86,11 @@ def metric_names(data: ReportData) -> list[str]:
     return [name for name in data.systems[0].scores if all(name in system.scores for system in data.systems)]
 
 
-def _metric(data: ReportData, name: str) -> LabelMetric:
-    return label_metric(name, data.systems[0].labels)
-
-
 def summarised(data: ReportData, name: str) -> dict[str, MetricSummary]:
     """A metric of every system, by the system's name."""
     statistics = {(system.name, system.seed): system.statistics[name] for system in data.systems}
     scores = {(system.name, system.seed): system.scores[name].value for system in data.systems}
-    metric = _metric(data, name)
+    metric = label_metric(name)
     return summarise_scores(data, metric.score, statistics, scores, metric.bounds)
 
 
@@ -133,7 +129,7 @@ def _score_tables(data: ReportData) -> list[Table]:
 
 
 def _headings(data: ReportData, name: str) -> list[str]:
-    return score_headings(name, lower_is_better=_metric(data, name).lower_is_better)
+    return score_headings(name, lower_is_better=label_metric(name).lower_is_better)
 
 
 def _signatures(data: ReportData, names: Sequence[str]) -> list[Text]:
@@ -182,7 +178,7 @@ def _confusion(data: ReportData) -> list[Section]:
 
 def _contrasted(data: ReportData) -> list[str]:
     """The baseline, and the best of the other systems by the main metric."""
-    main = _metric(data, metric_names(data)[0])
+    main = label_metric(metric_names(data)[0])
     sign = -1 if main.lower_is_better else 1
     others = sorted(data.system_names, key=lambda name: -sign * _mean_score(data, name, main.name))
     best = next((name for name in others if name != data.baseline), None)
@@ -224,7 +220,7 @@ def _misses(data: ReportData, shown: SystemResult) -> FloatArray:
     for name, counts in shown.statistics.items():
         if counts.shape[1] == 2:
             value, one = counts.T
-            misses: FloatArray = value if _metric(data, name).lower_is_better else one - value
+            misses: FloatArray = value if label_metric(name).lower_is_better else one - value
             return misses
     both = zip(shown.hypotheses, data.references, strict=True)
     return np.array([predicted != wanted for predicted, wanted in both], dtype=np.float64)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from subgraft.config.settings_base import VocabularyKind
 from subgraft.config.tasks import TaskName
 from subgraft.experiments.fit.configuration import Configuration
-from subgraft.experiments.fit.labelled_split import COLUMNS, LabelledSplit
+from subgraft.experiments.fit.labelled_split import LabelledSplit
 from subgraft.subwords.vocabulary.entry import Mark
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
@@ -28,7 +28,7 @@ class LabelConfiguration(Configuration):
 
     @property
     def source(self) -> str:
-        columns = "".join(f", {role}: {column}" for role, column in COLUMNS[self.task].items())
+        columns = "".join(f", {role}: {column}" for role, column in self.examples.columns.items())
         return f"{{labelled: {{folder: {self.corpus}, format: jsonl{columns}}}}}"
 
     @property

@@ -22,7 +22,7 @@ UNKNOWN = "und"
 
 
 class LabelFit(FitSession):
-    """A fit of labelled examples, of classes or of tags."""
+    """A fit of labelled examples: of classes, numbers or tags."""
 
     segment = "a text"
     tested = "predictions"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
-from subgraft.config.labelled_files import LabelledFiles, LabelledTask, columns_by_name
+from subgraft.config.labelled_files import NUMBERS, LabelledFiles, LabelledTask, columns_by_name
 from subgraft.config.settings_base import Split
 from subgraft.data.sources.labelled import resolved
 from subgraft.data.sources.labelled_rows import rows
@@ -23,15 +23,23 @@ MOST_DEV, MOST_TEST = 500, 1000
 # The tasks that a file is recognised as, the first one whose columns it has; and the fields of their JSON lines, in the
 # order of an example's cells.
 _TASKS: tuple[LabelledTask, ...] = ("tagging", "pair-classification", "classification")
-COLUMNS: Mapping[str, Mapping[str, str]] = {task: columns_by_name(task) for task in _TASKS}
+_PAIR = {"text": "text", "text_pair": "text_pair"}
+_COLUMNS: Sequence[tuple[LabelledTask, Mapping[str, str]]] = (
+    *((task, columns_by_name(task)) for task in _TASKS),
+    *(("regression", {**texts, "value": value}) for texts in (_PAIR, {"text": "text"}) for value in NUMBERS),
+)
 _ENDINGS = "csv, tsv, jsonl or conll, plain or gz"
 
 
 @dataclass(frozen=True)
 class LabelledSplit:
-    """The examples of each split, as cells in the order of COLUMNS; and how many were left out, by reason."""
+    """The examples of each split, as cells in the order of `columns`; and how many were left out, by reason.
+
+    columns: of their JSON lines, by role.
+    """
 
     task: LabelledTask
+    columns: Mapping[str, str]
     splits: Mapping[Split, tuple[Sides, ...]]
     left_out: Mapping[str, int]
 
@@ -42,7 +50,7 @@ class LabelledSplit:
     @property
     def lines(self) -> list[str]:
         """The training texts, one or two of an example."""
-        texts = len(COLUMNS[self.task]) - 1  # the last cell is the label
+        texts = len(self.columns) - 1  # the last cell is the label
         return [text for cells in self.train for text in cells[:texts]]
 
     @property
@@ -56,14 +64,16 @@ class LabelledSplit:
         """The examples as JSON lines."""
         for cells in self.splits[split]:
             values: list[Any] = list(cells)
-            if "word" in COLUMNS[self.task]:
-                values = [cells[0].split(" "), json.loads(cells[1])]
-            yield json.dumps(dict(zip(COLUMNS[self.task].values(), values, strict=True)), ensure_ascii=False)
+            if "word" in self.columns:
+                values[0] = cells[0].split(" ")
+            if self.columns.keys() & {"word", "value"}:  # JSON in a cell
+                values[-1] = json.loads(cells[-1])
+            yield json.dumps(dict(zip(self.columns.values(), values, strict=True)), ensure_ascii=False)
 
 
 def split_labelled(path: Path, languages: Languages) -> LabelledSplit:
     """Read and split a file, always in the same way. Raises UserError for one of another form, or too small."""
-    settings = _settings(path)
+    settings, columns = _settings(path)
     whole = resolved(settings, languages, Path(), {})
     count = whole.size("train")
     if count < FEWEST:
@@ -72,27 +82,28 @@ def split_labelled(path: Path, languages: Languages) -> LabelledSplit:
     held_out = {"dev": _size(count, MOST_DEV), "test": _size(count, MOST_TEST)}
     source = resolved(settings.model_copy(update={"held_out": held_out}), languages, Path(), {})
     splits = {split: tuple(source.read(split)) for split in source.splits}
-    return LabelledSplit(settings.task, splits, whole.remarks("train"))
+    return LabelledSplit(settings.task, columns, splits, whole.remarks("train"))
 
 
 def _size(count: int, most: int) -> int:
     return min(most, max(FEWEST_HELD_OUT, round(HELD_OUT_SHARE * count)))
 
 
-def _settings(path: Path) -> LabelledFiles:
-    """How a file is read, by its ending and the columns that it has."""
+def _settings(path: Path) -> tuple[LabelledFiles, Mapping[str, str]]:
+    """How a file is read, by its ending and the columns that it has, and the columns of an example by role."""
     files: dict[Split, str] = {"train": str(path.absolute())}
     ending = path.name.removesuffix(".gz").rpartition(".")[2]
     if ending == "conll":
-        return LabelledFiles(files=files, format="conll")
+        return LabelledFiles(files=files, format="conll"), columns_by_name("tagging")
     if ending not in ("csv", "tsv", "jsonl"):
         raise UserError("the name does not show the format of the file", where=str(path), hint=f"Name it .{_ENDINGS}.")
     first = next(rows(path, LabelledFiles(files=files)), None)
     if first is None:
         raise UserError("the file has no example", where=str(path))
-    for task, columns in COLUMNS.items():
+    for task, columns in _COLUMNS:
         if {*columns.values()} <= first.columns.keys():
-            return LabelledFiles(files=files, **({} if task == "classification" else columns))  # type: ignore[arg-type]
-    needed = "text and label; text, text_pair and label; or, in JSON lines, the lists words and tags"
+            named = {} if task == "classification" else columns
+            return LabelledFiles(files=files, **named), columns  # type: ignore[arg-type]
+    needed = "text (and text_pair) and label or value; or, in JSON lines, the lists words and tags"
     there = ", ".join(map(str, first.columns))
     raise UserError(f"the columns are {there or 'none'}", where=first.where, hint=f"Name them {needed}.")

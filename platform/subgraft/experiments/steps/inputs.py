@@ -14,6 +14,7 @@ from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
 from subgraft.config.multitask import FurtherTask
 from subgraft.config.settings_base import SideName, Split, TextSide
+from subgraft.config.task_objectives import LabelledPairsSettings, LabelledSettings, TaskObjectiveSettings
 from subgraft.config.tasks import TASKS
 from subgraft.data.sources.registry import resolve
 from subgraft.data.sources.side_text import SideText, named_sources, side_texts
@@ -84,14 +85,15 @@ class InputSteps:
             one_text=not pairs,
             source=TASKS[experiment.task].source,
             chat=experiment.finetuned_on.kind == "chat",
-            labels=experiment.finetuned_on.understands,
+            labels=experiment.finetuned_on,
         )
 
     def corpus_of(self, further: FurtherTask) -> Step[CorpusRecipe]:
         """The corpus of a task that is learnt together with the experiment's own."""
-        pairs = TASKS[further.task].finetuned_on.needs_pairs
+        learnt = self.experiment.learnt_with(further)
+        pairs = learnt.needs_pairs
         return self._corpus(
-            further.corpus, self.experiment.languages, ("train", "dev"), pairs=pairs, one_text=not pairs
+            further.corpus, self.experiment.languages, ("train", "dev"), pairs=pairs, one_text=not pairs, labels=learnt
         )
 
     @cached_property
@@ -134,17 +136,17 @@ class InputSteps:
         one_text: bool = False,
         source: SourceName | None = None,
         chat: bool = False,
-        labels: bool = False,
+        labels: TaskObjectiveSettings | None = None,
     ) -> Step[CorpusRecipe]:
         """languages: of the pair that is wanted; every text of the corpus where None.  pairs: whether it must have two
         sides.  one_text: whether it must have one.  source: the field that its segments need besides texts.
-        chat: whether it must have conversations.  labels: whether it must have the task's labelled examples.
+        chat: whether it must have conversations.  labels: a task, of which it must have examples if that has labels.
         """
         experiment = self.experiment
         corpus = experiment.corpora[name]
         resolved = resolve(corpus, languages, self.base, pairing=pairing(experiment.question_generation))
-        if labels:
-            require_labels(resolved, experiment.task, name)
+        if isinstance(labels, LabelledSettings | LabelledPairsSettings):
+            require_labels(resolved, labels, name)
         require_corpus(resolved, needed, name, purpose, pairs=pairs, one_text=one_text)
         require_source(resolved, source, name)
         if chat:

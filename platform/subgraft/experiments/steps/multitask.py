@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from subgraft.config.systems import System
-from subgraft.config.tasks import TASKS
 from subgraft.experiments.steps.inputs import InputSteps
 from subgraft.orchestration.store.step import Step
 from subgraft.pipeline import stages
@@ -29,7 +28,7 @@ class MultitaskSteps:
             training=experiment.multitask_training.finetuning(experiment.finetune),
             seed=seed,
             objective=experiment.finetuned_on,
-            tasks={name: TASKS[each.task].finetuned_on for name, each in tasks.items()},
+            tasks={name: experiment.learnt_with(each) for name, each in tasks.items()},
         )
         corpora = {recipe.corpus_of(name): self._inputs.corpus_of(each) for name, each in tasks.items()}
         inputs = {"model": begun, "corpus": self._inputs.downstream_corpus, **corpora}

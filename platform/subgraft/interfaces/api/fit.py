@@ -103,7 +103,7 @@ def fit(
     Args:
         model: A directory, a hub id, or models:/NAME@ALIAS.
         pairs: Two files, (source, target) tuples, a `pandas.DataFrame` or a `datasets.Dataset` (see `Pairs`); with
-            `labels` one file of labelled examples, (text, label) tuples, or a table with the columns text and label.
+            `labels` one file of labelled examples, (text, label) tuples, or a table with text and label, or value.
         out: An absent or empty folder, or that of the same fit, which continues.
         languages: Of source and target, if the model's files do not name them.
         text: Files with more text of the target language.
@@ -195,7 +195,8 @@ def _labelled(examples: Any) -> Iterator[dict[str, Any]]:
         raise ArgumentError(f"expected labelled examples, found {shown(examples)}", where="pairs")
     for number, record in enumerate(records, 1):
         if isinstance(record, tuple | list) and len(record) in (2, 3):
-            names = ("text", "label") if len(record) == 2 else ("text", "text_pair", "label")
+            named = "value" if isinstance(record[-1], float) else "label"
+            names = ("text", named) if len(record) == 2 else ("text", "text_pair", named)
             record = dict(zip(names, record, strict=True))
         if not isinstance(record, Mapping):
             what = f"example {number}: expected a text and its label, found {shown(record)}"

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
-from subgraft.config.labelled_files import LabelledFiles, LabelledTask, columns_by_name
+from subgraft.config.labelled_files import NUMBERS, LabelledFiles, LabelledTask, columns_by_name
 from subgraft.data.sources.corpus_builder import build
+from subgraft.data.sources.labelled_rows import rows
 from subgraft.data.text.corpus import Corpus
 from subgraft.evaluation.metrics.labelled import label_metric, label_score
 from subgraft.evaluation.metrics.significance import estimate
@@ -78,8 +79,8 @@ def evaluate_labels(
         statistics = predictor.statistics(corpus, "test", progress)
     scores = []
     for name, counts in statistics.items():
-        metric = label_metric(name, predictor.labels)
-        whole = label_score(metric, counts)
+        metric = label_metric(name)
+        whole = label_score(metric, counts, predictor.task.judged.negative)
         interval = estimate(metric.score, counts[None], bounds=metric.bounds).interval
         scores.append(LabelScore(name, whole.value, interval.low, interval.high, whole.signature))
     return LabelScores(corpus.size("test"), tuple(scores))
@@ -97,8 +98,10 @@ def _settings(path: Path, asked: AskedModel) -> LabelledFiles:
     else:
         known: LabelledTask = task  # type: ignore[assignment]  # asked_model takes no other
         own |= columns_by_name(known)
-        if task == "regression" and "text_pair" in asked.form.texts:
-            own["text_pair"] = "text_pair"
+        if task == "regression":
+            own |= {"text_pair": "text_pair"} if "text_pair" in asked.form.texts else {}
+            first = next(rows(path, LabelledFiles(**own)), None)
+            own["value"] = next((name for name in NUMBERS if first and name in first.columns), own["value"])
     settings = LabelledFiles(**own)
     if settings.task != task:
         raise UserError(f"the file is for {settings.task}, and the model for {task}", where=str(path))

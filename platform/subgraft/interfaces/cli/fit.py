@@ -39,7 +39,7 @@ def add_to(commands: Commands) -> None:
     data.add_argument("--pairs", type=Path, nargs=2, metavar=("SOURCE", "TARGET"), help=pairs)
     labels = (
         "labelled examples in place of pairs: CSV, TSV or JSON lines with the columns text and label (and text_pair), "
-        "or CoNLL's words and tags; fits a classifier or tagger"
+        "or value in place of label, or CoNLL's words and tags; fits a classifier, regression or tagger"
     )
     data.add_argument("--labels", type=Path, metavar="FILE", help=labels)
     more = "more text of the target language, a segment a line, without translations"

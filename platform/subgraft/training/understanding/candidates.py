@@ -99,6 +99,7 @@ class MultipleChoice(_Candidates):
 class Ranking(_Candidates):
     """The candidates of a query, the relevant ones first. A query without a relevant candidate teaches nothing."""
 
+    predicts = "ranking"
     metrics = ("MRR", "NDCG@10", "ERR@20")
     form = InputForm(("query",), several="candidates")
 

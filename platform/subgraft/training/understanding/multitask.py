@@ -28,7 +28,7 @@ from subgraft.training.understanding.objective import (
     bundle_with_head,
     with_task_head,
 )
-from subgraft.training.understanding.registry import LABELLED_TASKS
+from subgraft.training.understanding.registry import recorded_task
 
 # The heads of further tasks, in the directory of the model whose body they share.
 HEADS = "heads.safetensors"
@@ -142,7 +142,7 @@ def load_head(directory: Path, name: str) -> Bundle:
         own = [key for key in file.keys() if key.startswith(prefix)]  # noqa: SIM118 (not a mapping)
         weights = {key.removeprefix(prefix): file.get_tensor(key) for key in own}
     entry = described[name]
-    task = LABELLED_TASKS[entry["task"]].of_model(entry["labels"], entry)
+    task = recorded_task(entry["task"], entry["labels"], entry, str(directory / HEADS))
     headed = bundle_with_head(bundle, entry["task"], task, 0, entry.get(LONGEST))
     headed.model.load_state_dict(weights, strict=False)
     return headed

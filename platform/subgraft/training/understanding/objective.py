@@ -32,7 +32,7 @@ from subgraft.training.understanding.task import LabelledTask, Split
 
 def task_of(settings: LabelledSettings | LabelledPairsSettings, corpus: Corpus) -> LabelledTask:
     """The task with the labels of a corpus."""
-    return LABELLED_TASKS[settings.task].of(corpus)
+    return LABELLED_TASKS[settings.task].of(corpus).judged_by(settings.labels, str(corpus.directory))
 
 
 def with_task_head(

@@ -6,12 +6,13 @@ Finetuning adds this as an entry, which transformers reads, writes and ignores.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from transformers import PreTrainedModel
 
 from subgraft.base.errors import UserError
+from subgraft.config.task_objectives import LabelSettings
 from subgraft.modeling.families import Config, Head
 from subgraft.modeling.families.heads import LONGEST, TASK_ENTRY
 from subgraft.modeling.heads import head_of
@@ -61,7 +62,18 @@ class ModelTask(NamedTuple):
 def record_task(model: PreTrainedModel, name: str, task: LabelledTask, longest: int | None = None) -> None:
     """Make the task a part of the model's configuration. longest: the limit of inputs in tokens, if not the model's."""
     limit = {} if longest is None else {LONGEST: longest}
-    setattr(model.config, TASK_ENTRY, {"task": name, **task.settings, **limit})
+    judged = task.judged.model_dump(mode="json", exclude_none=True)
+    setattr(model.config, TASK_ENTRY, {"task": name, **task.settings, **judged, **limit})
+
+
+def recorded_task(name: str, labels: Sequence[str], entry: Mapping[str, Any], where: str) -> LabelledTask:
+    """The task of a finetuned model, by the labels of its head and its entry, as `record_task` writes it."""
+    metrics, negative = entry.get("metrics"), entry.get("negative")
+    judged = LabelSettings(
+        metrics=tuple(map(str, metrics)) if isinstance(metrics, list) and metrics else None,
+        negative=None if negative is None else str(negative),
+    )
+    return LABELLED_TASKS[name].of_model(labels, entry).judged_by(judged, where)
 
 
 def task_of_model(model: PreTrainedModel | Config, where: str) -> ModelTask:
@@ -75,7 +87,7 @@ def task_of_model(model: PreTrainedModel | Config, where: str) -> ModelTask:
     named = str(settings.get("task"))
     recorded = named in LABELLED_TASKS and LABELLED_TASKS[named].head == head.kind
     name = named if recorded else _by_head(head)
-    return ModelTask(name, LABELLED_TASKS[name].of_model(head.labels, settings if recorded else {}), recorded)
+    return ModelTask(name, recorded_task(name, head.labels, settings if recorded else {}, where), recorded)
 
 
 def _by_head(head: Head) -> str:

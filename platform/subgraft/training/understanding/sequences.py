@@ -39,7 +39,7 @@ def read_rows(inputs: Sequence[str | tuple[str, str]], encoder: TextEncoder) -> 
 class Classification(LabelledTask):
     """One class of each text."""
 
-    metrics: ClassVar[tuple[str, ...]] = ("accuracy", "F1 macro", "MCC")  # micro F1 over all classes is accuracy
+    metrics: tuple[str, ...] = ("accuracy", "F1 macro", "MCC")  # micro F1 over all classes is accuracy
     problem_type = "single_label_classification"
     form = ONE_TEXT
     unrecorded_form: ClassVar[InputForm | None] = TEXT_OR_PAIR
@@ -139,6 +139,7 @@ class RelationClassification(Classification):
 class EntityTyping(LabelledTask):
     """All types of an entity of a text, which is marked; a type is predicted if its probability is over a half."""
 
+    predicts = "labels"
     metrics = ("F1 micro", "F1 macro", "F1 loose", "accuracy")
     problem_type = "multi_label_classification"
     form = InputForm(("text",), spans=("entity",))
@@ -194,6 +195,7 @@ class EntityTyping(LabelledTask):
 class Regression(LabelledTask):
     """A number for each pair of texts, or for each text."""
 
+    predicts = "value"
     metrics = ("Pearson", "Spearman", "RMSE")
     problem_type = "regression"
     form = PAIR

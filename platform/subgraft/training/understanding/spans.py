@@ -98,6 +98,7 @@ class SpanExtraction(LabelledTask):
     """
 
     head = "span"
+    predicts = "answer"
     metrics = ("token F1", "exact match")
     form = InputForm(("question", PASSAGE))
 

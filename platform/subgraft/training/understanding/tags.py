@@ -29,6 +29,7 @@ class Tagging(LabelledTask):
     """A tag of each word. A word that the model does not read, because the text is cut, counts as outside."""
 
     head = "tokens"
+    predicts = "tags"
     metrics = ("entity F1", "entity precision", "entity recall", "tag accuracy")
     form = InputForm(("text",), words=True)
 

@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from subgraft.base.errors import UserError
 from subgraft.config.settings_base import HeadKind
+from subgraft.config.task_objectives import LabelSettings
 from subgraft.data.text.corpus import Corpus
-from subgraft.evaluation.metrics.labelled import label_metric, label_score
+from subgraft.evaluation.metrics.labelled import Kind, label_metric, label_score, metrics_for
 from subgraft.evaluation.metrics.scores import Score
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 from subgraft.training.understanding.input_forms import InputForm
@@ -97,22 +99,44 @@ class LabelledTask(ABC):
 
     Attributes:
         head: The kind of the model's head.
+        predicts: The kind of its predictions, which decides its possible metrics.
         metrics: By name; the first one selects weights on dev.
         problem_type: transformers' setting of the head, which decides its loss.
         form: Of the inputs that users give a finetuned model.
         unrecorded_form: The same where the model was finetuned elsewhere, and may read other texts as well; None for
             `form`.
         labels: The names of the head's outputs; empty where it has one output, or those of its kind.
+        judged: The settings of its metrics.
     """
 
     head: ClassVar[HeadKind] = "sequence"
-    metrics: ClassVar[tuple[str, ...]]
+    predicts: ClassVar[Kind] = "class"
+    metrics: tuple[str, ...]
     problem_type: ClassVar[str | None] = None
     form: InputForm
     unrecorded_form: ClassVar[InputForm | None] = None
 
     def __init__(self, labels: Sequence[str] = ()) -> None:
         self.labels = tuple(labels)
+        self.judged = LabelSettings()
+
+    def judged_by(self, settings: LabelSettings, where: str) -> Self:
+        """The task with these metrics. Raises UserError for those of other tasks, and an unknown negative class."""
+        self.judged, self.metrics, negative = settings, settings.metrics or self.metrics, settings.negative
+        known = metrics_for(self.predicts, self.labels)
+        if others := [name for name in self.metrics if name not in known]:
+            hint = f"Choose from {_some(known)}."
+            raise UserError(
+                f"labels.metrics: '{others[0]:.40}' is not a metric of these predictions", where=where, hint=hint
+            )
+        if negative is not None and not any(label_metric(name).without_negative for name in self.metrics):
+            hint = "Leave it out, or name such a metric as labels.metrics."
+            what = f"labels.negative: none of {', '.join(self.metrics)} leaves out a class"
+            raise UserError(what, where=where, hint=hint)
+        if negative is not None and negative not in self.labels:
+            what = f"labels.negative: '{negative:.40}' is not a class of the training examples"
+            raise UserError(what, where=where, hint=f"They have {_some(self.labels)}.")
+        return self
 
     @classmethod
     def of(cls, corpus: Corpus) -> Self:
@@ -206,17 +230,24 @@ class LabelledTask(ABC):
     def statistics(self, predictions: Predictions) -> dict[str, FloatArray]:
         """By metric, the counts of each example on which its corpus score depends."""
         return {
-            name: label_metric(name, self.labels).statistics(predictions.predicted, predictions.references, self.labels)
+            name: label_metric(name).statistics(
+                predictions.predicted, predictions.references, self.labels, self.judged.negative
+            )
             for name in self.metrics
         }
 
     def scores(self, statistics: Mapping[str, FloatArray]) -> dict[str, Score]:
         """By metric, the corpus score."""
-        return {name: label_score(label_metric(name, self.labels), counts) for name, counts in statistics.items()}
+        negative = self.judged.negative
+        return {name: label_score(label_metric(name), counts, negative) for name, counts in statistics.items()}
 
     def score(self, statistics: Mapping[str, FloatArray]) -> float:
         """The score that selects weights."""
         return self.scores(statistics)[self.metrics[0]].value
+
+
+def _some(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:20])}{', …' if len(names) > 20 else ''}"
 
 
 def head_logits(model: PreTrainedModel, inputs: Mapping[str, Tensor]) -> Tensor:
