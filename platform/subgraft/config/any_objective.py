@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import Field
 
+from subgraft.base.limits import LARGEST_COUNT
 from subgraft.config.conditioning import SourceName
 from subgraft.config.settings_base import Settings, SideName
 
@@ -15,6 +16,7 @@ class AnyObjective(Settings):
     """An objective, or one of several that share a pretraining.
 
     weight: with several objectives, each batch belongs to one, drawn in proportion to the weights.
+    from_step: the number of updates before it joins (ERNIE 2, section 3.1); at least one objective begins at 0.
     kind: the objective.
 
     needs_pairs: whether it reads both sides of a pair; if not, it reads the text of each language.
@@ -30,9 +32,12 @@ class AnyObjective(Settings):
     samples_targets: whether the softmax can be restricted to sampled tokens.
     source: the kind of source of a conditional language model.
     understands: whether it trains a head that predicts labels, in place of the one that predicts tokens.
+    predicts_tokens: whether generators of embeddings can be trained on it.
+    needs_documents: whether the corpus must have documents.
     """
 
     weight: Annotated[float, Field(gt=0)] = 1.0
+    from_step: int = Field(default=0, ge=0, le=LARGEST_COUNT, exclude_if=lambda step: not step)
 
     needs_pairs: ClassVar[bool] = False
     needs_dev: ClassVar[bool] = False
@@ -48,11 +53,18 @@ class AnyObjective(Settings):
     continues: ClassVar[bool] = False
     source: ClassVar[SourceName | None] = None
     understands: ClassVar[bool] = False
+    predicts_tokens: ClassVar[bool] = True
+    needs_documents: ClassVar[bool] = False
 
     @property
     def longest_block(self) -> int | None:
         """The maximum number of tokens of an example, if the settings say it."""
         return None
+
+    @property
+    def last_change(self) -> int:
+        """The last step from which on it is trained differently."""
+        return self.from_step
 
     def after(self, pretrained: Sequence[AnyObjective]) -> Self:
         """These settings for finetuning a model after this pretraining, whose line separator they must share."""

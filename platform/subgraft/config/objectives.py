@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 
 from subgraft.base.limits import LONGEST_SEQUENCE
 from subgraft.config.any_objective import AnyObjective as AnyObjective
+from subgraft.config.ernie_objectives import UnitStage
 from subgraft.config.settings_base import Count, Share
 
 
@@ -62,6 +63,10 @@ class MaskedSettings(AnyObjective):
     that becomes the mask token, or a random token.
     sentences_per_document: half of the lines are read this many at a time, for tasks with longer inputs than the
     upstream sentences.
+    units: what is hidden as a whole, by stages (ERNIE; Sun et al., 2019, section 3.2); tokens by default. Generators
+    are trained with hidden tokens.
+    phrases, entities: the corpus's fields of kind spans with these units. By default phrases are collocations of the
+    corpus (Mikolov et al., 2013, equation 6), and entities are runs of capitalised words.
     """
 
     kind: Literal["masked"] = "masked"
@@ -69,6 +74,9 @@ class MaskedSettings(AnyObjective):
     masked: Share = 0.8
     random: Share = 0.1
     sentences_per_document: Count = 1
+    units: tuple[UnitStage, ...] = Field(default=(), exclude_if=lambda stages: not stages)
+    phrases: str | None = Field(default=None, exclude_if=lambda field: field is None)
+    entities: str | None = Field(default=None, exclude_if=lambda field: field is None)
 
     needs_mask = True
     samples_targets = True
@@ -79,6 +87,23 @@ class MaskedSettings(AnyObjective):
         if self.masked + self.random > 1.0:
             raise ValueError(f"masked {self.masked} and random {self.random} add up to more than 1")
         return self
+
+    @model_validator(mode="after")
+    def _stages_in_order(self) -> MaskedSettings:
+        steps = [stage.step for stage in self.units]
+        if steps and (steps[0] or steps != sorted(set(steps))):
+            raise ValueError("units: the first stage is of step 0, and steps increase")
+        if steps and self.sentences_per_document > 1:
+            raise ValueError("units are of lines: leave out sentences_per_document")
+        hidden = {name for stage in self.units for name in stage.frequencies}
+        for name, field in (("phrase", self.phrases), ("entity", self.entities)):
+            if field is not None and name not in hidden:
+                raise ValueError(f"'{field}' has units of a kind that is not among units: give a stage with `{name}`")
+        return self
+
+    @property
+    def last_change(self) -> int:
+        return max(self.from_step, *(stage.step for stage in self.units), 0)
 
 
 class CausalSettings(AnyObjective):

@@ -24,7 +24,16 @@ from subgraft.training.dry_run import most_demanding
 from subgraft.training.engine import Batch, Engine, add_up, sum_over_workers
 from subgraft.training.optimizers import SCHEDULES, Horizon, learning_rate
 from subgraft.training.progress import CurvePoint, Outcome, Preparation, Progress, Selection
-from subgraft.training.schedule import Data, JointPlan, coming, data_plan, dropout_seed, is_evaluated, steps_of
+from subgraft.training.schedule import (
+    Data,
+    JointPlan,
+    StagedData,
+    coming,
+    data_plan,
+    dropout_seed,
+    is_evaluated,
+    steps_of,
+)
 from subgraft.training.tensor_shards import Gathered, Selected, TensorSlice
 
 # The number of batches that are built to find the largest one; lengths of examples only estimate its size.
@@ -96,6 +105,7 @@ class Trainer:
         self._module = module
         self._weights = {name: weight for name, weight in weights.items() if weight}
         self._data = data
+        self._begin: Callable[[int], None] = data.begin if isinstance(data, StagedData) else lambda step: None
         self._settings = settings
         self._engine = engine
         self._checkpoints = checkpoints
@@ -167,6 +177,7 @@ class Trainer:
         """One optimizer step on one global batch; returns the mean of each loss over its items."""
         settings, engine = self._settings, self._engine
         self._hooks.before_update(self._progress.step)
+        self._begin(self._progress.step)
         self._look_ahead()
         torch.manual_seed(dropout_seed(self._seed, self._progress.step, engine.rank))
         micro_batches = self._micro_batches(indices)

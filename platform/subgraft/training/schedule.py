@@ -203,6 +203,13 @@ class Data(Protocol):
 
 
 @runtime_checkable
+class StagedData(Data, Protocol):
+    """Examples that depend on the step. begin: called before the batches of the update after `step` others."""
+
+    def begin(self, step: int) -> None: ...
+
+
+@runtime_checkable
 class ManyRows(Data, Protocol):
     """Examples of several sequences, such as a question with each of its choices. most_rows: of an example."""
 

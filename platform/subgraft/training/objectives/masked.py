@@ -1,6 +1,7 @@
 """Masked language modelling: predict hidden tokens from all others (Devlin et al., NAACL 2019, section 3.1).
 
-A sentence is read as [CLS] x [SEP]. Hidden tokens are sampled again in every epoch. There is no next-sentence
+A sentence is read as [CLS] x [SEP]. Hidden tokens are sampled again in every epoch. They may be whole words, phrases or
+entities (`hidden_units`). There is no next-sentence
 prediction, because sentences of a parallel corpus have no next sentence.
 """
 
@@ -16,6 +17,7 @@ from subgraft.data.text.encoded import encode
 from subgraft.modeling.bundle import Bundle
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.embedding_view import IGNORED
+from subgraft.training.objectives.hidden_units import Units, hidden_units, units_of
 from subgraft.training.objectives.objective import Body, Request
 from subgraft.training.objectives.single_stack import StackBatch, StackExample, StackLoss, StackView, collate
 
@@ -37,13 +39,23 @@ class Masking:
         tokens = [self._begin, *body, self._end]
         return StackExample(tokens, [IGNORED] * len(tokens))
 
-    def __call__(self, body: Sequence[int], rng: np.random.Generator) -> StackExample:
-        """The sentence with the configured share of its tokens hidden, at least one."""
+    def __call__(self, body: Sequence[int], rng: np.random.Generator, sizes: np.ndarray | None = None) -> StackExample:
+        """The sentence with the configured share of its tokens hidden, at least one.
+
+        sizes: the number of tokens of each unit that is hidden as a whole [u]; None hides single tokens. All tokens of
+        a unit become masks, or random tokens, or stay.
+        """
         settings, example = self._settings, self.whole(body)
         count = min(len(body), max(1, round(settings.share * len(body))))
-        chosen = rng.permutation(len(body))[:count] + 1
-        draws = rng.random(count)
-        strangers = rng.choice(self._ordinary, count)
+        if sizes is None:
+            chosen = rng.permutation(len(body))[:count] + 1
+            draws = rng.random(count)
+        else:
+            units = hidden_units(sizes, count, rng)
+            starts = np.cumsum(sizes) - sizes + 1
+            chosen = np.concatenate([starts[unit] + np.arange(sizes[unit]) for unit in units])
+            draws = np.repeat(rng.random(len(units)), sizes[units])
+        strangers = rng.choice(self._ordinary, len(chosen))
         for place, draw, stranger in zip(chosen.tolist(), draws.tolist(), strangers.tolist(), strict=True):
             example.labels[place] = example.tokens[place]
             if draw < settings.masked:
@@ -57,9 +69,17 @@ class MaskedSentences:
     """Sentences, truncated to max_length tokens, with tokens hidden as a function of (seed, epoch, index)."""
 
     def __init__(
-        self, lines: Sequence[str], tokenizer: Tokenizer, settings: MaskedSettings, max_length: int, seed: int
+        self,
+        lines: Sequence[str],
+        tokenizer: Tokenizer,
+        settings: MaskedSettings,
+        max_length: int,
+        seed: int,
+        units: Units | None = None,
     ) -> None:
+        """units: of the same lines; None hides single tokens."""
         self.masking = Masking(tokenizer, settings)
+        self.units = None if units is None else units.cut(max_length - AROUND)
         self._bodies = encode(lines, tokenizer).sequences.cut(max_length - AROUND)
         self.padding = tokenizer.special["pad"]
         self._seed = seed
@@ -77,7 +97,8 @@ class MaskedSentences:
         return self._bodies[index]
 
     def example(self, index: int, epoch: int) -> StackExample:
-        return self.masking(self._bodies[index], np.random.default_rng([self._seed, epoch, index]))
+        rng = np.random.default_rng([self._seed, epoch, index])
+        return self.masking(self._bodies[index], rng, None if self.units is None else self.units.sizes(index, rng))
 
     def batch(self, indices: np.ndarray, epoch: int) -> StackBatch:
         return collate([self.example(int(index), epoch) for index in indices], self.padding)
@@ -124,12 +145,18 @@ class MaskedObjective:
     def of(cls, settings: MaskedSettings, request: Request) -> MaskedObjective:
         size, limit = settings.sentences_per_document, request.training.max_length
         documents = [text for _, lines in request.texts() for text in _documents(list(lines), size)]
-        sentences = MaskedSentences(documents, request.bundle.encoder, settings, limit, request.seed)
+        units = units_of(settings, request)
+        sentences = MaskedSentences(documents, request.bundle.encoder, settings, limit, request.seed, units)
         return cls(request.bundle, sentences)
 
     @property
     def lengths(self) -> np.ndarray:
         return self.sentences.lengths
+
+    def begin(self, step: int) -> None:
+        """Hide the units of the stage of the update after `step` others."""
+        if self.sentences.units is not None:
+            self.sentences.units.begin(step)
 
     def batch(self, indices: np.ndarray, epoch: int) -> StackBatch:
         return self.sentences.batch(indices, epoch)

@@ -18,6 +18,7 @@ from subgraft.config.settings_base import SideName
 from subgraft.modeling.bundle import Bundle
 from subgraft.training.objectives.embedding_view import EmbeddingView
 from subgraft.training.objectives.objective import TaskText, TrainedText
+from subgraft.training.schedule import StagedData
 
 
 class MixturePart(Protocol):
@@ -69,6 +70,12 @@ class Mixture:
     @property
     def lengths(self) -> np.ndarray:
         return np.concatenate([part.lengths for part in self.parts])
+
+    def begin(self, step: int) -> None:
+        """Tell the parts whose examples depend on the step."""
+        for part in self.parts:
+            if isinstance(part, StagedData):
+                part.begin(step)
 
     def batch(self, indices: np.ndarray, epoch: int) -> MixedBatch:
         first, *others = np.unique(np.searchsorted(self._ends, indices, side="right")).tolist()

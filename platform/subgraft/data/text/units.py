@@ -1,0 +1,155 @@
+"""Units of a line that are hidden as a whole: words, phrases and entities (ERNIE; Sun et al., 2019, section 3.2).
+
+Without annotation, phrases are collocations of the corpus itself, and entities are runs of capitalised words. Both are
+rules for languages that put spaces between words; of Chinese and Japanese each character is a word, as in the paper.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import accumulate, pairwise
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from subgraft.config.ernie_objectives import UnitName
+
+# [start, end) in characters.
+Span: TypeAlias = tuple[int, int]
+_HAN = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_WORD = re.compile(rf"[{_HAN}]|(?:(?![{_HAN}])\w)+(?:['’-](?:(?![{_HAN}])\w)+)*")
+# A pair of words is a collocation from so many occurrences on, if its score is over the threshold.
+_LEAST, _THRESHOLD = 5, 10.0
+# The bit of each level that says that a unit of it begins at a token.
+_BITS: dict[UnitName, int] = {"word": 1, "phrase": 2, "entity": 4}
+
+
+def words(line: str) -> list[Span]:
+    """The words of a line, without punctuation marks."""
+    return [match.span() for match in _WORD.finditer(line)]
+
+
+class Collocations(NamedTuple):
+    """Pairs of words, in lower case, that are phrases or part of one."""
+
+    pairs: frozenset[tuple[str, str]]
+
+    @classmethod
+    def of(cls, lines: Iterable[str]) -> Collocations:
+        """The pairs of adjacent words of a text that occur together more often than by chance.
+
+        (count(a b) - 5) V / (count(a) count(b)) is over 10, for V different words: Mikolov et al. (NeurIPS 2013),
+        equation 6, scaled by V, with the discount and the threshold of gensim's `Phrases`.
+        """
+        single, double = Counter[str](), Counter[tuple[str, str]]()
+        for line in lines:
+            spans = words(line)
+            single.update(_lower(line, span) for span in spans)
+            neighbours = ((one, other) for one, other in pairwise(spans) if _adjacent(line, one, other))
+            double.update((_lower(line, one), _lower(line, other)) for one, other in neighbours)
+        size = len(single)
+        return cls(
+            frozenset(
+                pair
+                for pair, count in double.items()
+                if (count - _LEAST) * size > _THRESHOLD * single[pair[0]] * single[pair[1]]
+            )
+        )
+
+    def phrases(self, line: str) -> list[Span]:
+        """Runs of words of which each two neighbours are a collocation."""
+
+        def together(one: Span, other: Span) -> bool:
+            return _adjacent(line, one, other) and (_lower(line, one), _lower(line, other)) in self.pairs
+
+        return [run for run, count in _runs(words(line), together) if count > 1]
+
+
+def entities(line: str) -> list[Span]:
+    """Runs of capitalised words. A single word at the beginning of a sentence is none, nor is a single letter."""
+    capital = [span for span in words(line) if line[span[0]].isupper()]
+    runs = _runs(capital, lambda one, other: _adjacent(line, one, other))
+    return [
+        (start, end)
+        for (start, end), count in runs
+        if end - start > 1 and (count > 1 or not _begins_sentence(line, start))
+    ]
+
+
+def unit_bits(ends: Sequence[int], line: str, phrases: Sequence[Span], named: Sequence[Span]) -> list[int]:
+    """For each token of a line, the levels of which it begins a unit, as bits.
+
+    Units of phrases are the phrases and the words outside of them; entities likewise. Where spans overlap, the first
+    counts. What is no word, such as a punctuation mark, is a unit of its own.
+
+    Args:
+        ends: where each token ends in the line, in characters; negative for a token without characters, which belongs
+            to the next one.
+        line: the line.
+        phrases: spans of phrases.
+        named: spans of entities.
+    """
+    by_word = np.arange(len(line) + 1)
+    for start, end in words(line):
+        by_word[start:end] = start
+    last = np.array(list(accumulate(ends, max, initial=0))[1:], dtype=np.int64)
+    nowhere = np.array(ends) < 0
+    bits = np.zeros(len(last), dtype=np.int64)
+    for level, spans in (("word", ()), ("phrase", phrases), ("entity", named)):
+        unit = by_word.copy()
+        for start, end in _apart(spans):
+            unit[start:end] = start
+        of_token = unit[np.maximum(last - 1, 0)]
+        for place in np.flatnonzero(nowhere)[::-1]:
+            of_token[place] = of_token[min(place + 1, len(last) - 1)]
+        begins = np.ones(len(last), dtype=np.bool_)
+        begins[1:] = of_token[1:] != of_token[:-1]
+        bits |= begins * _BITS[level]
+    return bits.tolist()
+
+
+def unit_sizes(bits: Sequence[int], unit: UnitName) -> np.ndarray:
+    """The number of tokens of each unit of a sentence, in order."""
+    if unit == "piece":
+        return np.ones(len(bits), dtype=np.int64)
+    begins = np.flatnonzero(np.bitwise_and(bits, _BITS[unit]))
+    if not len(begins) or begins[0]:  # a sentence that lacks its beginning
+        begins = np.concatenate([[0], begins])
+    return np.diff(np.append(begins, len(bits)))
+
+
+def _runs(spans: Sequence[Span], together: Callable[[Span, Span], bool]) -> Iterator[tuple[Span, int]]:
+    """The longest runs of spans of which each two neighbours are together, and how many spans each has."""
+    run: list[Span] = []
+    for span in spans:
+        if run and not together(run[-1], span):
+            yield (run[0][0], run[-1][1]), len(run)
+            run = []
+        run.append(span)
+    if run:
+        yield (run[0][0], run[-1][1]), len(run)
+
+
+def _lower(line: str, span: Span) -> str:
+    return line[span[0] : span[1]].lower()
+
+
+def _adjacent(line: str, one: Span, other: Span) -> bool:
+    """Whether there is nothing but space between two words."""
+    return line[one[1] : other[0]].isspace() or one[1] == other[0]
+
+
+def _begins_sentence(line: str, place: int) -> bool:
+    before = line[:place].rstrip(" \"'“”‘’«»([-–—")
+    return not before or before[-1] in ".!?:…"
+
+
+def _apart(spans: Sequence[Span]) -> Iterator[Span]:
+    """Spans in order, without those that overlap an earlier one."""
+    until = 0
+    for start, end in sorted(spans):
+        if start >= until:
+            yield start, end
+            until = end
