@@ -208,9 +208,21 @@ class PretrainSettings(ModelTrainingSettings):
 
     target_sampling: the tokens in the softmax of a batch and its label_smoothing, in place of the whole vocabulary,
     which dev scores always use.
+    schedule_per_objective: with several objectives, whether the learning rate of a batch follows the number of updates
+    that its own objective has had, so that each warms up when it joins (ERNIE 2; Sun et al., AAAI 2020).
     """
 
     target_sampling: TargetSamplingSettings | None = None
+    schedule_per_objective: bool = Field(default=False, exclude_if=lambda own: not own)
+
+    @model_validator(mode="after")
+    def _schedule_without_an_end(self) -> Self:
+        if self.schedule_per_objective and self.schedule in ("linear", "cosine"):
+            raise ValueError(
+                f"schedule_per_objective: {self.schedule} needs the number of updates, which only the whole training "
+                "has: write `schedule: noam`, inverse-square-root or constant"
+            )
+        return self
 
     @model_validator(mode="after")
     def _smooths_probabilities(self) -> Self:

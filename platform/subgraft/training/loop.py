@@ -27,6 +27,7 @@ from subgraft.training.progress import CurvePoint, Outcome, Preparation, Progres
 from subgraft.training.schedule import (
     Data,
     JointPlan,
+    MixedPlan,
     StagedData,
     coming,
     data_plan,
@@ -84,6 +85,7 @@ class Trainer:
         width: int = 0,
         preparation: Preparation | None = None,
         batch_files: BatchFiles | None = None,
+        schedule_by_source: bool = False,
     ) -> None:
         """Prepare a training; `run` starts or resumes it.
 
@@ -101,6 +103,7 @@ class Trainer:
             width: width of the model's hidden states, if the schedule needs it.
             preparation: rewrites batches before they are computed, for example to sample targets.
             batch_files: keeps the batches of large data sets on disk, shared by the workers.
+            schedule_by_source: of a mixture, the learning rate of a batch follows the updates of its own source.
         """
         self._module = module
         self._weights = {name: weight for name, weight in weights.items() if weight}
@@ -115,6 +118,8 @@ class Trainer:
         self._plan = data_plan(data, settings, seed, batch_files)
         self._width = width
         self._preparation = preparation
+        self._schedule_by_source = schedule_by_source
+        self._rate = 0.0
         self._best: dict[str, Tensor] = {}
         self._progress = Progress()
 
@@ -199,9 +204,18 @@ class Trainer:
             part = engine.accumulate(batch.to(engine.device), weights, last=i == len(batches) - 1)
             parts.append(part if takes_part else {})
         sums = sum_over_workers(add_up(parts), names, engine)
-        engine.step(learning_rate(settings, self._progress.step + 1, self._horizon))
+        self._rate = learning_rate(settings, self._schedule_step(indices), self._horizon)
+        engine.step(self._rate)
         # In a mixture, only the losses of the batch's objective have counts.
         return {name: sums.get(name, 0.0) / counts[name] for name in names if counts.get(name)}
+
+    def _schedule_step(self, indices: np.ndarray) -> int:
+        """The step of the schedule for a global batch, from 1: that of the training, or of the batch's source."""
+        if not self._schedule_by_source or not isinstance(self._plan, MixedPlan):
+            return self._progress.step + 1
+        source, updates = str(self._plan.source_of(indices)), self._progress.updates
+        updates[source] = updates.get(source, 0) + 1
+        return updates[source]
 
     def _look_ahead(self) -> None:
         """Show the upcoming batches to the preparation, every `preparation.every` steps."""
@@ -257,10 +271,9 @@ class Trainer:
         self._hooks.progress(step, total, STEPS, now)
         if step % -(-total // MOST_POINTS) and step != total:
             return
-        rate = learning_rate(self._settings, step, self._horizon)
         prepared = {} if self._preparation is None else self._preparation.measured()
         self._hooks.metrics(
-            step, {**{f"train_{name}": v for name, v in means.items()}, "learning_rate": rate, **prepared}
+            step, {**{f"train_{name}": v for name, v in means.items()}, "learning_rate": self._rate, **prepared}
         )
 
     def _evaluate(self, epoch: float) -> None:

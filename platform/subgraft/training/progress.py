@@ -29,7 +29,10 @@ class CurvePoint:
 
 @dataclass
 class Progress:
-    """The state of a training, except its tensors: what a checkpoint's JSON holds."""
+    """The state of a training, except its tensors: what a checkpoint's JSON holds.
+
+    updates: of each source of batches, by its number, in a training whose schedule follows them.
+    """
 
     step: int = 0
     epoch: int = 0
@@ -39,6 +42,7 @@ class Progress:
     best_step: int = 0
     stale: int = 0
     finished: bool = False
+    updates: dict[str, int] = field(default_factory=dict)
     curve: list[CurvePoint] = field(default_factory=list)
 
     @classmethod

@@ -85,11 +85,14 @@ class MixedPlan:
     Examples are numbered source after source. An epoch ends when the drawn source has no batch left ("stop when the
     first is exhausted"), so no example occurs twice in it. The remaining examples occur in later epochs, which are
     shuffled again. Without weights, an epoch has every batch of every source, in a random order.
+
+    from_steps: the number of updates before each source joins; None: all of them are drawn from the start.
     """
 
     plans: Sequence[RampedPlan]
     weights: Sequence[float] | None
     seed: int
+    from_steps: Sequence[int] | None = None
 
     @cached_property
     def lengths(self) -> np.ndarray:
@@ -101,7 +104,6 @@ class MixedPlan:
 
     def epoch(self, epoch: int, first_step: int = 0) -> list[np.ndarray]:
         """The batches of an epoch: arrays of example indices, each example at most once."""
-        del first_step  # their size never changes
         rng = np.random.default_rng([self.seed, epoch, len(self.plans)])
         if self.weights is None:
             each = [
@@ -111,10 +113,11 @@ class MixedPlan:
             ]
             return [each[place] for place in rng.permutation(len(each))]
         left = [iter(plan.epoch(epoch)) for plan in self.plans]
-        shares = np.array(self.weights) / np.sum(self.weights)
+        weights, begins = np.array(self.weights), np.array(self.from_steps or [0] * len(left))
         batches: list[np.ndarray] = []
         while True:
-            source = int(rng.choice(len(left), p=shares))
+            drawable = np.where(begins <= first_step + len(batches), weights, 0.0)
+            source = int(rng.choice(len(left), p=drawable / drawable.sum()))
             drawn = next(left[source], None)
             if drawn is None:
                 return batches
@@ -123,6 +126,10 @@ class MixedPlan:
     def parts(self, batch: np.ndarray) -> list[np.ndarray]:
         """The parts of a batch that are computed separately: one, because a batch has one source."""
         return [batch]
+
+    def source_of(self, batch: np.ndarray) -> int:
+        """The number of a batch's source."""
+        return int(np.searchsorted(self._first, batch[0], side="right")) - 1
 
     @cached_property
     def _first(self) -> list[int]:
@@ -227,6 +234,9 @@ class MixedData(Data, Protocol):
     @property
     def weights(self) -> Sequence[float] | None: ...
 
+    @property
+    def from_steps(self) -> Sequence[int] | None: ...
+
 
 @runtime_checkable
 class JointData(Data, Protocol):
@@ -289,7 +299,7 @@ def data_plan(data: Data, settings: TrainingSettings, seed: int, files: BatchFil
     if not isinstance(data, MixedData):
         return _plan_of(data, settings, seed, files=files)
     plans = [_plan_of(part, settings, seed, files=files) for part in data.parts]
-    return MixedPlan(plans, data.weights, seed)
+    return MixedPlan(plans, data.weights, seed, data.from_steps)
 
 
 def planned_steps(settings: TrainingSettings, lengths: np.ndarray, seed: int, share: float = 1.0) -> int:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from subgraft.base.errors import UserError
-from subgraft.config.training import ROWS_IN_PARTS, ModelTrainingSettings, TrainingSettings
+from subgraft.config.training import ROWS_IN_PARTS, ModelTrainingSettings, PretrainSettings, TrainingSettings
 from subgraft.data.text.batches import BatchFiles
 from subgraft.modeling.families import family_of
 from subgraft.modeling.precision import autocast, fuses_attention, products_by
@@ -106,6 +106,7 @@ def fit(
         width=_width(module) if SCHEDULES[settings.schedule].needs_width else 0,
         preparation=preparation,
         batch_files=BatchFiles(context.work / "batches"),
+        schedule_by_source=isinstance(settings, PretrainSettings) and settings.schedule_per_objective,
     )
     batch = trainer.largest_batch()
     with explain_out_of_memory(group, settings, context.runtime, device(), batch.shape):

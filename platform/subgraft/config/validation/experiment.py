@@ -20,6 +20,7 @@ from subgraft.config.validation.upstream import (
     require_one_head,
     require_pretraining,
     require_samplable_targets,
+    require_stages,
     require_trainable_model,
     require_upstream_text,
 )
@@ -354,6 +355,7 @@ CHECKS = (
     require_search,
     require_pretraining,
     require_samplable_targets,
+    require_stages,
     require_one_head,
     require_fitting_blocks,
     require_measurable,

@@ -64,6 +64,31 @@ def require_samplable_targets(experiment: Comparison) -> None:
             )
 
 
+def require_stages(experiment: Comparison) -> None:
+    """Objectives and their stages must begin before the end of the training, and something must at its start."""
+    objectives, pretrain = experiment.upstream.objectives, experiment.pretrain
+    if pretrain.schedule_per_objective and len(objectives) == 1:
+        raise ValueError("pretrain.schedule_per_objective needs several upstream.objectives: leave it out")
+    if all(objective.from_step for objective in objectives):
+        raise ValueError("upstream.objectives: one of them must begin at once, with `from_step: 0`")
+    for place, objective in enumerate(objectives):
+        where, last = f"upstream.objectives.{place} ({objective.kind})", objective.last_change
+        if last and (pretrain.max_steps is None or pretrain.epochs is not None):
+            raise ValueError(
+                f"{where} changes at step {last}: write pretrain.max_steps and `epochs: null`, so that the training is "
+                "known to reach it"
+            )
+        if last >= (pretrain.max_steps or last + 1):
+            raise ValueError(
+                f"{where} changes at step {last}, and the pretraining ends after {pretrain.max_steps} updates: raise "
+                "pretrain.max_steps, or let it change earlier"
+            )
+        if last > objective.from_step and pretrain.target_sampling is not None:
+            raise ValueError(
+                f"{where} has stages, which pretrain.target_sampling cannot look ahead to: leave out either"
+            )
+
+
 def require_one_head(experiment: Comparison) -> None:
     heads = sorted({objective.head for objective in experiment.upstream.objectives})
     if len(heads) > 1 and experiment.runtime.zero_stage is not None:

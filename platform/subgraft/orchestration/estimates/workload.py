@@ -163,7 +163,8 @@ def _steps(recipe: TrainedRecipe, lengths: Sequence[np.ndarray]) -> int:
     if len(lengths) == 1:
         return planned_steps(training, lengths[0], seed, recipe.epochs_over.share)
     plans = [batch_plan(of_one, training, seed) for of_one in lengths]
-    return steps_of(MixedPlan(plans, [objective.weight for objective in objectives], seed), training)
+    weights, from_steps = zip(*((objective.weight, objective.from_step) for objective in objectives), strict=True)
+    return steps_of(MixedPlan(plans, weights, seed, from_steps), training)
 
 
 class _Sample(NamedTuple):

@@ -34,7 +34,8 @@ def run(recipe: PretrainRecipe, inputs: Inputs, out: Path, context: Context) -> 
     first, module, weights = next(iter(objectives.values())), next(iter(losses.values())), {"loss": 1.0}
     data: Data = first
     if len(objectives) > 1:
-        data = Mixture(objectives, {each.kind: each.weight for each in recipe.objectives})
+        weighed = {each.kind: each.weight for each in recipe.objectives}
+        data = Mixture(objectives, weighed, {each.kind: each.from_step for each in recipe.objectives})
         module = MixedLoss(bundle.model, losses, weights)
         weights = module.weights
     judge = next((objective for objective in objectives.values() if objective.select), first)

@@ -58,13 +58,20 @@ class MixedBatch:
 class Mixture:
     """The examples of several objectives, numbered one after another; each batch has one objective.
 
-    weights: by which objectives are drawn; without them, an epoch is one pass over all examples.
+    weights: by which objectives are drawn; without them, an epoch is one pass over all examples.  from_steps: the
+    number of updates before each of them joins.
     """
 
-    def __init__(self, parts: Mapping[str, MixturePart], weights: Mapping[str, float] | None = None) -> None:
+    def __init__(
+        self,
+        parts: Mapping[str, MixturePart],
+        weights: Mapping[str, float] | None = None,
+        from_steps: Mapping[str, int] | None = None,
+    ) -> None:
         self._kinds = list(parts)
         self.parts = list(parts.values())
         self.weights = None if weights is None else [weights[kind] for kind in parts]
+        self.from_steps = None if from_steps is None else [from_steps[kind] for kind in parts]
         self._ends = np.cumsum([len(part.lengths) for part in self.parts])
 
     @property
