@@ -138,7 +138,7 @@ def test_each_objective_warms_up_by_its_own_updates(tmp_path: Path) -> None:
         assert rate == learning_rate(settings, updates[kind], Horizon(4, 0, 16))
     assert min(updates.values()) > 4, "all have had their warm-up"
     (_, (_, first)), *_ = [entry for entry in seen if entry[1][0] == "c"]
-    assert first == seen[0][1][1], "the last one begins as the first did"
+    assert first == seen[0][1][1], "the last one starts like the first"
 
 
 @pytest.mark.parametrize("die_at", [9, 21])

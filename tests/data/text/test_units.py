@@ -39,11 +39,15 @@ def test_collocations_occur_together_more_often_than_by_chance() -> None:
     lines = [" ".join(chooser.choices(filler, k=6)) for _ in range(400)]
     lines += [f"{chooser.choice(filler)} fire brigade {chooser.choice(filler)}" for _ in range(40)]
     lines += [f"ill at ease, {chooser.choice(filler)}" for _ in range(20)]
-    found = Collocations.of(lines)
-    assert ("fire", "brigade") in found.pairs and ("ill", "at") in found.pairs and ("at", "ease") in found.pairs
-    assert not any(pair[0] in filler or pair[1] in filler for pair in found.pairs)
+    collocations = Collocations.of(lines)
+    assert (
+        ("fire", "brigade") in collocations.pairs
+        and ("ill", "at") in collocations.pairs
+        and ("at", "ease") in collocations.pairs
+    )
+    assert not any(pair[0] in filler or pair[1] in filler for pair in collocations.pairs)
     line = "The Fire brigade was ill at ease, fire. Brigade"
-    assert _texts(line, found.phrases(line)) == ["Fire brigade", "ill at ease"]
+    assert _texts(line, collocations.phrases(line)) == ["Fire brigade", "ill at ease"]
     # Mikolov et al. 2013, equation 6, with gensim's scale: (c(ab) - 5) V / (c(a) c(b)) against 10.
     assert Collocations.of(["a b"] * 5).pairs == frozenset(), "a pair is discounted by five occurrences"
     rare = [*(["a b"] * 30), *(f"x{n} y{n}" for n in range(200))]

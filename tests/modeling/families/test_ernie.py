@@ -1,4 +1,4 @@
-"""ERNIE: new models and published layouts, their numbers, and what transformers reads of what is saved."""
+"""ERNIE: new models and published layouts, their numbers, and what transformers reads after saving."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def unit_bits(ends: Sequence[int], line: str, phrases: Sequence[Span], named: Se
     """For each token of a line, the levels of which it begins a unit, as bits.
 
     Units of phrases are the phrases and the words outside of them; entities likewise. Where spans overlap, the first
-    counts. What is no word, such as a punctuation mark, is a unit of its own.
+    counts. A token of a punctuation mark is a unit of its own.
 
     Args:
         ends: where each token ends in the line, in characters; negative for a token without characters, which belongs

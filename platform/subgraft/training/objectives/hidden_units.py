@@ -82,38 +82,38 @@ def units_of(settings: MaskedSettings, request: Request, split: str = "train") -
         return None
     wanted = {name for stage in settings.units for name in stage.frequencies}
     names = [field.name for field in texts(request.corpus.fields) if request.corpus.size(split, field.name)]
-    found, bits = dict.fromkeys(wanted & {"phrase", "entity"}, 0), list[list[int]]()
+    counts, bits = dict.fromkeys(wanted & {"phrase", "entity"}, 0), list[list[int]]()
     for name, (_, lines) in zip(names, request.texts(split), strict=True):
         of_line = _spans_of_lines(settings, wanted, request.corpus, split, name, lines)
         for chunk in chunks(lines):
             encoded = request.bundle.encoder.encode_with_ends(chunk)
             for line, (_, ends), spans in zip(chunk, encoded, of_line):  # noqa: B905 (chunk after chunk)
-                for unit in found:
-                    found[unit] += len(spans[unit])
+                for unit in counts:
+                    counts[unit] += len(spans[unit])
                 bits.append(unit_bits(ends, line, spans.get("phrase", ()), spans.get("entity", ())))
-    _require_found(found, settings, request)
+    _require_units(counts, settings, request)
     return Units(Sequences.of(bits), settings.units)
 
 
 def _spans_of_lines(
     settings: MaskedSettings, wanted: Iterable[UnitName], corpus: Corpus, split: str, name: str, lines: Sequence[str]
 ) -> Iterator[dict[UnitName, Sequence[Span]]]:
-    """The phrases and entities of each line of a text, as far as they are wanted: annotated, or found by rule."""
-    found: dict[UnitName, Iterator[Sequence[Span]]] = {}
+    """The phrases and entities of each line of a text, as far as they are wanted: annotated, or by rule."""
+    by_unit: dict[UnitName, Iterator[Sequence[Span]]] = {}
     if "phrase" in wanted:
         if settings.phrases is None:
             counted = lines if len(lines) <= _COUNTED else _evenly(lines)
             collocations = Collocations.of(counted)
-            found["phrase"] = (collocations.phrases(line) for line in lines)
+            by_unit["phrase"] = (collocations.phrases(line) for line in lines)
         else:
-            found["phrase"] = _annotated(corpus, split, settings.phrases, name, lines)
+            by_unit["phrase"] = _annotated(corpus, split, settings.phrases, name, lines)
     if "entity" in wanted:
         if settings.entities is None:
-            found["entity"] = (entities(line) for line in lines)
+            by_unit["entity"] = (entities(line) for line in lines)
         else:
-            found["entity"] = _annotated(corpus, split, settings.entities, name, lines)
-    for spans in zip(*found.values(), strict=True) if found else ((),) * len(lines):
-        yield dict(zip(found, spans, strict=True))
+            by_unit["entity"] = _annotated(corpus, split, settings.entities, name, lines)
+    for spans in zip(*by_unit.values(), strict=True) if by_unit else ((),) * len(lines):
+        yield dict(zip(by_unit, spans, strict=True))
 
 
 def _evenly(lines: Sequence[str]) -> Iterator[str]:
@@ -138,10 +138,10 @@ def _annotated(corpus: Corpus, split: str, field: str, of: str, lines: Sequence[
     return (by_line[int(place)] for place in chosen)
 
 
-def _require_found(found: dict[UnitName, int], settings: MaskedSettings, request: Request) -> None:
+def _require_units(counts: dict[UnitName, int], settings: MaskedSettings, request: Request) -> None:
     """Raises UserError if the training text has no unit of a kind that is to be hidden."""
     annotated = {"phrase": settings.phrases, "entity": settings.entities}
-    for unit, count in found.items():
+    for unit, count in counts.items():
         if count == 0:
             field = annotated[unit]
             plural = {"phrase": "phrases", "entity": "entities"}[unit]
