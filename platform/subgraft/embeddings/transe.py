@@ -1,0 +1,118 @@
+"""TransE (Bordes et al., NeurIPS 2013): embeddings of a knowledge graph's entities and relations.
+
+A triple (h, r, t) says that the relation r holds between head and tail: h + r is to be near t, and nearer than with
+another head or tail in its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from subgraft.base.errors import UserError
+from subgraft.config.entities import TransESettings
+from subgraft.data.text import reading
+from subgraft.modeling.entities import EntityTable
+
+
+@dataclass(frozen=True)
+class Triples:
+    """A knowledge graph.
+
+    entities, relations: names, sorted.  ids: int64 [n, 3], head, relation and tail of each triple.
+    """
+
+    entities: tuple[str, ...]
+    relations: tuple[str, ...]
+    ids: np.ndarray
+
+    @classmethod
+    def read(cls, path: Path) -> Triples:
+        """Lines of head, relation and tail with tabs between them; equal lines count once.
+
+        Raises UserError, with the line, for one of another form, and for a file without triples.
+        """
+        rows = dict[tuple[str, str, str], None]()
+        for number, line in enumerate(reading.lines(path), 1):
+            if not line.strip():
+                continue
+            cells = [cell.strip() for cell in line.split("\t")]
+            if len(cells) != 3 or not all(cells):
+                hint = "A line has a head, a relation and a tail, with tabs between them."
+                raise UserError("not a triple", where=f"{path}:{number}", hint=hint)
+            rows[cells[0], cells[1], cells[2]] = None
+        if not rows:
+            raise UserError("no triples", where=str(path))
+        entities = tuple(sorted({name for head, _, tail in rows for name in (head, tail)}))
+        relations = tuple(sorted({relation for _, relation, _ in rows}))
+        if len(entities) < 2:
+            raise UserError("all triples are about one entity", where=str(path))
+        by_name, by_relation = ({name: row for row, name in enumerate(names)} for names in (entities, relations))
+        ids = [(by_name[head], by_relation[relation], by_name[tail]) for head, relation, tail in rows]
+        return cls(entities, relations, np.array(ids, dtype=np.int64))
+
+
+def distances(entities: Tensor, relations: Tensor, triples: Tensor, norm: int) -> Tensor:
+    """|h + r - t| of each triple [n, 3], by the L1 or L2 norm [n]."""
+    heads, between, tails = triples.unbind(dim=1)
+    apart: Tensor = torch.linalg.vector_norm(entities[heads] + relations[between] - entities[tails], norm, dim=1)
+    return apart
+
+
+def margin_loss(
+    entities: Tensor, relations: Tensor, triples: Tensor, corrupted: Tensor, margin: float, norm: int
+) -> Tensor:
+    """By how much triples [n, 3] are not nearer than corrupted ones by the margin, summed (equation 1)."""
+    near, far = (distances(entities, relations, each, norm) for each in (triples, corrupted))
+    return (margin + near - far).relu().sum()
+
+
+def corrupt(triples: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
+    """Triples [n, 3] with another of `count` entities in the place of the head or the tail (equation 2)."""
+    changed, places = triples.copy(), 2 * rng.integers(0, 2, len(triples))
+    rows = np.arange(len(triples))
+    # A step from 1 to count - 1 never ends where it began.
+    changed[rows, places] = (changed[rows, places] + rng.integers(1, count, len(triples))) % count
+    return changed
+
+
+def train_transe(
+    graph: Triples, settings: TransESettings, seed: int, progress: Callable[[int, int], None] = lambda done, total: None
+) -> EntityTable:
+    """Embeddings of a graph's entities (algorithm 1), by stochastic gradient descent; the seed decides the result."""
+    rng, width = np.random.default_rng(seed), settings.dimensions
+    bound = 6 / width**0.5
+    entities, relations = (
+        normalize(torch.from_numpy(rng.uniform(-bound, bound, (len(names), width)).astype(np.float32)))
+        for names in (graph.entities, graph.relations)
+    )
+    for epoch in range(settings.epochs):
+        order = rng.permutation(len(graph.ids))
+        for start in range(0, len(order), settings.batch_size):
+            batch = graph.ids[order[start : start + settings.batch_size]]
+            _update(entities, relations, batch, corrupt(batch, len(graph.entities), rng), settings)
+        progress(epoch + 1, settings.epochs)
+    return EntityTable(graph.entities, normalize(entities))
+
+
+def _update(
+    entities: Tensor, relations: Tensor, triples: np.ndarray, corrupted: np.ndarray, settings: TransESettings
+) -> None:
+    """A step of gradient descent on the rows of a batch, in place; no other entity has lost its norm of 1."""
+    both = np.concatenate([triples, corrupted])
+    rows, places = np.unique(both[:, ::2], return_inverse=True)
+    local = both.copy()
+    local[:, ::2] = places.reshape(-1, 2)
+    of_batch, ids = torch.from_numpy(rows), torch.from_numpy(local)
+    own = normalize(entities[of_batch]).requires_grad_()
+    between = relations.clone().requires_grad_()
+    loss = margin_loss(own, between, ids[: len(triples)], ids[len(triples) :], settings.margin, settings.norm)
+    of_entities, of_relations = torch.autograd.grad(loss, (own, between))
+    entities[of_batch] = own.detach() - settings.learning_rate * of_entities
+    relations -= settings.learning_rate * of_relations
