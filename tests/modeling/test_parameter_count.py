@@ -13,6 +13,7 @@ from subgraft.config.models import (
     BertSettings,
     ErnieSettings,
     GPT2Settings,
+    KnowledgeableSettings,
     LlamaSettings,
     M2M100Settings,
     MarianSettings,
@@ -50,6 +51,7 @@ ONE = {**WIDTHS, "layers": 3}
 UNTIED = {"tie_word_embeddings": False}
 MARIAN = described(MarianSettings(**TWO), 90, 70)
 MBART = described(MBartSettings(**TWO), 80, 80)
+KNOWLEDGEABLE = described(KnowledgeableSettings(**ONE, knowledge_layers=2, entity_width=8, entity_heads=2), 75, 75)
 BERT = described(BertSettings(**ONE), 75, 75)
 ERNIE = described(ErnieSettings(**ONE), 75, 75)
 GPT2_MODEL = described(GPT2Settings(**ONE), 60, 60)
@@ -124,6 +126,8 @@ CONFIGS = {
     "ernie, tasks of another size": {**ERNIE, "use_task_id": True},
     "ernie on both sides": as_both_sides(described(ErnieSettings(**ONE, task_embeddings=5), 75, 75)),
     "bert2bert": as_both_sides(BERT),
+    "knowledgeable": KNOWLEDGEABLE,
+    "knowledgeable, untied": KNOWLEDGEABLE | UNTIED,
     "bert2bert, untied": as_both_sides(BERT | UNTIED),
     "bert2bert, other vocabulary": with_vocabularies(as_both_sides(BERT), {"decoder": 44}),
     "xlm-roberta": XLM_ROBERTA,

@@ -12,8 +12,8 @@ network, a generator with capacity, on pseudo-domains; or joint, with copied tex
 memory, which trains nothing and writes how many bytes each worker's states take to OUT/bytes-RANK.json; or heads, a
 mixture of two objectives that each have parameters of their own; or sampled, a masked model whose targets compete with
 their nearest tokens alone (the candidates of each step go to OUT/candidates-RANK-STOP.json); or sourced-VARIANT, a
-language model with features for its source. ENGINE: plain, or zero0 to zero3, with -optimizer or -parameters for what
-is offloaded.
+language model with features for its source; or entities, a model that reads entities, with both of its losses. ENGINE:
+plain, or zero0 to zero3, with -optimizer or -parameters for what is offloaded.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from entities import entity_sentences, knowledgeable
 from several_tasks import Several
 from several_tasks import settings as finetuning
 from subgraft.config.conditioning import ConditioningSettings
@@ -60,6 +61,7 @@ from subgraft.training.objectives.causal import begin_with
 from subgraft.training.objectives.conditioned import SourcedLines, SourcedLoss
 from subgraft.training.objectives.distributed import Workers
 from subgraft.training.objectives.masked import MaskedSentences
+from subgraft.training.objectives.masked_entities import EntityLoss
 from subgraft.training.objectives.mixture import MixedBatch, MixedLoss, Mixture
 from subgraft.training.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss, Seq2SeqView
 from subgraft.training.objectives.single_stack import StackLoss
@@ -181,7 +183,7 @@ def _made(task: str) -> tuple[nn.Module, dict[str, float], Data]:
         return _sourced(task.removeprefix("sourced-"))
     if task.startswith("tasks"):
         return _tasks()
-    others = {"heads": _heads, "joint": _joint, "network": _network, "sampled": _sampled}
+    others = {"heads": _heads, "joint": _joint, "network": _network, "sampled": _sampled, "entities": _entities}
     return others.get(task, _pretraining)()
 
 
@@ -236,6 +238,11 @@ def _sampled() -> tuple[nn.Module, dict[str, float], Data]:
     tokenizer = cased_tokenizer()
     sentences = MaskedSentences(english(120) + german(120), tokenizer, MaskedSettings(), max_length=40, seed=3)
     return SampledLoss(StackLoss(build_bert(tokenizer, seed=1, **SHAPE | {"dropout": 0.0}))), {"loss": 1.0}, sentences
+
+
+def _entities() -> tuple[nn.Module, dict[str, float], Data]:
+    loss = EntityLoss(knowledgeable(), 0.0, 1.0)
+    return loss, dict(loss.weights), entity_sentences()
 
 
 def _sourced(variant: str) -> tuple[nn.Module, dict[str, float], Data]:

@@ -22,6 +22,7 @@ class AnyObjective(Settings):
     needs_pairs: whether it reads both sides of a pair; if not, it reads the text of each language.
     needs_dev: whether pretraining needs a dev split.
     needs_language_codes, needs_mask: special tokens that the vocabulary must have.
+    needs_spans: whether it reads named spans of a text.
     translates: whether the model can translate before it is finetuned.
     writes: whether the pretrained model generates text; if not, an encoder-decoder is made from it.
     continues: whether its model is a decoder alone, which continues a text.
@@ -43,6 +44,7 @@ class AnyObjective(Settings):
     needs_dev: ClassVar[bool] = False
     needs_language_codes: ClassVar[bool] = False
     needs_mask: ClassVar[bool] = False
+    needs_spans: ClassVar[bool] = False
     translates: ClassVar[bool] = False
     writes: ClassVar[bool] = True
     denoises: ClassVar[bool] = False

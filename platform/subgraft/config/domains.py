@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from subgraft.config.corpora import Languages
+from subgraft.config.entities import EntitySettings
 from subgraft.config.models import families_for
 from subgraft.config.objectives import ObjectiveSettings, TranslationSettings
 from subgraft.config.settings_base import Seed, Settings, TextSide
@@ -25,6 +26,7 @@ class UpstreamSettings(Settings):
     `vocabulary_path` of `subgraft vocab allocate` was allocated.
     vocabulary: the vocabulary to learn if there is no checkpoint.
     vocabulary_path: the directory of an existing vocabulary for both sides, for example of `vocab allocate`.
+    entities: the entities that a new model of the family knowledgeable reads.
     checkpoint: a local directory or a hub id to start from, in place of pretraining.
     revision: the commit, branch or tag of a checkpoint on the hub; by default its newest commit.
     continue_pretraining: whether the checkpoint is first pretrained further on the corpus, by `pretrain`, with its own
@@ -39,6 +41,7 @@ class UpstreamSettings(Settings):
     language_exponent: Annotated[float | None, Field(ge=0, le=1)] = None
     vocabulary: VocabularySettings = VocabularySettings()
     vocabulary_path: str | None = None
+    entities: EntitySettings | None = None
     checkpoint: str | None = None
     revision: str | None = None
     continue_pretraining: bool = False

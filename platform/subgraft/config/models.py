@@ -34,6 +34,7 @@ class TransformerSettings(Settings):
     needs_language_codes: whether its vocabulary must have language codes.
     vocabulary_kinds: the kinds of vocabulary that it can be pretrained with.
     attends_to_source: whether the layers of a decoder can attend to a source.
+    reads_entities: whether it reads embeddings of entities.
     """
 
     objectives: ClassVar[frozenset[str]]
@@ -42,6 +43,7 @@ class TransformerSettings(Settings):
     one_table: ClassVar[bool] = False
     needs_language_codes: ClassVar[bool] = False
     attends_to_source: ClassVar[bool] = False
+    reads_entities: ClassVar[bool] = False
     vocabulary_kinds: ClassVar[tuple[VocabularyKind, ...]] = get_args(VocabularyKind)
 
     d_model: Annotated[int, Field(ge=8, le=WIDEST)]
@@ -241,6 +243,36 @@ class T5Settings(TwoStackSettings):
         return self
 
 
+class KnowledgeableSettings(OneStackSettings):
+    """Tsinghua's ERNIE (Zhang et al., ACL 2019): a BERT that reads embeddings of entities (upstream.entities) too.
+
+    layers: layers of the textual encoder.
+    knowledge_layers: layers of the knowledgeable encoder above it.
+    entity_width: the width of entity embeddings and states.
+    entity_heads: heads of the attention of entities; a divisor of entity_width.
+    dropout: of embeddings and of the output of each sublayer.
+    """
+
+    objectives = frozenset({"masked", "masked-entities"})
+    vocabulary_kinds = ("wordpiece",)
+    reads_entities = True
+
+    family: Literal["knowledgeable"] = "knowledgeable"
+    knowledge_layers: Layers
+    entity_width: Annotated[int, Field(ge=1, le=WIDEST)] = 100
+    entity_heads: Annotated[int, Field(ge=1, le=1024)] = 4
+    dropout: Share = 0.1
+
+    def depth(self, side: SideName) -> int:
+        return self.layers + self.knowledge_layers
+
+    @model_validator(mode="after")
+    def _entity_heads_divide(self) -> KnowledgeableSettings:
+        if self.entity_width % self.entity_heads:
+            raise ValueError(f"entity_width {self.entity_width} is not divisible by entity_heads {self.entity_heads}")
+        return self
+
+
 ModelSettings = Annotated[
     MarianSettings
     | MBartSettings
@@ -249,7 +281,8 @@ ModelSettings = Annotated[
     | GPT2Settings
     | LlamaSettings
     | T5Settings
-    | M2M100Settings,
+    | M2M100Settings
+    | KnowledgeableSettings,
     Field(discriminator="family"),
 ]
 DEFAULT_FAMILY = "marian"

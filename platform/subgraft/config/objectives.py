@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 
 from subgraft.base.limits import LONGEST_SEQUENCE
 from subgraft.config.any_objective import AnyObjective as AnyObjective
+from subgraft.config.entity_objectives import MaskedEntitiesSettings as MaskedEntitiesSettings
 from subgraft.config.ernie_objectives import UnitStage
 from subgraft.config.settings_base import Count, Share
 
@@ -132,7 +133,9 @@ class CausalSettings(AnyObjective):
         return self.model_copy(update={"separator": ends[0]}) if ends else self
 
 
-_Pretraining: TypeAlias = TranslationSettings | DenoisingSettings | MaskedSettings | CausalSettings
+_Pretraining: TypeAlias = (
+    TranslationSettings | DenoisingSettings | MaskedSettings | MaskedEntitiesSettings | CausalSettings
+)
 ObjectiveSettings = Annotated[_Pretraining, Field(discriminator="kind")]
 # The kinds of pretraining of decoders alone.
 CONTINUING_KINDS = frozenset(each.model_fields["kind"].default for each in get_args(_Pretraining) if each.continues)

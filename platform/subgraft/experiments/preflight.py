@@ -87,6 +87,15 @@ def require_source(source: ResolvedSource, read: SourceName | None, name: str) -
             look_through(files, split, fields[0], row_count(files[split], fields[0]))
 
 
+def require_spans(source: ResolvedSource, name: str) -> None:
+    """Raises UserError for a corpus with a text without named spans."""
+    named = {field.of for field in source.fields if field.kind == "spans"}
+    if lacking := [field.name for field in source.fields if field.kind == "text" and field.name not in named]:
+        hint = "Write records with a field of spans: `entities: {kind: spans, of: TEXT}`."
+        what = f"the objective masked-entities needs the entities of each text, and '{lacking[0]}' has none"
+        raise UserError(what, where=f"corpora.{name}", hint=hint)
+
+
 def require_conversations(source: ResolvedSource, name: str) -> None:
     """Raises UserError for a corpus without conversations."""
     if not any(field.kind == CONVERSATION for field in source.fields):

@@ -14,7 +14,7 @@ from transformers.models.auto import modeling_auto
 
 from subgraft.base.errors import UserError
 from subgraft.config.settings_base import HeadKind
-from subgraft.modeling.families import Config, Family, Head, family_of, head_in
+from subgraft.modeling.families import Config, Family, Head, family_named, family_of, head_in
 from subgraft.modeling.families.heads import (
     CHOICE_LABEL,
     CLASS_ENDINGS,
@@ -35,13 +35,16 @@ AUTO_CLASSES: Mapping[HeadKind, str] = {kind: f"AutoModel{ending}" for kind, end
 
 
 def head_class(config: Config | PreTrainedConfig, kind: HeadKind) -> type[PreTrainedModel] | None:
-    """transformers' class of this kind of head on such a model; None where it has none.
+    """The class of this kind of head on such a model, transformers' or the family's own; None where there is none.
 
     A family without a head for choices gets one for sequences, with one output: the score of a choice.
     """
     import transformers
 
     entries = config if isinstance(config, Mapping) else config.to_dict()
+    own = family_named(entries["model_type"]).head_class(kind)
+    if own is not None:
+        return own
     name = _NAMES[kind].get(entries["model_type"])
     if name is None and kind == "choice":
         name = _NAMES["sequence"].get(entries["model_type"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from subgraft.config.comparison import Comparison
-from subgraft.config.models import families_for
+from subgraft.config.models import KnowledgeableSettings, families_for
 from subgraft.config.settings_base import SENTENCEPIECE_KINDS, VocabularyKind
 
 
@@ -110,6 +110,7 @@ def require_fitting_blocks(experiment: Comparison) -> None:
 
 def require_trainable_model(experiment: Comparison) -> None:
     """A model pretrained here must support its objectives, vocabularies, sides and lengths."""
+    _require_entities(experiment)
     if experiment.upstream.checkpoint is not None:
         return
     family, kinds = experiment.model.family, experiment.model.vocabulary_kinds
@@ -127,6 +128,24 @@ def require_trainable_model(experiment: Comparison) -> None:
     longest = max(experiment.pretrain.max_length, experiment.longest_after_pretraining)
     if longest > experiment.model.max_positions:
         raise ValueError(f"a max_length of {longest} is beyond model.max_positions {experiment.model.max_positions}")
+
+
+def _require_entities(experiment: Comparison) -> None:
+    """Exactly the models that are built and read entities need embeddings of entities, of their width."""
+    entities, model, built = experiment.upstream.entities, experiment.model, experiment.upstream.checkpoint is None
+    if entities is None:
+        if built and model.reads_entities:
+            raise ValueError(f"model.family {model.family} reads entities: give upstream.entities: {{triples: FILE}}")
+        return
+    if not built:
+        raise ValueError("upstream.entities is for a new model: a checkpoint has its own entities")
+    if not isinstance(model, KnowledgeableSettings):
+        raise ValueError(f"upstream.entities needs model.family knowledgeable, not {model.family}")
+    if entities.triples is not None and entities.transe.dimensions != model.entity_width:
+        raise ValueError(
+            f"upstream.entities.transe.dimensions {entities.transe.dimensions} is not model.entity_width "
+            f"{model.entity_width}"
+        )
 
 
 def _vocabulary_kinds(experiment: Comparison) -> dict[str, VocabularyKind]:

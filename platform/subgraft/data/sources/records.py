@@ -177,11 +177,11 @@ def _spans(value: object, text: str, name: str, where: str) -> str:
     if not isinstance(listed, list) or not all(isinstance(each, list) and len(each) == 3 for each in listed):
         hint = 'For example [[0, 6, "London"]], in characters.'
         raise UserError(f"'{name}' is not a list of [start, end, name]", where=where, hint=hint)
-    found = []
+    cells = list[list[int | str]]()
     for start, end, called in listed:
         bounds = _span([start, end], text, name, where).split("\t")
-        found.append([*map(int, bounds), label_of(called, f"the name of a span of '{name}'", where)])
-    return json_cell(sorted(found))
+        cells.append([*map(int, bounds), label_of(called, f"the name of a span of '{name}'", where)])
+    return json_cell(sorted(cells, key=lambda cell: cell[:2]))
 
 
 # Pairs of texts in columns: tab-separated files, and JSON lines with named fields.

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from subgraft.base.errors import UserError
 from subgraft.base.files import file_digest
 from subgraft.config.conditioning import SourceName
 from subgraft.config.corpora import Languages
@@ -16,6 +17,7 @@ from subgraft.config.multitask import FurtherTask
 from subgraft.config.settings_base import SideName, Split, TextSide
 from subgraft.config.task_objectives import LabelledPairsSettings, LabelledSettings, TaskObjectiveSettings
 from subgraft.config.tasks import TASKS
+from subgraft.data.sources.paths import find, find_file
 from subgraft.data.sources.registry import resolve
 from subgraft.data.sources.side_text import SideText, named_sources, side_texts
 from subgraft.data.tasks.question_generation import pairing
@@ -28,12 +30,13 @@ from subgraft.experiments.preflight import (
     require_corpus,
     require_labels,
     require_source,
+    require_spans,
 )
 from subgraft.modeling.hub import HUB_FILES, adapter_base, pinned, with_revision
 from subgraft.orchestration.store.step import Step
 from subgraft.pipeline import stages
 from subgraft.pipeline.recipes.corpora import CorpusRecipe, TextRecipe
-from subgraft.pipeline.recipes.models import CheckpointRecipe
+from subgraft.pipeline.recipes.models import ENTITY_FILES, CheckpointRecipe, EntityRecipe
 
 if TYPE_CHECKING:
     from subgraft.orchestration.store.store import Store
@@ -72,7 +75,25 @@ class InputSteps:
             needed, purpose = (*needed, "test"), "evaluation.upstream_sentences"
         pairs = any(objective.needs_pairs for objective in upstream.objectives)
         languages = None if upstream.languages == "all" else self.experiment.upstream_languages
-        return self._corpus(upstream.corpus, languages, needed, purpose, pairs=pairs)
+        spans = any(objective.needs_spans for objective in upstream.objectives)
+        return self._corpus(upstream.corpus, languages, needed, purpose, pairs=pairs, spans=spans)
+
+    @cached_property
+    def entities(self) -> Step[EntityRecipe] | None:
+        """Embeddings of the entities that the upstream model reads, if it reads any."""
+        settings, seed = self.experiment.upstream.entities, self.experiment.upstream.seed
+        if settings is None:
+            return None
+        if settings.triples is not None:
+            place = find_file(settings.triples, self.base)
+            recipe = EntityRecipe(digest=file_digest(place), transe=settings.transe, seed=seed, place=str(place))
+            return Step(stages.ENTITIES, f"embeddings of the entities of {place.name}", recipe)
+        place = find(settings.embeddings or "", self.base)
+        digest = hashlib.sha256()
+        for name in ENTITY_FILES:
+            digest.update(f"{name} {file_digest(_existing(place, name))}\n".encode())
+        recipe = EntityRecipe(digest=digest.hexdigest(), place=str(place))
+        return Step(stages.ENTITIES, "embeddings of entities as given", recipe)
 
     @cached_property
     def downstream_corpus(self) -> Step[CorpusRecipe]:
@@ -137,10 +158,12 @@ class InputSteps:
         source: SourceName | None = None,
         chat: bool = False,
         labels: TaskObjectiveSettings | None = None,
+        spans: bool = False,
     ) -> Step[CorpusRecipe]:
         """languages: of the pair that is wanted; every text of the corpus where None.  pairs: whether it must have two
         sides.  one_text: whether it must have one.  source: the field that its segments need besides texts.
         chat: whether it must have conversations.  labels: a task, of which it must have examples if that has labels.
+        spans: whether its texts must have named spans.
         """
         experiment = self.experiment
         corpus = experiment.corpora[name]
@@ -149,6 +172,8 @@ class InputSteps:
             require_labels(resolved, labels, name)
         require_corpus(resolved, needed, name, purpose, pairs=pairs, one_text=one_text)
         require_source(resolved, source, name)
+        if spans:
+            require_spans(resolved, name)
         if chat:
             require_conversations(resolved, name)
         recipe = CorpusRecipe(
@@ -161,6 +186,13 @@ class InputSteps:
             base=self.base,
         )
         return Step(stages.CORPUS, f"corpus {name}", recipe)
+
+
+def _existing(folder: Path, name: str) -> Path:
+    if not (folder / name).is_file():
+        hint = f"A folder of embeddings has {' and '.join(ENTITY_FILES)}."
+        raise UserError(f"no {name} here", where=str(folder), hint=hint)
+    return folder / name
 
 
 def from_checkpoint(name: str, model: str, directory: Path, *, body: bool = False) -> Step[CheckpointRecipe]:

@@ -41,7 +41,7 @@ class ModelSteps:
         upstream = self.experiment.upstream
         if upstream.checkpoint is None:
             require_head(self.experiment, family_named(self.experiment.model.family).model_type, "model.family")
-            return self._pretrain(f"pretrain on {upstream.corpus}", _by_role(self._vocabularies.upstream))
+            return self._pretrain(f"pretrain on {upstream.corpus}", self._parts(self._vocabularies.upstream))
         if upstream.continue_pretraining:
             return self._pretrain(f"pretrain further on {upstream.corpus}", {"model": self._inputs.checkpoint})
         return self._inputs.checkpoint
@@ -60,23 +60,31 @@ class ModelSteps:
         if system.pretraining == "none":
             recipe = BuildRecipe(model=self.experiment.model, seed=seed)
             return Step(
-                stages.BUILD, f"untrained model seed {seed}", recipe, _by_role(self._vocabularies.of_new_model(system))
+                stages.BUILD,
+                f"untrained model seed {seed}",
+                recipe,
+                self._parts(self._vocabularies.of_new_model(system)),
             )
         if system.pretraining == "sampled":
             sampling = self.experiment.upstream.sampling
-            return self._pretrain(f"pretrain on {corpus}, sampled", _by_role(self._vocabularies.upstream), sampling)
+            return self._pretrain(f"pretrain on {corpus}, sampled", self._parts(self._vocabularies.upstream), sampling)
         if system.pretraining == "downstream-vocabulary":
             name = f"pretrain on {corpus} with the downstream vocabulary"
             return self._pretrain(
-                name, _by_role(self._vocabularies.on_changed_sides(self._vocabularies.of_new_model(system)))
+                name, self._parts(self._vocabularies.on_changed_sides(self._vocabularies.of_new_model(system)))
             )
         if system.pretraining == "joint-vocabulary":
             name = f"pretrain on {corpus} with a joint vocabulary"
-            return self._pretrain(name, _by_role(self._vocabularies.on_changed_sides(self._vocabularies.joint)))
+            return self._pretrain(name, self._parts(self._vocabularies.on_changed_sides(self._vocabularies.joint)))
         return self.pretrained
 
+    def _parts(self, vocabularies: Mapping[SideName, Step]) -> dict[str, Step]:
+        """The inputs of a model that is built: its vocabularies, and the entities that it reads, if it reads any."""
+        entities = self._inputs.entities
+        return {str(side): step for side, step in vocabularies.items()} | ({"entities": entities} if entities else {})
+
     def _pretrain(self, name: str, start: Mapping[str, Step], sampling: SamplingSettings | None = None) -> Step:
-        """start: the vocabularies of a model that is built, or the model that is pretrained further."""
+        """start: the inputs of a model that is built, or the model that is pretrained further."""
         experiment, upstream = self.experiment, self.experiment.upstream
         recipe = PretrainRecipe(
             objectives=upstream.objectives,
@@ -88,10 +96,6 @@ class ModelSteps:
             language_exponent=language_exponent(upstream, self._inputs.base),
         )
         return with_engine(Step(stages.PRETRAIN, name, recipe, {"corpus": self._inputs.upstream_corpus} | dict(start)))
-
-
-def _by_role(vocabularies: Mapping[SideName, Step]) -> dict[str, Step]:
-    return {str(side): step for side, step in vocabularies.items()}
 
 
 def conditioned_step(inputs: InputSteps, system: System, seed: int, model: Step) -> Step:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -60,6 +61,7 @@ class Loading(NamedTuple):
 def export_transformers(model: Path | str, out: Path, languages: Languages | None = None) -> Loading:
     """Write weights, generation settings and tokenizer to an empty directory.
 
+    Of a model that transformers has no class for, the part that it has one for is written: `Family.for_transformers`.
     languages: for models with language codes; by default those in the model's files. Raises UserError if languages are
     required and unknown, the vocabulary lacks a special token, transformers has no layout for the vocabularies, or the
     model is a language model with a source.
@@ -69,6 +71,7 @@ def export_transformers(model: Path | str, out: Path, languages: Languages | Non
     if family_of(bundle.model).has_source:
         hint = "`subgraft generate` writes with it."
         raise UserError("transformers has no class for a language model with a source", where=str(model), hint=hint)
+    bundle = replace(bundle, model=family_of(bundle.model).for_transformers(bundle.model))
     bundle, loading = write_tokenizers(bundle, out, languages or checkpoint_languages(directory))
     save_without_tokenizers(bundle.model, out)
     config = json.loads((out / "config.json").read_text(encoding="utf-8"))

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from subgraft.config.conditioning import SourceSettings
     from subgraft.config.corpora import Languages
     from subgraft.config.models import OneStackSettings
-    from subgraft.config.settings_base import SideName
+    from subgraft.config.settings_base import HeadKind, SideName
     from subgraft.modeling.conditioning.copying import TargetStates
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
@@ -271,6 +271,14 @@ class Family(ABC):
 
         kind: type[PreTrainedModel] = getattr(transformers, self.transformers_class)
         return kind
+
+    def head_class(self, kind: HeadKind) -> type[PreTrainedModel] | None:
+        """A class of this package for a kind of head; None where transformers' own is used, if it has one."""
+        return None
+
+    def for_transformers(self, model: PreTrainedModel) -> PreTrainedModel:
+        """The part of the model that transformers has a class for: by default the model itself."""
+        return model
 
     def post_init(self, model: PreTrainedModel) -> None:  # noqa: B027
         """Correct, after building or loading, what transformers constructs differently from the model's definition."""

@@ -17,6 +17,7 @@ from subgraft.modeling.families.encoder_only import EncoderOnly
 from subgraft.modeling.families.ernie import Ernie
 from subgraft.modeling.families.family import ITS_VOCABULARY, Family
 from subgraft.modeling.families.gpt import GPT2, OPT, Bloom, GPTNeoX
+from subgraft.modeling.families.knowledgeable import Knowledgeable
 from subgraft.modeling.families.llama import Gemma, Gemma2, Gemma3, Llama, Mistral, Phi3, Qwen2, Qwen3
 from subgraft.modeling.families.m2m100 import M2M100
 from subgraft.modeling.families.marian import Marian
@@ -43,6 +44,7 @@ ENCODERS: tuple[EncoderOnly, ...] = (
     ModernBert(),
     DebertaV2(),
     Ernie(),
+    Knowledgeable(),
 )
 DECODERS: tuple[DecoderOnly, ...] = (
     GPT2(),

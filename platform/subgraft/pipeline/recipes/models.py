@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import Field
 
 from subgraft.config.conditioning import CopyingName, ReadingSettings, SourceName, VariantName
+from subgraft.config.entities import TransESettings
 from subgraft.config.initialisers import DonorMapping
 from subgraft.config.models import ModelSettings
 from subgraft.config.settings_base import SideName
@@ -99,3 +100,23 @@ class TransferRecipe(Recipe):
     @property
     def model_change(self) -> WithVocabularies:
         return WithVocabularies(self.sides)
+
+
+# The files of embeddings of entities, as `modeling.entities` writes them.
+ENTITY_FILES = ("entities.safetensors", "entities.txt")
+
+
+class EntityRecipe(Recipe):
+    """Embeddings of entities.
+
+    Attributes:
+        digest: Of the triples, or of the files of embeddings.
+        transe: How triples are embedded; None for embeddings of the user.
+        seed: Of TransE.
+        place: The file of triples, or the folder of embeddings.
+    """
+
+    digest: str
+    transe: TransESettings | None = None
+    seed: int = 0
+    place: str = Field(exclude=True)

@@ -38,6 +38,7 @@ from subgraft.pipeline.recipes.models import (
     BuildRecipe,
     CheckpointRecipe,
     ConditionRecipe,
+    EntityRecipe,
     TransferRecipe,
 )
 from subgraft.pipeline.recipes.training import EmbeddingWarmupRecipe, FinetuneRecipe, MultitaskRecipe, PretrainRecipe
@@ -144,6 +145,12 @@ def _import_network(recipe: ImportedNetworkRecipe, inputs: Inputs, out: Path, co
     from subgraft.pipeline.stages.generators import import_network
 
     return import_network(recipe, inputs, out, context)
+
+
+def _embed_entities(recipe: EntityRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.entities import embed_entities
+
+    return embed_entities(recipe, inputs, out, context)
 
 
 def _train_static_embeddings(
@@ -305,6 +312,7 @@ FINETUNE = Stage("finetune", 1, _finetune, FinetuneRecipe, distributed=True, acc
 EVALUATE = Stage("evaluate", 1, _evaluate_model, EvaluateRecipe, accelerated=True)
 LIKELIHOOD = Stage("likelihood", 1, _measure_likelihood, LikelihoodRecipe, accelerated=True)
 IMPORTED_VOCABULARY = Stage("given-vocabulary", 1, _import_vocabulary, ImportedVocabularyRecipe)
+ENTITIES = Stage("entities", 1, _embed_entities, EntityRecipe)
 CURVE = Stage("curve", 1, _measure_curve, CurveRecipe)
 ALLOCATION = Stage("allocation", 1, _allocate, AllocationRecipe)
 JOINT_VOCABULARY = Stage("joint-vocabulary", 1, _learn_joint_vocabulary, JointVocabularyRecipe)

@@ -13,6 +13,7 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.conditioning.conditional_model import conditioned
 from subgraft.modeling.conditioning.source_encoders import encoder_of
 from subgraft.modeling.conditioning.source_settings import conditioning_settings, pretrained_source
+from subgraft.modeling.entities import EntityTable
 from subgraft.modeling.families import Parameters, family_named, family_of
 from subgraft.modeling.heads import require_token_head
 from subgraft.pipeline.recipes.models import AssembleRecipe, BuildRecipe, CheckpointRecipe, ConditionRecipe
@@ -78,13 +79,20 @@ def assembled(model: Path | str, seed: int) -> Bundle:
 
 def build_model(recipe: BuildRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     del context
-    bundle = build(recipe.model, inputs["encoder"], inputs["decoder"], recipe.seed)
+    bundle = build(recipe.model, inputs, recipe.seed)
     bundle.save(out)
     return {"parameters": bundle.model.num_parameters()}
 
 
-def build(model: ModelSettings, encoder: Path, decoder: Path, seed: int) -> Bundle:
-    """A model over the vocabularies in two directories, or over the decoder's if its family has only one."""
-    target = Tokenizer.load(decoder)
-    source = target if model.one_vocabulary or encoder == decoder else Tokenizer.load(encoder)
-    return Bundle(family_named(model.family).build(model, source, target, seed), source, target)
+def build(model: ModelSettings, inputs: Inputs, seed: int) -> Bundle:
+    """A model over the vocabularies of the inputs `encoder` and `decoder`, or the decoder's if its family has only one.
+
+    It reads the entities of the input `entities`, if there is one.
+    """
+    target = Tokenizer.load(inputs["decoder"])
+    one = model.one_vocabulary or inputs["encoder"] == inputs["decoder"]
+    source = target if one else Tokenizer.load(inputs["encoder"])
+    made = family_named(model.family).build(model, source, target, seed)
+    if "entities" in inputs:
+        EntityTable.load(inputs["entities"]).into(made)
+    return Bundle(made, source, target)

@@ -32,11 +32,12 @@ def run(recipe: PretrainRecipe, inputs: Inputs, out: Path, context: Context) -> 
     objectives = objectives_of(recipe.objectives, request)
     losses = {kind: objective.loss(smoothing) for kind, objective in objectives.items()}
     first, module, weights = next(iter(objectives.values())), next(iter(losses.values())), {"loss": 1.0}
+    weights = getattr(module, "weights", weights)
     data: Data = first
     if len(objectives) > 1:
         weighed = {each.kind: each.weight for each in recipe.objectives}
         data = Mixture(objectives, weighed, {each.kind: each.from_step for each in recipe.objectives})
-        module = MixedLoss(bundle.model, losses, weights)
+        module = MixedLoss(bundle.model, losses, {"loss": 1.0})
         weights = module.weights
     judge = next((objective for objective in objectives.values() if objective.select), first)
     sampling, evaluate = None, judge.dev_scores()
@@ -66,7 +67,7 @@ def _begun(recipe: PretrainRecipe, inputs: Inputs) -> Bundle:
     """The model before its first step: built, or loaded to continue its pretraining."""
     if recipe.model is None:
         return Bundle.load(inputs["model"])
-    return build(recipe.model, inputs["encoder"], inputs["decoder"], recipe.seed)
+    return build(recipe.model, inputs, recipe.seed)
 
 
 def _dev_losses(recipe: PretrainRecipe, request: Request) -> Callable[[], dict[str, float]] | None:

@@ -95,14 +95,17 @@ class Mixture:
 class MixedLoss(nn.Module):
     """The loss of a batch's objective. All objectives train one `model`.
 
-    weights: weights of the named losses within each objective.
+    weights: weights of the named losses within each objective whose loss names none of its own.
     """
 
     def __init__(self, model: nn.Module, losses: Mapping[str, nn.Module], weights: Mapping[str, float]) -> None:
         super().__init__()
         self.model = model
         self.losses = nn.ModuleDict(losses)
-        self.weights = {loss_name(kind, name): weight for kind in losses for name, weight in weights.items()}
+        named: dict[str, Mapping[str, float]] = {
+            kind: getattr(each, "weights", weights) for kind, each in losses.items()
+        }
+        self.weights = {loss_name(kind, name): weight for kind in named for name, weight in named[kind].items()}
 
     def forward(self, batch: MixedBatch) -> dict[str, Tensor]:
         return _named(batch.kind, self.losses[batch.kind](batch.batch))

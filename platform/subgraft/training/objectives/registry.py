@@ -15,6 +15,7 @@ from subgraft.training.objectives.conditioned import SourcedOfTask
 from subgraft.training.objectives.conversations import ConversationsOfTask
 from subgraft.training.objectives.denoising import DenoisedLines, denoise
 from subgraft.training.objectives.masked import MaskedObjective
+from subgraft.training.objectives.masked_entities import MaskedEntitiesObjective
 from subgraft.training.objectives.mixture import AuxiliaryText, TextAlone
 from subgraft.training.objectives.objective import Objective, Request, TaskText, TrainedText
 from subgraft.training.objectives.translation import TaskPairs, TranslationObjective
@@ -45,6 +46,7 @@ OBJECTIVES: Mapping[str, Uses] = {
     "translation": Uses(TranslationObjective, TaskPairs, partial(TaskPairs, counted=False)),
     "denoising": Uses(denoise, additional=DenoisedLines),
     "masked": Uses(MaskedObjective.of),
+    "masked-entities": Uses(MaskedEntitiesObjective.of),
     "causal": Uses(CausalObjective, TaskLines, partial(TaskLines, counted=False)),
     "conditioned": Uses(finetuning=SourcedOfTask),
     "conditioned-on-text": Uses(finetuning=SourcedOfTask),

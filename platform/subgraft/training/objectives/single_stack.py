@@ -37,6 +37,11 @@ class StackBatch(PaddedBatch):
     def shape(self) -> tuple[int, int]:
         return len(self.labels), self.labels.shape[1]
 
+    @property
+    def inputs(self) -> dict[str, Tensor]:
+        """What the stack reads with the embeddings of `input_ids`."""
+        return {"attention_mask": self.attention_mask}
+
 
 def collate(examples: Sequence[StackExample], padding: int) -> StackBatch:
     """Pad examples on the right."""
@@ -53,7 +58,7 @@ class StackStates:
     @cached_property
     def top(self) -> Tensor:
         inputs = self._lexicon.read("decoder", self._batch.input_ids)
-        return stack_states(self._model, layer=None, attention_mask=self._batch.attention_mask, **inputs)
+        return stack_states(self._model, layer=None, **self._batch.inputs, **inputs)
 
     def of(self, name: SideName) -> Tensor:
         del name

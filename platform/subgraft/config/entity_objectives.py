@@ -1,0 +1,42 @@
+"""Settings of objectives on text whose entities are named."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from subgraft.config.any_objective import AnyObjective
+from subgraft.config.settings_base import Share
+
+
+class MaskedEntitiesSettings(AnyObjective):
+    """The objectives of Tsinghua's ERNIE (Zhang et al., ACL 2019, section 3.4) on a text whose corpus names its
+    entities: hidden tokens, and the entity of a token among those of its text (dEA).
+
+    spans: the field of the corpus with entities, named spans of a text; by default its only one.
+    share, masked, random: of tokens, as in the objective masked.
+    random_entities: the fraction of entities that are replaced by others, to be corrected.
+    hidden_entities: the fraction of entities that the model does not read, to be found.
+    entity_weight: the weight of the entities' loss; 0 predicts tokens alone.
+    """
+
+    kind: Literal["masked-entities"] = "masked-entities"
+    spans: str | None = None
+    share: Annotated[float, Field(gt=0.0, le=1.0)] = 0.15
+    masked: Share = 0.8
+    random: Share = 0.1
+    random_entities: Share = 0.05
+    hidden_entities: Share = 0.15
+    entity_weight: Annotated[float, Field(ge=0)] = 1.0
+
+    needs_mask = True
+    needs_spans = True
+    writes = False
+
+    @model_validator(mode="after")
+    def _shares_add_up(self) -> MaskedEntitiesSettings:
+        for one, two in (("masked", "random"), ("random_entities", "hidden_entities")):
+            if getattr(self, one) + getattr(self, two) > 1.0:
+                raise ValueError(f"{one} {getattr(self, one)} and {two} {getattr(self, two)} add up to more than 1")
+        return self

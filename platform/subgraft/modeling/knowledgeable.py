@@ -1,0 +1,223 @@
+# mypy: allow-untyped-calls
+"""ERNIE of Tsinghua (Zhang et al., ACL 2019): a BERT whose upper layers also read embeddings of the text's entities.
+
+The lower layers are the textual encoder, the upper ones the knowledgeable encoder. As in the authors' code, the outputs
+of an aggregator are added to its inputs and normalised, which equations 5 and 6 leave out. So a text without entities
+is read exactly as by a BERT of all layers, and that BERT is what transformers loads of the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification, BertModel, PreTrainedModel
+from transformers.initialization import no_init_weights
+from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
+from transformers.models.bert.modeling_bert import (
+    BertAttention,
+    BertEmbeddings,
+    BertEncoder,
+    BertLayer,
+    BertOnlyMLMHead,
+    BertPooler,
+    BertPreTrainedModel,
+)
+
+# The entity of a token without one.
+NO_ENTITY = -1
+
+
+class KnowledgeableConfig(BertConfig):
+    """A BERT's configuration, whose `num_hidden_layers` are the layers of both encoders.
+
+    Attributes:
+        knowledge_layers: How many of them, the upper ones, read entities.
+        entity_width: The width of entity embeddings and states.
+        entity_heads: Heads of the attention of entities.
+        entity_count: The number of entities.
+        entity_name_bytes: The size of their names, in UTF-8, each with the end of a line.
+    """
+
+    model_type = "knowledgeable"
+
+    knowledge_layers: int = 6
+    entity_width: int = 100
+    entity_heads: int = 4
+    entity_count: int = 0
+    entity_name_bytes: int = 0
+
+
+class Entities(NamedTuple):
+    """The M entities of each text, in order, padded on the right.
+
+    states: [B, M, e].  places: int64 [B, M], the token of each.  present: bool [B, M], which are not padding.
+    """
+
+    states: Tensor
+    places: Tensor
+    present: Tensor
+
+    @property
+    def mask(self) -> Tensor:
+        """What is added to attention weights [B, 1, 1, M]."""
+        least = torch.finfo(self.states.dtype).min
+        return torch.zeros_like(self.present, dtype=self.states.dtype).masked_fill(~self.present, least)[:, None, None]
+
+
+class KnowledgeableLayer(BertLayer):
+    """A layer of the knowledgeable encoder: attention of tokens, attention of entities, and the aggregator.
+
+    In the last layer of a model the aggregator's output for entities (equation 5, second line) has no reader, so it
+    has none.
+    """
+
+    def __init__(self, config: KnowledgeableConfig, layer_idx: int) -> None:
+        super().__init__(config, layer_idx)
+        of_entities = deepcopy(config)
+        of_entities.hidden_size, of_entities.num_attention_heads = config.entity_width, config.entity_heads
+        of_entities._attn_implementation = "eager"  # texts have few entities, or none
+        self.entity_attention = BertAttention(of_entities, layer_idx=layer_idx)
+        self.entity_inner = nn.Linear(config.entity_width, config.intermediate_size, bias=False)
+        self.entity_output: nn.Linear | None = None
+        if layer_idx + 1 < config.num_hidden_layers:
+            self.entity_output = nn.Linear(config.intermediate_size, config.entity_width)
+            self.entity_dropout = nn.Dropout(config.hidden_dropout_prob)
+            self.entity_norm = nn.LayerNorm(config.entity_width, eps=config.layer_norm_eps)
+
+    def forward(  # type: ignore[override]
+        self, hidden_states: Tensor, attention_mask: Tensor | None = None, entities: Entities | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        """New states of tokens [B, T, d], and of entities [B, M, e] if there are any (equations 4 to 6)."""
+        tokens, _ = self.attention(hidden_states, attention_mask)
+        if entities is None:
+            return self.feed_forward_chunk(tokens), None
+        states, _ = self.entity_attention(entities.states, entities.mask)
+        rows = torch.arange(len(states), device=states.device)[:, None]
+        read = self.entity_inner(states) * entities.present[..., None]
+        # One inner state for a token and its entity; of a token alone it is BERT's.
+        inner = self.intermediate.dense(tokens).index_put((rows, entities.places), read, accumulate=True)
+        inner = self.intermediate.intermediate_act_fn(inner)
+        if self.entity_output is not None:
+            written = self.entity_dropout(self.entity_output(inner[rows, entities.places]))
+            states = self.entity_norm(written + states)
+        return self.output(inner, tokens), states
+
+
+class KnowledgeableEncoder(BertEncoder):
+    """The layers of both encoders, and the table of entities, which is not trained."""
+
+    def __init__(self, config: KnowledgeableConfig) -> None:
+        super().__init__(config)
+        first = config.num_hidden_layers - config.knowledge_layers
+        for place in range(first, config.num_hidden_layers):
+            self.layer[place] = KnowledgeableLayer(config, place)
+        self.entities = nn.Buffer(torch.zeros(config.entity_count, config.entity_width))
+        self.entity_names = nn.Buffer(torch.zeros(config.entity_name_bytes, dtype=torch.uint8))
+
+    def forward(
+        self,
+        hidden_states: Tensor,
+        attention_mask: Tensor | None = None,
+        entity_ids: Tensor | None = None,
+        **others: Any,
+    ) -> BaseModelOutputWithPastAndCrossAttentions:
+        """entity_ids: the entity of each token [B, T], NO_ENTITY for most; None for text without entities."""
+        del others
+        entities = None if entity_ids is None else self.embedded(entity_ids)
+        for layer in self.layer:
+            if isinstance(layer, KnowledgeableLayer):
+                hidden_states, states = layer(hidden_states, attention_mask, entities)
+                entities = None if entities is None else entities._replace(states=states)
+            else:
+                hidden_states = layer(hidden_states, attention_mask)
+        return BaseModelOutputWithPastAndCrossAttentions(last_hidden_state=hidden_states)
+
+    def embedded(self, entity_ids: Tensor) -> Entities:
+        """The entities of texts [B, T] with their embeddings."""
+        aligned = entity_ids != NO_ENTITY
+        most = max(1, int(aligned.sum(dim=1).max()))
+        places = aligned.int().argsort(dim=1, descending=True, stable=True)[:, :most]
+        present = aligned.gather(1, places)
+        table = self.entities if len(self.entities) else self.entities.new_zeros(1, self.entities.shape[1])
+        return Entities(table[entity_ids.gather(1, places).clamp(min=0)], places, present)
+
+
+class KnowledgeableModel(BertModel):
+    """Embeddings, both encoders, and BERT's pooler if it is wanted."""
+
+    config_class = KnowledgeableConfig
+
+    def __init__(self, config: KnowledgeableConfig, add_pooling_layer: bool = True) -> None:
+        BertPreTrainedModel.__init__(self, config)
+        self.config = config
+        self.gradient_checkpointing = False
+        self.embeddings = BertEmbeddings(config)
+        self.encoder = KnowledgeableEncoder(config)
+        self.pooler = BertPooler(config) if add_pooling_layer else None
+        self.post_init()
+
+
+class KnowledgeableForMaskedLM(BertForMaskedLM):
+    """Predicts hidden tokens, and the entity of a token among those of its text."""
+
+    config_class = KnowledgeableConfig
+
+    def __init__(self, config: KnowledgeableConfig) -> None:
+        BertPreTrainedModel.__init__(self, config)
+        self.bert = KnowledgeableModel(config, add_pooling_layer=False)
+        self.cls = BertOnlyMLMHead(config)
+        self.entity_head = nn.Linear(config.hidden_size, config.entity_width)
+        self.post_init()
+
+    def entity_logits(self, states: Tensor, candidates: Tensor) -> Tensor:
+        """How well each candidate fits a token [N, C] (equation 8).
+
+        Args:
+            states: Top states of N tokens [N, d].
+            candidates: Ids of the entities of each one's text [N, C], NO_ENTITY for padding, whose logits are -inf.
+        """
+        absent = candidates == NO_ENTITY
+        vectors = self.bert.encoder.entities[candidates.clamp(min=0)]
+        logits: Tensor = torch.einsum("ne,nce->nc", self.entity_head(states), vectors.to(states.dtype))
+        return logits.float().masked_fill(absent, -torch.inf)
+
+
+class KnowledgeableForSequenceClassification(BertForSequenceClassification):
+    """Classifies texts, and marked entities of texts, by the first state."""
+
+    config_class = KnowledgeableConfig
+
+    def __init__(self, config: KnowledgeableConfig) -> None:
+        BertPreTrainedModel.__init__(self, config)
+        self.num_labels = config.num_labels
+        self.config = config
+        self.bert = KnowledgeableModel(config)
+        rate = config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
+        self.dropout = nn.Dropout(rate)
+        self.classifier = nn.Linear(config.hidden_size, config.num_labels)
+        self.post_init()
+
+
+# The class of transformers that reads text alone.
+_OF_TEXT: Mapping[type[PreTrainedModel], type[PreTrainedModel]] = {
+    KnowledgeableForMaskedLM: BertForMaskedLM,
+    KnowledgeableForSequenceClassification: BertForSequenceClassification,
+}
+
+
+def text_part(model: PreTrainedModel) -> PreTrainedModel:
+    """The BERT that reads text without entities as the model does; its weights are the model's own."""
+    own = {*KnowledgeableConfig.__annotations__, "model_type", "architectures", "_name_or_path"}
+    entries = {name: value for name, value in model.config.to_dict().items() if name not in own}
+    with no_init_weights():
+        made: Any = _OF_TEXT[type(model)](BertConfig(**entries))
+    weights = model.state_dict()
+    made.load_state_dict({name: weights[name] for name in made.state_dict()}, assign=True)
+    made.tie_weights()
+    made.eval()
+    text: PreTrainedModel = made
+    return text
