@@ -22,6 +22,8 @@ from subgraft.base.errors import UserError
 
 VECTORS, NAMES = "entities.safetensors", "entities.txt"
 _TENSOR = "entities"
+# The entity of a token without one.
+NO_ENTITY = -1
 
 
 @dataclass(frozen=True)

@@ -27,8 +27,7 @@ from transformers.models.bert.modeling_bert import (
     BertPreTrainedModel,
 )
 
-# The entity of a token without one.
-NO_ENTITY = -1
+from subgraft.modeling.entities import NO_ENTITY
 
 
 class KnowledgeableConfig(BertConfig):

@@ -26,8 +26,7 @@ from subgraft.config.settings_base import SideName
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.segments import Text
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.entities import EntityTable
-from subgraft.modeling.knowledgeable import NO_ENTITY
+from subgraft.modeling.entities import NO_ENTITY, EntityTable
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.embedding_view import IGNORED, EmbeddingView
 from subgraft.training.objectives.masked import AROUND, MaskedSentences, MaskedView

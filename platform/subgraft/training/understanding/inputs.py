@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, Literal, NamedTuple
 
@@ -17,6 +17,7 @@ from transformers import PreTrainedModel
 from subgraft.config.corpora import Languages
 from subgraft.data.text.encoded import encode
 from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.entities import NO_ENTITY, EntityTable
 from subgraft.modeling.families import InputLayout, LaidOut
 from subgraft.modeling.families.heads import longest_input
 from subgraft.subwords.vocabulary.spelling import chunks
@@ -32,12 +33,14 @@ class Row(NamedTuple):
         second: where the segment of a second text begins; T where the model has no segments, or there is one text.
         characters: of its texts.
         cut: whether a text lacks its end.
+        entities: the places of tokens that a model reads with an entity, and these.
     """
 
     tokens: np.ndarray
     second: int
     characters: int
     cut: bool = False
+    entities: tuple[tuple[int, int], ...] = ()
 
     @classmethod
     def of(cls, laid: LaidOut, characters: int, cut: bool = False) -> Row:
@@ -66,13 +69,15 @@ class LabelledExample:
 class LabelledBatch(PaddedBatch):
     """Padded rows, example after example.
 
-    input_ids, attention_mask, token_type_ids: [R, T].  labels: of a shape that the task defines.  rows: how many rows
-    each example has [B].  counted: how many predictions the loss is a sum over [].
+    input_ids, attention_mask, token_type_ids: [R, T].  entity_ids: the entity of each token [R, T], or NO_ENTITY.
+    labels: of a shape that the task defines.  rows: how many rows each example has [B].  counted: how many predictions
+    the loss is a sum over [].
     """
 
     input_ids: Tensor
     attention_mask: Tensor
     token_type_ids: Tensor
+    entity_ids: Tensor
     labels: Tensor
     rows: Tensor
     counted: Tensor
@@ -91,8 +96,12 @@ def collate(examples: Sequence[LabelledExample], padding: int, labels: Tensor, c
     rows = [row for example in examples for row in example.rows]
     tokens, mask = pad_with_mask([row.tokens for row in rows], padding)
     types = pad([row.types for row in rows], 0)
+    entities = torch.full_like(tokens, NO_ENTITY)
+    for place, row in enumerate(rows):
+        for at, entity in row.entities:
+            entities[place, at] = entity
     sizes = torch.tensor([len(example.rows) for example in examples])
-    return LabelledBatch(tokens, mask, types, labels, sizes, torch.tensor(counted))
+    return LabelledBatch(tokens, mask, types, entities, labels, sizes, torch.tensor(counted))
 
 
 @dataclass(frozen=True)
@@ -104,12 +113,14 @@ class TextEncoder:
         layout: The special tokens around them.
         longest: A row's limit in tokens.
         padding: The id that pads rows.
+        entities: The ids of the entities that the model reads, by name.
     """
 
     tokenizer: Tokenizer
     layout: InputLayout
     longest: int
     padding: int
+    entities: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, bundle: Bundle, languages: Languages | None, longest: int | None = None) -> TextEncoder:
@@ -118,7 +129,7 @@ class TextEncoder:
         limit = min(known, bundle.max_positions)
         configured = bundle.model.config.pad_token_id
         padding = bundle.padding[0] if configured is None else configured
-        return cls(bundle.encoder, bundle.input_layout(languages), limit, padding)
+        return cls(bundle.encoder, bundle.input_layout(languages), limit, padding, EntityTable.of(bundle.model).ids)
 
     @property
     def reads_forwards(self) -> bool:
@@ -171,6 +182,8 @@ def model_inputs(model: PreTrainedModel, batch: LabelledBatch) -> dict[str, Tens
     inputs = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
     if getattr(model.config, "type_vocab_size", 0) > 1:
         inputs["token_type_ids"] = batch.token_type_ids
+    if getattr(model.config, "entity_count", 0):
+        inputs["entity_ids"] = batch.entity_ids
     return inputs
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from subgraft.data.text.corpus import Corpus, labels_of
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 from subgraft.subwords.vocabulary.spelling import spells
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.objectives.masked_entities import first_tokens
 from subgraft.training.understanding.input_forms import ONE_TEXT, PAIR, TEXT_OR_PAIR, InputForm
 from subgraft.training.understanding.inputs import LabelledBatch, LabelledExample, TextEncoder
 from subgraft.training.understanding.task import LabelledTask, Split, class_probabilities, one_row_each
@@ -108,15 +109,44 @@ def spelled_marks(tokenizer: Tokenizer, *wanted: str) -> list[str]:
     return [mark if mark in spelled else next(others, mark) for mark in wanted]
 
 
-def marked(text: str, spans: Sequence[tuple[tuple[int, int], str]]) -> str:
+class Marked(NamedTuple):
+    """A text with marks around its entities. entities: where each begins in it, and its name."""
+
+    text: str
+    entities: Sequence[tuple[int, str]]
+
+
+def marked(text: str, spans: Sequence[tuple[tuple[int, int], str]]) -> Marked:
     """The text with each span [start, end) between two of its marks. Where spans touch, the one before ends first."""
     opening = [(start, 1, -end, f"{mark} ") for (start, end), mark in spans]
     closing = [(end, 0, -start, f" {mark}") for (start, end), mark in spans]
-    parts, at = list[str](), 0
-    for place, _, _, inserted in sorted([*opening, *closing]):
-        parts += [text[at:place], inserted]
+    result, entities, at = "", list[tuple[int, str]](), 0
+    for place, opens, other, inserted in sorted([*opening, *closing]):
+        result += text[at:place] + inserted
+        if opens:
+            entities.append((len(result), text[place:-other]))
         at = place
-    return "".join([*parts, text[at:]])
+    return Marked(result + text[at:], entities)
+
+
+def read_marked(texts: Sequence[Marked], encoder: TextEncoder) -> Split:
+    """A row of each text; a model that reads entities reads those that it knows by name."""
+    split = read_rows([each.text for each in texts], encoder)
+    if not encoder.entities:
+        return split
+    ends = (ends for _, ends in encoder.with_ends([each.text for each in texts]))
+    read = zip(split.examples, texts, ends, strict=True)
+    return replace(split, examples=[_with_entities(*each, encoder) for each in read])
+
+
+def _with_entities(
+    example: LabelledExample, text: Marked, ends: Sequence[int], encoder: TextEncoder
+) -> LabelledExample:
+    (row,), known = example.rows, encoder.entities
+    mentions = [(start, start + len(name), known[name]) for start, name in text.entities if name in known]
+    before, stop = len(encoder.layout.begin), len(row.tokens) - len(encoder.layout.end)
+    places = ((before + place, entity) for place, entity in first_tokens(ends, mentions).items())
+    return replace(example, rows=(row._replace(entities=tuple(each for each in places if each[0] < stop)),))
 
 
 class RelationClassification(Classification):
@@ -133,7 +163,7 @@ class RelationClassification(Classification):
             [marked(text, [(head, marks[0]), (tail, marks[1])]) for text, head, tail in inputs]
             for marks in ((HEAD_MARK, TAIL_MARK), spelled_marks(encoder.tokenizer, HEAD_MARK, TAIL_MARK))
         )
-        return replace(read_rows(read, encoder), texts=shown)
+        return replace(read_marked(read, encoder), texts=[each.text for each in shown])
 
 
 class EntityTyping(LabelledTask):
@@ -158,7 +188,7 @@ class EntityTyping(LabelledTask):
             [marked(text, [(entity, mark)] if entity else []) for text, entity in inputs]
             for mark in (ENTITY_MARK, spelled)
         )
-        return replace(read_rows(read, encoder), texts=shown)
+        return replace(read_marked(read, encoder), texts=[each.text for each in shown])
 
     def labelled(self, read: Split, corpus: Corpus, name: str, limit: int | None = None) -> Split:
         named = taken(corpus.annotations(name, "labels"), limit)
