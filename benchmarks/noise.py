@@ -11,12 +11,14 @@ import itertools
 from collections.abc import Iterator
 
 from measurements import Cell, Measurements, measurements, options, real_text
+from subgraft.config.corpora import Languages
 from subgraft.config.objectives import DenoisingSettings
 from subgraft.data.text.reading import lines
-from subgraft.modeling.families import language_code
+from subgraft.modeling.families import family_named
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.words import WordBoundaries
+from subgraft.training.objectives.blocks import Blocks
 from subgraft.training.objectives.denoising import Denoising
 
 PAIRS = (("en", "fr"), ("en", "zh"))
@@ -52,7 +54,10 @@ def _text(pair: tuple[str, str], language: str) -> Iterator[str]:
 
 
 def _measured(language: str, text: list[str], tokenizer: Tokenizer, block: int) -> dict[str, Cell]:
-    objective = Denoising(text, tokenizer, language_code(tokenizer, language), DenoisingSettings(), block, seed=1)
+    family, languages = family_named("mbart"), Languages(source=language, target=language)
+    form = family.sequence_format({}, tokenizer, tokenizer, languages)
+    blocks = Blocks(text, tokenizer, form, family.sentence_separator(tokenizer), block)
+    objective = Denoising(blocks, DenoisingSettings(), seed=1)
     boundaries, mask = WordBoundaries.of(tokenizer), tokenizer.special["mask"]
     examples = [objective.example(index, epoch=0) for index in range(len(objective))]
     targets = [example.target[: example.target_body] for example in examples]

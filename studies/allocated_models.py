@@ -168,7 +168,8 @@ def noised(line: str, settings: DenoisingSettings, generator: np.random.Generato
     """The parts of a line that are not masked, and None for each span that is missing."""
     words = _WORD.findall(line)
     pieces: list[str | None] = []
-    for place in infill([[place] for place in range(len(words))], _GAP, settings, generator):
+    places = [[place] for place in range(len(words))]
+    for place in infill(places, _GAP, settings.noises["infilling"], settings.poisson_lambda, generator):
         if place == _GAP:
             pieces.append(None)
         elif pieces and pieces[-1] is not None:

@@ -43,14 +43,13 @@ from subgraft.config.training import (
 from subgraft.data.sources.paths import needed_data_folder
 from subgraft.data.text.batches import BatchPlan, evenly_spaced
 from subgraft.data.text.encoded import encode
-from subgraft.data.text.noise import infill
+from subgraft.data.text.noise import Noise
 from subgraft.data.text.reading import lines
 from subgraft.evaluation.metrics.bits_per_character import bits_per_character, count_characters
 from subgraft.modeling.families import family_named, language_code
 from subgraft.modeling.sides import side
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.subwords.vocabulary.words import WordBoundaries
 from subgraft.training.objectives.distributed import Workers
 from subgraft.training.objectives.embedding_view import ModelEmbeddings, counted_states
 from subgraft.training.objectives.objective import Concatenation
@@ -111,14 +110,14 @@ class NoisedLines:
             raise UserError(f"a sentence of {language} has more than {MAX_LENGTH} tokens under this vocabulary")
         self.lengths: np.ndarray = encoded.characters.astype(np.int64) + 1
         self._end, self._code = tokenizer.special["eos"], language_code(tokenizer, language)
-        self._mask, self._boundaries, self._seed = tokenizer.special["mask"], WordBoundaries.of(tokenizer), seed
+        self._noise, self._seed = Noise(DenoisingSettings(noises={"infilling": 0.35}), tokenizer), seed
 
     def __len__(self) -> int:
         return len(self._sentences)
 
     def example(self, index: int, epoch: int) -> Example:
         target, rng = self._sentences[index], np.random.default_rng([self._seed, epoch, index])
-        source = infill(self._boundaries.words(target), self._mask, DenoisingSettings(), rng)
+        source = self._noise([target], (), rng)
         ending = [self._end, self._code]
         return Example(source + ending, [*target, *ending], self._code, len(source), len(target))
 

@@ -10,6 +10,7 @@ import torch
 from transformers import GPT2Config, LlamaConfig, MBartConfig, PreTrainedModel
 
 from subgraft.config.models import (
+    BartSettings,
     BertSettings,
     ErnieSettings,
     GPT2Settings,
@@ -52,6 +53,7 @@ UNTIED = {"tie_word_embeddings": False}
 MARIAN = described(MarianSettings(**TWO), 90, 70)
 MBART = described(MBartSettings(**TWO), 80, 80)
 KNOWLEDGEABLE = described(KnowledgeableSettings(**ONE, knowledge_layers=2, entity_width=8, entity_heads=2), 75, 75)
+BART = described(BartSettings(**TWO), 80, 80)
 BERT = described(BertSettings(**ONE), 75, 75)
 ERNIE = described(ErnieSettings(**ONE), 75, 75)
 GPT2_MODEL = described(GPT2Settings(**ONE), 60, 60)
@@ -59,7 +61,6 @@ LLAMA = described(LlamaSettings(**ONE), 65, 65)
 M2M100 = described(M2M100Settings(**TWO), 80, 80)
 T5_MODEL = described(T5Settings(**TWO), 55, 55)
 # What is taken from a checkpoint and never built.
-BART: dict[str, Any] = {**MBART, "model_type": "bart"}
 MT5: dict[str, Any] = {**T5_MODEL, "model_type": "mt5", "feed_forward_proj": "gated-gelu"}
 QWEN2: dict[str, Any] = {**LLAMA, "model_type": "qwen2", "tie_word_embeddings": True}
 QWEN3: dict[str, Any] = {**LLAMA, "model_type": "qwen3", "head_dim": 16, "num_key_value_heads": 1}

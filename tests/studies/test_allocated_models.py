@@ -51,9 +51,9 @@ def test_words_are_left_out_of_the_text_and_nothing_else_is_changed() -> None:
         assert re.search(held, line, re.DOTALL)
         masked += remaining < len(line.replace(" ", ""))
     assert masked == 200
-    whole = study.noised("ab cd", DenoisingSettings(mask_share=0.0), generator)
+    whole = study.noised("ab cd", DenoisingSettings(noises={"infilling": 0.0}), generator)
     assert whole == ["ab cd"]
-    each = study.noised("七八九十", DenoisingSettings(mask_share=0.5), generator)
+    each = study.noised("七八九十", DenoisingSettings(noises={"infilling": 0.5}), generator)
     assert sum(len(piece) for piece in each if piece) == 2, "characters that no space parts are words"
 
 

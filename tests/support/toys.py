@@ -17,6 +17,7 @@ from transformers import BertConfig, BertForMaskedLM, BertForPreTraining, PreTra
 
 from subgraft.config.corpora import Languages
 from subgraft.config.models import (
+    BartSettings,
     BertSettings,
     GPT2Settings,
     LlamaSettings,
@@ -28,6 +29,8 @@ from subgraft.config.models import (
 from subgraft.modeling.families import FAMILIES, Config, SequenceFormat, family_of
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.objectives.blocks import Blocks
+from vocabularies import with_room
 
 SHAPE: dict[str, Any] = {
     "d_model": 16,
@@ -51,6 +54,13 @@ def sequence_format(
 ) -> SequenceFormat:
     """The special tokens around sequences of the model of a config.json."""
     return family_of(config).sequence_format(config, source, target, languages)
+
+
+def mbart_blocks(lines: Sequence[str], tokenizer: Tokenizer, language: str, limit: int, **settings: Any) -> Blocks:
+    """The blocks of lines for an mBART's denoising."""
+    languages = Languages(source=language, target=language)
+    form = sequence_format({"model_type": "mbart"}, tokenizer, tokenizer, languages)
+    return Blocks(lines, tokenizer, form, FAMILIES["mbart"].sentence_separator(tokenizer), limit, **settings)
 
 
 def sentences(stems: str, endings: Sequence[str], count: int, seed: int) -> list[str]:
@@ -91,6 +101,13 @@ def multilingual_tokenizer() -> Tokenizer:
 def joint_tokenizer() -> Tokenizer:
     """As T5's: one vocabulary of both languages, without language codes."""
     return learn(english() + german(), kind="unigram", size=110)
+
+
+@cache
+def masking_tokenizer(kind: str = "unigram") -> Tokenizer:
+    """As BART's: one language, with a mask and without language codes."""
+    size = with_room(kind, 110)
+    return learn(english() + german(), kind=kind, size=size, mask=True)  # type: ignore[arg-type]
 
 
 @cache
@@ -161,6 +178,11 @@ def llama(seed: int = 1, tied: bool = False) -> PreTrainedModel:
     made = FAMILIES["llama"].build(settings, german_tokenizer(), german_tokenizer(), seed)
     made.eval()
     return made
+
+
+def bart(seed: int = 1, kind: str = "unigram") -> PreTrainedModel:
+    tokenizer = masking_tokenizer(kind)
+    return _perturbed(FAMILIES["bart"].build(BartSettings(**SHAPE), tokenizer, tokenizer, seed))
 
 
 def output_bias(model: PreTrainedModel) -> Tensor:

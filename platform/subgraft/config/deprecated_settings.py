@@ -14,6 +14,9 @@ from subgraft.config.yaml_tree import Mistake, PathTo, Tree
 # Settings of the time when there was one objective, and their kinds.
 ONE_OBJECTIVE: Mapping[str, str] = {"objective": "translation", "noise": "denoising", "masking": "masked"}
 
+# Settings of the time when denoising had two noises.
+_OF_TWO_NOISES = ("mask_share", "permute_sentences")
+
 
 def _objectives_line(upstream: Mapping[str, Any]) -> str:
     """The line `objectives: […]` for the settings of one objective."""
@@ -22,9 +25,20 @@ def _objectives_line(upstream: Mapping[str, Any]) -> str:
     own: dict[str, Any] = {}
     for name in present:
         if ONE_OBJECTIVE[name] == kind and isinstance(upstream[name], dict):
-            own = upstream[name]
+            own = dict(upstream[name])
+    if not own.keys().isdisjoint(_OF_TWO_NOISES):
+        noises = _noises_line(own).removeprefix("noises: ")
+        own = {"noises": noises} | {name: value for name, value in own.items() if name not in _OF_TWO_NOISES}
     fields = ", ".join(f"{name}: {_yaml(value)}" for name, value in {"kind": kind, **own}.items())
     return f"objectives: [{{{fields}}}]"
+
+
+def _noises_line(denoising: Mapping[str, Any]) -> str:
+    """The line `noises: {…}` for the settings of denoising when it had two noises."""
+    noises = {"infilling": denoising.get("mask_share", 0.35)}
+    if denoising.get("permute_sentences", True):
+        noises["permutation"] = 1
+    return f"noises: {{{', '.join(f'{name}: {_yaml(value)}' for name, value in noises.items())}}}"
 
 
 def _yaml(value: object) -> str:
@@ -69,6 +83,7 @@ RENAMED = (
     Renamed("upstream.given_vocabulary", "vocabulary_path: {value}"),
     Renamed("baselines.given", "vocabularies: {value}"),
     Renamed("runtime.hang_seconds", "heartbeat_timeout: {value}"),
+    *(Renamed(f"upstream.objectives.*.{name}", _noises_line) for name in _OF_TWO_NOISES),
     *(Renamed(f"upstream.{name}", _objectives_line) for name in ONE_OBJECTIVE),
 )
 

@@ -128,6 +128,15 @@ class MBartSettings(TwoStackSettings):
         return self
 
 
+class BartSettings(TwoStackSettings):
+    """One vocabulary of one language for both sides, without language codes."""
+
+    objectives = frozenset({"translation", "denoising"})
+    one_table = True
+
+    family: Literal["bart"] = "bart"
+
+
 class BertSettings(OneStackSettings):
     """Pretrained as an encoder. The encoder-decoder made from it has as many layers on both sides.
 
@@ -276,6 +285,7 @@ class KnowledgeableSettings(OneStackSettings):
 ModelSettings = Annotated[
     MarianSettings
     | MBartSettings
+    | BartSettings
     | BertSettings
     | ErnieSettings
     | GPT2Settings

@@ -29,23 +29,25 @@ class TranslationSettings(AnyObjective):
     samples = True
 
 
-class DenoisingSettings(AnyObjective):
-    """mBART's denoising: reconstruct noised text (Liu et al., TACL 2020, section 2.2): infilling and permutation.
+NoiseName = Literal["masking", "deletion", "infilling", "permutation", "rotation"]
 
-    mask_share: the fraction of words that noise spans cover.
-    poisson_lambda: the mean number of words that a mask token replaces.
-    permute_sentences: whether the sentences of a block are shuffled.
+
+class DenoisingSettings(AnyObjective):
+    """BART's and mBART's denoising: reconstruct noised text (Lewis et al., ACL 2020, section 2.2).
+
+    noises: each noise with its share: masking and deletion, of the tokens, a deleted one leaving no mark; infilling, of
+    the words, each of whose spans becomes one mask token; permutation of the sentences and rotation to a random first
+    token, of the blocks. The default is mBART's (Liu et al., TACL 2020); BART has {infilling: 0.3, permutation: 1}.
+    poisson_lambda: the mean number of words that a mask token of infilling replaces.
     block_tokens: noise is drawn over blocks of consecutive sentences of at most this many tokens (512 in the paper);
-    the training's max_length by default.
+    the training's max_length by default. A block has sentences of one document, if the corpus has documents.
     """
 
     kind: Literal["denoising"] = "denoising"
-    mask_share: Share = 0.35
+    noises: dict[NoiseName, Share] = Field(default_factory=lambda: {"infilling": 0.35, "permutation": 1.0})
     poisson_lambda: Annotated[float, Field(ge=0.1, le=1000)] = 3.5
-    permute_sentences: bool = True
     block_tokens: Annotated[int, Field(ge=4, le=LONGEST_SEQUENCE)] | None = None
 
-    needs_language_codes = True
     needs_mask = True
     denoises = True
     sampled_as = "decoder"
@@ -55,6 +57,13 @@ class DenoisingSettings(AnyObjective):
     @property
     def longest_block(self) -> int | None:
         return self.block_tokens
+
+    @model_validator(mode="after")
+    def _shares_add_up(self) -> DenoisingSettings:
+        masked, deleted = self.noises.get("masking", 0.0), self.noises.get("deletion", 0.0)
+        if masked + deleted > 1.0:
+            raise ValueError(f"noises: masking {masked} and deletion {deleted} add up to more than 1")
+        return self
 
 
 class MaskedSettings(AnyObjective):

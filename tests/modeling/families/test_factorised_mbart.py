@@ -28,7 +28,7 @@ from subgraft.modeling.load import load_model
 from subgraft.modeling.sides import replace_tables, shares_table, side
 from subgraft.training.objectives.denoising import Denoising
 from subgraft.training.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss
-from toys import SHAPE, fitted_tokenizer, generated, german, multilingual_tokenizer, output_bias
+from toys import SHAPE, fitted_tokenizer, generated, german, mbart_blocks, multilingual_tokenizer, output_bias
 
 WIDTH = 8
 SETTINGS = MBartSettings(**SHAPE, embedding_width=WIDTH)
@@ -120,7 +120,7 @@ def test_rows_given_in_place_of_ids_and_a_search_with_and_without_cache_agree(ki
 def test_the_loss_here_is_the_models_own(kind: str) -> None:
     """Through the projection that the family gives, with a gradient for all weights."""
     model, tokenizer = MODELS[kind](), multilingual_tokenizer()
-    blocks = Denoising(german(20), tokenizer, tokenizer.languages["de_DE"], DenoisingSettings(block_tokens=24), 40, 1)
+    blocks = Denoising(mbart_blocks(german(20), tokenizer, "de", 24), DenoisingSettings(), 1)
     padding = tokenizer.special["pad"]
     batch = Seq2SeqData(blocks, padding, padding).batch(np.arange(3), 0)
     result = Seq2SeqLoss(model)(batch)["loss"]

@@ -9,22 +9,22 @@ import torch
 
 from subgraft.config.corpora import Languages
 from subgraft.config.initialisers import ResegmentationSettings
-from subgraft.config.objectives import DenoisingSettings
+from subgraft.config.objectives import DenoisingSettings, NoiseName
 from subgraft.config.settings_base import SideName
 from subgraft.data.text import reading
 from subgraft.embeddings.generators.generator import Generator
 from subgraft.embeddings.generators.generator_loss import GeneratorLoss
 from subgraft.embeddings.generators.simulation import Simulator
-from subgraft.modeling.families import language_code
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.words import WordBoundaries
 from subgraft.training.objectives.denoising import Denoising
 from subgraft.training.objectives.objective import Concatenation
 from subgraft.training.objectives.seq2seq import Seq2SeqView
-from toys import SHAPE, build_mbart, german, sequence_format
+from toys import SHAPE, build_mbart, german, mbart_blocks, sequence_format
 
 LINES = german(200)
+Noises = dict[NoiseName, float]
 
 
 @pytest.fixture(scope="module")
@@ -32,9 +32,9 @@ def tokenizer() -> Tokenizer:
     return learn(LINES, kind="unigram", size=100, mask=True, languages=("en_XX", "de_DE"))
 
 
-def _denoising(tokenizer: Tokenizer, noise: DenoisingSettings | None = None, seed: int = 1) -> Denoising:
-    code = language_code(tokenizer, "de")
-    return Denoising(LINES, tokenizer, code, noise or DenoisingSettings(), max_length=120, seed=seed)
+def _denoising(tokenizer: Tokenizer, noises: Noises | None = None, seed: int = 1, limit: int = 120) -> Denoising:
+    settings = DenoisingSettings() if noises is None else DenoisingSettings(noises=noises)
+    return Denoising(mbart_blocks(LINES, tokenizer, "de", limit), settings, seed)
 
 
 def test_targets_are_blocks_that_end_in_the_language(tokenizer: Tokenizer) -> None:
@@ -46,29 +46,29 @@ def test_targets_are_blocks_that_end_in_the_language(tokenizer: Tokenizer) -> No
     assert " ".join(tokenizer.decode(example.target) for example in examples) == " ".join(LINES)
 
 
-@pytest.mark.parametrize(("block_tokens", "most"), [(None, 120), (40, 40), (500, 120)])
-def test_blocks_hold_the_sentences_that_fit(tokenizer: Tokenizer, block_tokens: int | None, most: int) -> None:
-    lengths = _denoising(tokenizer, DenoisingSettings(block_tokens=block_tokens)).lengths
+@pytest.mark.parametrize("most", [120, 40])
+def test_blocks_hold_the_sentences_that_fit(tokenizer: Tokenizer, most: int) -> None:
+    lengths = _denoising(tokenizer, limit=most).lengths
     sentence = max(len(tokens) for tokens in tokenizer.encode_batch(LINES)) + 1
     assert lengths.max() <= most
     assert lengths[:-1].min() > most - sentence
 
 
 def test_a_sentence_longer_than_a_block_is_cut_to_it(tokenizer: Tokenizer) -> None:
-    objective = Denoising(LINES[:6], tokenizer, tokenizer.languages["de_DE"], DenoisingSettings(), max_length=6, seed=1)
+    objective = Denoising(mbart_blocks(LINES[:6], tokenizer, "de", 6), DenoisingSettings(), seed=1)
     assert objective.lengths.tolist() == [6] * 6
     targets = [objective.example(index, 0).target for index in range(6)]
     assert [target[:4] for target in targets] == [tokens[:4] for tokens in tokenizer.encode_batch(LINES[:6])]
 
 
 def test_without_noise_the_source_is_the_target(tokenizer: Tokenizer) -> None:
-    objective = _denoising(tokenizer, DenoisingSettings(mask_share=0.0, permute_sentences=False))
+    objective = _denoising(tokenizer, {})
     example = objective.example(0, epoch=0)
     assert example.source == example.target
 
 
 def test_sentences_of_a_block_are_permuted_in_the_source_alone(tokenizer: Tokenizer) -> None:
-    example = _denoising(tokenizer, DenoisingSettings(mask_share=0.0)).example(0, epoch=0)
+    example = _denoising(tokenizer, {"permutation": 1.0}).example(0, epoch=0)
     assert example.source != example.target
     assert sorted(example.source) == sorted(example.target)
 
@@ -82,8 +82,8 @@ def test_realised_noise_is_the_stated_one(tokenizer: Tokenizer) -> None:
 def test_real_text_has_the_papers_noise(mirror: Path, bilingual: Tokenizer, language: str, block_tokens: int) -> None:
     """Chinese has no white space: where words are taken from that, next to nothing is masked."""
     lines = _real(mirror, language)[:3000]
-    code = language_code(bilingual, language)
-    _has_the_papers_noise(Denoising(lines, bilingual, code, DenoisingSettings(), block_tokens, seed=1), bilingual)
+    blocks = mbart_blocks(lines, bilingual, language, block_tokens)
+    _has_the_papers_noise(Denoising(blocks, DenoisingSettings(), seed=1), bilingual)
 
 
 @pytest.fixture(scope="module")

@@ -110,7 +110,7 @@ def test_one_mbart_learns_to_translate_and_to_denoise_and_a_generator_after_it(t
     ("changes", "complaint"),
     [
         (["upstream.objectives=[{kind: denoising}, {kind: denoising}]"], "must be of different kinds"),
-        ([BOTH, "model.family=marian"], "the objective denoising needs model.family mbart"),
+        ([BOTH, "model.family=marian"], "the objective denoising needs model.family mbart or bart"),
         (["upstream.objectives=[{kind: translation}, {kind: masked}]"], "no model can be trained on all of these"),
         (["upstream.objectives=[]"], "upstream.objectives"),
         (["upstream.objectives=[{kind: maskd}]"], "upstream.objectives"),
@@ -131,7 +131,7 @@ def test_objectives_that_do_not_go_together_are_refused(changes: list[str], comp
             ["upstream.objective=denoising", "upstream.noise={block_tokens: 96}"],
             "[{kind: denoising, block_tokens: 96}]",
         ),
-        (["upstream.noise={permute_sentences: false}"], "[{kind: denoising, permute_sentences: false}]"),
+        (["upstream.noise={permute_sentences: false}"], "[{kind: denoising, noises: {infilling: 0.35}}]"),
         (
             ["upstream.objective=masked", "upstream.masking={share: 0.3}", "upstream.noise={mask_share: 0.5}"],
             "[{kind: masked, share: 0.3}]",

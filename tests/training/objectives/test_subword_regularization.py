@@ -12,11 +12,18 @@ from subgraft.config.objectives import DenoisingSettings
 from subgraft.config.settings_base import SideName
 from subgraft.config.vocabularies import SamplingSettings
 from subgraft.data.text.encoded import Sequences
-from subgraft.modeling.families import language_code
 from subgraft.training.objectives.denoising import Denoising
 from subgraft.training.objectives.subword_regularization import Sampling
 from subgraft.training.objectives.translation import Translation
-from toys import english, english_tokenizer, german, german_tokenizer, multilingual_tokenizer, sequence_format
+from toys import (
+    english,
+    english_tokenizer,
+    german,
+    german_tokenizer,
+    mbart_blocks,
+    multilingual_tokenizer,
+    sequence_format,
+)
 
 PAIRS = list(zip(english(40), german(40), strict=True))
 LANGUAGES = Languages(source="en", target="de")
@@ -65,11 +72,11 @@ def test_a_sample_without_room_gives_way_to_the_plain_segmentation() -> None:
 
 def test_a_denoised_block_is_segmented_again_before_it_is_noised() -> None:
     tokenizer = multilingual_tokenizer()
-    noise = DenoisingSettings(mask_share=0.0, permute_sentences=False)
+    noise = DenoisingSettings(noises={})
 
     def objective(sampling: Sampling | None) -> Denoising:
         lines = [target for _, target in PAIRS]
-        return Denoising(lines, tokenizer, language_code(tokenizer, "de"), noise, 400, 1, sampling)
+        return Denoising(mbart_blocks(lines, tokenizer, "de", 400, sampling=sampling), noise, 1)
 
     plain, sampled = objective(None), objective(Sampling(SamplingSettings(), 1))
     examples = [sampled.example(index, 0) for index in range(len(sampled))]
@@ -83,7 +90,8 @@ def test_a_denoised_block_is_segmented_again_before_it_is_noised() -> None:
 def test_samples_fill_the_blocks_and_few_give_way_for_want_of_room() -> None:
     tokenizer, lines = multilingual_tokenizer(), german(600)
     sampling = Sampling(SamplingSettings(), 1)
-    sampled = Denoising(lines, tokenizer, language_code(tokenizer, "de"), DenoisingSettings(), 120, 1, sampling)
+    blocks = mbart_blocks(lines, tokenizer, "de", 120, sampling=sampling)
+    sampled = Denoising(blocks, DenoisingSettings(), 1)
     targets = [sampled.example(index, 0).target for index in range(len(sampled))]
     assert max(map(len, targets)) <= 120
     assert " ".join(map(tokenizer.decode, targets)) == " ".join(lines)

@@ -37,7 +37,7 @@ from subgraft.training.objectives.target_sampling import (
     nearest,
     target_sampling,
 )
-from toys import bert, cased_tokenizer, english, german, mbart, multilingual_tokenizer
+from toys import bert, cased_tokenizer, english, german, mbart, mbart_blocks, multilingual_tokenizer
 
 
 class Alone:
@@ -56,8 +56,8 @@ def _masked() -> tuple[PreTrainedModel, TokenLoss, Any]:
 
 
 def _denoising() -> tuple[PreTrainedModel, TokenLoss, Any]:
-    tokenizer, settings = multilingual_tokenizer(), DenoisingSettings(block_tokens=24)
-    blocks = Denoising(german(60), tokenizer, tokenizer.languages["de_DE"], settings, 40, seed=1)
+    tokenizer, settings = multilingual_tokenizer(), DenoisingSettings()
+    blocks = Denoising(mbart_blocks(german(60), tokenizer, "de", 24), settings, seed=1)
     model, padding = mbart(), tokenizer.special["pad"]
     return model, Seq2SeqLoss(model), Seq2SeqData(blocks, padding, padding)
 

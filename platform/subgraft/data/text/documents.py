@@ -56,6 +56,26 @@ def oversampled_documents(documents: Sequence[DocumentText], alpha: float) -> It
         yield each.take(repeated_places(count, round(count * wanted[each.language] / sizes[each.language])))
 
 
+def texts_by_document(corpus: Corpus, split: str, alpha: float | None = None) -> Iterator[DocumentText]:
+    """Each language of a corpus with its documents; a text without any is one document.
+
+    alpha: oversamples languages as `languages.oversampled` does, complete documents where there are some.
+    """
+    found: list[tuple[DocumentText, bool]] = []
+    for text in texts(corpus.fields):
+        if size := corpus.size(split, text.name):
+            documented = corpus.has_documents(text.name)
+            starts = np.arange(size + 1)  # each line of a text without documents can be repeated by itself
+            if documented:
+                starts = np.array([0, *(run.stop for run in corpus.documents(split, text.name))])
+            found.append((DocumentText(str(text.language), corpus.text(split, text.name), starts), documented))
+    every = [text for text, _ in found]
+    if alpha is not None:
+        every = list(oversampled_documents(every, alpha))
+    for text, (_, documented) in zip(every, found, strict=True):
+        yield text if documented else text._replace(starts=text.starts[[0, -1]])
+
+
 def document_blocks(costs: np.ndarray, starts: np.ndarray, room: int) -> np.ndarray:
     """The starts of blocks of consecutive sentences of one document, and the end of the last [b + 1].
 

@@ -1,4 +1,4 @@
-"""The noise of denoising pretraining: text infilling and sentence permutation (mBART; Liu et al., TACL 2020, 2.2)."""
+"""The noise of denoising pretraining (BART; Lewis et al., ACL 2020, section 2.2): five noises, alone and together."""
 
 from __future__ import annotations
 
@@ -7,19 +7,94 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from subgraft.config.objectives import DenoisingSettings
+from subgraft.config.objectives import DenoisingSettings, NoiseName
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.subwords.vocabulary.words import WordBoundaries
+
+
+class Noise:
+    """The configured noises of a vocabulary's token sequences.
+
+    They apply in the order of BART's code: sentences are permuted, then tokens masked and deleted, then spans of words
+    infilled, then the result is rotated. Masking and deletion draw different tokens.
+    """
+
+    def __init__(self, settings: DenoisingSettings, tokenizer: Tokenizer) -> None:
+        self._settings = settings
+        self._boundaries = WordBoundaries.of(tokenizer)
+        self._mask = tokenizer.special["mask"]
+
+    def __call__(
+        self, sentences: Sequence[list[int]], separator: Sequence[int], generator: np.random.Generator
+    ) -> list[int]:
+        """The noised tokens of a block. separator: the tokens between two sentences, which count as words."""
+        settings = self._settings
+        if self._applies("permutation", generator):
+            sentences = permute(sentences, generator)
+        tokens = joined(sentences, separator)
+        masked, deleted = self._share("masking"), self._share("deletion")
+        if masked or deleted:
+            tokens = mask_and_delete(tokens, self._mask, masked, deleted, generator)
+        if share := self._share("infilling"):
+            tokens = infill(self._boundaries.words(tokens), self._mask, share, settings.poisson_lambda, generator)
+        return rotate(tokens, generator) if self._applies("rotation", generator) else tokens
+
+    def _share(self, name: NoiseName) -> float:
+        return self._settings.noises.get(name, 0.0)
+
+    def _applies(self, name: NoiseName, generator: np.random.Generator) -> bool:
+        share = self._share(name)
+        return share == 1.0 or (share > 0.0 and generator.random() < share)
+
+
+def joined(sentences: Sequence[list[int]], separator: Sequence[int]) -> list[int]:
+    """Sentences with the separator between them."""
+    tokens: list[int] = []
+    for position, sentence in enumerate(sentences):
+        tokens.extend([*separator, *sentence] if position else sentence)
+    return tokens
+
+
+def permute(sentences: Sequence[list[int]], generator: np.random.Generator) -> list[list[int]]:
+    """The sentences of a block in a random order."""
+    return [sentences[i] for i in generator.permutation(len(sentences))]
+
+
+def mask_and_delete(
+    tokens: Sequence[int], mask_id: int, masked: float, deleted: float, generator: np.random.Generator
+) -> list[int]:
+    """The tokens with a share masked, each by a mask of its own, and another share deleted without a mark."""
+    places = generator.permutation(len(tokens))
+    hidden = _rounded(masked * len(tokens), generator)
+    absent = min(_rounded(deleted * len(tokens), generator), len(tokens) - hidden)
+    noised = np.array(tokens, dtype=np.int64)
+    noised[places[:hidden]] = mask_id
+    remaining: list[int] = np.delete(noised, places[hidden : hidden + absent]).tolist()
+    return remaining
+
+
+def rotate(tokens: list[int], generator: np.random.Generator) -> list[int]:
+    """The tokens from a uniformly drawn one on, followed by those before it."""
+    if not tokens:
+        return tokens
+    first = int(generator.integers(len(tokens)))
+    return tokens[first:] + tokens[:first]
 
 
 def infill(
-    words: Sequence[Sequence[int]], mask_id: int, settings: DenoisingSettings, generator: np.random.Generator
+    words: Sequence[Sequence[int]],
+    mask_id: int,
+    share: float,
+    poisson_lambda: float,
+    generator: np.random.Generator,
 ) -> list[int]:
     """The tokens of a block's words, with each of several spans of words replaced by one mask.
 
-    The expected share of masked words is exactly `mask_share`, however few words there are. All arrangements of spans
-    are equally likely; a span of length zero inserts a mask. The result is never longer than the input.
+    The expected share of masked words is exactly `share`, however few words there are. All arrangements of spans are
+    equally likely; a span of length zero inserts a mask. The result is never longer than the input.
     """
-    covered = _rounded(settings.mask_share * len(words), generator)
-    lengths = generator.permutation(span_lengths(covered, settings.poisson_lambda, generator))
+    covered = _rounded(share * len(words), generator)
+    lengths = generator.permutation(span_lengths(covered, poisson_lambda, generator))
     # A row of spans and of single words that stay.
     is_span = np.zeros(len(words) - covered + len(lengths), dtype=bool)
     is_span[generator.choice(len(is_span), size=len(lengths), replace=False)] = True
@@ -53,8 +128,3 @@ def _rounded(value: float, generator: np.random.Generator) -> int:
     """`value` randomly rounded up or down to an integer with expectation `value`."""
     below = math.floor(value)
     return below + int(generator.random() < value - below)
-
-
-def permute(sentences: Sequence[list[int]], generator: np.random.Generator) -> list[list[int]]:
-    """The sentences of a block in a random order."""
-    return [sentences[i] for i in generator.permutation(len(sentences))]

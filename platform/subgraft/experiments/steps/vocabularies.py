@@ -151,9 +151,12 @@ class VocabularySteps:
         if named is None:
             return self._both_sides(self.experiment.upstream.vocabulary, self._inputs.upstream_corpus)
         codes = self._inputs.language_codes if self.experiment.model.needs_language_codes else ()
-        mask = any(objective.needs_mask for objective in self.experiment.upstream.objectives)
-        step = imported_vocabulary_step(self._inputs.path(named), codes=codes, mask=mask, named=named)
+        step = imported_vocabulary_step(self._inputs.path(named), codes=codes, mask=self._needs_mask, named=named)
         return {"encoder": step, "decoder": step}
+
+    @property
+    def _needs_mask(self) -> bool:
+        return any(objective.needs_mask for objective in self.experiment.upstream.objectives)
 
     def of_new_model(self, system: System) -> dict[SideName, Step]:
         return self._both_sides(
@@ -189,7 +192,8 @@ class VocabularySteps:
     ) -> Step:
         """second: another corpus to learn from.  shared: between both sides, and so of both languages."""
         experiment = self.experiment
-        coded = experiment.model.needs_language_codes and experiment.upstream.checkpoint is None
+        new_model = experiment.upstream.checkpoint is None
+        coded = experiment.model.needs_language_codes and new_model
         upstream = experiment.upstream.corpus is not None and corpus is self._inputs.upstream_corpus
         own = experiment.upstream_languages if upstream else experiment.languages
         recipe = VocabularyRecipe(
@@ -197,6 +201,7 @@ class VocabularySteps:
             # A joint vocabulary's weighing has a field of its own.
             settings=VocabularySettings(**settings.model_dump(include=set(VocabularySettings.model_fields))),
             languages=self._inputs.language_codes if coded else (),
+            mask=coded or (self._needs_mask and new_model),
             weighing=experiment.joint_vocabulary.weighing if second else None,
             marks=self.experiment.marks if upstream and (shared or side == "source") else (),
         )

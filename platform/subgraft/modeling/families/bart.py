@@ -7,12 +7,15 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from subgraft.modeling.families import parameter_counts
-from subgraft.modeling.families.bart_like import OneTable
+from subgraft.modeling.families.bart_like import OneTable, new_config, shape
 from subgraft.modeling.families.model_parts import Config, Parameters
 from subgraft.modeling.families.sequence_format import SequenceFormat, needed, start_role
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
     from subgraft.config.corpora import Languages
+    from subgraft.config.models import BartSettings
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 
@@ -22,7 +25,7 @@ class Bart(OneTable):
     model_type = "bart"
     transformers_class = "BartForConditionalGeneration"
     ctranslate2_loader = "BartLoader"
-    objectives = frozenset({"translation"})
+    objectives = frozenset({"translation", "denoising"})
     called = "a BART"
 
     def body_parameters(self, config: Config) -> Parameters:
@@ -44,6 +47,27 @@ class Bart(OneTable):
     def separator(self, ending: tuple[int, ...]) -> tuple[int, ...]:
         """</s></s>, as in RoBERTa."""
         return ending * 2
+
+    def described(self, settings: BartSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+        # Ids within the smallest possible vocabulary: a padding row must exist.
+        ids = {"pad_token_id": 0, "decoder_start_token_id": 0}
+        return {"model_type": self.model_type, **shape(settings), "vocab_size": decoder_size, **ids}
+
+    def new_config(self, settings: BartSettings, encoder: Tokenizer, decoder: Tokenizer) -> dict[str, Any]:
+        """As in published models, embeddings are not scaled."""
+        return {
+            **new_config(settings, decoder),
+            "vocab_size": len(decoder),
+            "scale_embedding": False,
+            "decoder_start_token_id": decoder.special["eos"],
+        }
+
+    def build(self, settings: BartSettings, encoder: Tokenizer, decoder: Tokenizer, seed: int) -> PreTrainedModel:
+        """Every output begins with <s>, as in training."""
+        model = super().build(settings, encoder, decoder, seed)
+        generation: Any = model.generation_config
+        generation.forced_bos_token_id = decoder.special["bos"]
+        return model
 
     def ctranslate2_settings(self, config: Config) -> Mapping[str, Any]:
         """Layers are normalised after each part, which files of this family do not always say."""

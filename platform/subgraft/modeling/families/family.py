@@ -209,6 +209,10 @@ class Family(ABC):
         """The tokens between two texts, given those after the last."""
         return ending
 
+    def sentence_separator(self, tokenizer: Tokenizer) -> tuple[int, ...]:
+        """The tokens between the sentences of a text that the model reconstructs; by default none, as in BART."""
+        return ()
+
     def has_segments(self, config: Config) -> bool:
         """Whether the model marks the tokens of a second text as such."""
         return False

@@ -63,6 +63,10 @@ class MBart(BartLike):
         """None: published tokenizers put two texts next to each other."""
         return ()
 
+    def sentence_separator(self, tokenizer: Tokenizer) -> tuple[int, ...]:
+        """</s> (Liu et al., 2020, section 2.2)."""
+        return (needed(tokenizer, "eos", "an mBART"),)
+
     def described(self, settings: MBartSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
         if settings.embedding_width is not None:
             return FactorisedMBart().described(settings, encoder_size, decoder_size)

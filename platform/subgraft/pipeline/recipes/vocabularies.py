@@ -22,6 +22,7 @@ class VocabularyRecipe(Recipe):
     Attributes:
         side: Of the corpus, or both for a shared vocabulary.
         languages: Language codes to add.
+        mask: Whether to add a mask token.
         weighing: Of the two corpora.
         marks: Text that the vocabulary must be able to spell.
     """
@@ -29,6 +30,7 @@ class VocabularyRecipe(Recipe):
     side: Literal["source", "target", "both"]
     settings: VocabularySettings
     languages: tuple[str, ...] = ()
+    mask: bool = False
     weighing: Literal["as-they-are", "equal"] | None = None
     marks: tuple[str, ...] = ()
 

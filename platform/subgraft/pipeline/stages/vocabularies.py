@@ -123,7 +123,7 @@ def learn_vocabulary(recipe: VocabularyRecipe, inputs: Inputs, out: Path, contex
         size=recipe.settings.size,
         character_coverage=recipe.settings.character_coverage,
         byte_fallback=recipe.settings.byte_fallback,
-        mask=bool(recipe.languages),
+        mask=recipe.mask,
         languages=recipe.languages,
         like=like,
         max_lines=recipe.settings.max_lines,

@@ -17,7 +17,12 @@ from subgraft.config.training import FinetuneSettings, TrainingSettings
 from subgraft.config.vocabularies import SamplingSettings
 from subgraft.data.text.batches import evenly_spaced_places
 from subgraft.data.text.corpus import Corpus
-from subgraft.data.text.documents import DocumentText, document_texts, oversampled_documents
+from subgraft.data.text.documents import (
+    DocumentText,
+    document_texts,
+    oversampled_documents,
+    texts_by_document,
+)
 from subgraft.data.text.languages import oversampled
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.heads import require_token_head
@@ -205,6 +210,10 @@ class Request:
             return document_texts(self.corpus, split)
         return oversampled_documents(list(document_texts(self.corpus, split)), self.language_exponent)
 
+    def texts_by_document(self, split: str = "train") -> Iterator[DocumentText]:
+        """The same, of any corpus: a text without documents is one."""
+        return texts_by_document(self.corpus, split, self.language_exponent)
+
 
 class HeldOut(Request):
     """The inputs of an objective on the first dev sentences of each language."""
@@ -217,6 +226,12 @@ class HeldOut(Request):
         del split
         for text in document_texts(self.corpus, "dev"):
             yield text.take(np.flatnonzero(text.starts[:-1] < self.training.dev_sentences))
+
+    def texts_by_document(self, split: str = "dev") -> Iterator[DocumentText]:
+        del split
+        for text in texts_by_document(self.corpus, "dev"):
+            starts = np.unique(np.minimum(text.starts, self.training.dev_sentences))
+            yield text._replace(lines=text.lines[: starts[-1]], starts=starts)
 
 
 class TrainedText(Protocol):
