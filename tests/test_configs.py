@@ -57,7 +57,7 @@ def test_the_promised_configurations_are_there() -> None:
     assert {"figures.yaml", "tuning.yaml", "few-updates.yaml", *REAL_SIZE, *TRANSFERRED} <= set(NAMES)
 
 
-OTHERS = ("copying", "few-examples", "domain-text", "polarity")
+OTHERS = ("copying", "few-examples", "domain-text", "polarity", "bart")
 
 
 @pytest.mark.parametrize("name", TRANSFERRED)
@@ -101,10 +101,18 @@ def test_numbers_of_examples_are_compared_with_the_model_that_the_ways_are_compa
     assert few.finetune.resample_subset and few.finetune.patience and len(few.seeds) == 8
 
 
-def test_labels_are_compared_with_the_old_vocabulary_and_an_untrained_model() -> None:
-    systems = {each.name: each for each in load(CONFIGS / "polarity.yaml", Experiment).systems}
+@pytest.mark.parametrize("name", ["polarity.yaml", "bart.yaml"])
+def test_labels_are_compared_with_the_old_vocabulary_and_an_untrained_model(name: str) -> None:
+    systems = {each.name: each for each in load(CONFIGS / name, Experiment).systems}
     assert systems["old"].vocabulary == "upstream" and systems["untrained"].pretraining == "none"
     assert {systems[name].initialiser for name in ("mean", "patt")} == {"mean", "patt"}
+
+
+def test_a_bart_is_pretrained_without_dropout_in_the_last_tenth() -> None:
+    training = load(CONFIGS / "bart.yaml", Experiment).pretrain
+    assert training.max_steps is not None
+    assert training.dropout_at(training.max_steps * 9 // 10 - 1) is None
+    assert training.dropout_at(training.max_steps * 9 // 10) == 0.0
 
 
 def test_copying_is_compared_with_the_same_systems_without() -> None:

@@ -112,7 +112,7 @@ class MBartSettings(TwoStackSettings):
     between the two.
     """
 
-    objectives = frozenset({"translation", "denoising"})
+    objectives = frozenset({"translation", "denoising", "masked-seq2seq"})
     needs_language_codes = True
 
     family: Literal["mbart"] = "mbart"
@@ -131,7 +131,7 @@ class MBartSettings(TwoStackSettings):
 class BartSettings(TwoStackSettings):
     """One vocabulary of one language for both sides, without language codes."""
 
-    objectives = frozenset({"translation", "denoising"})
+    objectives = frozenset({"translation", "denoising", "masked-seq2seq"})
     one_table = True
 
     family: Literal["bart"] = "bart"
@@ -146,7 +146,7 @@ class BertSettings(OneStackSettings):
     generator.
     """
 
-    objectives = frozenset({"masked"})
+    objectives = frozenset({"masked", "multitask-masked"})
     vocabulary_kinds = ("wordpiece",)
 
     family: Literal["bert"] = "bert"

@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 
 from subgraft.base.limits import LONGEST_SEQUENCE
 from subgraft.config.any_objective import AnyObjective as AnyObjective
+from subgraft.config.bart_objectives import MaskedSeq2SeqSettings, MultitaskMaskedSettings
 from subgraft.config.entity_objectives import MaskedEntitiesSettings as MaskedEntitiesSettings
 from subgraft.config.ernie_objectives import UnitStage
 from subgraft.config.settings_base import Count, Share
@@ -143,7 +144,13 @@ class CausalSettings(AnyObjective):
 
 
 _Pretraining: TypeAlias = (
-    TranslationSettings | DenoisingSettings | MaskedSettings | MaskedEntitiesSettings | CausalSettings
+    TranslationSettings
+    | DenoisingSettings
+    | MaskedSettings
+    | MaskedEntitiesSettings
+    | CausalSettings
+    | MultitaskMaskedSettings
+    | MaskedSeq2SeqSettings
 )
 ObjectiveSettings = Annotated[_Pretraining, Field(discriminator="kind")]
 # The kinds of pretraining of decoders alone.

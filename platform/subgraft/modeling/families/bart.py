@@ -25,7 +25,7 @@ class Bart(OneTable):
     model_type = "bart"
     transformers_class = "BartForConditionalGeneration"
     ctranslate2_loader = "BartLoader"
-    objectives = frozenset({"translation", "denoising"})
+    objectives = frozenset({"translation", "denoising", "masked-seq2seq"})
     called = "a BART"
 
     def body_parameters(self, config: Config) -> Parameters:

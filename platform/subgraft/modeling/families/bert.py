@@ -29,6 +29,7 @@ class Bert(EncoderOnly):
 
     model_type = "bert"
     transformers_class = "BertForMaskedLM"
+    objectives = frozenset({"masked", "multitask-masked"})
     stack_class, decoder_class = "BertModel", "BertLMHeadModel"
     head, transforming = "cls.predictions", "transform"
     ctranslate2_encoder: ClassVar[str | None] = "BertLoader"
@@ -87,6 +88,7 @@ class Roberta(EncoderOnly):
 
     model_type = "roberta"
     transformers_class = "RobertaForMaskedLM"
+    objectives = frozenset({"masked", "multitask-masked"})
     stack_class, decoder_class = "RobertaModel", "RobertaForCausalLM"
     head = "lm_head"
     positions_after_padding = True

@@ -32,7 +32,7 @@ class MBart(BartLike):
     model_type = "mbart"
     transformers_class = "MBartForConditionalGeneration"
     ctranslate2_loader: ClassVar[str | None] = "BartLoader"
-    objectives = frozenset({"translation", "denoising"})
+    objectives = frozenset({"translation", "denoising", "masked-seq2seq"})
     separate_config: ClassVar[Mapping[str, Any]] = {"model_type": "split_mbart"}
 
     def has_shared_table(self, config: Config) -> bool:

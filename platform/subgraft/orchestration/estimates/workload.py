@@ -107,8 +107,8 @@ def _on_texts(recipe: PretrainRecipe, corpus: Corpus, tokenizer: Tokenizer | Non
         sample = list(lines.take(evenly_spaced_places(len(lines), min(SAMPLE, len(lines)))))
         lengths.append(np.resize([len(ids) + 1 for ids in tokenizer.encode_batch(sample)], len(lines)))
     of_all = np.concatenate(lengths)
-    # Denoising cuts a line that is longer than a block; other objectives read the rest in the next block.
-    most = [each.longest_block if each.denoises else None for each in recipe.objectives]
+    # A line that is longer than a block is cut; causal language modelling reads the rest in the next block.
+    most = [None if each.continues else each.longest_block for each in recipe.objectives]
     steps = _steps(recipe, [of_all if limit is None else np.minimum(of_all, limit) for limit in most])
     return Workload(steps, training.largest_batch_size)
 

@@ -9,6 +9,7 @@ import numpy as np
 from subgraft.config.corpora import Languages
 from subgraft.data.text.documents import document_blocks
 from subgraft.data.text.encoded import encode
+from subgraft.data.text.noise import joined
 from subgraft.modeling.families import SequenceFormat, family_of
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.objective import Request
@@ -83,6 +84,10 @@ class Blocks:
 
     def __len__(self) -> int:
         return len(self.lengths)
+
+    def example(self, index: int, epoch: int) -> list[int]:
+        """The tokens of a block, without those around it."""
+        return joined(self.sentences(index, epoch), self.separator)
 
     def sentences(self, index: int, epoch: int) -> list[list[int]]:
         """The sentences of a block, each in the epoch's sampled segmentation if it fits, else in the plain one."""

@@ -16,7 +16,9 @@ from subgraft.training.objectives.conversations import ConversationsOfTask
 from subgraft.training.objectives.denoising import DenoisedLines, denoise
 from subgraft.training.objectives.masked import MaskedObjective
 from subgraft.training.objectives.masked_entities import MaskedEntitiesObjective
+from subgraft.training.objectives.masked_seq2seq import mask_spans
 from subgraft.training.objectives.mixture import AuxiliaryText, TextAlone
+from subgraft.training.objectives.multitask_masked import MultitaskMaskedObjective
 from subgraft.training.objectives.objective import Objective, Request, TaskText, TrainedText
 from subgraft.training.objectives.translation import TaskPairs, TranslationObjective
 from subgraft.training.understanding.objective import LabelledExamples
@@ -47,6 +49,8 @@ OBJECTIVES: Mapping[str, Uses] = {
     "denoising": Uses(denoise, additional=DenoisedLines),
     "masked": Uses(MaskedObjective.of),
     "masked-entities": Uses(MaskedEntitiesObjective.of),
+    "multitask-masked": Uses(MultitaskMaskedObjective),
+    "masked-seq2seq": Uses(mask_spans),
     "causal": Uses(CausalObjective, TaskLines, partial(TaskLines, counted=False)),
     "conditioned": Uses(finetuning=SourcedOfTask),
     "conditioned-on-text": Uses(finetuning=SourcedOfTask),

@@ -1,0 +1,42 @@
+"""Masked sequence-to-sequence pretraining: predict the masked span of a block (MASS; Song et al., ICML 2019).
+
+The decoder writes the span alone, from its first position on; in MASS it has its own position in the block.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from subgraft.config.bart_objectives import MaskedSeq2SeqSettings
+from subgraft.training.objectives.blocks import Blocks, blocks_of
+from subgraft.training.objectives.objective import Concatenation, Request
+from subgraft.training.objectives.seq2seq import Example, Seq2SeqObjective
+
+
+class MaskedSpans:
+    """Examples of the blocks of one language; the span's place is a function of (seed, epoch, index)."""
+
+    def __init__(self, blocks: Blocks, settings: MaskedSeq2SeqSettings, seed: int) -> None:
+        self._blocks, self._share, self._seed = blocks, settings.share, seed
+        self._mask = blocks.tokenizer.special["mask"]
+
+    def __len__(self) -> int:
+        return len(self._blocks)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self._blocks.lengths
+
+    def example(self, index: int, epoch: int) -> Example:
+        body = self._blocks.example(index, epoch)
+        size = min(len(body), max(1, round(self._share * len(body))))
+        generator = np.random.default_rng([self._seed, epoch, index])
+        begin = int(generator.integers(len(body) - size + 1))
+        source = [*body[:begin], *[self._mask] * size, *body[begin + size :]]
+        return Example.of(source, body[begin : begin + size], self._blocks.form)
+
+
+def mask_spans(settings: MaskedSeq2SeqSettings, request: Request) -> Seq2SeqObjective:
+    """Masked spans of the text of each language."""
+    parts = [MaskedSpans(blocks, settings, request.seed) for blocks in blocks_of(request, settings.block_tokens)]
+    return Seq2SeqObjective(request.bundle, Concatenation(parts))

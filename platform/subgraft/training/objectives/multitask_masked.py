@@ -1,0 +1,148 @@
+"""UniLM's multitask masking: hidden tokens are predicted under one of four attention masks (Dong et al., NeurIPS 2019).
+
+The shares are those of BART's comparison (Lewis et al., ACL 2020, section 4.1). Attention masks are bool [B, 1, T, T],
+which transformers' encoders take as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from subgraft.config.bart_objectives import MultitaskMaskedSettings
+from subgraft.config.objectives import MaskedSettings
+from subgraft.config.settings_base import SideName
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.objectives.blocks import blocks_of
+from subgraft.training.objectives.masked import AROUND, Masking
+from subgraft.training.objectives.objective import Body, Concatenation, Examples, Request
+from subgraft.training.objectives.single_stack import StackBatch, StackExample, StackLoss, StackView, collate
+
+Attention = Literal["left-to-right", "right-to-left", "all", "prefix"]
+SHARES: Mapping[Attention, float] = {"left-to-right": 1 / 6, "right-to-left": 1 / 6, "all": 1 / 3, "prefix": 1 / 3}
+
+
+@dataclass(frozen=True)
+class AttentionExample(StackExample):
+    """An example, and which tokens each of its tokens sees."""
+
+    attention: Attention
+
+
+def allowed(attention: Attention, size: int, length: int) -> Tensor:
+    """Which of `size` tokens each one sees: bool [size, size], in rows. length: without padding, which none sees."""
+    places = torch.arange(size)
+    earlier, real = places <= places[:, None], places < length
+    seen = {
+        "left-to-right": earlier,
+        "right-to-left": earlier.T,
+        "all": torch.ones_like(earlier),
+        "prefix": earlier | (places < length // 2),
+    }
+    # Padding sees itself: the softmax over nothing is no number.
+    return (seen[attention] & real) | torch.eye(size, dtype=torch.bool)
+
+
+class MultitaskMasking:
+    """Hides tokens of blocks, and draws their attention."""
+
+    def __init__(self, tokenizer: Tokenizer, settings: MultitaskMaskedSettings) -> None:
+        self._masking = Masking(tokenizer, MaskedSettings(share=settings.share))
+
+    def whole(self, body: Sequence[int]) -> AttentionExample:
+        """A block without hidden tokens, all of which see each other."""
+        return AttentionExample(**vars(self._masking.whole(body)), attention="all")
+
+    def __call__(self, body: Sequence[int], rng: np.random.Generator) -> AttentionExample:
+        """A block with hidden tokens under a drawn attention."""
+        attention = list(SHARES)[int(rng.choice(len(SHARES), p=list(SHARES.values())))]
+        return AttentionExample(**vars(self._masking(body, rng)), attention=attention)
+
+
+class MultitaskMasked:
+    """Examples of blocks; what is hidden from what is a function of (seed, epoch, index)."""
+
+    def __init__(self, bodies: Examples[list[int]], masking: MultitaskMasking, seed: int) -> None:
+        self.bodies, self.masking, self._seed = bodies, masking, seed
+
+    def __len__(self) -> int:
+        return len(self.bodies)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self.bodies.lengths
+
+    def example(self, index: int, epoch: int) -> AttentionExample:
+        return self.masking(self.bodies.example(index, epoch), np.random.default_rng([self._seed, epoch, index]))
+
+
+def attention_batch(examples: Sequence[StackExample], padding: int) -> StackBatch:
+    """Padded examples, each under its own attention: attention_mask is bool [B, 1, T, T]."""
+    batch = collate(examples, padding)
+    size = batch.input_ids.shape[1]
+    masks = [
+        allowed(each.attention if isinstance(each, AttentionExample) else "all", size, len(each.tokens))
+        for each in examples
+    ]
+    return StackBatch(batch.input_ids, torch.stack(masks)[:, None], batch.labels)
+
+
+class MultitaskMaskedView(StackView):
+    """The view that trains generators: tokens are hidden after the re-segmentation."""
+
+    causal = False
+
+    def __init__(self, examples: MultitaskMasked, padding: int) -> None:
+        super().__init__(examples, padding)
+        self._bodies, self._masking = examples.bodies, examples.masking
+
+    def original(self, index: int, epoch: int) -> AttentionExample:
+        return self._masking.whole(self._bodies.example(index, epoch))
+
+    def body(self, example: StackExample) -> Body:
+        return Body(example.tokens[1:-1], 1, AROUND)
+
+    def rebuilt(self, example: StackExample, body: list[int]) -> AttentionExample:
+        del example
+        return self._masking.whole(body)
+
+    def corrupted(self, example: StackExample, rng: np.random.Generator) -> AttentionExample:
+        return self._masking(example.tokens[1:-1], rng)
+
+    def collate(self, examples: Sequence[StackExample]) -> StackBatch:
+        return attention_batch(examples, self._padding)
+
+
+class MultitaskMaskedObjective:
+    """Multitask masking of the text of each language; the last weights are selected."""
+
+    select: str | None = None
+    lowest = False
+
+    def __init__(self, settings: MultitaskMaskedSettings, request: Request) -> None:
+        self._model, tokenizer = request.bundle.model, request.bundle.decoder
+        self._padding = tokenizer.special["pad"]
+        bodies = Concatenation(blocks_of(request, settings.block_tokens))
+        self._examples = MultitaskMasked(bodies, MultitaskMasking(tokenizer, settings), request.seed)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self._examples.lengths
+
+    def batch(self, indices: np.ndarray, epoch: int) -> StackBatch:
+        return attention_batch([self._examples.example(int(index), epoch) for index in indices], self._padding)
+
+    def loss(self, label_smoothing: float) -> StackLoss:
+        return StackLoss(self._model, label_smoothing)
+
+    def view(self, name: SideName) -> MultitaskMaskedView:
+        del name
+        return MultitaskMaskedView(self._examples, self._padding)
+
+    def dev_scores(self) -> Callable[[], dict[str, float]] | None:
+        return None
