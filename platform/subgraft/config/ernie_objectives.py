@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+import math
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from subgraft.base.limits import LARGEST_COUNT
+from subgraft.config.any_objective import AnyObjective
 from subgraft.config.settings_base import Settings
 
 UnitName = Literal["piece", "word", "phrase", "entity"]
@@ -46,3 +48,77 @@ class UnitStage(Settings):
         if not self.frequencies:
             raise ValueError("give at least one of piece, word, phrase, entity")
         return self
+
+
+class LabelTaskSettings(AnyObjective):
+    """A task of ERNIE 2 (Sun et al., AAAI 2020, section 4.2), with a head of its own that predicts labels.
+
+    token_level: whether it labels tokens; if not, it labels texts, from the state of [CLS].
+    """
+
+    writes = False
+    predicts_tokens = False
+    token_level: ClassVar[bool] = False
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The classes."""
+        raise NotImplementedError
+
+
+class CapitalisationSettings(LabelTaskSettings):
+    """Whether each word of a line in lower case was capitalised."""
+
+    kind: Literal["capitalisation"] = "capitalisation"
+
+    head = "capitalisation"
+    token_level = True
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return ("lower", "capital")
+
+
+class TokenDocumentSettings(LabelTaskSettings):
+    """Whether each token of a block of sentences also occurs in other blocks of its document."""
+
+    kind: Literal["token-document"] = "token-document"
+
+    head = "token-document"
+    needs_documents = True
+    token_level = True
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return ("here", "elsewhere")
+
+
+class ReorderingSettings(LabelTaskSettings):
+    """The order of a block's segments, which are shuffled: one of 1! + 2! + … + m! classes.
+
+    segments: m, the most segments; their number is drawn uniformly.
+    """
+
+    kind: Literal["sentence-reordering"] = "sentence-reordering"
+    segments: Annotated[int, Field(ge=2, le=5)] = 3
+
+    head = "sentence-reordering"
+    needs_documents = True
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        count = sum(math.factorial(size) for size in range(1, self.segments + 1))
+        return tuple(f"order {number}" for number in range(count))
+
+
+class DistanceSettings(LabelTaskSettings):
+    """Whether two sentences are adjacent, of the same document, or of two documents."""
+
+    kind: Literal["sentence-distance"] = "sentence-distance"
+
+    head = "sentence-distance"
+    needs_documents = True
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        return ("adjacent", "same document", "other document")

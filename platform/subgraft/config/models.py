@@ -57,6 +57,11 @@ class TransformerSettings(Settings):
         """The width of the embedding matrices."""
         return self.d_model
 
+    @property
+    def objective_embeddings(self) -> int:
+        """The number of objectives with an embedding; 0 for a model without any."""
+        return 0
+
     @model_validator(mode="after")
     def _heads_divide(self) -> TransformerSettings:
         if self.d_model % self.attention_heads:
@@ -172,13 +177,17 @@ class ErnieSettings(OneStackSettings):
     finetuning has the first. 0 for none.
     """
 
-    objectives = frozenset({"masked"})
+    objectives = frozenset({"masked", "capitalisation", "token-document", "sentence-reordering", "sentence-distance"})
     vocabulary_kinds = ("wordpiece",)
 
     family: Literal["ernie"] = "ernie"
     dropout: Share = 0.1
     segments: Annotated[int, Field(ge=1, le=16)] = 4
     task_embeddings: Annotated[int, Field(ge=0, le=64)] = 0
+
+    @property
+    def objective_embeddings(self) -> int:
+        return self.task_embeddings
 
 
 class GPT2Settings(OneStackSettings):

@@ -15,7 +15,13 @@ from subgraft.base.limits import LONGEST_SEQUENCE
 from subgraft.config.any_objective import AnyObjective as AnyObjective
 from subgraft.config.bart_objectives import MaskedSeq2SeqSettings, MultitaskMaskedSettings
 from subgraft.config.entity_objectives import MaskedEntitiesSettings as MaskedEntitiesSettings
-from subgraft.config.ernie_objectives import UnitStage
+from subgraft.config.ernie_objectives import (
+    CapitalisationSettings,
+    DistanceSettings,
+    ReorderingSettings,
+    TokenDocumentSettings,
+    UnitStage,
+)
 from subgraft.config.settings_base import Count, Share
 
 
@@ -151,6 +157,10 @@ _Pretraining: TypeAlias = (
     | CausalSettings
     | MultitaskMaskedSettings
     | MaskedSeq2SeqSettings
+    | CapitalisationSettings
+    | TokenDocumentSettings
+    | ReorderingSettings
+    | DistanceSettings
 )
 ObjectiveSettings = Annotated[_Pretraining, Field(discriminator="kind")]
 # The kinds of pretraining of decoders alone.

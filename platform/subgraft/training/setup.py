@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import resource
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -156,7 +156,7 @@ def _engine(
 
 def _models(module: nn.Module) -> list[nn.Module]:
     """A loss's model; where tasks share a body, the model of each."""
-    several: nn.ModuleList | None = getattr(module, "models", None)
+    several: Iterable[nn.Module] | None = getattr(module, "models", None)
     return [module.model] if several is None else list(several)  # type: ignore[list-item]
 
 

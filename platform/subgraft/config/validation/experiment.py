@@ -21,6 +21,7 @@ from subgraft.config.validation.upstream import (
     require_pretraining,
     require_samplable_targets,
     require_stages,
+    require_tokens,
     require_trainable_model,
     require_upstream_text,
 )
@@ -356,6 +357,7 @@ CHECKS = (
     require_pretraining,
     require_samplable_targets,
     require_stages,
+    require_tokens,
     require_one_head,
     require_fitting_blocks,
     require_measurable,

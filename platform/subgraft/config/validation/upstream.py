@@ -64,6 +64,21 @@ def require_samplable_targets(experiment: Comparison) -> None:
             )
 
 
+def require_tokens(experiment: Comparison) -> None:
+    """Some objective must predict tokens, and a model with embeddings of objectives needs one for each."""
+    objectives = experiment.upstream.objectives
+    if not any(objective.predicts_tokens for objective in objectives):
+        raise ValueError(
+            f"upstream.objectives: {objectives[0].kind} predicts no tokens, and the model's head does: add "
+            "`{kind: masked}`, or another objective that predicts them"
+        )
+    model = experiment.model
+    if experiment.upstream.checkpoint is None and 0 < model.objective_embeddings < len(objectives):
+        raise ValueError(
+            f"model.task_embeddings {model.objective_embeddings} is less than the {len(objectives)} upstream.objectives"
+        )
+
+
 def require_stages(experiment: Comparison) -> None:
     """Objectives and their stages must begin before the end of the training, and something must at its start."""
     objectives, pretrain = experiment.upstream.objectives, experiment.pretrain

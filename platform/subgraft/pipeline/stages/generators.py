@@ -81,7 +81,9 @@ def _network_training(
         return loss, only
     names = {f"{kind} {number}": kind for kind, drawn in domains.items() for number in range(len(drawn.parts))}
     weights: dict[str, float] = {
-        str(each.kind): each.weight / len(domains[each.kind].parts) for each in recipe.objectives
+        str(each.kind): each.weight / len(domains[each.kind].parts)
+        for each in recipe.objectives
+        if each.kind in domains
     }
     parts = [part for drawn in domains.values() for part in drawn.parts]
     mixture = Mixture(dict(zip(names, parts, strict=True)), {name: weights[kind] for name, kind in names.items()})
@@ -120,7 +122,7 @@ def train_by_side(
     """
     recipe = with_named_precision(recipe, bundle.model, context)
     request = Request(bundle, corpus, recipe.languages, recipe.training, recipe.seed)
-    objectives = objectives_of(recipe.objectives, request)
+    objectives = objectives_of(recipe.objectives, request, of_tokens=True)
     made: dict[SideName, G] = {}
     trained: Trained[G] = Trained({}, {}, {})
     for name in recipe.sides:

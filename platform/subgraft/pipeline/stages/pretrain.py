@@ -8,12 +8,14 @@ from pathlib import Path
 from subgraft.config.training import SelectName
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.further_heads import HEADS
 from subgraft.pipeline.recipes.training import PretrainRecipe
 from subgraft.pipeline.stages.models import build
 from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.training.auto_precision import with_named_precision
 from subgraft.training.context import Context
 from subgraft.training.objectives.dev_scores import describe_dev_engine
+from subgraft.training.objectives.label_objective import save_task_heads, task_losses
 from subgraft.training.objectives.mixture import MixedLoss, Mixture
 from subgraft.training.objectives.objective import HeldOut, Objective, Request
 from subgraft.training.objectives.registry import objectives_of
@@ -58,9 +60,12 @@ def run(recipe: PretrainRecipe, inputs: Inputs, out: Path, context: Context) -> 
     )
     if is_writer():
         bundle.save(out)
+        save_task_heads(bundle.model, losses, out)
     translated = any(objective.needs_pairs for objective in recipe.objectives)
     engine = describe_dev_engine(recipe.training, bundle.model) if translated else {}
-    return {**write_curve(outcome, out), **engine, "parameters": bundle.model.num_parameters(), "artifacts": [CURVE]}
+    further = [HEADS] if task_losses(losses) else []
+    parameters = bundle.model.num_parameters()
+    return {**write_curve(outcome, out), **engine, "parameters": parameters, "artifacts": [CURVE, *further]}
 
 
 def _begun(recipe: PretrainRecipe, inputs: Inputs) -> Bundle:

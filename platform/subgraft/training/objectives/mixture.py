@@ -107,6 +107,12 @@ class MixedLoss(nn.Module):
         }
         self.weights = {loss_name(kind, name): weight for kind in named for name, weight in named[kind].items()}
 
+    @property
+    def models(self) -> list[nn.Module]:
+        """The model, and those of objectives that have heads of their own on its body."""
+        all_models = [self.model, *(getattr(loss, "model", self.model) for loss in self.losses.values())]
+        return list({id(model): model for model in all_models}.values())
+
     def forward(self, batch: MixedBatch) -> dict[str, Tensor]:
         return _named(batch.kind, self.losses[batch.kind](batch.batch))
 

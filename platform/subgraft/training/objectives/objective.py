@@ -188,6 +188,7 @@ class Request:
 
     sampling: how segmentations are sampled; None: they are not.
     language_exponent: α of p^α, by which languages are oversampled; None takes each text once.
+    task: the objective's place among those of the training, which numbers its embedding in models that have one.
     """
 
     bundle: Bundle
@@ -197,6 +198,7 @@ class Request:
     seed: int
     sampling: SamplingSettings | None = None
     language_exponent: float | None = None
+    task: int = 0
 
     def texts(self, split: str = "train") -> Iterator[tuple[str, Sequence[str]]]:
         """Each language of the corpus with its lines, repeated if the language is oversampled."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -14,6 +14,8 @@ from subgraft.training.objectives.causal import CausalObjective, TaskLines
 from subgraft.training.objectives.conditioned import SourcedOfTask
 from subgraft.training.objectives.conversations import ConversationsOfTask
 from subgraft.training.objectives.denoising import DenoisedLines, denoise
+from subgraft.training.objectives.label_objective import TaskObjective
+from subgraft.training.objectives.label_tasks import SOURCES
 from subgraft.training.objectives.masked import MaskedObjective
 from subgraft.training.objectives.masked_entities import MaskedEntitiesObjective
 from subgraft.training.objectives.masked_seq2seq import mask_spans
@@ -56,14 +58,21 @@ OBJECTIVES: Mapping[str, Uses] = {
     "conditioned-on-text": Uses(finetuning=SourcedOfTask),
     "conditioned-on-features": Uses(finetuning=SourcedOfTask),
     "chat": Uses(finetuning=ConversationsOfTask),
+    **dict.fromkeys(SOURCES, Uses(TaskObjective)),
     "labelled": Uses(finetuning=LabelledExamples),
     "labelled-pairs": Uses(finetuning=LabelledExamples),
 }
 
 
-def objectives_of(settings: Sequence[ObjectiveSettings], request: Request) -> dict[str, Objective]:
-    """The configured objectives on one model and its text, by kind."""
-    return {each.kind: OBJECTIVES[each.kind].pretraining(each, request) for each in settings}
+def objectives_of(
+    settings: Sequence[ObjectiveSettings], request: Request, *, of_tokens: bool = False
+) -> dict[str, Objective]:
+    """The configured objectives on one model and its text, by kind. of_tokens: only those that predict tokens."""
+    return {
+        each.kind: OBJECTIVES[each.kind].pretraining(each, replace(request, task=task))
+        for task, each in enumerate(settings)
+        if each.predicts_tokens or not of_tokens
+    }
 
 
 def task_text(settings: TaskObjectiveSettings, request: Request, training: FinetuneSettings) -> TaskText:

@@ -6,20 +6,19 @@ their sizes. A head that a batch does not use has no gradient on any worker and 
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any
 
-from safetensors import safe_open
-from safetensors.torch import save_file
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from subgraft.base.errors import UserError
 from subgraft.config.task_objectives import LabelledPairsSettings, LabelledSettings
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families.heads import LONGEST, TASK_ENTRY
+from subgraft.modeling.further_heads import HEADS as HEADS
+from subgraft.modeling.further_heads import read_head, share_parameters, write_heads
 from subgraft.modeling.heads import head_of
 from subgraft.training.objectives.mixture import MixedBatch, Mixture, loss_name
 from subgraft.training.understanding.objective import (
@@ -29,10 +28,6 @@ from subgraft.training.understanding.objective import (
     with_task_head,
 )
 from subgraft.training.understanding.registry import recorded_task
-
-# The heads of further tasks, in the directory of the model whose body they share.
-HEADS = "heads.safetensors"
-_TASKS = "tasks"
 
 
 class TasksAtOnce(Mixture):
@@ -94,17 +89,8 @@ def with_task_heads(
     longest: the limit of inputs in tokens.
     """
     made = {name: with_task_head(bundle, settings, corpus, seed, longest) for name, (settings, corpus) in tasks.items()}
-    _share_parameters([each.model for each in made.values()])
+    share_parameters([each.model for each in made.values()])
     return made
-
-
-def _share_parameters(models: Iterable[PreTrainedModel]) -> None:
-    """Make one parameter of those that lie in the same memory: the pretrained ones, which `with_head` does not copy."""
-    known: dict[int, nn.Parameter] = {}
-    for model in models:
-        for module in model.modules():
-            for name, parameter in module.named_parameters(recurse=False):
-                module.register_parameter(name, known.setdefault(parameter.data_ptr(), parameter))
 
 
 def save_heads(bundles: Mapping[str, Bundle], directory: Path) -> None:
@@ -113,15 +99,12 @@ def save_heads(bundles: Mapping[str, Bundle], directory: Path) -> None:
     Each parameter is NAME.PARAMETER; the metadata has each task by name, as its config.json would record it.
     """
     (_, own), *others = bundles.items()
-    shared = {id(parameter) for parameter in own.model.parameters()}
-    tensors, described = dict[str, Tensor](), {}
+    further = dict[str, tuple[PreTrainedModel, Mapping[str, Any]]]()
     for name, bundle in others:
-        for parameter_name, parameter in bundle.model.named_parameters():
-            if id(parameter) not in shared:
-                tensors[f"{name}.{parameter_name}"] = parameter.detach().cpu().contiguous()
         head = head_of(bundle.model)
-        described[name] = {"labels": list(head.labels) if head else [], **getattr(bundle.model.config, TASK_ENTRY)}
-    save_file(tensors, directory / HEADS, {_TASKS: json.dumps(described)})
+        described = {"labels": list(head.labels) if head else [], **getattr(bundle.model.config, TASK_ENTRY)}
+        further[name] = bundle.model, described
+    write_heads(own.model, further, directory)
 
 
 def load_head(directory: Path, name: str) -> Bundle:
@@ -129,19 +112,8 @@ def load_head(directory: Path, name: str) -> Bundle:
 
     Raises UserError if the directory has no such head.
     """
-    if not (directory / HEADS).is_file():
-        raise UserError(f"no {HEADS}: the model was not trained on several tasks", where=str(directory))
+    entry, weights = read_head(directory, name)
     bundle = Bundle.load(directory)
-    with safe_open(directory / HEADS, "pt") as file:
-        described = json.loads((file.metadata() or {}).get(_TASKS, "{}"))
-        if name not in described:
-            raise UserError(
-                f"no head of '{name}'", where=str(directory / HEADS), hint=f"It has: {', '.join(described)}."
-            )
-        prefix = f"{name}."
-        own = [key for key in file.keys() if key.startswith(prefix)]  # noqa: SIM118 (not a mapping)
-        weights = {key.removeprefix(prefix): file.get_tensor(key) for key in own}
-    entry = described[name]
     task = recorded_task(entry["task"], entry["labels"], entry, str(directory / HEADS))
     headed = bundle_with_head(bundle, entry["task"], task, 0, entry.get(LONGEST))
     headed.model.load_state_dict(weights, strict=False)

@@ -1,0 +1,178 @@
+"""Pretraining objectives that predict labels: a head for each on the body of one model (ERNIE 2, section 3.2).
+
+The heads are transformers' own classes, which share the parameters of the pretrained model. A head that a batch does
+not use has no gradient on any worker and stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+from transformers import PreTrainedModel
+
+from subgraft.base.errors import UserError
+from subgraft.config.ernie_objectives import LabelTaskSettings
+from subgraft.config.settings_base import SideName
+from subgraft.modeling.families import family_of
+from subgraft.modeling.further_heads import read_head, share_parameters, write_heads
+from subgraft.modeling.heads import head_of, with_head
+from subgraft.training.objectives.embedding_view import IGNORED
+from subgraft.training.objectives.label_tasks import LabelExample, Room, examples_of
+from subgraft.training.objectives.objective import GeneratorView, PaddedBatch, Request, pad, pad_with_mask
+
+
+@dataclass(frozen=True)
+class TaskBatch(PaddedBatch):
+    """A padded batch: input_ids, attention_mask, token_type_ids [B, T]; labels [B, T] of tokens, or [B] of texts."""
+
+    input_ids: Tensor
+    attention_mask: Tensor
+    token_type_ids: Tensor
+    labels: Tensor
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return len(self.input_ids), self.input_ids.shape[1]
+
+
+class TaskLoss(nn.Module):
+    """The cross entropy of a head's labels, summed over those that are not IGNORED.
+
+    model: the pretrained model under the task's head.  task: the number of the objective's embedding.
+    """
+
+    weights: Mapping[str, float] = {"loss": 1.0}
+
+    def __init__(self, model: PreTrainedModel, task: int, label_smoothing: float = 0.0) -> None:
+        super().__init__()
+        self.model, self._task, self._label_smoothing = model, task, label_smoothing
+        config = model.config.to_dict()
+        self._segments, self._tasks = config.get("type_vocab_size", 0), family_of(model).task_embeddings(config)
+
+    def forward(self, batch: TaskBatch) -> dict[str, Tensor]:
+        inputs = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
+        if self._segments > 1:
+            inputs["token_type_ids"] = batch.token_type_ids.clamp(max=self._segments - 1)
+        if self._tasks:
+            inputs["task_type_ids"] = torch.full_like(batch.input_ids, self._task)
+        logits = self.model(**inputs).logits
+        loss = cross_entropy(
+            logits.flatten(0, -2).float(),
+            batch.labels.flatten(),
+            ignore_index=IGNORED,
+            reduction="sum",
+            label_smoothing=self._label_smoothing,
+        )
+        return {"loss": loss}
+
+
+class TaskObjective:
+    """A task of labels on the text of the upstream corpus; the last weights are selected."""
+
+    select: str | None = None
+    lowest = False
+
+    def __init__(self, settings: LabelTaskSettings, request: Request) -> None:
+        """Raises UserError for a corpus without examples, and a model without an embedding of this objective."""
+        bundle, layout = request.bundle, request.bundle.input_layout()
+        self._layout, self._padding = layout, bundle.padding[0]
+        around = len(layout.begin) + len(layout.end)
+        room = Room(request.training.max_length - around, len(layout.separator))
+        self._examples = examples_of(settings, request, room)
+        self._around, self._settings, self._request = around, settings, request
+        self._task = task_number(request)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        lengths: np.ndarray = self._examples.lengths + self._around
+        return lengths
+
+    def batch(self, indices: np.ndarray, epoch: int) -> TaskBatch:
+        examples = [self._examples.example(int(index), epoch) for index in indices]
+        rows = [self._laid(example) for example in examples]
+        tokens, mask = pad_with_mask([row[0] for row in rows], self._padding)
+        types = pad([row[1] for row in rows], 0)
+        if not self._settings.token_level:
+            return TaskBatch(tokens, mask, types, torch.tensor([example.labels for example in examples]))
+        before, after = len(self._layout.begin), len(self._layout.end)
+        labels = [[IGNORED] * before + list(_of_tokens(each)) + [IGNORED] * after for each in examples]
+        return TaskBatch(tokens, mask, types, pad(labels, IGNORED))
+
+    def _laid(self, example: LabelExample) -> tuple[list[int], list[int]]:
+        """The tokens of an example and their segments: each text has its own, with the separator after it."""
+        layout = self._layout
+        tokens, types = list(layout.begin), [0] * len(layout.begin)
+        for number, text in enumerate(example.texts):
+            last = number == len(example.texts) - 1
+            tokens += [*text, *(layout.end if last else layout.separator)]
+            types += [number] * (len(tokens) - len(types))
+        return tokens, types
+
+    def loss(self, label_smoothing: float) -> TaskLoss:
+        kind: Any = "tokens" if self._settings.token_level else "sequence"
+        model, seed = self._request.bundle.model, self._request.seed
+        headed = with_head(model, kind, self._settings.labels, seed, padding_id=self._padding)
+        share_parameters([model, headed])
+        return TaskLoss(headed, self._task, label_smoothing)
+
+    def view(self, name: SideName) -> GeneratorView[Any]:
+        raise UserError(
+            f"the objective {self._settings.kind} predicts no tokens, so no generator of embeddings of the {name} can "
+            "be trained on it",
+            hint="Train it with masked among upstream.objectives.",
+        )
+
+    def dev_scores(self) -> Callable[[], dict[str, float]] | None:
+        return None
+
+
+def task_losses(losses: Mapping[str, nn.Module]) -> dict[str, TaskLoss]:
+    """The losses of objectives with a head of their own, by kind."""
+    return {kind: loss for kind, loss in losses.items() if isinstance(loss, TaskLoss)}
+
+
+def save_task_heads(model: PreTrainedModel, losses: Mapping[str, nn.Module], directory: Path) -> None:
+    """Write the heads of objectives next to the model whose body they share, each with its kind and labels."""
+    further = dict[str, tuple[PreTrainedModel, Mapping[str, Any]]]()
+    for kind, loss in task_losses(losses).items():
+        head = head_of(loss.model)
+        assert head is not None
+        further[kind] = loss.model, {"objective": kind, "head": head.kind, "labels": list(head.labels)}
+    if further:
+        write_heads(model, further, directory)
+
+
+def with_saved_head(model: PreTrainedModel, directory: Path, kind: str) -> PreTrainedModel:
+    """The model of a directory under the head of an objective that it was pretrained with.
+
+    It shares the body's weights with the model. Raises UserError if the directory has no such head.
+    """
+    described, weights = read_head(directory, kind)
+    headed = with_head(model, described["head"], described["labels"], 0)
+    headed.load_state_dict(weights, strict=False)
+    return headed
+
+
+def _of_tokens(example: LabelExample) -> Sequence[int]:
+    assert isinstance(example.labels, list)
+    return example.labels
+
+
+def task_number(request: Request) -> int:
+    """The number of an objective's embedding. Raises UserError for a model with embeddings of fewer objectives."""
+    model = request.bundle.model
+    known = family_of(model).task_embeddings(model.config.to_dict())
+    if known and request.task >= known:
+        raise UserError(
+            f"the model has embeddings of {known} objectives, and there are more",
+            where="upstream.objectives",
+            hint="Set model.task_embeddings to their number; of a checkpoint, leave some out.",
+        )
+    return request.task
