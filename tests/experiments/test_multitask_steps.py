@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from ruamel.yaml import YAML
+from safetensors.torch import load_file
 
 from labelled import ENGLISH, write_files
 from small_experiments import finish, written
@@ -29,6 +31,7 @@ from subgraft.pipeline.recipes.training import MultitaskRecipe
 from subgraft.training.understanding.inputs import TextEncoder
 from subgraft.training.understanding.multitask import load_head
 from subgraft.training.understanding.objective import head_outputs, task_of
+from subgraft.training.understanding.predictor import Predictor
 
 CONFIG = """\
 name: tiny
@@ -135,6 +138,57 @@ def test_a_plan_shows_the_training_and_foresees_its_updates_in_steps(config: Pat
     shown = {each.step.name: each for each in estimates(store, make_plan(store, [pipeline.report]), Runtime())}
     assert shown["multitask alone seed 1"].workload.updates in (None, 9)
     assert shown["multitask alone seed 1"].parameters == shown["finetune plain seed 1"].parameters
+
+
+HEADS = """\
+multitask: {tasks: {pairs: {task: pair-classification, corpus: pairs, labels: {head: {kind: san, steps: 3}}}}}
+systems:
+  - {name: st-dnn, vocabulary: upstream, head: {kind: san}}
+  - {name: features, vocabulary: upstream, head: {kind: bilstm, width: 8, concatenated_layers: 1}, train: head}
+  - {name: mt-dnn, initialiser: mean, head: {kind: san}, multitask: finetuned}
+"""
+
+
+def test_systems_differ_in_their_heads_which_predict_alone_what_was_evaluated(config: Path) -> None:
+    """ST-DNN, a feature-based model and MT-DNN as rows of one comparison."""
+    yaml = YAML(typ="safe")
+    whole = yaml.load(config) | yaml.load(HEADS) | {"task": "pair-classification"}
+    sizes = {"train": 40, "dev": 12, "test": 12}
+    whole["corpora"]["own"] = write_files("pair-classification", config.parent / "own-pairs", sizes)
+    whole["corpora"]["pairs"] = write_files("pair-classification", config.parent / "pairs", sizes)
+    whole["finetune"]["select"] = "last"
+    yaml.dump(whole, config)
+    pipeline, store = finish(config)
+    steps = {each.system.name: each for each in pipeline.systems}
+    records = map(json.loads, (config.parent / "own-pairs" / "test.jsonl").read_text().splitlines())
+    inputs = [(each["text"], each["second"]) for each in records]
+    for name, each in steps.items():
+        predictor = Predictor.load(store.path(each.finetune), ENGLISH)
+        assert predictor.name == "pair-classification"
+        said = (store.path(each.evaluate) / "hypotheses.txt").read_text().splitlines()
+        assert [one.text for one in predictor.predict(inputs)] == said, name
+    own = {name: load_file(store.path(each.finetune) / "model.safetensors") for name, each in steps.items()}
+    assert all(any(key.startswith("own_head.") for key in weights) for weights in own.values())
+    before = load_file(store.path(steps["features"].finetune.inputs["model"]) / "model.safetensors")
+    body = {key for key in own["features"] if key in before}
+    assert body and all(torch.equal(own["features"][key], before[key]) for key in body)
+    assert not any(torch.equal(own["st-dnn"][key], before[key]) for key in body if key.endswith("query.weight"))
+    made = steps["mt-dnn"].multitask
+    assert made is not None and "multitask" not in str(steps["st-dnn"].finetune.recipe.model_dump())
+    headed = load_head(store.path(made), "pairs").model
+    assert headed.config.to_dict()["subgraft_head"]["steps"] == 3  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ("labels.head.kind=san", "labels.head san is for pair-classification, not for classification: leave it out"),
+        ("systems=[{name: a, vocabulary: upstream, head: {kind: bilstm}}]", "reads 4 layers, and the model has 1"),
+    ],
+)
+def test_a_head_that_the_task_or_the_model_cannot_have_is_refused(config: Path, change: str, complaint: str) -> None:
+    with pytest.raises(UserError, match=complaint):
+        assert Pipeline(load(config, Experiment, [change]), config.parent).report
 
 
 REFUSED = {

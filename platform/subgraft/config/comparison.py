@@ -25,7 +25,14 @@ from subgraft.config.search import SearchSettings
 from subgraft.config.settings_base import Seed, Settings, SideName, VocabularyMode
 from subgraft.config.synthetic import BackTranslationSettings, CopiedTextSettings
 from subgraft.config.systems import System
-from subgraft.config.task_objectives import ChatSettings, ConversationSettings, LabelSettings, TaskObjectiveSettings
+from subgraft.config.task_objectives import (
+    ChatSettings,
+    ConversationSettings,
+    LabelledPairsSettings,
+    LabelledSettings,
+    LabelSettings,
+    TaskObjectiveSettings,
+)
 from subgraft.config.tasks import TASKS, TaskName, labelled_by
 from subgraft.config.training import EmbeddingWarmupSettings, FinetuneSettings, PretrainSettings, TrainingSettings
 from subgraft.config.vocabularies import JointVocabularySettings
@@ -39,7 +46,7 @@ class Comparison(Settings):
     task: the task that the model is finetuned for.
     question_generation: for the task of that name: the model's input.
     chat: how conversations are learnt, for the task of that name.
-    labels: how a task with labels is judged.
+    labels: how a task with labels is learnt and judged.
     languages: the languages that the task reads and writes.
     seeds: every system is trained once for each seed.
     sides: the sides whose vocabulary changes.
@@ -133,6 +140,13 @@ class Comparison(Settings):
         if learnt.understands:
             return labelled_by(self.task, self.corpora.get(self.downstream.corpus), self.labels)
         return learnt.after(self.upstream.objectives)
+
+    def objective_of(self, system: System) -> TaskObjectiveSettings:
+        """How a system learns the task's text: a task with labels by the system's head."""
+        learnt = self.finetuned_on
+        if system.head is None or not isinstance(learnt, LabelledSettings | LabelledPairsSettings):
+            return learnt
+        return learnt.model_copy(update={"labels": learnt.labels.model_copy(update={"head": system.head})})
 
     def learnt_with(self, further: FurtherTask) -> TaskObjectiveSettings:
         """How the examples of a task of `multitask` are learnt."""

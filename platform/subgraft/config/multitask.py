@@ -22,7 +22,7 @@ class FurtherTask(Settings):
 
     task: a task with labels.
     corpus: the corpus of its examples, which needs the splits train and dev.
-    labels: how it is judged.
+    labels: how it is learnt and judged.
     """
 
     task: TaskName

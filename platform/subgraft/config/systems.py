@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from subgraft.base.limits import LARGEST_VOCABULARY
 from subgraft.config.conditioning import CopyingName, VariantName
+from subgraft.config.heads import HeadSettings
 from subgraft.config.initialiser_registry import (
     LEARNINGS,
     AnyInitialiser,
@@ -65,6 +66,7 @@ class System(Settings):
     text: the use of downstream.text in finetuning: copied, with copies as its source; back-translated, with
     translations (back_translation); denoised, reconstructed from a noised version, for models pretrained on denoising;
     or lines, for `task: continuation`.
+    head: of a task with labels: this system's head, in place of labels.head.
     multitask: a training on several tasks at once (multitask.tasks), for tasks with labels: alone, in place of
     finetuning; or finetuned, before it, which then begins with the head that the task has already.
     """
@@ -93,6 +95,7 @@ class System(Settings):
     shuffled_sources: bool = False
     text: TextUse | None = None
     multitask: MultitaskUse | None = None
+    head: HeadSettings | None = Field(default=None, exclude_if=lambda head: head is None)
 
     @property
     def generator(self) -> TrainedGenerator | None:

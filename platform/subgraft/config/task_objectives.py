@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field
 
+from subgraft.config.heads import HeadSettings
 from subgraft.config.objectives import (
     AnyObjective,
     CausalSettings,
@@ -83,19 +84,21 @@ PairTaskName = Literal["pair-classification", "regression", "multiple-choice", "
 
 
 class LabelSettings(Settings):
-    """How a task with labels is judged.
+    """How a task with labels is learnt and judged.
 
+    head: a head that transformers has no class for, in place of its own: SAN or a BiLSTM. Systems may have another one.
     negative: the class that says that there is nothing, such as no_relation: precision, recall and F1 are over the
     others.
     metrics: the task's metrics, in place of the usual ones; the first selects weights. "F1 of CLASS" is one too.
     """
 
+    head: HeadSettings | None = None
     negative: str | None = None
     metrics: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
 
 
 class _AnyLabelled(AnyObjective):
-    """labels: how the task is judged."""
+    """labels: how the task is learnt and judged."""
 
     labels: LabelSettings = Field(default=LabelSettings(), exclude_if=lambda labels: labels == LabelSettings())
 

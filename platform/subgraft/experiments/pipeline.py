@@ -122,7 +122,7 @@ class Pipeline:
             tie_to_sources=sides if system.tie_to_sources else (),
             embedding_learning_rate_sides=sides if training.applied_embedding_learning_rate is not None else (),
             new_rows=new,
-            objective=experiment.finetuned_on,
+            objective=experiment.objective_of(system),
             text_objective=self.additional_text.objective(system.text),
             drift=experiment.finetuned_on.source is not None,
             keeps_head=system.multitask is not None,

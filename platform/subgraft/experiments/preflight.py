@@ -154,7 +154,7 @@ def require_checkpoint(model: str, experiment: Experiment) -> Path:
     for pair in (languages, experiment.languages):
         family.sequence_format(config, encoder, decoder, pair)
     require_marks(experiment.marks, encoder, str(directory))
-    require_head(experiment, config["model_type"], str(directory))
+    require_head(experiment, config, str(directory))
     for objective in experiment.upstream.objectives:
         _require_pretrained_on(objective, family, decoder, languages, directory)
     _require_size(config, experiment, directory)
@@ -165,15 +165,18 @@ def require_checkpoint(model: str, experiment: Experiment) -> Path:
     return directory
 
 
-def require_head(experiment: Experiment, model_type: str, where: str) -> None:
-    """Raises UserError for a task of labels whose head such models do not have."""
+def require_head(experiment: Experiment, config: Mapping[str, Any], where: str) -> None:
+    """Raises UserError for a task of labels, or a system, whose head the model of a config.json cannot have."""
     objective = experiment.finetuned_on
     if isinstance(objective, LabelledSettings | LabelledPairsSettings):
-        from subgraft.modeling.heads import require_head_class
+        from subgraft.modeling.heads import require_body_for, require_head_class
         from subgraft.training.understanding.registry import LABELLED_TASKS
 
         try:
-            require_head_class({"model_type": model_type}, LABELLED_TASKS[objective.task].head)
+            require_head_class(config, LABELLED_TASKS[objective.task].head)
+            for own in (objective.labels.head, *(system.head for system in experiment.systems)):
+                if own is not None:
+                    require_body_for(own, config, where)
         except UserError as error:
             raise UserError(error.what, where=where, hint=error.hint) from error
 

@@ -13,16 +13,20 @@ from transformers.initialization import no_init_weights
 from transformers.models.auto import modeling_auto
 
 from subgraft.base.errors import UserError
+from subgraft.config.heads import BilstmSettings, SanSettings
 from subgraft.config.settings_base import HeadKind
 from subgraft.modeling.families import Config, Family, Head, family_named, family_of, head_in
 from subgraft.modeling.families.heads import (
     CHOICE_LABEL,
     CLASS_ENDINGS,
     IN_WORDS,
+    OWN_HEAD,
     head_of_kind,
     kind_of_class,
     numbered_labels,
+    own_head_in,
 )
+from subgraft.modeling.own_heads import with_own_head
 
 _NAMES: Mapping[HeadKind, Mapping[str, str]] = {
     "sequence": modeling_auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES,
@@ -79,6 +83,37 @@ def require_head_class(config: Config | PreTrainedConfig, kind: HeadKind) -> typ
     raise UserError(f"transformers has no {model_type} model with {IN_WORDS[kind]}", hint=hint)
 
 
+def class_with_head(config: Config, kind: HeadKind) -> type[PreTrainedModel]:
+    """The class of the model of a config.json with this kind of head, with ours if it has one.
+
+    Raises UserError as `require_head_class` does, and where a model of its body has no such head.
+    """
+    own, kind_class = own_head_in(config), require_head_class(config, kind)
+    if own is None:
+        return kind_class
+    require_body_for(own, config, "")
+    return with_own_head(kind_class)
+
+
+def require_body_for(own: SanSettings | BilstmSettings, config: Config, where: str) -> None:
+    """Raises UserError unless the model of a config.json is an encoder with enough layers for a head of ours."""
+    family = family_of(config)
+    if family.layers(config, "decoder"):
+        hint = "Use an encoder such as BERT."
+        raise UserError(f"a {family.model_type} model cannot have the head {own.kind}", where=where, hint=hint)
+    layers = family.layers(config, "encoder")
+    if isinstance(own, BilstmSettings) and own.concatenated_layers > layers:
+        what = f"the head reads {own.concatenated_layers} layers, and the model has {layers}"
+        raise UserError(what, where=where, hint=f"Write concatenated_layers: {layers}, or fewer.")
+
+
+def require_head_of_transformers(model: PreTrainedModel, where: str) -> None:
+    """Raises UserError for a model with a head of ours, of which other programs would load the body alone."""
+    if (own := own_head_in(model.config.to_dict())) is not None:
+        hint = "`subgraft predict`, `evaluate` and `serve` use it; transformers and CTranslate2 would load its body."
+        raise UserError(f"only Subgraft has the head {own.kind}", where=where, hint=hint)
+
+
 def require_token_head(model: PreTrainedModel) -> None:
     """Raises UserError for a model with a classifying head, where one that predicts tokens is needed."""
     head = head_of(model)
@@ -96,6 +131,7 @@ def with_head(
     problem_type: str | None = None,
     padding_id: int | None = None,
     dropout: float | None = None,
+    own: SanSettings | BilstmSettings | None = None,
 ) -> PreTrainedModel:
     """The model as transformers' class for a kind of head, in evaluation mode; the new head depends on the seed only.
 
@@ -110,13 +146,18 @@ def with_head(
         problem_type: What decides the loss: single_label_classification, multi_label_classification or regression.
         padding_id: For models whose configuration has none: a head of a decoder reads the last token before padding.
         dropout: Of the states that the head reads; by default the configuration's.
+        own: A head of ours in place of transformers'.
 
     Raises:
-        UserError: transformers has no such class, or a decoder's head for sequences lacks a padding id.
+        UserError: transformers has no such class, or a decoder's head for sequences lacks a padding id; or the body
+            cannot have this head of ours.
     """
     family = family_of(model)
     kind_class = require_head_class(model.config, kind)
-    config = _configuration(model, family, kind_class, _labels_of(kind, labels), problem_type, dropout)
+    if own is not None:
+        require_body_for(own, model.config.to_dict(), str(model.name_or_path))
+        kind_class = with_own_head(kind_class)
+    config = _configuration(model, family, kind_class, _labels_of(kind, labels), problem_type, dropout, own)
     if config.pad_token_id is None:
         config.pad_token_id = padding_id
     if config.pad_token_id is None and family.sides == ("decoder",):
@@ -157,10 +198,12 @@ def _configuration(
     labels: tuple[str, ...] | None,
     problem_type: str | None,
     dropout: float | None,
+    own: SanSettings | BilstmSettings | None,
 ) -> Any:
     entries = {**model.config.to_dict(), "architectures": [kind_class.__name__], "problem_type": problem_type}
-    for derived in ("id2label", "label2id", "num_labels"):
+    for derived in ("id2label", "label2id", "num_labels", OWN_HEAD):
         entries.pop(derived, None)
+    entries |= {OWN_HEAD: own.model_dump(mode="json")} if own else {}
     config = type(model.config).from_dict(entries)
     if labels is not None:
         config.id2label = dict(enumerate(labels))

@@ -18,7 +18,7 @@ from subgraft.base.errors import UserError
 from subgraft.config.settings_base import SideName
 from subgraft.modeling.families import Family, count_parameters, head_in
 from subgraft.modeling.generation_settings import savable
-from subgraft.modeling.heads import body_class, require_head_class
+from subgraft.modeling.heads import body_class, class_with_head
 from subgraft.modeling.hub import HUB_FILES, adapter_base, family_at, is_adapter, read_config, require_model
 from subgraft.modeling.lora import merge_into
 from subgraft.modeling.tokenizers import save_tokenizers
@@ -103,7 +103,7 @@ def _class_of(config: Mapping[str, Any], family: Family, directory: Path) -> typ
     """transformers' class of the head that config.json names, or the family's, which predicts tokens."""
     try:
         head = head_in(config)
-        return family.model_class() if head is None else require_head_class(config, head.kind)
+        return family.model_class() if head is None else class_with_head(config, head.kind)
     except UserError as error:
         raise UserError(error.what, where=str(directory), hint=error.hint) from error
 

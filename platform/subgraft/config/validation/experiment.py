@@ -193,7 +193,10 @@ def require_settings_of_labels(experiment: Comparison) -> None:
             raise ValueError(f"system {named[0]}: train: head is of tasks with labels, which {task} is not")
         if experiment.labels != LabelSettings():
             raise ValueError(f"labels: these settings are of tasks with labels, which {task} is not: leave them out")
+        if headed := [system.name for system in experiment.systems if system.head]:
+            raise ValueError(f"system {headed[0]}: head is of tasks with labels, which {task} is not: leave it out")
         return
+    require_tasks_of_heads(experiment)
     if select not in ("score", "last"):
         raise ValueError(f"finetune.select {select}: {task} has labels, and no text to score: write score, or last")
     if experiment.finetune.label_smoothing and task in ("regression", "span-extraction"):
@@ -218,6 +221,17 @@ def require_settings_of_labels(experiment: Comparison) -> None:
             raise ValueError(f"system {system.name} learns its rows on pairs of texts, which {task} does not have")
     if experiment.languages.source != experiment.languages.target and not experiment.finetuned_on.needs_pairs:
         raise ValueError(f"{task} reads text in one language: source and target must be the same")
+
+
+def require_tasks_of_heads(experiment: Comparison) -> None:
+    """A head of ours is for some tasks."""
+    heads = {"labels.head": (experiment.task, experiment.labels.head)}
+    heads |= {f"system {system.name}: head": (experiment.task, system.head) for system in experiment.systems}
+    further = {} if experiment.multitask is None else experiment.multitask.tasks
+    heads |= {f"multitask.tasks.{name}.labels.head": (each.task, each.labels.head) for name, each in further.items()}
+    for where, (task, head) in heads.items():
+        if head is not None and task not in head.tasks:
+            raise ValueError(f"{where} {head.kind} is for {', '.join(head.tasks)}, not for {task}: leave it out")
 
 
 def require_model_of_task(experiment: Comparison) -> None:

@@ -27,7 +27,7 @@ class MultitaskSteps:
             languages=experiment.languages,
             training=experiment.multitask_training.finetuning(experiment.finetune),
             seed=seed,
-            objective=experiment.finetuned_on,
+            objective=experiment.objective_of(system),
             tasks={name: experiment.learnt_with(each) for name, each in tasks.items()},
         )
         corpora = {recipe.corpus_of(name): self._inputs.corpus_of(each) for name, each in tasks.items()}

@@ -22,7 +22,7 @@ from subgraft.config.corpora import Languages
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.exporting.ctranslate2_encoder import export_encoder
 from subgraft.modeling.families import family_of
-from subgraft.modeling.heads import head_of
+from subgraft.modeling.heads import head_of, require_head_of_transformers
 from subgraft.modeling.hub import require_model
 from subgraft.modeling.inference.ctranslate2_directory import SETTINGS, ExportedModel, ExportSettings
 from subgraft.modeling.inference.ctranslate2_search import ExportedContinuer, ExportedTranslator, engine
@@ -79,6 +79,7 @@ def export_ctranslate2(
     bundle = Bundle.of_sides(load_model(directory, torch.float32), tokenizers)
     languages = languages or checkpoint_languages(directory)
     if head_of(bundle.model) is not None:
+        require_head_of_transformers(bundle.model, str(model))
         settings = ExportSettings(model=_stored_config(bundle.model), languages=languages, quantization=quantization)
         with_head = ExportedModel(out, settings, bundle.encoder, bundle.decoder)
         save_tokenizers(tokenizers, out)

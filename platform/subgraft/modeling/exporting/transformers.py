@@ -27,7 +27,7 @@ from subgraft.modeling.bundle import ROOM, Bundle
 from subgraft.modeling.exporting import two_vocabularies
 from subgraft.modeling.families import InputLayout, SequenceFormat, Tables, family_of
 from subgraft.modeling.families.heads import is_headed, kind_of_class, longest_input
-from subgraft.modeling.heads import AUTO_CLASSES
+from subgraft.modeling.heads import AUTO_CLASSES, require_head_of_transformers
 from subgraft.modeling.hub import require_model
 from subgraft.modeling.inference.search import end_tokens
 from subgraft.modeling.load import save_without_tokenizers
@@ -71,6 +71,7 @@ def export_transformers(model: Path | str, out: Path, languages: Languages | Non
     if family_of(bundle.model).has_source:
         hint = "`subgraft generate` writes with it."
         raise UserError("transformers has no class for a language model with a source", where=str(model), hint=hint)
+    require_head_of_transformers(bundle.model, str(model))
     bundle = replace(bundle, model=family_of(bundle.model).for_transformers(bundle.model))
     bundle, loading = write_tokenizers(bundle, out, languages or checkpoint_languages(directory))
     save_without_tokenizers(bundle.model, out)

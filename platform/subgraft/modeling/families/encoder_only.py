@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from subgraft.base.errors import UserError
 from subgraft.modeling.families import parameter_counts
 from subgraft.modeling.families.family import Family, same_padding_only
-from subgraft.modeling.families.heads import Head
+from subgraft.modeling.families.heads import Head, own_head_in
 from subgraft.modeling.families.model_parts import Config, Parameters, Projection, Tables, TableSize
 from subgraft.modeling.families.sequence_format import SequenceFormat, needed
 
@@ -78,7 +78,11 @@ class EncoderOnly(Family):
         return Parameters(total, total)
 
     def headed_body_parameters(self, config: Config, head: Head) -> Parameters:
-        total = self.stack_parameters(config, parameter_counts.encoder_layer) + self.classifier_parameters(config, head)
+        own = own_head_in(config)
+        count = (
+            own.parameters(self.width(config), len(head.labels)) if own else self.classifier_parameters(config, head)
+        )
+        total = self.stack_parameters(config, parameter_counts.encoder_layer) + count
         return Parameters(total, total)
 
     def stack_parameters(self, config: Config, layer: Callable[[int, int], int]) -> int:

@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pydantic import TypeAdapter
+
 from subgraft.base.errors import UserError
+from subgraft.config.heads import BilstmSettings, HeadSettings, SanSettings
 
 if TYPE_CHECKING:
     from subgraft.config.settings_base import HeadKind
@@ -31,6 +34,9 @@ IN_WORDS: Mapping[HeadKind, str] = {
 CHOICE_LABEL = "choice"
 # The entry of config.json with the task that a head was finetuned for, and its settings, among them the longest input.
 TASK_ENTRY, LONGEST = "subgraft_task", "max_length"
+# The entry with the settings of a head that transformers has no class for.
+OWN_HEAD = "subgraft_head"
+_OWN_HEADS: TypeAdapter[SanSettings | BilstmSettings] = TypeAdapter(HeadSettings)
 # As many as transformers' configurations have by default.
 _LABELS = 2
 
@@ -77,6 +83,15 @@ def head_of_kind(kind: HeadKind, config: Config) -> Head:
         return Head("choice", (CHOICE_LABEL,))
     problem = config.get("problem_type")
     return Head(kind, labels, problem if isinstance(problem, str) else None)
+
+
+def own_head_in(config: Config) -> SanSettings | BilstmSettings | None:
+    """The settings of a head that transformers has no class for; None for its own. Raises UserError if unknown."""
+    entry = config.get(OWN_HEAD)
+    try:
+        return None if entry is None else _OWN_HEADS.validate_python(entry)
+    except ValueError as error:
+        raise UserError(f"{OWN_HEAD} of config.json is none of the heads of Subgraft: {entry!r:.60}") from error
 
 
 def longest_input(config: Config) -> int | None:

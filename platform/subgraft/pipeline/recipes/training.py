@@ -12,7 +12,7 @@ from subgraft.config.models import ModelSettings
 from subgraft.config.multitask import OWN
 from subgraft.config.objectives import ObjectiveSettings, TranslationSettings
 from subgraft.config.settings_base import Settings, SideName
-from subgraft.config.task_objectives import TaskObjectiveSettings
+from subgraft.config.task_objectives import LabelledPairsSettings, LabelledSettings, TaskObjectiveSettings
 from subgraft.config.training import FinetuneSettings, PretrainSettings, TrainingSettings
 from subgraft.config.vocabularies import SamplingSettings
 from subgraft.pipeline.recipes.recipe import FromSettings, ModelChange, Recipe, Unchanged
@@ -203,6 +203,12 @@ class FinetuneRecipe(TrainedRecipe):
 
         New rows that are trained alone are held in a copy of their embeddings.
         """
+        own = (
+            self.objective.labels.head if isinstance(self.objective, LabelledSettings | LabelledPairsSettings) else None
+        )
+        if own is not None and self.training.train != "adapters":
+            new = own.parameters(sizes.width, 2)
+            return ExtraParameters(held=new, trained=new, exact=False)
         if self.training.train == "new-rows" and self.new_rows is not None:
             return sizes.new_rows(self.new_rows.sides, self.new_rows.copy_shared_tokens)
         if self.training.adapters is not None:

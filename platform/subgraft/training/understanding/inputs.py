@@ -19,7 +19,7 @@ from subgraft.data.text.encoded import encode
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.entities import NO_ENTITY, EntityTable
 from subgraft.modeling.families import InputLayout, LaidOut
-from subgraft.modeling.families.heads import longest_input
+from subgraft.modeling.families.heads import OWN_HEAD, longest_input
 from subgraft.subwords.vocabulary.spelling import chunks
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.objective import PaddedBatch, pad, pad_with_mask
@@ -30,7 +30,7 @@ class Row(NamedTuple):
 
     Attributes:
         tokens: int32 [T].
-        second: where the segment of a second text begins; T where the model has no segments, or there is one text.
+        second: where a second text begins; T where there is one text.
         characters: of its texts.
         cut: whether a text lacks its end.
         entities: the places of tokens that a model reads with an entity, and these.
@@ -44,11 +44,11 @@ class Row(NamedTuple):
 
     @classmethod
     def of(cls, laid: LaidOut, characters: int, cut: bool = False) -> Row:
-        return cls(np.array(laid.ids, dtype=np.int32), laid.types.count(0), characters, cut)
+        return cls(np.array(laid.ids, dtype=np.int32), (*laid.starts, len(laid.ids))[1], characters, cut)
 
     @property
     def types(self) -> np.ndarray:
-        """The segment of each token [T]."""
+        """The text of each token [T], 0 or 1."""
         return (np.arange(len(self.tokens)) >= self.second).astype(np.int32)
 
 
@@ -184,6 +184,8 @@ def model_inputs(model: PreTrainedModel, batch: LabelledBatch) -> dict[str, Tens
         inputs["token_type_ids"] = batch.token_type_ids
     if getattr(model.config, "entity_count", 0):
         inputs["entity_ids"] = batch.entity_ids
+    if getattr(model.config, OWN_HEAD, None) is not None:
+        inputs["segments"] = batch.token_type_ids
     return inputs
 
 

@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 from subgraft.config.task_objectives import LabelledPairsSettings, LabelledSettings
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.families.heads import LONGEST, TASK_ENTRY
+from subgraft.modeling.families.heads import LONGEST, OWN_HEAD, TASK_ENTRY, own_head_in
 from subgraft.modeling.further_heads import HEADS as HEADS
 from subgraft.modeling.further_heads import read_head, share_parameters, write_heads
 from subgraft.modeling.heads import head_of
@@ -103,6 +103,7 @@ def save_heads(bundles: Mapping[str, Bundle], directory: Path) -> None:
     for name, bundle in others:
         head = head_of(bundle.model)
         described = {"labels": list(head.labels) if head else [], **getattr(bundle.model.config, TASK_ENTRY)}
+        described[OWN_HEAD] = getattr(bundle.model.config, OWN_HEAD, None)
         further[name] = bundle.model, described
     write_heads(own.model, further, directory)
 
@@ -115,6 +116,6 @@ def load_head(directory: Path, name: str) -> Bundle:
     entry, weights = read_head(directory, name)
     bundle = Bundle.load(directory)
     task = recorded_task(entry["task"], entry["labels"], entry, str(directory / HEADS))
-    headed = bundle_with_head(bundle, entry["task"], task, 0, entry.get(LONGEST))
+    headed = bundle_with_head(bundle, entry["task"], task, 0, entry.get(LONGEST), own_head_in(entry))
     headed.model.load_state_dict(weights, strict=False)
     return headed

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from subgraft.base.errors import UserError
+from subgraft.config.heads import BilstmSettings, SanSettings
 from subgraft.config.settings_base import SideName
 from subgraft.config.task_objectives import LabelledPairsSettings, LabelledSettings
 from subgraft.config.training import FinetuneSettings, Precision
@@ -43,13 +44,22 @@ def with_task_head(
     longest: int | None = None,
 ) -> Bundle:
     """The model with the head of a task, drawn from the seed. longest: the limit of inputs in tokens."""
-    return bundle_with_head(bundle, settings.task, task_of(settings, corpus), seed, longest)
+    return bundle_with_head(bundle, settings.task, task_of(settings, corpus), seed, longest, settings.labels.head)
 
 
-def bundle_with_head(bundle: Bundle, name: str, task: LabelledTask, seed: int, longest: int | None = None) -> Bundle:
+def bundle_with_head(
+    bundle: Bundle,
+    name: str,
+    task: LabelledTask,
+    seed: int,
+    longest: int | None = None,
+    own: SanSettings | BilstmSettings | None = None,
+) -> Bundle:
     """The same for a task whose labels are known. name: of the task in configurations."""
     padding = bundle.padding[0]
-    model = with_head(bundle.model, task.head, task.outputs, seed, problem_type=task.problem_type, padding_id=padding)
+    model = with_head(
+        bundle.model, task.head, task.outputs, seed, problem_type=task.problem_type, padding_id=padding, own=own
+    )
     record_task(model, name, task, longest)
     return replace(bundle, model=model)
 

@@ -62,7 +62,7 @@ class ModelTask(NamedTuple):
 def record_task(model: PreTrainedModel, name: str, task: LabelledTask, longest: int | None = None) -> None:
     """Make the task a part of the model's configuration. longest: the limit of inputs in tokens, if not the model's."""
     limit = {} if longest is None else {LONGEST: longest}
-    judged = task.judged.model_dump(mode="json", exclude_none=True)
+    judged = task.judged.model_dump(mode="json", exclude={"head"}, exclude_none=True)
     setattr(model.config, TASK_ENTRY, {"task": name, **task.settings, **judged, **limit})
 
 
