@@ -25,13 +25,16 @@ OBJECTIVES_OF_ERNIE = """\
  {kind: capitalisation},
  {kind: token-document, from_step: 2},
  {kind: sentence-reordering, from_step: 4, weight: 2},
- {kind: sentence-distance, from_step: 6}]
+ {kind: sentence-distance, from_step: 6},
+ {kind: relevance, corpus: pairs}]
 """
 
 
 def _configuration(place: Path, **sections: str) -> Path:
     source = write_files("classification", place / "labelled", {"train": 60, "dev": 12, "test": 14})
     source["labelled"]["folder"] = "labelled"
+    pairs = write_files("pair-classification", place / "pairs", {"train": 30, "dev": 4, "test": 4})
+    pairs["labelled"]["folder"] = "pairs"
     (place / "documents").mkdir()
     lines = [f"{line[:-1]} with Nina." if at % 3 else line.capitalize() for at, line in enumerate(english(160, 5))]
     rows = [{"name": f"d{at}", "en": lines[at : at + 10]} for at in range(0, len(lines), 10)]
@@ -40,13 +43,13 @@ def _configuration(place: Path, **sections: str) -> Path:
     inputs = {
         "task": "classification",
         "languages": "{source: en, target: en}",
-        "corpora": f"{{upstream: {records}, downstream: {json.dumps(source)}}}",
+        "corpora": f"{{upstream: {records}, downstream: {json.dumps(source)}, pairs: {json.dumps(pairs)}}}",
         "cleaning": "{drop_held_out: false, max_characters: null, max_ratio: null, deduplicate: false}",
         "upstream": f"{{corpus: upstream, objectives: {OBJECTIVES_OF_ERNIE.strip()}, "
         "vocabulary: {kind: wordpiece, size: 100, byte_fallback: false}}",
         "downstream": "{corpus: downstream, vocabulary: {kind: wordpiece, size: 110, byte_fallback: false}}",
         "model": "{family: ernie, d_model: 16, layers: 1, attention_heads: 2, ffn_dim: 16, max_positions: 64, "
-        "task_embeddings: 5}",
+        "task_embeddings: 6}",
         "pretrain": "{epochs: null, max_steps: 24, batch_size: 300, max_length: 60, precision: fp32, schedule: noam, "
         "schedule_per_objective: true, warmup_steps: 3, learning_rate: 0.1}",
         "generator_training": "{max_steps: 2, batch_size: 500, max_length: 60, precision: fp32}",
@@ -62,8 +65,8 @@ def test_an_ernie_learns_its_tasks_and_is_an_upstream_for_vocabularies(tmp_path:
     pipeline, store = finish(_configuration(tmp_path))
     pretrained = store.path(pipeline.models.pretrained)
     config = read_config(pretrained)
-    assert config["model_type"] == "ernie" and config["task_type_vocab_size"] == 5
-    kinds = {"capitalisation", "token-document", "sentence-reordering", "sentence-distance"}
+    assert config["model_type"] == "ernie" and config["task_type_vocab_size"] == 6
+    kinds = {"capitalisation", "token-document", "sentence-reordering", "sentence-distance", "relevance"}
     assert {name.split(".")[0] for name in load_file(pretrained / HEADS)} == kinds
     head = with_saved_head(load_model(pretrained), pretrained, "sentence-reordering")
     assert head.config.num_labels == 9 and set(kinds) < set(OBJECTIVES)
@@ -79,9 +82,13 @@ def test_an_ernie_learns_its_tasks_and_is_an_upstream_for_vocabularies(tmp_path:
             ["upstream.objectives=[{kind: capitalisation}]", "pretrain.schedule_per_objective=false"],
             "capitalisation predicts no tokens",
         ),
-        (["model.task_embeddings=2"], "task_embeddings 2 is less than the 5 upstream.objectives"),
+        (["model.task_embeddings=2"], "task_embeddings 2 is less than the 6 upstream.objectives"),
         (["pretrain.max_steps=6"], "sentence-distance.* changes at step 6, and the pretraining ends after 6"),
         (["model={family: bert, d_model: 16}"], "capitalisation needs model.family ernie"),
+        (
+            ["upstream.objectives=[{kind: masked}, {kind: discourse-relation, corpus: none}]"],
+            "'none' is not among corpora",
+        ),
         (["runtime.zero_stage=2"], "heads of their own"),
         (["upstream.objectives=[{kind: masked}, {kind: sentence-reordering, segments: 9}]"], "segments"),
     ],

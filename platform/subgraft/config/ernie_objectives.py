@@ -122,3 +122,33 @@ class DistanceSettings(LabelTaskSettings):
     @property
     def labels(self) -> tuple[str, ...]:
         return ("adjacent", "same document", "other document")
+
+
+class PairTaskSettings(LabelTaskSettings):
+    """A class of each pair of texts of a labelled corpus.
+
+    corpus: a name in `corpora`, with labelled pairs.
+    """
+
+    corpus: str
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Those of the corpus, which is not read yet."""
+        return ()
+
+
+class DiscourseSettings(PairTaskSettings):
+    """The discourse relation of two sentences."""
+
+    kind: Literal["discourse-relation"] = "discourse-relation"
+
+    head = "discourse-relation"
+
+
+class RelevanceSettings(PairTaskSettings):
+    """How relevant a title is for a query: in the paper strongly, weakly or not at all."""
+
+    kind: Literal["relevance"] = "relevance"
+
+    head = "relevance"

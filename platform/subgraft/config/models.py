@@ -177,7 +177,17 @@ class ErnieSettings(OneStackSettings):
     finetuning has the first. 0 for none.
     """
 
-    objectives = frozenset({"masked", "capitalisation", "token-document", "sentence-reordering", "sentence-distance"})
+    objectives = frozenset(
+        {
+            "masked",
+            "capitalisation",
+            "token-document",
+            "sentence-reordering",
+            "sentence-distance",
+            "discourse-relation",
+            "relevance",
+        }
+    )
     vocabulary_kinds = ("wordpiece",)
 
     family: Literal["ernie"] = "ernie"

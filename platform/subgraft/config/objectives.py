@@ -17,7 +17,9 @@ from subgraft.config.bart_objectives import MaskedSeq2SeqSettings, MultitaskMask
 from subgraft.config.entity_objectives import MaskedEntitiesSettings as MaskedEntitiesSettings
 from subgraft.config.ernie_objectives import (
     CapitalisationSettings,
+    DiscourseSettings,
     DistanceSettings,
+    RelevanceSettings,
     ReorderingSettings,
     TokenDocumentSettings,
     UnitStage,
@@ -161,6 +163,8 @@ _Pretraining: TypeAlias = (
     | TokenDocumentSettings
     | ReorderingSettings
     | DistanceSettings
+    | DiscourseSettings
+    | RelevanceSettings
 )
 ObjectiveSettings = Annotated[_Pretraining, Field(discriminator="kind")]
 # The kinds of pretraining of decoders alone.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from itertools import permutations, product
 from math import factorial
 from pathlib import Path
@@ -16,12 +17,14 @@ from safetensors.torch import load_file
 from scipy import stats
 
 from documents import documents_of
+from labelled import labelled_corpus
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.config.ernie_objectives import (
     CapitalisationSettings,
     DistanceSettings,
     LabelTaskSettings,
+    RelevanceSettings,
     ReorderingSettings,
     TokenDocumentSettings,
 )
@@ -243,6 +246,22 @@ def test_saved_heads_and_the_model_are_read_again(tmp_path: Path) -> None:
         assert torch.equal(read(**inputs).logits, request.bundle.model(**inputs).logits)
     with pytest.raises(UserError, match="no head of 'masked'"):
         with_saved_head(load_model(place), place, "masked")
+
+
+def test_pairs_of_a_labelled_corpus_have_its_classes(tmp_path: Path) -> None:
+    corpus = labelled_corpus("pair-classification", tmp_path / "pairs", train=30, dev=4)
+    request = replace(_request(_corpus(tmp_path / "text")), further={"relevance": corpus})
+    objective = TaskObjective(RelevanceSettings(corpus="pairs"), request)
+    batch, labels = objective.batch(np.arange(30), 0), sorted(set(corpus.lines("train", "label")))
+    assert [labels[label] for label in batch.labels.tolist()] == list(corpus.lines("train", "label"))
+    encoder = request.bundle.encoder
+    for row, (first, second) in zip(batch.input_ids.tolist(), corpus.pairs("train"), strict=True):
+        cls, end = encoder.special["bos"], encoder.special["eos"]
+        whole = [cls, *encoder.encode(first), end, *encoder.encode(second), end]
+        assert len(whole) > 40 or row[: len(whole)] == whole
+    loss = objective.loss(0.0)
+    head = head_of(loss.model)
+    assert head is not None and list(head.labels) == labels
 
 
 @pytest.mark.parametrize("settings", OBJECTIVES[1:], ids=lambda each: each.kind)

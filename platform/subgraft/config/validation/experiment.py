@@ -16,6 +16,7 @@ from subgraft.config.training import ROWS_IN_PARTS
 from subgraft.config.validation.conditioning import require_conditioned_systems
 from subgraft.config.validation.multitask import require_tasks_at_once
 from subgraft.config.validation.upstream import (
+    require_corpora_of_objectives,
     require_fitting_blocks,
     require_one_head,
     require_pretraining,
@@ -372,6 +373,7 @@ CHECKS = (
     require_samplable_targets,
     require_stages,
     require_tokens,
+    require_corpora_of_objectives,
     require_one_head,
     require_fitting_blocks,
     require_measurable,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from subgraft.config.comparison import Comparison
+from subgraft.config.ernie_objectives import PairTaskSettings
 from subgraft.config.models import KnowledgeableSettings, families_for
 from subgraft.config.settings_base import SENTENCEPIECE_KINDS, VocabularyKind
 
@@ -61,6 +62,16 @@ def require_samplable_targets(experiment: Comparison) -> None:
         if not objective.samples_targets:
             raise ValueError(
                 f"pretrain.target_sampling is for the objectives masked and denoising, not for {objective.kind}"
+            )
+
+
+def require_corpora_of_objectives(experiment: Comparison) -> None:
+    """The corpora that single objectives name must exist."""
+    for place, objective in enumerate(experiment.upstream.objectives):
+        if isinstance(objective, PairTaskSettings) and objective.corpus not in experiment.corpora:
+            raise ValueError(
+                f"upstream.objectives.{place}.corpus '{objective.corpus}' is not among corpora: "
+                f"{', '.join(experiment.corpora)}"
             )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, pairwise
 from typing import NamedTuple, TypeAlias
 
@@ -97,7 +97,8 @@ def unit_bits(ends: Sequence[int], line: str, phrases: Sequence[Span], named: Se
     last = np.array(list(accumulate(ends, max, initial=0))[1:], dtype=np.int64)
     nowhere = np.array(ends) < 0
     bits = np.zeros(len(last), dtype=np.int64)
-    for level, spans in (("word", ()), ("phrase", phrases), ("entity", named)):
+    levels: Mapping[UnitName, Sequence[Span]] = {"word": (), "phrase": phrases, "entity": named}
+    for level, spans in levels.items():
         unit = by_word.copy()
         for start, end in _apart(spans):
             unit[start:end] = start

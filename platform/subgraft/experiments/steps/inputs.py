@@ -117,6 +117,11 @@ class InputSteps:
             further.corpus, self.experiment.languages, ("train", "dev"), pairs=pairs, one_text=not pairs, labels=learnt
         )
 
+    def pairs_of(self, corpus: str) -> Step[CorpusRecipe]:
+        """The labelled pairs of a pretraining objective."""
+        labels = LabelledPairsSettings(task="pair-classification")
+        return self._corpus(corpus, self.experiment.upstream_languages, ("train",), pairs=True, labels=labels)
+
     @cached_property
     def text(self) -> Step[TextRecipe] | None:
         """Monolingual text of the task's domain, if there is any."""

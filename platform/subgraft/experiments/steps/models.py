@@ -95,7 +95,9 @@ class ModelSteps:
             sampling=sampling,
             language_exponent=language_exponent(upstream, self._inputs.base),
         )
-        return with_engine(Step(stages.PRETRAIN, name, recipe, {"corpus": self._inputs.upstream_corpus} | dict(start)))
+        corpora: dict[str, Step] = {"corpus": self._inputs.upstream_corpus}
+        corpora |= {f"corpus/{kind}": self._inputs.pairs_of(named) for kind, named in recipe.further_corpora.items()}
+        return with_engine(Step(stages.PRETRAIN, name, recipe, corpora | dict(start)))
 
 
 def conditioned_step(inputs: InputSteps, system: System, seed: int, model: Step) -> Step:

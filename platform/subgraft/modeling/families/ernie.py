@@ -24,7 +24,17 @@ class Ernie(Bert):
     model_type = "ernie"
     transformers_class = "ErnieForMaskedLM"
     stack_class, decoder_class = "ErnieModel", "ErnieForCausalLM"
-    objectives = frozenset({"masked", "capitalisation", "token-document", "sentence-reordering", "sentence-distance"})
+    objectives = frozenset(
+        {
+            "masked",
+            "capitalisation",
+            "token-document",
+            "sentence-reordering",
+            "sentence-distance",
+            "discourse-relation",
+            "relevance",
+        }
+    )
 
     def task_embeddings(self, config: Config) -> int:
         return int(config.get("task_type_vocab_size", _TASKS)) if config.get("use_task_id") else 0

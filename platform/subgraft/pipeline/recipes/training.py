@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, NamedTuple, Protocol
 from pydantic import Field
 
 from subgraft.config.corpora import Languages
+from subgraft.config.ernie_objectives import PairTaskSettings
 from subgraft.config.models import ModelSettings
 from subgraft.config.multitask import OWN
 from subgraft.config.objectives import ObjectiveSettings, TranslationSettings
@@ -127,6 +128,11 @@ class PretrainRecipe(TrainedRecipe):
     @property
     def trained_on(self) -> tuple[ObjectiveSettings, ...]:
         return self.objectives
+
+    @property
+    def further_corpora(self) -> dict[str, str]:
+        """The names of the corpora of single objectives, by kind; they are the inputs `corpus/KIND`."""
+        return {each.kind: each.corpus for each in self.objectives if isinstance(each, PairTaskSettings)}
 
 
 class FirstPhase(Settings):

@@ -30,7 +30,8 @@ def run(recipe: PretrainRecipe, inputs: Inputs, out: Path, context: Context) -> 
     bundle = _begun(recipe, inputs)
     recipe = with_named_precision(recipe, bundle.model, context)
     sampled = (recipe.training, recipe.seed, recipe.sampling, recipe.language_exponent)
-    request = Request(bundle, corpus, recipe.languages, *sampled)
+    further = {kind: Corpus.open(inputs[f"corpus/{kind}"], context.cache) for kind in recipe.further_corpora}
+    request = Request(bundle, corpus, recipe.languages, *sampled, further)
     objectives = objectives_of(recipe.objectives, request)
     losses = {kind: objective.loss(smoothing) for kind, objective in objectives.items()}
     first, module, weights = next(iter(objectives.values())), next(iter(losses.values())), {"loss": 1.0}
@@ -63,9 +64,9 @@ def run(recipe: PretrainRecipe, inputs: Inputs, out: Path, context: Context) -> 
         save_task_heads(bundle.model, losses, out)
     translated = any(objective.needs_pairs for objective in recipe.objectives)
     engine = describe_dev_engine(recipe.training, bundle.model) if translated else {}
-    further = [HEADS] if task_losses(losses) else []
+    heads = [HEADS] if task_losses(losses) else []
     parameters = bundle.model.num_parameters()
-    return {**write_curve(outcome, out), **engine, "parameters": parameters, "artifacts": [CURVE, *further]}
+    return {**write_curve(outcome, out), **engine, "parameters": parameters, "artifacts": [CURVE, *heads]}
 
 
 def _begun(recipe: PretrainRecipe, inputs: Inputs) -> Bundle:

@@ -24,7 +24,7 @@ from subgraft.modeling.families import family_of
 from subgraft.modeling.further_heads import read_head, share_parameters, write_heads
 from subgraft.modeling.heads import head_of, with_head
 from subgraft.training.objectives.embedding_view import IGNORED
-from subgraft.training.objectives.label_tasks import LabelExample, Room, examples_of
+from subgraft.training.objectives.label_tasks import LabelExample, Room, examples_of, task_labels
 from subgraft.training.objectives.objective import GeneratorView, PaddedBatch, Request, pad, pad_with_mask
 
 
@@ -118,7 +118,8 @@ class TaskObjective:
     def loss(self, label_smoothing: float) -> TaskLoss:
         kind: Any = "tokens" if self._settings.token_level else "sequence"
         model, seed = self._request.bundle.model, self._request.seed
-        headed = with_head(model, kind, self._settings.labels, seed, padding_id=self._padding)
+        labels = task_labels(self._settings, self._request)
+        headed = with_head(model, kind, labels, seed, padding_id=self._padding)
         share_parameters([model, headed])
         return TaskLoss(headed, self._task, label_smoothing)
 

@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subgraft.base.errors import UserError
-from subgraft.config.ernie_objectives import LabelTaskSettings, ReorderingSettings
+from subgraft.config.ernie_objectives import LabelTaskSettings, PairTaskSettings, ReorderingSettings
+from subgraft.data.text.corpus import Corpus, labels_of
 from subgraft.data.text.documents import DocumentText, document_blocks
 from subgraft.data.text.encoded import Sequences, encode
 from subgraft.data.text.units import unit_bits, words
@@ -214,6 +215,28 @@ class Distance:
         return LabelExample((self._sentences[index], self._sentences[second]), label)
 
 
+class LabelledPairs:
+    """Pairs of texts with the places of their classes among the labels; of a pair that is too long, both texts are cut
+    to half of the room."""
+
+    def __init__(self, corpus: Corpus, request: Request, room: Room) -> None:
+        size = room.tokens - room.between
+        sides = [encode(corpus.text("train", name), request.bundle.encoder).sequences for name in ("source", "target")]
+        long = sum(each.lengths.astype(np.int64) for each in sides) > size
+        self._whole, self._halves, self._long = sides, [each.cut(size // 2) for each in sides], long
+        places = {label: place for place, label in enumerate(labels_of(corpus))}
+        self._labels = [places[label] for label in corpus.lines("train", "label")]
+        self.lengths: np.ndarray = np.minimum(sum(each.lengths for each in sides), size) + room.between
+
+    def __len__(self) -> int:
+        return len(self._labels)
+
+    def example(self, index: int, epoch: int) -> LabelExample:
+        del epoch
+        first, second = self._halves if self._long[index] else self._whole
+        return LabelExample((first[index], second[index]), self._labels[index])
+
+
 Source = Examples[LabelExample]
 
 
@@ -237,11 +260,23 @@ def _of_documents(make: Callable[..., Source]) -> Callable[[Any, Request, Room],
     return sources
 
 
+def _of_pairs(settings: PairTaskSettings, request: Request, room: Room) -> Iterator[Source]:
+    return iter([LabelledPairs(request.further[settings.kind], request, room)])
+
+
+def task_labels(settings: LabelTaskSettings, request: Request) -> tuple[str, ...]:
+    """The classes of a task: its own, or those of its corpus."""
+    is_pairs = isinstance(settings, PairTaskSettings)
+    return labels_of(request.further[settings.kind]) if is_pairs else settings.labels
+
+
 SOURCES: Mapping[str, Callable[[Any, Request, Room], Iterator[Source]]] = {
     "capitalisation": _of_lines,
     "token-document": _of_documents(TokenDocument),
     "sentence-reordering": _of_documents(Reordering),
     "sentence-distance": _of_documents(Distance),
+    "discourse-relation": _of_pairs,
+    "relevance": _of_pairs,
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
@@ -188,6 +188,7 @@ class Request:
 
     sampling: how segmentations are sampled; None: they are not.
     language_exponent: α of p^α, by which languages are oversampled; None takes each text once.
+    further: corpora of single objectives, by kind.
     task: the objective's place among those of the training, which numbers its embedding in models that have one.
     """
 
@@ -198,6 +199,7 @@ class Request:
     seed: int
     sampling: SamplingSettings | None = None
     language_exponent: float | None = None
+    further: Mapping[str, Corpus] = field(default_factory=dict)
     task: int = 0
 
     def texts(self, split: str = "train") -> Iterator[tuple[str, Sequence[str]]]:
