@@ -155,7 +155,7 @@ def test_mistakes_are_refused_before_anything_runs(tmp_path: Path) -> None:
         (tmp_path / "plain" / f"{split}.en").write_text("a line\n")
     config = configured(tmp_path)
     wrong: list[tuple[list[str], str]] = [
-        (["corpora.own={folder: plain}"], "needs conversations, and this corpus has none"),
+        (["corpora.own={folder: plain}"], "conversations are needed, and this corpus has none"),
         (["task=continuation", "chat.turns=last"], "these settings are of `task: chat` alone"),
         (["systems.0.text=lines"], "conversations, not of mere lines"),
         (["evaluation.calibration=true"], "calibration is of outputs for a source"),

@@ -9,10 +9,11 @@ import pytest
 from safetensors.torch import load_file
 
 from labelled import write_files
-from small_experiments import finish, tiny, written
+from small_experiments import finish, finish_steps, tiny, written
 from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
+from subgraft.experiments.pipeline import Pipeline
 from subgraft.modeling.further_heads import HEADS
 from subgraft.modeling.hub import read_config
 from subgraft.modeling.load import load_model
@@ -73,6 +74,27 @@ def test_an_ernie_learns_its_tasks_and_is_an_upstream_for_vocabularies(tmp_path:
     for steps in pipeline.systems:
         assert (store.path(steps.evaluate) / "hypotheses.txt").read_text().splitlines()
     assert "patt" in (store.path(pipeline.report) / "report.md").read_text()
+
+
+def test_dialogues_alternate_with_masking_on_the_text_of_conversations(tmp_path: Path) -> None:
+    config, turns = _configuration(tmp_path), english(240, 8)
+    (tmp_path / "talks").mkdir()
+    with (tmp_path / "talks" / "train.jsonl").open("w") as file:
+        for at in range(0, len(turns), 4):
+            said = zip(("user", "assistant", "user", "assistant"), turns[at : at + 4], strict=True)
+            file.write(json.dumps({"messages": [{"role": role, "content": text} for role, text in said]}) + "\n")
+    changes = [
+        "corpora.upstream={conversations: {folder: talks}}",
+        "upstream.objectives=[{kind: masked}, {kind: dialogue}]",
+        "pretrain.schedule_per_objective=false",
+    ]
+    pipeline = Pipeline(load(config, Experiment, changes), tmp_path)
+    store = finish_steps([pipeline.models.pretrained], tmp_path)
+    pretrained = store.path(pipeline.models.pretrained)
+    assert {name.split(".")[0] for name in load_file(pretrained / HEADS)} == {"dialogue"}
+    assert with_saved_head(load_model(pretrained), pretrained, "dialogue").config.num_labels == 2
+    with pytest.raises(UserError, match="conversations are needed"):
+        Pipeline(load(config, Experiment, changes[1:]), tmp_path).models.pretrained  # noqa: B018
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ class AnyObjective(Settings):
     source: the kind of source of a conditional language model.
     understands: whether it trains a head that predicts labels, in place of the one that predicts tokens.
     predicts_tokens: whether generators of embeddings can be trained on it.
+    needs_conversations: whether the corpus must have conversations.
     needs_documents: whether the corpus must have documents.
     """
 
@@ -56,6 +57,7 @@ class AnyObjective(Settings):
     source: ClassVar[SourceName | None] = None
     understands: ClassVar[bool] = False
     predicts_tokens: ClassVar[bool] = True
+    needs_conversations: ClassVar[bool] = False
     needs_documents: ClassVar[bool] = False
 
     @property

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from subgraft.base.limits import LARGEST_COUNT
 from subgraft.config.any_objective import AnyObjective
-from subgraft.config.settings_base import Settings
+from subgraft.config.settings_base import Settings, Share
 
 UnitName = Literal["piece", "word", "phrase", "entity"]
 Frequency = Annotated[float, Field(ge=0)]
@@ -47,6 +47,31 @@ class UnitStage(Settings):
     def _something(self) -> UnitStage:
         if not self.frequencies:
             raise ValueError("give at least one of piece, word, phrase, entity")
+        return self
+
+
+class DialogueSettings(AnyObjective):
+    """Dialogue language modelling (ERNIE 1, section 3.3): hidden tokens of three turns of a conversation, and whether
+    one of the turns is of another one.
+
+    share, masked, random: as for `masked`.
+    """
+
+    kind: Literal["dialogue"] = "dialogue"
+    share: Annotated[float, Field(gt=0.0, le=1.0)] = 0.15
+    masked: Share = 0.8
+    random: Share = 0.1
+
+    writes = False
+    predicts_tokens = False
+    needs_mask = True
+    needs_conversations = True
+    head = "dialogue"
+
+    @model_validator(mode="after")
+    def _shares_add_up(self) -> DialogueSettings:
+        if self.masked + self.random > 1.0:
+            raise ValueError(f"masked {self.masked} and random {self.random} add up to more than 1")
         return self
 
 

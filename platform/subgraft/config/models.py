@@ -172,7 +172,7 @@ class ErnieSettings(OneStackSettings):
     """ERNIE 1 or 2: a BERT with more segments and with embeddings of objectives.
 
     dropout: of embeddings and of the output of each sublayer.
-    segments: the number of segment embeddings; `dialogue` needs 3.
+    segments: the number of segment embeddings.
     task_embeddings: the number of embeddings of objectives (ERNIE 2), which follow the order of upstream.objectives;
     finetuning has the first. 0 for none.
     """
@@ -180,6 +180,7 @@ class ErnieSettings(OneStackSettings):
     objectives = frozenset(
         {
             "masked",
+            "dialogue",
             "capitalisation",
             "token-document",
             "sentence-reordering",
@@ -192,7 +193,7 @@ class ErnieSettings(OneStackSettings):
 
     family: Literal["ernie"] = "ernie"
     dropout: Share = 0.1
-    segments: Annotated[int, Field(ge=1, le=16)] = 4
+    segments: Annotated[int, Field(ge=3, le=16)] = 4
     task_embeddings: Annotated[int, Field(ge=0, le=64)] = 0
 
     @property

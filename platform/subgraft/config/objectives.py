@@ -17,6 +17,7 @@ from subgraft.config.bart_objectives import MaskedSeq2SeqSettings, MultitaskMask
 from subgraft.config.entity_objectives import MaskedEntitiesSettings as MaskedEntitiesSettings
 from subgraft.config.ernie_objectives import (
     CapitalisationSettings,
+    DialogueSettings,
     DiscourseSettings,
     DistanceSettings,
     RelevanceSettings,
@@ -159,6 +160,7 @@ _Pretraining: TypeAlias = (
     | CausalSettings
     | MultitaskMaskedSettings
     | MaskedSeq2SeqSettings
+    | DialogueSettings
     | CapitalisationSettings
     | TokenDocumentSettings
     | ReorderingSettings

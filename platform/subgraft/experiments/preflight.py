@@ -100,9 +100,7 @@ def require_conversations(source: ResolvedSource, name: str) -> None:
     """Raises UserError for a corpus without conversations."""
     if not any(field.kind == CONVERSATION for field in source.fields):
         hint = "Write `conversations: {folder: …}`, or `conversations: {pairs: …, prompt: …}` for a corpus of pairs."
-        raise UserError(
-            "`task: chat` needs conversations, and this corpus has none", where=f"corpora.{name}", hint=hint
-        )
+        raise UserError("conversations are needed, and this corpus has none", where=f"corpora.{name}", hint=hint)
 
 
 def require_labels(source: ResolvedSource, learnt: LabelledSettings | LabelledPairsSettings, name: str) -> None:

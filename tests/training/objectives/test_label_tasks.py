@@ -219,7 +219,7 @@ def test_each_objective_has_its_embedding_and_moves_its_own_head(tmp_path: Path)
         assert tasks.grad is not None and tasks.grad.abs().sum(1).nonzero().flatten().tolist() == [number]
     tokens = objectives_of((CapitalisationSettings(), MaskedSettings()), request, of_tokens=True)
     assert list(tokens) == ["masked"], "generators are trained on objectives that predict tokens"
-    with pytest.raises(UserError, match="capitalisation predicts no tokens"):
+    with pytest.raises(UserError, match="is trained on the objective capitalisation"):
         objectives["capitalisation"].view("decoder")
 
 

@@ -75,8 +75,9 @@ class InputSteps:
             needed, purpose = (*needed, "test"), "evaluation.upstream_sentences"
         pairs = any(objective.needs_pairs for objective in upstream.objectives)
         languages = None if upstream.languages == "all" else self.experiment.upstream_languages
+        talks = any(objective.needs_conversations for objective in upstream.objectives)
         spans = any(objective.needs_spans for objective in upstream.objectives)
-        return self._corpus(upstream.corpus, languages, needed, purpose, pairs=pairs, spans=spans)
+        return self._corpus(upstream.corpus, languages, needed, purpose, pairs=pairs, spans=spans, chat=talks)
 
     @cached_property
     def entities(self) -> Step[EntityRecipe] | None:

@@ -27,6 +27,7 @@ class Ernie(Bert):
     objectives = frozenset(
         {
             "masked",
+            "dialogue",
             "capitalisation",
             "token-document",
             "sentence-reordering",

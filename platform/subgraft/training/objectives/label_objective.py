@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 import torch
@@ -42,27 +42,50 @@ class TaskBatch(PaddedBatch):
         return len(self.input_ids), self.input_ids.shape[1]
 
 
-class TaskLoss(nn.Module):
-    """The cross entropy of a head's labels, summed over those that are not IGNORED.
+class SegmentedBatch(Protocol):
+    """A batch of texts in segments."""
 
-    model: the pretrained model under the task's head.  task: the number of the objective's embedding.
+    @property
+    def input_ids(self) -> Tensor: ...
+    @property
+    def attention_mask(self) -> Tensor: ...
+    @property
+    def token_type_ids(self) -> Tensor: ...
+
+
+class HeadedLoss(nn.Module):
+    """A loss of a head of its own.
+
+    model: the pretrained model under this head.  task: the number of the objective's embedding.
     """
 
     weights: Mapping[str, float] = {"loss": 1.0}
 
-    def __init__(self, model: PreTrainedModel, task: int, label_smoothing: float = 0.0) -> None:
+    def __init__(self, model: PreTrainedModel, task: int) -> None:
         super().__init__()
-        self.model, self._task, self._label_smoothing = model, task, label_smoothing
+        self.model, self._task = model, task
         config = model.config.to_dict()
         self._segments, self._tasks = config.get("type_vocab_size", 0), family_of(model).task_embeddings(config)
 
-    def forward(self, batch: TaskBatch) -> dict[str, Tensor]:
+    def inputs(self, batch: SegmentedBatch) -> dict[str, Tensor]:
+        """What the model reads of a batch."""
         inputs = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
         if self._segments > 1:
             inputs["token_type_ids"] = batch.token_type_ids.clamp(max=self._segments - 1)
         if self._tasks:
             inputs["task_type_ids"] = torch.full_like(batch.input_ids, self._task)
-        logits = self.model(**inputs).logits
+        return inputs
+
+
+class TaskLoss(HeadedLoss):
+    """The cross entropy of a head's labels, summed over those that are not IGNORED."""
+
+    def __init__(self, model: PreTrainedModel, task: int, label_smoothing: float = 0.0) -> None:
+        super().__init__(model, task)
+        self._label_smoothing = label_smoothing
+
+    def forward(self, batch: TaskBatch) -> dict[str, Tensor]:
+        logits = self.model(**self.inputs(batch)).logits
         loss = cross_entropy(
             logits.flatten(0, -2).float(),
             batch.labels.flatten(),
@@ -124,19 +147,15 @@ class TaskObjective:
         return TaskLoss(headed, self._task, label_smoothing)
 
     def view(self, name: SideName) -> GeneratorView[Any]:
-        raise UserError(
-            f"the objective {self._settings.kind} predicts no tokens, so no generator of embeddings of the {name} can "
-            "be trained on it",
-            hint="Train it with masked among upstream.objectives.",
-        )
+        return no_view(self._settings.kind, name)
 
     def dev_scores(self) -> Callable[[], dict[str, float]] | None:
         return None
 
 
-def task_losses(losses: Mapping[str, nn.Module]) -> dict[str, TaskLoss]:
+def task_losses(losses: Mapping[str, nn.Module]) -> dict[str, HeadedLoss]:
     """The losses of objectives with a head of their own, by kind."""
-    return {kind: loss for kind, loss in losses.items() if isinstance(loss, TaskLoss)}
+    return {kind: loss for kind, loss in losses.items() if isinstance(loss, HeadedLoss)}
 
 
 def save_task_heads(model: PreTrainedModel, losses: Mapping[str, nn.Module], directory: Path) -> None:
@@ -164,6 +183,14 @@ def with_saved_head(model: PreTrainedModel, directory: Path, kind: str) -> PreTr
 def _of_tokens(example: LabelExample) -> Sequence[int]:
     assert isinstance(example.labels, list)
     return example.labels
+
+
+def no_view(kind: str, name: SideName) -> NoReturn:
+    """Raises UserError: generators are trained on the objectives next to this one."""
+    raise UserError(
+        f"no generator of embeddings of the {name} is trained on the objective {kind}",
+        hint="Train it with masked among upstream.objectives.",
+    )
 
 
 def task_number(request: Request) -> int:

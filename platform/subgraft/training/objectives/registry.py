@@ -14,6 +14,7 @@ from subgraft.training.objectives.causal import CausalObjective, TaskLines
 from subgraft.training.objectives.conditioned import SourcedOfTask
 from subgraft.training.objectives.conversations import ConversationsOfTask
 from subgraft.training.objectives.denoising import DenoisedLines, denoise
+from subgraft.training.objectives.dialogue import DialogueObjective
 from subgraft.training.objectives.label_objective import TaskObjective
 from subgraft.training.objectives.label_tasks import SOURCES
 from subgraft.training.objectives.masked import MaskedObjective
@@ -58,6 +59,7 @@ OBJECTIVES: Mapping[str, Uses] = {
     "conditioned-on-text": Uses(finetuning=SourcedOfTask),
     "conditioned-on-features": Uses(finetuning=SourcedOfTask),
     "chat": Uses(finetuning=ConversationsOfTask),
+    "dialogue": Uses(DialogueObjective),
     **dict.fromkeys(SOURCES, Uses(TaskObjective)),
     "labelled": Uses(finetuning=LabelledExamples),
     "labelled-pairs": Uses(finetuning=LabelledExamples),
