@@ -57,7 +57,7 @@ def test_the_promised_configurations_are_there() -> None:
     assert {"figures.yaml", "tuning.yaml", "few-updates.yaml", *REAL_SIZE, *TRANSFERRED} <= set(NAMES)
 
 
-OTHERS = ("copying", "few-examples", "domain-text", "polarity", "bart")
+OTHERS = ("copying", "few-examples", "domain-text", "polarity", "bart", "ernie")
 
 
 @pytest.mark.parametrize("name", TRANSFERRED)
@@ -101,7 +101,7 @@ def test_numbers_of_examples_are_compared_with_the_model_that_the_ways_are_compa
     assert few.finetune.resample_subset and few.finetune.patience and len(few.seeds) == 8
 
 
-@pytest.mark.parametrize("name", ["polarity.yaml", "bart.yaml"])
+@pytest.mark.parametrize("name", ["polarity.yaml", "bart.yaml", "ernie.yaml"])
 def test_labels_are_compared_with_the_old_vocabulary_and_an_untrained_model(name: str) -> None:
     systems = {each.name: each for each in load(CONFIGS / name, Experiment).systems}
     assert systems["old"].vocabulary == "upstream" and systems["untrained"].pretraining == "none"
@@ -113,6 +113,13 @@ def test_a_bart_is_pretrained_without_dropout_in_the_last_tenth() -> None:
     assert training.max_steps is not None
     assert training.dropout_at(training.max_steps * 9 // 10 - 1) is None
     assert training.dropout_at(training.max_steps * 9 // 10) == 0.0
+
+
+def test_an_ernie_learns_one_task_after_the_other_and_units_by_stages() -> None:
+    experiment = load(CONFIGS / "ernie.yaml", Experiment)
+    joins = [objective.from_step for objective in experiment.upstream.objectives]
+    assert joins == sorted(joins) and len(set(joins)) > 3 and experiment.pretrain.schedule_per_objective
+    assert max(each.last_change for each in experiment.upstream.objectives) < (experiment.pretrain.max_steps or 0)
 
 
 def test_copying_is_compared_with_the_same_systems_without() -> None:

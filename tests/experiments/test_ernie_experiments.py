@@ -104,6 +104,7 @@ def test_dialogues_alternate_with_masking_on_the_text_of_conversations(tmp_path:
             ["upstream.objectives=[{kind: capitalisation}]", "pretrain.schedule_per_objective=false"],
             "capitalisation predicts no tokens",
         ),
+        (["upstream.objectives=[{kind: capitalisation}, {kind: masked}]"], "write capitalisation after an objective"),
         (["model.task_embeddings=2"], "task_embeddings 2 is less than the 6 upstream.objectives"),
         (["pretrain.max_steps=6"], "sentence-distance.* changes at step 6, and the pretraining ends after 6"),
         (["model={family: bert, d_model: 16}"], "capitalisation needs model.family ernie"),

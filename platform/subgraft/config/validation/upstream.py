@@ -83,6 +83,11 @@ def require_tokens(experiment: Comparison) -> None:
             f"upstream.objectives: {objectives[0].kind} predicts no tokens, and the model's head does: add "
             "`{kind: masked}`, or another objective that predicts them"
         )
+    if not objectives[0].predicts_tokens:
+        raise ValueError(
+            f"upstream.objectives: write {objectives[0].kind} after an objective that predicts tokens, such as masked: "
+            "finetuning reads the embedding of the first objective"
+        )
     model = experiment.model
     if experiment.upstream.checkpoint is None and 0 < model.objective_embeddings < len(objectives):
         raise ValueError(
