@@ -153,7 +153,7 @@ def test_inputs_have_several_forms(task: str, value: Any, expected: Any) -> None
         ("tagging", ["two words"], "is not one word"),
         ("tagging", [""], "is not one word"),
         ("entity-typing", {"text": "Ada", "entity": [0, 9]}, "no characters"),
-        ("entity-typing", {"text": "Ada", "entity": "x:y"}, "no \\[start, end\\]"),
+        ("entity-typing", {"text": "Ada", "entity": "x:y"}, "not a pair of whole numbers"),
         ("entity-typing", "Ada", "expected an object with text, entity"),
         ("relation-classification", {"text": "Ada", "head": [0, 1]}, "no field 'tail'"),
     ],

@@ -20,7 +20,7 @@ from subgraft.config.labelled_files import ROLES, LabelledFiles, LabelledTask
 from subgraft.data.sources.labelled_rows import Row
 from subgraft.data.sources.records import label_of, text_of
 from subgraft.data.sources.squad import nearest
-from subgraft.data.text.fields import ANNOTATION, LABELS, QUERY, TAGS, Field, Sides, json_cell
+from subgraft.data.text.fields import ANNOTATION, LABELS, QUERY, TAGS, Field, Sides, json_cell, span_bounds
 from subgraft.data.text.sentences import sentence_limits
 
 # The cells of a row, one example or several; `counts` receives what is noteworthy about them.
@@ -253,7 +253,7 @@ def _answers(value: Any, where: str) -> list[tuple[str | None, int, int]]:
         if isinstance(text, str) and isinstance(start, int):
             answers.append((text, start, start + len(text)))
         else:
-            answers.append((None, *_bounds(answer, "answers", where)))
+            answers.append((None, *span_bounds(answer, "answers", where)))
     return answers
 
 
@@ -272,18 +272,6 @@ def _in_passage(answer: tuple[str | None, int, int], passage: str, counts: Count
     return start + len(outer) - len(outer.lstrip()), end - len(outer) + len(outer.rstrip())
 
 
-def _bounds(value: Any, role: str, where: str) -> Span:
-    parts = value.split(":") if isinstance(value, str) else value
-    try:
-        if not isinstance(parts, list) or any(isinstance(part, bool | float) for part in parts):
-            raise ValueError
-        start, end = (int(part) for part in parts)
-    except (TypeError, ValueError):
-        hint = "In JSON [start, end], in columns start:end, in characters; end is behind the last one."
-        raise UserError(f"the span '{role}' is not a pair of whole numbers", where=where, hint=hint) from None
-    return start, end
-
-
 def _text_with_spans(row: Row, form: Form, *roles: str) -> tuple[str, list[Span]]:
     """The text, and spans of it, which do not overlap."""
     text = text_of(_value(row, "text", form), "text", row.where)
@@ -292,7 +280,7 @@ def _text_with_spans(row: Row, form: Form, *roles: str) -> tuple[str, list[Span]
     for role in roles:
         columns = form.columns[role]
         values = [row[column] for column in columns]
-        start, end = _bounds(values if len(values) == 2 else values[0], role, row.where)
+        start, end = span_bounds(values if len(values) == 2 else values[0], role, row.where)
         if not 0 <= start - before < end - before <= len(stripped):
             raise UnlearnableError("span_outside")
         spans.append((start - before, end - before))

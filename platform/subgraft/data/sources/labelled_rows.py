@@ -12,6 +12,7 @@ from subgraft.base import json_io
 from subgraft.base.errors import UserError
 from subgraft.config.labelled_files import LabelledFiles
 from subgraft.data.sources import squad
+from subgraft.data.sources.records import cell_of
 from subgraft.data.text import reading
 
 
@@ -24,11 +25,7 @@ class Row:
     group: str | None = None
 
     def __getitem__(self, column: int | str) -> Any:
-        if column not in self.columns:
-            what = f"no field '{column}'" if isinstance(column, str) else f"no column {column}"
-            has = f"{len(self.columns)} columns" if isinstance(column, int) else ", ".join(map(str, self.columns))
-            raise UserError(what, where=self.where, hint=f"There is: {has or 'none'}.")
-        return self.columns[column]
+        return cell_of(self.columns, column, self.where)
 
 
 def rows(path: Path, settings: LabelledFiles) -> Iterator[Row]:

@@ -15,7 +15,7 @@ from subgraft.config.settings_base import Split
 from subgraft.config.source_files import ColumnFiles, RecordFiles
 from subgraft.data.sources.resolved_corpus import PairFilesSource, SplitFilesSource
 from subgraft.data.text import reading
-from subgraft.data.text.fields import Field, Place, Sides, json_cell
+from subgraft.data.text.fields import Field, Place, Sides, json_cell, span_bounds
 from subgraft.data.text.tensors import row_count
 
 # By name in JSON, by number in tab-separated lines.
@@ -92,9 +92,9 @@ class RecordsSource(SplitFilesSource):
     def _record(self, columns: Columns, where: str) -> _Record:
         document = None
         if self.settings.document is not None:
-            document = label_of(_cell(columns, self.settings.document, where), "a document's name", where)
+            document = label_of(cell_of(columns, self.settings.document, where), "a document's name", where)
         values = {
-            field.name: _cell(columns, self.settings.column(name), where)
+            field.name: cell_of(columns, self.settings.column(name), where)
             for field, name in zip(self.fields, self.declared, strict=True)
             if field.kind != "tensor"
         }
@@ -133,7 +133,8 @@ class RecordsSource(SplitFilesSource):
         return [field for field in self.fields if field.kind == kind]
 
 
-def _cell(columns: Columns, column: int | str, where: str) -> Any:
+def cell_of(columns: Columns, column: int | str, where: str) -> Any:
+    """The value in a column of a line. Raises UserError where there is none."""
     if column not in columns:
         what = f"no field '{column}'" if isinstance(column, str) else f"no column {column}"
         has = ", ".join(map(str, columns)) if isinstance(column, str) else f"{len(columns)} columns"
@@ -154,12 +155,7 @@ def label_of(value: object, what: str, where: str) -> str:
 
 def _span(value: object, text: str, name: str, where: str) -> str:
     """The bounds of a span in the stored text, which has no outer white space."""
-    parts: list[Any] = value.split(":") if isinstance(value, str) else value if isinstance(value, list) else []
-    try:
-        start, end = (int(part) for part in parts)
-    except (TypeError, ValueError):
-        hint = "In JSON [start, end], in columns start:end, in characters."
-        raise UserError(f"the span '{name}' is not a pair of whole numbers", where=where, hint=hint) from None
+    start, end = span_bounds(value, name, where)
     before = len(text) - len(text.lstrip())
     if not before <= start < end <= before + len(text.strip()):
         raise UserError(f"the span '{name}' ({start} to {end}) is not within its text", where=where)
@@ -200,7 +196,7 @@ def pairs(path: Path, columns: ColumnFiles) -> Iterator[Sides]:
 
 
 def _text_cell(cells: Columns, column: int | str, where: str) -> str:
-    value = _cell(cells, column, where)
+    value = cell_of(cells, column, where)
     return text_of(value[0] if isinstance(value, list) and value else value, column, where)
 
 

@@ -57,6 +57,19 @@ class Field:
         return tuple(json.loads(cell)) if self.kind == ANNOTATION else (cell,)
 
 
+def span_bounds(value: Any, name: str, where: str) -> tuple[int, int]:
+    """The start and end of a span: two whole numbers in a list, or start:end. Raises UserError for anything else."""
+    parts = value.split(":") if isinstance(value, str) else value
+    try:
+        if not isinstance(parts, list | tuple) or any(isinstance(part, bool | float) for part in parts):
+            raise ValueError
+        start, end = (int(part) for part in parts)
+    except (TypeError, ValueError):
+        hint = "In JSON [start, end], in columns start:end, in characters; end is behind the last one."
+        raise UserError(f"the span '{name}' is not a pair of whole numbers", where=where, hint=hint) from None
+    return start, end
+
+
 def json_cell(value: Any) -> str:
     """A value as compact JSON in one line."""
     written = json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -11,6 +11,7 @@ from typing import Any
 
 from subgraft.base.errors import UserError
 from subgraft.data.text.cleaning import in_one_line
+from subgraft.data.text.fields import span_bounds
 
 # Answers are at characters of it.
 PASSAGE = "passage"
@@ -56,7 +57,7 @@ class InputForm:
         """The input of an object with fields, of its values in order, or of one text. Raises UserError."""
         if isinstance(value, Mapping):
             texts = [value[name] for name in self._fields_of(value, where)]
-            spans = [_span(value[name], name, where) for name in self.spans if name in value]
+            spans = [span_bounds(value[name], name, where) for name in self.spans if name in value]
         else:
             texts, spans = self._cells(value, where), []
         if self.words:
@@ -139,13 +140,3 @@ def _words(value: Any, where: str) -> str:
         if len(word.split()) != 1:
             raise UserError(f"'{word:.40}' is not one word", where=where)
     return " ".join(texts)
-
-
-def _span(value: Any, name: str, where: str) -> tuple[int, int]:
-    if isinstance(value, str):
-        value = value.split(":")
-        value = [int(each) if each.isdecimal() else None for each in value]
-    if not isinstance(value, Sequence) or len(value) != 2 or not all(type(each) is int for each in value):
-        what = f"the field '{name}' is no [start, end] in characters"
-        raise UserError(what, where=where)
-    return value[0], value[1]
