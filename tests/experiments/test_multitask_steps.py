@@ -176,7 +176,7 @@ def test_systems_differ_in_their_heads_which_predict_alone_what_was_evaluated(co
     made = steps["mt-dnn"].multitask
     assert made is not None and "multitask" not in str(steps["st-dnn"].finetune.recipe.model_dump())
     headed = load_head(store.path(made), "pairs").model
-    assert headed.config.to_dict()["subgraft_head"]["steps"] == 3  # type: ignore[index]
+    assert headed.config.to_dict()["subgraft_head"]["steps"] == 3
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ REFUSED = {
     "multitask.tasks={own: {task: tagging, corpus: names}}": "multitask.tasks.own: own is the name of the experiment's",
     "multitask_training.select=bleu": "multitask_training.select bleu: labels have no such score",
     "multitask_training.batch_size_schedule=[{step: 2, batch_size: 400}]": "batch_size_schedule: several tasks take",
-    "runtime.zero_stage=1": "DeepSpeed would update in every step, used or not: leave out runtime.zero_stage",
+    "runtime.zero_stage=3": "system alone has multitask, which runtime.zero_stage 3 cannot train: use 2",
     "systems=[{name: a, vocabulary: upstream, multitask: alone, learning_rate: 0.1}]": "learning_rate is of finetuning",
 }
 

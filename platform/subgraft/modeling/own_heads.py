@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
-from transformers.utils import ModelOutput
+from transformers.utils.generic import ModelOutput
 
 from subgraft.config.heads import LSTM_LAYERS, BilstmSettings, SanSettings
 from subgraft.modeling.families import family_of

@@ -7,7 +7,7 @@ stage, on another number of workers, or with the plain engine.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, cast
 
@@ -27,7 +27,7 @@ from subgraft.training.tensor_shards import TensorSlice
 # Elements of a bucket of gradients that workers exchange: 200 MB. DeepSpeed's default is 2 GB on every worker.
 _BUCKET = 50_000_000
 # The prefix of parameters' names in a state; the prefix of a moment is its own name.
-_PARAMETER = "parameter"
+_PARAMETER, _UPDATES = "parameter", "updates"
 _TO_CPU = {"device": "cpu"}
 _OFFLOADED: Mapping[Offload, Mapping[str, Any]] = {
     "none": {},
@@ -62,14 +62,19 @@ class DeepSpeedEngine:
         self._moments = OPTIMIZERS[settings.optimizer].moments
         rates = rates or ParameterRates()
         rates.freeze()
+        groups, self._users = by_users(rates.groups(module), getattr(module, "users", {}))
+        self._used = set[str]()
+        names = {id(parameter): name for name, parameter in module.named_parameters()}
+        self._of_group = [[names[id(parameter)] for parameter in group["params"]] for group in groups]
         self._engine, self._optimizer, _, _ = deepspeed.initialize(
             model=module,
-            model_parameters=rates.groups(module),
+            model_parameters=groups,
             config=_configuration(settings, zero_stage, self.world, offload),
         )
         self._has_moments = False
         self._named = {name: p for name, p in module.named_parameters() if p.requires_grad}
         self._parts = {name: self._part(parameter) for name, parameter in self._named.items()}
+        self._stepping.register_step_pre_hook(self._leave_out_unused)
 
     def accumulate(self, batch: Batch, scale: Mapping[str, float], last: bool) -> dict[str, float]:
         self._engine.set_gradient_accumulation_boundary(last)
@@ -80,6 +85,7 @@ class DeepSpeedEngine:
             # DeepSpeed averages gradients over workers; the loss is normalised by global counts, so it wants the sum.
             loss = torch.stack([scale[name] * value for name, value in sums.items()]).sum() * self.world
             self._engine.backward(loss)
+        self._used |= sums.keys()
         return {name: float(value.detach()) for name, value in sums.items()}
 
     def step(self, learning_rate: float) -> None:
@@ -88,12 +94,21 @@ class DeepSpeedEngine:
         # ZeRO 1 and 2 look for the moments of all groups as soon as the first one has been stepped.
         self._make_moments()
         self._engine.step()
+        self._used.clear()
+
+    def _leave_out_unused(self, *_: Any) -> None:
+        """Before the optimizer steps: parameters of losses that no batch had get no update, nor weight decay."""
+        for partition, group in self._groups_of_partitions():
+            users = self._users[group]
+            if users is not None and not users & self._used:
+                partition.grad = None
 
     def dry_run(self, batch: Batch, losses: Sequence[str], times: int) -> None:
         self._make_moments()
         for _ in range(times):
             # Gradients of weight zero may stay in DeepSpeed's buffers.
             self.accumulate(batch, dict.fromkeys(losses, 0.0), last=False)
+        self._used.clear()
 
     def state(self) -> dict[str, Tensor]:
         tensors: dict[str, Tensor] = {}
@@ -101,10 +116,22 @@ class DeepSpeedEngine:
             for key in (_PARAMETER, *(self._moments if self._has_moments else ())):
                 held = self._held(parameter, key)
                 tensors[f"{key}.{name}"] = held if self._splits else held.reshape(self._parts[name].shape)
-        return tensors
+        return tensors | self._fewer_updates()
+
+    def _fewer_updates(self) -> dict[str, Tensor]:
+        """As the plain engine's: the updates of parameters that had fewer than others."""
+        state = self._stepping.state
+        updates = {
+            name: torch.tensor(float(state[partition]["step"]))
+            for partition, group in (self._groups_of_partitions() if self._has_moments else ())
+            for name in self._of_group[group]
+        }
+        most = max(updates.values(), default=0.0)
+        return {f"{_UPDATES}.{name}": count for name, count in updates.items() if count < most}
 
     def part(self, name: str) -> TensorSlice | None:
-        return self._parts.get(name.partition(".")[2]) if self._splits else None
+        kind, _, parameter = name.partition(".")
+        return self._parts.get(parameter) if self._splits and kind != _UPDATES else None
 
     def load_state(self, tensors: Mapping[str, Tensor], steps: int) -> None:
         if any(name.startswith(self._moments) for name in tensors):
@@ -116,7 +143,8 @@ class DeepSpeedEngine:
             for key in self._moments:
                 if f"{key}.{name}" in tensors:
                     self._held(parameter, key).copy_(self._parts[name].of(tensors[f"{key}.{name}"]))
-        self._set_step(steps)
+        if self._has_moments:
+            self._set_steps(tensors, steps)
 
     @property
     def _splits(self) -> bool:
@@ -184,10 +212,39 @@ class DeepSpeedEngine:
         name = "fp32_partitioned_groups_flat" if self._stage == 3 else "single_partition_of_fp32_groups"
         return cast(Sequence[Tensor], getattr(self._optimizer, name))
 
-    def _set_step(self, steps: int) -> None:
-        for state in self._stepping.state.values():
-            if "step" in state:
-                state["step"] = torch.tensor(float(steps)) if isinstance(state["step"], Tensor) else steps
+    def _groups_of_partitions(self) -> Iterator[tuple[Tensor, int]]:
+        """Each of `_partitions`, with the number of its group of parameters."""
+        partitions = self._partitions()
+        if self._stage == 0:
+            group_of = {
+                id(each): at for at, group in enumerate(self._stepping.param_groups) for each in group["params"]
+            }
+            return ((partition, group_of[id(partition)]) for partition in partitions)
+        groups = self._optimizer.sub_group_to_group_id if self._stage == 3 else range(len(partitions))
+        return ((partition, groups[at]) for at, partition in enumerate(partitions))
+
+    def _set_steps(self, tensors: Mapping[str, Tensor], steps: int) -> None:
+        for partition, group in self._groups_of_partitions():
+            state = self._stepping.state[partition]
+            count = float(tensors.get(f"{_UPDATES}.{self._of_group[group][0]}", steps))
+            state["step"] = torch.tensor(count) if isinstance(state["step"], Tensor) else int(count)
+
+
+def by_users(
+    groups: Sequence[dict[str, Any]], users: Mapping[nn.Parameter, frozenset[str]]
+) -> tuple[list[dict[str, Any]], list[frozenset[str] | None]]:
+    """Groups of parameters in which all have the same users, and the users of each; None for all losses.
+
+    DeepSpeed puts the parameters of a group in one tensor, so the optimizer can only step a group or leave it out.
+    """
+    split, of_each = list[dict[str, Any]](), list[frozenset[str] | None]()
+    for group in groups:
+        alike: dict[frozenset[str] | None, list[nn.Parameter]] = {}
+        for parameter in group["params"]:
+            alike.setdefault(users.get(parameter), []).append(parameter)
+        split += [group | {"params": parameters} for parameters in alike.values()]
+        of_each += alike
+    return split, of_each
 
 
 def _numel(parameter: nn.Parameter) -> int:

@@ -298,7 +298,7 @@ def require_both_sides_to_share(experiment: Comparison) -> None:
 
 
 def require_whole_models(experiment: Comparison) -> None:
-    """Embeddings that are computed in each step, and adapters that are merged, need complete tensors."""
+    """Embeddings that are computed in each step, adapters that are merged, and heads in turn need complete tensors."""
     if experiment.runtime.zero_stage != 3:
         return
     for system in experiment.systems:
@@ -306,6 +306,7 @@ def require_whole_models(experiment: Comparison) -> None:
         settings = {
             "tie_to_sources": system.tie_to_sources,
             "embedding_warmup": system.embedding_warmup,
+            "multitask": system.multitask,
             f"train: {train}": train in ("new-rows", "adapters"),
         }
         if unsupported := [name for name, is_set in settings.items() if is_set]:

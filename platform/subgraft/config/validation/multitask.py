@@ -28,11 +28,6 @@ def require_tasks_at_once(experiment: Comparison) -> None:
         raise ValueError(
             "multitask_training.batch_size_schedule: several tasks take turns, batch by batch: leave it out"
         )
-    if experiment.runtime.zero_stage is not None:
-        raise ValueError(
-            f"{where} trains a head for each task, which DeepSpeed would update in every step, used or not: leave out "
-            "runtime.zero_stage"
-        )
     for system in systems:
         _require_finetuning(experiment, system)
 

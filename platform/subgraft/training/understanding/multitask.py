@@ -74,6 +74,15 @@ class TaskLosses(nn.Module):
         self.models = nn.ModuleList([loss.model for loss in losses.values()])
         self.weights = {loss_name(name, "loss"): 1.0 for name in losses}
 
+    @property
+    def users(self) -> dict[nn.Parameter, frozenset[str]]:
+        """The names of the losses that use a parameter, for parameters that not all use."""
+        users: dict[nn.Parameter, set[str]] = {}
+        for name, loss in zip(self.weights, self._losses.values(), strict=True):
+            for parameter in loss.model.parameters():
+                users.setdefault(parameter, set()).add(name)
+        return {each: frozenset(names) for each, names in users.items() if len(names) < len(self.weights)}
+
     def forward(self, batch: MixedBatch) -> dict[str, Tensor]:
         return {loss_name(batch.kind, name): value for name, value in self._losses[batch.kind](batch.batch).items()}
 
