@@ -63,6 +63,7 @@ from subgraft.training.objectives.distributed import Workers
 from subgraft.training.objectives.masked import MaskedSentences
 from subgraft.training.objectives.masked_entities import EntityLoss
 from subgraft.training.objectives.mixture import MixedBatch, MixedLoss, Mixture
+from subgraft.training.objectives.objective import ObjectiveLoss
 from subgraft.training.objectives.seq2seq import Seq2SeqData, Seq2SeqLoss, Seq2SeqView
 from subgraft.training.objectives.single_stack import StackLoss
 from subgraft.training.objectives.target_sampling import NearestSampling, SampledBatch, SampledLoss
@@ -176,7 +177,7 @@ def main(task: str, kind: str, out: Path, stop: int, background: bool) -> None:
         dist.destroy_process_group()
 
 
-def _made(task: str) -> tuple[nn.Module, dict[str, float], Data]:
+def _made(task: str) -> tuple[nn.Module, Mapping[str, float], Data]:
     if task.startswith("generator"):
         return _generator(task)
     if task.startswith("sourced-"):
@@ -206,12 +207,12 @@ def _examples() -> tuple[PreTrainedModel, Translation, tuple[int, int]]:
     return build_marian(source, target, seed=1, **shape), examples, (source.special["pad"], target.special["pad"])
 
 
-def _pretraining() -> tuple[nn.Module, dict[str, float], Data]:
+def _pretraining() -> tuple[nn.Module, Mapping[str, float], Data]:
     model, examples, padding = _examples()
     return Seq2SeqLoss(model, 0.1), {"loss": 1.0}, Seq2SeqData(examples, *padding)
 
 
-def _network() -> tuple[nn.Module, dict[str, float], Data]:
+def _network() -> tuple[nn.Module, Mapping[str, float], Data]:
     model, examples, padding = _examples()
     view = Seq2SeqView(examples, "decoder", padding)
     settings = NetworkSettings(width=8, layers=1, domains=2, sentences=60, vocabulary_size=(1.0, 2.0), negatives=20)
@@ -234,18 +235,18 @@ class _Written(NearestSampling):
         return [made]
 
 
-def _sampled() -> tuple[nn.Module, dict[str, float], Data]:
+def _sampled() -> tuple[nn.Module, Mapping[str, float], Data]:
     tokenizer = cased_tokenizer()
     sentences = MaskedSentences(english(120) + german(120), tokenizer, MaskedSettings(), max_length=40, seed=3)
     return SampledLoss(StackLoss(build_bert(tokenizer, seed=1, **SHAPE | {"dropout": 0.0}))), {"loss": 1.0}, sentences
 
 
-def _entities() -> tuple[nn.Module, dict[str, float], Data]:
+def _entities() -> tuple[nn.Module, Mapping[str, float], Data]:
     loss = EntityLoss(knowledgeable(), 0.0, 1.0)
-    return loss, dict(loss.weights), entity_sentences()
+    return loss, loss.weights, entity_sentences()
 
 
-def _sourced(variant: str) -> tuple[nn.Module, dict[str, float], Data]:
+def _sourced(variant: str) -> tuple[nn.Module, Mapping[str, float], Data]:
     tokenizer, lines = english_tokenizer(), english(120)
     shape = GPT2Settings(d_model=SHAPE["d_model"], layers=2, attention_heads=4, ffn_dim=32, dropout=0.0)
     settings = ConditioningSettings.model_validate(
@@ -276,7 +277,7 @@ class _Joint:
         return self.first.batch(indices, epoch) if first else self.second.batch(indices - before, epoch)
 
 
-def _joint() -> tuple[nn.Module, dict[str, float], Data]:
+def _joint() -> tuple[nn.Module, Mapping[str, float], Data]:
     model, examples, padding = _examples()
     source, target = english_tokenizer(), german_tokenizer()
     form = sequence_format({"model_type": "marian"}, source, target, Languages(source="en", target="de"))
@@ -297,7 +298,7 @@ class _Counted(Simulator):
         return made
 
 
-def _generator(task: str) -> tuple[nn.Module, dict[str, float], Data]:
+def _generator(task: str) -> tuple[nn.Module, Mapping[str, float], Data]:
     model, examples, padding = _examples()
     if task.endswith("recomputed"):
         recompute_activations(model)
@@ -339,7 +340,7 @@ class _Cloud:
         return _Points(self._points[indices])
 
 
-class _Head(nn.Module):
+class _Head(ObjectiveLoss):
     """A linear layer of its own on one that all share."""
 
     def __init__(self, body: nn.Linear) -> None:
@@ -350,10 +351,10 @@ class _Head(nn.Module):
         return {"loss": ((self.head(self.body(batch.points).tanh()) - 1) ** 2).sum()}
 
 
-def _heads() -> tuple[nn.Module, dict[str, float], Data]:
+def _heads() -> tuple[nn.Module, Mapping[str, float], Data]:
     torch.manual_seed(1)
     body = nn.Linear(4, 3)
-    loss = MixedLoss(body, {"one": _Head(body), "two": _Head(body)}, {"loss": 1.0})
+    loss = MixedLoss(body, {"one": _Head(body), "two": _Head(body)})
     return loss, loss.weights, Mixture({"one": _Cloud(1), "two": _Cloud(2)}, {"one": 0.6, "two": 0.4})
 
 
@@ -381,7 +382,7 @@ class _Watched(TasksAtOnce):
         ]
 
 
-def _tasks() -> tuple[nn.Module, dict[str, float], Data]:
+def _tasks() -> tuple[nn.Module, Mapping[str, float], Data]:
     several = Several(Path(tempfile.mkdtemp()), finetuning())
     set_hidden_dropout(several.loss, 0.0)
     return several.loss, several.loss.weights, _Watched(several)

@@ -22,6 +22,7 @@ from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import PlainEngine
 from subgraft.training.loop import Hooks, Trainer
 from subgraft.training.objectives.mixture import MixedBatch, MixedLoss, Mixture
+from subgraft.training.objectives.objective import ObjectiveLoss
 from subgraft.training.optimizers import Horizon, learning_rate
 from subgraft.training.schedule import MixedPlan, RampedPlan, data_plan
 
@@ -68,7 +69,7 @@ class Points:
         return Numbers(self.inputs[indices] * self.scale)
 
 
-class Head(nn.Module):
+class Head(ObjectiveLoss):
     def __init__(self, body: nn.Module) -> None:
         super().__init__()
         self.body, self.own = body, nn.Linear(2, 1)
@@ -82,7 +83,7 @@ def _trainer(
 ) -> tuple[MixedLoss, Trainer, list[tuple[int, Any]]]:
     torch.manual_seed(1)
     body = nn.Sequential(nn.Linear(3, 2), nn.Dropout(0.2))
-    module = MixedLoss(body, {kind: Head(body) for kind in JOINS}, {"loss": 1.0})
+    module = MixedLoss(body, {kind: Head(body) for kind in JOINS})
     data = Mixture({kind: Points(60, at) for at, kind in enumerate(JOINS)}, {"a": 1.0, "b": 2.0, "c": 3.0}, JOINS)
     settings, seen = PretrainSettings.model_validate(SETTINGS | changes), list[tuple[int, Any]]()
 

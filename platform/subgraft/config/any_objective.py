@@ -36,6 +36,7 @@ class AnyObjective(Settings):
     predicts_tokens: whether generators of embeddings can be trained on it.
     needs_conversations: whether the corpus must have conversations.
     needs_documents: whether the corpus must have documents.
+    predicts_next: whether it also trains a head that predicts whether a segment follows another.
     """
 
     weight: Annotated[float, Field(gt=0)] = 1.0
@@ -59,6 +60,7 @@ class AnyObjective(Settings):
     predicts_tokens: ClassVar[bool] = True
     needs_conversations: ClassVar[bool] = False
     needs_documents: ClassVar[bool] = False
+    predicts_next: ClassVar[bool] = False
 
     @property
     def longest_block(self) -> int | None:

@@ -62,6 +62,11 @@ class TransformerSettings(Settings):
         """The number of objectives with an embedding; 0 for a model without any."""
         return 0
 
+    @property
+    def predicts_next(self) -> bool:
+        """Whether it can have a head for next sentences."""
+        return False
+
     @model_validator(mode="after")
     def _heads_divide(self) -> TransformerSettings:
         if self.d_model % self.attention_heads:
@@ -162,6 +167,10 @@ class BertSettings(OneStackSettings):
     def width_of_rows(self) -> int:
         return self.embedding_width or self.d_model
 
+    @property
+    def predicts_next(self) -> bool:
+        return self.embedding_width is None
+
     @model_validator(mode="after")
     def _narrower(self) -> BertSettings:
         _require_narrower(self.embedding_width, self.d_model)
@@ -199,6 +208,10 @@ class ErnieSettings(OneStackSettings):
     @property
     def objective_embeddings(self) -> int:
         return self.task_embeddings
+
+    @property
+    def predicts_next(self) -> bool:
+        return True
 
 
 class GPT2Settings(OneStackSettings):

@@ -76,13 +76,28 @@ class DenoisingSettings(AnyObjective):
         return self
 
 
-class MaskedSettings(AnyObjective):
-    """BERT's masking (Devlin et al. 2019, section 3.1, task 1).
+# The inputs of masking, and those that are pairs of segments.
+MaskedInput = Literal["sentences", "segment-pair", "sentence-pair", "full-sentences", "doc-sentences"]
+PAIRED_INPUTS: frozenset[MaskedInput] = frozenset({"segment-pair", "sentence-pair"})
 
-    share: the fraction of a sentence's tokens to predict, at least one token. masked, random: the fraction of these
+
+class MaskedSettings(AnyObjective):
+    """BERT's masking (Devlin et al. 2019, section 3.1), on the inputs that RoBERTa's authors compare (Liu et al. 2019,
+    section 4.2).
+
+    share: the fraction of an input's tokens to predict, at least one token. masked, random: the fraction of these
     that becomes the mask token, or a random token.
-    sentences_per_document: half of the lines are read this many at a time, for tasks with longer inputs than the
-    upstream sentences.
+    input: `sentences` are single lines. All others need a corpus with documents: `segment-pair`, two segments of
+    sentences of one document or of two, together up to max_length tokens; `sentence-pair`, the same with two sentences;
+    `full-sentences`, as many consecutive sentences as fit into max_length, across documents, with a separator between
+    these; `doc-sentences`, the same within one document.
+    next_sentence: whether a second head predicts if the second segment follows the first, as it does in half of the
+    pairs; by default it does for pairs. The model is then transformers' BertForPreTraining.
+    short_inputs: the fraction of segment pairs that are filled to a random length only, for tasks with short inputs.
+    sentences_per_document: of `sentences`: half of the lines are read this many at a time, for tasks with longer inputs
+    than the upstream sentences.
+    static_copies: how many times the text is masked before training: the masks (and pairs) of an epoch are those of the
+    epoch this many before it. By default each epoch has its own.
     units: what is hidden as a whole, by stages (ERNIE; Sun et al., 2019, section 3.2); tokens by default. Generators
     are trained with hidden tokens.
     phrases, entities: the corpus's fields of kind spans with these units. By default phrases are collocations of the
@@ -93,19 +108,38 @@ class MaskedSettings(AnyObjective):
     share: Annotated[float, Field(gt=0.0, le=1.0)] = 0.15
     masked: Share = 0.8
     random: Share = 0.1
+    input: MaskedInput = "sentences"
+    next_sentence: bool | None = None
+    short_inputs: Share = 0.1
     sentences_per_document: Count = 1
     units: tuple[UnitStage, ...] = Field(default=(), exclude_if=lambda stages: not stages)
     phrases: str | None = Field(default=None, exclude_if=lambda field: field is None)
     entities: str | None = Field(default=None, exclude_if=lambda field: field is None)
+    static_copies: Count | None = None
 
     needs_mask = True
     samples_targets = True
     writes = False
 
+    @property
+    def needs_documents(self) -> bool:  # type: ignore[override]
+        return self.input != "sentences"
+
+    @property
+    def predicts_next(self) -> bool:  # type: ignore[override]
+        paired = self.input in PAIRED_INPUTS
+        return paired if self.next_sentence is None else self.next_sentence
+
     @model_validator(mode="after")
-    def _shares_add_up(self) -> MaskedSettings:
+    def _consistent(self) -> MaskedSettings:
         if self.masked + self.random > 1.0:
             raise ValueError(f"masked {self.masked} and random {self.random} add up to more than 1")
+        if self.next_sentence and self.input not in PAIRED_INPUTS:
+            raise ValueError(f"next_sentence needs `input: segment-pair` or `sentence-pair`, not {self.input}")
+        if self.sentences_per_document > 1 and self.input != "sentences":
+            raise ValueError("sentences_per_document joins the lines of `input: sentences`: leave it out")
+        if self.short_inputs != type(self).model_fields["short_inputs"].default and self.input != "segment-pair":
+            raise ValueError("short_inputs are segment pairs: it needs `input: segment-pair`")
         return self
 
     @model_validator(mode="after")
@@ -113,8 +147,8 @@ class MaskedSettings(AnyObjective):
         steps = [stage.step for stage in self.units]
         if steps and (steps[0] or steps != sorted(set(steps))):
             raise ValueError("units: the first stage is of step 0, and steps increase")
-        if steps and self.sentences_per_document > 1:
-            raise ValueError("units are of lines: leave out sentences_per_document")
+        if steps and (self.sentences_per_document > 1 or self.input != "sentences"):
+            raise ValueError("units are of lines: they need `input: sentences`, and no sentences_per_document")
         hidden = {name for stage in self.units for name in stage.frequencies}
         for name, field in (("phrase", self.phrases), ("entity", self.entities)):
             if field is not None and name not in hidden:

@@ -18,6 +18,7 @@ from subgraft.config.source_files import FieldKind
 from subgraft.config.task_objectives import LabelledPairsSettings, LabelledSettings, LabelSettings
 from subgraft.data.sources.file_sources import FeaturesSource
 from subgraft.data.sources.labelled import LabelledSource
+from subgraft.data.sources.monolingual import TextsSource
 from subgraft.data.sources.resolved_corpus import ResolvedSource
 from subgraft.data.tasks.question_generation import require_marks
 from subgraft.data.text.features import look_through
@@ -63,6 +64,17 @@ def require_corpus(
     if source.on_disk:
         for split in source.splits:
             source.size(split)
+
+
+def require_documents(source: ResolvedSource, objective: str, name: str) -> None:
+    """Raises UserError for a corpus that does not say where its documents are."""
+    parts = source.parts.values() if isinstance(source, TextsSource) else (source,)
+    if not all(part.documented for part in parts):
+        raise UserError(
+            f"the objective {objective} reads documents, and this corpus does not say where they are",
+            where=f"corpora.{name}",
+            hint="Give records with `document`, verses, or plain text with `documents: blank-lines` or `files`.",
+        )
 
 
 # By source of a task except text: the kind of its field, and a hint on how to configure one.
@@ -155,6 +167,8 @@ def require_checkpoint(model: str, experiment: Experiment) -> Path:
     require_head(experiment, config, str(directory))
     for objective in experiment.upstream.objectives:
         _require_pretrained_on(objective, family, decoder, languages, directory)
+        if objective.predicts_next:
+            _require_next_sentence(config, experiment.upstream.continue_pretraining, directory)
     _require_size(config, experiment, directory)
     _require_place_for_source(family, experiment, directory)
     longest = experiment.longest_of_checkpoint
@@ -194,6 +208,19 @@ def _require_pretrained_on(
     if objective.needs_mask and "mask" not in decoder.special:
         message = f"the objective {objective.kind} needs a mask token, and the vocabulary has none"
         raise UserError(message, where=str(directory))
+
+
+def _require_next_sentence(config: Mapping[str, Any], continued: bool, directory: Path) -> None:
+    """Refuse an objective with next sentences for a checkpoint without their head, which only a pretraining adds."""
+    family = family_of(config)
+    if family.predicts_next_sentence(config) or (continued and family.next_sentence_class is not None):
+        return
+    other = "" if family.next_sentence_class is None else ", or `upstream.continue_pretraining: true`, which adds one"
+    raise UserError(
+        f"this {family.model_type} model has no head for next sentences",
+        where=str(directory),
+        hint=f"Write `next_sentence: false` in upstream.objectives{other}.",
+    )
 
 
 def _require_place_for_source(family: Family, experiment: Experiment, directory: Path) -> None:

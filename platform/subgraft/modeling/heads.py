@@ -163,20 +163,36 @@ def with_head(
     if config.pad_token_id is None and family.sides == ("decoder",):
         hint = "Give the id that pads its inputs."
         raise UserError(f"this {family.model_type} model has no padding id, which a head needs", hint=hint)
+    return _made(model, kind_class, config, seed, family.retained_head)
+
+
+def as_class(model: PreTrainedModel, kind: type[PreTrainedModel], seed: int) -> PreTrainedModel:
+    """The model as another class with its body, in evaluation mode; weights that it lacks depend on the seed only.
+
+    The result shares the memory of the weights with the model, which must not be used afterwards.
+    """
+    entries = {**model.config.to_dict(), "architectures": [kind.__name__]}
+    return _made(model, kind, type(model.config).from_dict(entries), seed, retained=("",))
+
+
+def _made(
+    model: PreTrainedModel, kind: type[PreTrainedModel], config: Any, seed: int, retained: tuple[str, ...]
+) -> PreTrainedModel:
+    """The model as another class. retained: name prefixes of the weights outside of the body that it keeps."""
     with no_init_weights():
-        made: Any = kind_class(config)
+        made: Any = kind(config)
     made.to(model.dtype)
-    fresh = _assign(made, _weights_for(made, model, family))
+    fresh = _assign(made, _weights_for(made, model, retained))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         _initialise(made, fresh)
     made.tie_weights()
     made.to(model.device)
     made.name_or_path = model.name_or_path
-    family.post_init(made)
+    family_of(model).post_init(made)
     made.eval()
-    headed: PreTrainedModel = made
-    return headed
+    loaded: PreTrainedModel = made
+    return loaded
 
 
 def _labels_of(kind: HeadKind, labels: Sequence[str] | int) -> tuple[str, ...] | None:
@@ -213,11 +229,11 @@ def _configuration(
     return config
 
 
-def _weights_for(made: PreTrainedModel, model: PreTrainedModel, family: Family) -> dict[str, Tensor]:
+def _weights_for(made: PreTrainedModel, model: PreTrainedModel, retained: tuple[str, ...]) -> dict[str, Tensor]:
     """The model's weights that the new class has too, by their names there."""
     body, prefix = model.base_model.state_dict(), _prefix(made)
     weights = {f"{prefix}{name}": tensor for name, tensor in body.items()}
-    weights |= {name: each for name, each in model.state_dict().items() if name.startswith(family.retained_head)}
+    weights |= {name: each for name, each in model.state_dict().items() if name.startswith(retained)}
     return {name: weights[name] for name in made.state_dict() if name in weights}
 
 

@@ -43,7 +43,8 @@ def load_model(model: Path | str, dtype: torch.dtype | None = None) -> PreTraine
         merged, _ = merge_into(load_model(base, dtype), directory, base)
         merged.name_or_path = merged.config.name_or_path = str(directory)
         return merged
-    config, family = read_config(directory), family_at(directory, str(model))
+    family = family_at(directory, str(model))
+    config = family.completed(read_config(directory), weight_names(directory))
     loaded, missing = _read(_class_of(config, family, directory), config, family, directory, dtype)
     if missing:
         what = f"{len(missing)} weights are missing, among them {missing[0]}"
@@ -103,7 +104,7 @@ def _class_of(config: Mapping[str, Any], family: Family, directory: Path) -> typ
     """transformers' class of the head that config.json names, or the family's, which predicts tokens."""
     try:
         head = head_in(config)
-        return family.model_class() if head is None else class_with_head(config, head.kind)
+        return family.class_of(config) if head is None else class_with_head(config, head.kind)
     except UserError as error:
         raise UserError(error.what, where=str(directory), hint=error.hint) from error
 

@@ -120,10 +120,10 @@ def test_every_second_seven_lines_of_a_language_are_one_document(finished: tuple
     documents = MaskedObjective.of(MaskedSettings(sentences_per_document=7), request).sentences
     read = [bert.encoder.encode(line) for side in ("source", "target") for line in corpus.lines("train", side)]
     one_by_one = MaskedObjective.of(MaskedSettings(), request).sentences
-    assert [one_by_one.body(index) for index in range(len(one_by_one))] == read
+    assert [one_by_one.text(index, 0).tokens for index in range(len(one_by_one))] == read
     half = len(read) // 2
     assert half == corpus.size("train") and half > 21
-    bodies = [documents.body(index) for index in range(len(documents))]
+    bodies = [documents.text(index, 0).tokens for index in range(len(documents))]
     assert bodies[:8] == [*read[:7], list(chain(*read[7:14]))]
     assert bodies[8:15] == read[14:21]
     assert read[half] in bodies and list(chain(*read[half + 7 : half + 14])) in bodies, "languages are not mixed"

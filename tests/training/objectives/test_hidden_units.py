@@ -90,7 +90,7 @@ def _hidden(objective: MaskedObjective, number: int) -> list[tuple[str, frozense
     """The words of a sentence, each with whether tokens of it are hidden, others not, or both."""
     pieces = objective._bundle.decoder.pieces
     index, epoch = number % len(LINES), number // len(LINES)
-    example, body = objective.sentences.example(index, epoch), objective.sentences.body(index)
+    example, body = objective.sentences.example(index, epoch), objective.sentences.text(index, 0).tokens
     words = list[tuple[str, frozenset[bool]]]()
     for token, label in zip(body, example.labels[1:-1], strict=True):
         piece, hidden = pieces[token], frozenset({label != IGNORED})
@@ -180,7 +180,7 @@ def test_a_text_without_units_of_a_kind_is_refused(tmp_path: Path) -> None:
         ({"units": [{"step": 5, "word": 1}]}, "the first stage is of step 0"),
         ({"units": [{"word": 1}, {"word": 1}]}, "steps increase"),
         ({"units": [{"word": 1}], "entities": "things"}, "give a stage with `entity`"),
-        ({"units": [{"word": 1}], "sentences_per_document": 2}, "leave out sentences_per_document"),
+        ({"units": [{"word": 1}], "sentences_per_document": 2}, "no sentences_per_document"),
     ],
 )
 def test_stages_that_make_no_sense_are_refused(settings: dict[str, Any], complaint: str) -> None:

@@ -205,7 +205,7 @@ def test_each_objective_has_its_embedding_and_moves_its_own_head(tmp_path: Path)
     request = _request(_corpus(tmp_path))
     objectives = objectives_of((MaskedSettings(), *OBJECTIVES), request)
     losses = {kind: objective.loss(0.0) for kind, objective in objectives.items()}
-    mixed = MixedLoss(request.bundle.model, losses, {"loss": 1.0})
+    mixed = MixedLoss(request.bundle.model, losses)
     assert len(mixed.models) == 5 and mixed.models[0] is request.bundle.model
     named = dict(mixed.named_parameters())
     tasks = request.bundle.model.base_model.embeddings.task_type_embeddings.weight

@@ -10,6 +10,7 @@ from torch.nn.functional import cross_entropy
 from subgraft.config.objectives import MaskedSettings
 from subgraft.training.objectives.embedding_view import IGNORED
 from subgraft.training.objectives.masked import MaskedSentences, Masking
+from subgraft.training.objectives.masked_inputs import InputText
 from subgraft.training.objectives.single_stack import StackLoss
 from toys import bert, cased_tokenizer, english, german
 
@@ -24,7 +25,7 @@ def _sentences(seed: int = 1, **settings: Any) -> MaskedSentences:
 def test_a_sentence_is_read_between_its_special_tokens_and_predicted_where_it_is_hidden() -> None:
     sentences, tokenizer = _sentences(), cased_tokenizer()
     for index in range(20):
-        example, body = sentences.example(index, epoch=0), sentences.body(index)
+        example, body = sentences.example(index, epoch=0), sentences.text(index, 0).tokens
         assert tokenizer.decode(body) == LINES[index]
         assert (example.tokens[0], example.tokens[-1]) == (CLS, SEP)
         assert (example.labels[0], example.labels[-1]) == (IGNORED, IGNORED)
@@ -40,7 +41,7 @@ def test_of_the_hidden_tokens_four_in_five_are_masked_one_in_ten_random_and_one_
     body, generator = [ordinary] * 200, np.random.default_rng(5)
     counts = {"masked": 0, "random": 0, "kept": 0}
     for _ in range(80):
-        example = masking(body, generator)
+        example = masking(InputText(body), generator)
         places = [place for place, label in enumerate(example.labels) if label != IGNORED]
         assert len(places) == 100
         for place in places:

@@ -93,7 +93,7 @@ def test_one_mbart_learns_to_translate_and_to_denoise_and_a_generator_after_it(t
     request = Request(trained, corpus, pipeline.experiment.languages, pipeline.experiment.pretrain, 1)
     objectives = objectives_of(pipeline.experiment.upstream.objectives, request)
     losses = {kind: objective.loss(0.0) for kind, objective in objectives.items()}
-    mixed = MixedLoss(trained.model, losses, {"loss": 1.0})
+    mixed = MixedLoss(trained.model, losses)
     assert mixed.weights == {"translation_loss": 1.0, "denoising_loss": 1.0}
     size = len(trained.decoder)
     with torch.no_grad():

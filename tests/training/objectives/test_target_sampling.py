@@ -210,7 +210,7 @@ def test_only_what_was_drawn_is_noise() -> None:
 
 def test_a_mixture_samples_the_targets_of_whichever_objective_a_batch_is_of() -> None:
     model, loss, data = _denoising()
-    mixed = MixedLoss(model, {"denoising": loss}, {"loss": 1.0})
+    mixed = MixedLoss(model, {"denoising": loss})
     batch = MixedBatch("denoising", data.batch(np.arange(4), 0))
     (sampled,) = _sampled(NearestTargets(neighbours=4), model, [batch])
     (alone,) = _sampled(NearestTargets(neighbours=4), model, [batch.batch])

@@ -149,6 +149,11 @@ def require_trainable_model(experiment: Comparison) -> None:
         if objective.kind not in experiment.model.objectives:
             able = " or ".join(families_for(objective.kind))
             raise ValueError(f"the objective {objective.kind} needs model.family {able}, not {family}")
+        if objective.predicts_next and not experiment.model.predicts_next:
+            raise ValueError(
+                "transformers' next sentences need model.family bert or ernie, without embedding_width: write "
+                "`next_sentence: false` in upstream.objectives"
+            )
     for where, kind in _vocabulary_kinds(experiment).items():
         if kind not in kinds:
             raise ValueError(f"model.family {family} needs {where}.kind {' or '.join(kinds)}, not {kind}")

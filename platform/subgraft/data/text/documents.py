@@ -10,7 +10,7 @@ import numpy as np
 
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.encoded import blocks
-from subgraft.data.text.fields import texts
+from subgraft.data.text.fields import Field, texts
 from subgraft.data.text.languages import repeated, repeated_places
 from subgraft.data.text.segments import Text
 
@@ -22,27 +22,35 @@ class DocumentText(NamedTuple):
         language: Its language.
         lines: Its sentences.
         starts: int64 [D + 1]; document d has the sentences starts[d] to starts[d + 1].
+        documents: int64 [D], the number of each; equal for the parts of a document with gaps.
     """
 
     language: str
     lines: Text
     starts: np.ndarray
+    documents: np.ndarray
 
     def take(self, documents: np.ndarray) -> DocumentText:
         """The text of these documents, in this order."""
         sizes = np.diff(self.starts)[documents]
         starts = np.concatenate([[0], np.cumsum(sizes)])
         places = np.repeat(self.starts[documents] - starts[:-1], sizes) + np.arange(starts[-1])
-        return DocumentText(self.language, self.lines.take(places), starts)
+        return DocumentText(self.language, self.lines.take(places), starts, self.documents[documents])
 
 
 def document_texts(corpus: Corpus, split: str) -> Iterator[DocumentText]:
     """Each language of a corpus with its documents; a document with a gap is several. Raises UserError without any."""
     for text in texts(corpus.fields):
         if corpus.size(split, text.name):
-            found = list(corpus.documents(split, text.name))
-            starts = np.array([0, *(run.stop for run in found)], dtype=np.int64)
-            yield DocumentText(str(text.language), corpus.text(split, text.name), starts)
+            yield _by_document(corpus, split, text)
+
+
+def _by_document(corpus: Corpus, split: str, text: Field) -> DocumentText:
+    parts = list(corpus.documents(split, text.name))
+    starts = np.array([0, *(part.stop for part in parts)], dtype=np.int64)
+    numbers: dict[str, int] = {}
+    documents = np.array([numbers.setdefault(part.document, len(numbers)) for part in parts], dtype=np.int64)
+    return DocumentText(str(text.language), corpus.text(split, text.name), starts, documents)
 
 
 def oversampled_documents(documents: Sequence[DocumentText], alpha: float) -> Iterator[DocumentText]:
@@ -61,19 +69,20 @@ def texts_by_document(corpus: Corpus, split: str, alpha: float | None = None) ->
 
     alpha: oversamples languages as `languages.oversampled` does, complete documents where there are some.
     """
-    found: list[tuple[DocumentText, bool]] = []
+    collected: list[tuple[DocumentText, bool]] = []
     for text in texts(corpus.fields):
         if size := corpus.size(split, text.name):
-            documented = corpus.has_documents(text.name)
-            starts = np.arange(size + 1)  # each line of a text without documents can be repeated by itself
-            if documented:
-                starts = np.array([0, *(run.stop for run in corpus.documents(split, text.name))])
-            found.append((DocumentText(str(text.language), corpus.text(split, text.name), starts), documented))
-    every = [text for text, _ in found]
+            if documented := corpus.has_documents(text.name):
+                by_document = _by_document(corpus, split, text)
+            else:  # each line can be repeated by itself
+                lines, starts = corpus.text(split, text.name), np.arange(size + 1)
+                by_document = DocumentText(str(text.language), lines, starts, starts[:-1])
+            collected.append((by_document, documented))
+    every = [text for text, _ in collected]
     if alpha is not None:
         every = list(oversampled_documents(every, alpha))
-    for text, (_, documented) in zip(every, found, strict=True):
-        yield text if documented else text._replace(starts=text.starts[[0, -1]])
+    for each, (_, documented) in zip(every, collected, strict=True):
+        yield each if documented else each._replace(starts=each.starts[[0, -1]], documents=np.zeros(1, dtype=np.int64))
 
 
 def document_blocks(costs: np.ndarray, starts: np.ndarray, room: int) -> np.ndarray:

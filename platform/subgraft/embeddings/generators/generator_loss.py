@@ -16,11 +16,13 @@ from transformers import PreTrainedModel
 from subgraft.embeddings.generators.simulation import GeneratorBatch, SpanPairs
 from subgraft.modeling.sides import side, without_dropout
 from subgraft.training.objectives.embedding_view import ExtendedTables
-from subgraft.training.objectives.objective import GeneratorView
+from subgraft.training.objectives.objective import GeneratorView, ObjectiveLoss
 
 
-class GeneratorLoss(nn.Module):
+class GeneratorLoss(ObjectiveLoss):
     """Maps a batch to the sums of its losses under generated embeddings: prediction and distillation.
+
+    If the objective has losses that predict no tokens, such as that of the next sentence, these are part of Lp too.
 
     generator: a module whose `rows` generates a side's rows from a batch's `new`.
     """
@@ -42,7 +44,7 @@ class GeneratorLoss(nn.Module):
         self._view = view
         self._smoothing = label_smoothing
         self._shift = state_shift(view.causal, position)
-        self.weights = {"prediction": 1.0, "distillation": kd_weight}
+        self.weights = {"prediction": 1.0, **view.sequence_weights, "distillation": kd_weight}
 
     def forward(self, batch: GeneratorBatch) -> dict[str, Tensor]:
         model, view, smoothing = self.model, self._view, self._smoothing
@@ -50,6 +52,7 @@ class GeneratorLoss(nn.Module):
         tables = ExtendedTables(model, view.side, rows, batch.competing_tokens)
         predicting = view.states(model, batch.predicted, tables)
         losses = {"prediction": tables.cross_entropy(predicting.top, batch.predicted.labels, smoothing)}
+        losses |= view.sequence_losses(model, predicting, batch.predicted)
         if not self.weights["distillation"]:
             return losses
         one_reading = batch.predicted is batch.resegmented

@@ -64,7 +64,8 @@ class GeneratorBatch:
 
     @property
     def counts(self) -> dict[str, int]:
-        return {"prediction": self.predicted.counts["loss"], "distillation": self.spans.count}
+        others = {name: count for name, count in self.predicted.counts.items() if name != "loss"}
+        return {"prediction": self.predicted.counts["loss"], **others, "distillation": self.spans.count}
 
     @property
     def shape(self) -> tuple[int, int]:

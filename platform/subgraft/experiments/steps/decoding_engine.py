@@ -18,6 +18,7 @@ from subgraft.pipeline.recipes.recipe import (
     OnBothSides,
     Recipe,
     Unchanged,
+    WithNextSentence,
     WithSource,
     WithVocabularies,
 )
@@ -82,7 +83,8 @@ def _has(step: Step) -> bool:
 
 def _config(step: Step) -> Mapping[str, Any]:
     """config.json of the model that a step makes, except the sizes of its vocabularies."""
-    match step.recipe.model_change:
+    change = step.recipe.model_change
+    match change.before if isinstance(change, WithNextSentence) else change:
         case FromCheckpoint(checkpoint):
             return read_config(require_model(checkpoint, body=True))
         case FromSettings(settings):
@@ -94,5 +96,5 @@ def _config(step: Step) -> Mapping[str, Any]:
             return with_source(_config(step.inputs["model"]), conditioning)
         case WithVocabularies() | Unchanged():
             return _config(step.inputs["model"])
-        case change:
-            assert_never(change)
+        case other:
+            assert_never(other)

@@ -28,6 +28,7 @@ from subgraft.experiments.preflight import (
     require_checkpoint,
     require_conversations,
     require_corpus,
+    require_documents,
     require_labels,
     require_source,
     require_spans,
@@ -77,7 +78,17 @@ class InputSteps:
         languages = None if upstream.languages == "all" else self.experiment.upstream_languages
         talks = any(objective.needs_conversations for objective in upstream.objectives)
         spans = any(objective.needs_spans for objective in upstream.objectives)
-        return self._corpus(upstream.corpus, languages, needed, purpose, pairs=pairs, spans=spans, chat=talks)
+        documented = next((each.kind for each in upstream.objectives if each.needs_documents), None)
+        return self._corpus(
+            upstream.corpus,
+            languages,
+            needed,
+            purpose,
+            pairs=pairs,
+            spans=spans,
+            chat=talks,
+            documented=documented,
+        )
 
     @cached_property
     def entities(self) -> Step[EntityRecipe] | None:
@@ -165,11 +176,13 @@ class InputSteps:
         chat: bool = False,
         labels: TaskObjectiveSettings | None = None,
         spans: bool = False,
+        documented: str | None = None,
     ) -> Step[CorpusRecipe]:
         """languages: of the pair that is wanted; every text of the corpus where None.  pairs: whether it must have two
         sides.  one_text: whether it must have one.  source: the field that its segments need besides texts.
         chat: whether it must have conversations.  labels: a task, of which it must have examples if that has labels.
         spans: whether its texts must have named spans.
+        documented: the objective that needs documents, if any.
         """
         experiment = self.experiment
         corpus = experiment.corpora[name]
@@ -180,6 +193,8 @@ class InputSteps:
         require_source(resolved, source, name)
         if spans:
             require_spans(resolved, name)
+        if documented:
+            require_documents(resolved, documented, name)
         if chat:
             require_conversations(resolved, name)
         recipe = CorpusRecipe(

@@ -31,6 +31,7 @@ _TAGS = {
     "AutoModelForSeq2SeqLM": "text2text-generation",
     "AutoModelForCausalLM": "text-generation",
     "AutoModelForMaskedLM": "fill-mask",
+    "AutoModelForPreTraining": "fill-mask",
     "AutoModelForSequenceClassification": "text-classification",
     "AutoModelForTokenClassification": "token-classification",
     "AutoModelForQuestionAnswering": "question-answering",

@@ -101,8 +101,10 @@ def write_tokenizers(bundle: Bundle, out: Path, languages: Languages | None) -> 
 def _auto_class(bundle: Bundle) -> str:
     if (kind := kind_of_class(type(bundle.model).__name__)) is not None:
         return AUTO_CLASSES[kind]
-    if not family_of(bundle.model).generates:
-        return "AutoModelForMaskedLM"
+    family = family_of(bundle.model)
+    if not family.generates:
+        both = family.predicts_next_sentence(bundle.model.config.to_dict())
+        return "AutoModelForPreTraining" if both else "AutoModelForMaskedLM"
     return "AutoModelForSeq2SeqLM" if "encoder" in bundle.tokenizers else "AutoModelForCausalLM"
 
 

@@ -13,6 +13,7 @@ from subgraft.modeling.families.registry import (
     family_of,
     is_known,
     vocabulary_sizes,
+    with_next_sentence,
     with_vocabularies,
 )
 from subgraft.modeling.families.sequence_format import BEFORE_SOURCE, SequenceFormat, language_code
@@ -40,5 +41,6 @@ __all__ = [
     "is_known",
     "language_code",
     "vocabulary_sizes",
+    "with_next_sentence",
     "with_vocabularies",
 ]

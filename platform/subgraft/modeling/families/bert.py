@@ -6,7 +6,7 @@ Configurations build BERTs and ELECTRA generators; the others are taken from che
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from subgraft.base.errors import UserError
@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 
 
 class Bert(EncoderOnly):
-    """New models have a tied output projection, and segment embeddings that are not used."""
+    """New models have a tied output projection."""
 
     model_type = "bert"
     transformers_class = "BertForMaskedLM"
+    next_sentence_class: ClassVar[str | None] = "BertForPreTraining"
     objectives = frozenset({"masked", "multitask-masked"})
     stack_class, decoder_class = "BertModel", "BertLMHeadModel"
     head, transforming = "cls.predictions", "transform"
@@ -36,6 +37,12 @@ class Bert(EncoderOnly):
 
     def has_segments(self, config: Config) -> bool:
         return int(config.get("type_vocab_size", 2)) > 1
+
+    def completed(self, config: Config, weights: Iterable[str]) -> Config:
+        """A checkpoint of both heads may lack the one for next sentences: it is then one of masked tokens alone."""
+        if not self.predicts_next_sentence(config) or any(".seq_relationship." in name for name in weights):
+            return config
+        return {**config, "architectures": [self.transformers_class]}
 
     def described(self, settings: BertSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
         """Settings with `embedding_width` describe an ELECTRA generator."""
@@ -67,6 +74,7 @@ class Electra(Bert):
 
     model_type = "electra"
     transformers_class = "ElectraForMaskedLM"
+    next_sentence_class = None
     stack_class, decoder_class = "ElectraModel", "ElectraForCausalLM"
     head, transforming = "generator_predictions", ""
     ctranslate2_encoder = None

@@ -35,7 +35,7 @@ class EncoderOnly(Family):
             transformers has none.
         head: The name of the prediction head's module; empty if its parts are the model's own.
         transforming: The name of the head's part that transforms states, if it is not the head itself.
-        has_pooler: Whether transformers constructs the encoder with a pooler, which is never used here.
+        has_pooler: Whether transformers constructs the encoder with a pooler, which an encoder-decoder does not use.
         bias_named_twice: Whether the output projection's bias is also an attribute of the head.
         positions_after_padding: Whether positions are counted from after the padding id, as in RoBERTa: the first rows
             of the position embeddings are unused, and a new vocabulary must have the same padding id.
@@ -75,6 +75,9 @@ class EncoderOnly(Family):
 
     def body_parameters(self, config: Config) -> Parameters:
         total = self.stack_parameters(config, parameter_counts.encoder_layer) + self.head_parameters(config)
+        if self.predicts_next_sentence(config):  # the pooler, and two outputs
+            total += parameter_counts.linear(self.width(config), self.width(config))
+            total += parameter_counts.linear(self.width(config), 2)
         return Parameters(total, total)
 
     def headed_body_parameters(self, config: Config, head: Head) -> Parameters:
@@ -221,7 +224,8 @@ class EncoderOnly(Family):
             torch.manual_seed(seed)
             encoder = stack_class(encoder_config, **({"add_pooling_layer": False} if self.has_pooler else {}))
             made = transformers.EncoderDecoderModel(config, encoder, decoder_class(decoder_config))
-        made.encoder.load_state_dict(model.base_model.state_dict())
+        body = model.base_model.state_dict()
+        made.encoder.load_state_dict({name: each for name, each in body.items() if not name.startswith("pooler.")})
         new = made.decoder.load_state_dict(model.state_dict(), strict=False).missing_keys
         assert all(".crossattention." in name for name in new)
         for name, token in ids.items():

@@ -23,6 +23,7 @@ class Ernie(Bert):
 
     model_type = "ernie"
     transformers_class = "ErnieForMaskedLM"
+    next_sentence_class = "ErnieForPreTraining"
     stack_class, decoder_class = "ErnieModel", "ErnieForCausalLM"
     objectives = frozenset(
         {

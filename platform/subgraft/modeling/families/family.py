@@ -57,6 +57,7 @@ class Family(ABC):
         retained_head: Name prefixes of weights outside of the body that a classifying head has in common with the head
             that predicts tokens.
         transformers_class: The name of the transformers class that loads the model.
+        next_sentence_class: The name of the class that also predicts whether a segment follows another, if any.
         ctranslate2_loader: The name of CTranslate2's loader of such models; None if they are not exported to it.
         ctranslate2_encoder: The name of CTranslate2's loader of their encoder without a head; None if it has none.
         width_key, inner_width_key, layers_key, heads_key, positions_key: The names of these sizes in config.json.
@@ -75,6 +76,7 @@ class Family(ABC):
     head_dropout_keys: ClassVar[tuple[str, ...]] = ("classifier_dropout",)
     retained_head: ClassVar[tuple[str, ...]] = ()
     transformers_class: ClassVar[str]
+    next_sentence_class: ClassVar[str | None] = None
     ctranslate2_loader: ClassVar[str | None] = None
     ctranslate2_encoder: ClassVar[str | None] = None
     width_key: ClassVar[str] = "hidden_size"
@@ -94,6 +96,10 @@ class Family(ABC):
     def completed(self, config: Config, weights: Iterable[str]) -> Config:
         """The configuration with entries that only the names of the stored weights show."""
         return config
+
+    def predicts_next_sentence(self, config: Config) -> bool:
+        """Whether the model of a config.json also predicts whether a segment follows another."""
+        return self.next_sentence_class is not None and config.get("architectures") == [self.next_sentence_class]
 
     def position_limit(self, config: Config) -> int | None:
         """The longest sequence that the model accepts, in tokens; None for no limit."""
@@ -274,6 +280,15 @@ class Family(ABC):
         import transformers
 
         kind: type[PreTrainedModel] = getattr(transformers, self.transformers_class)
+        return kind
+
+    def class_of(self, config: Config) -> type[PreTrainedModel]:
+        """The class that loads the model of a config.json: `next_sentence_class` if it says so, else `model_class`."""
+        import transformers
+
+        if self.next_sentence_class is None or not self.predicts_next_sentence(config):
+            return self.model_class()
+        kind: type[PreTrainedModel] = getattr(transformers, self.next_sentence_class)
         return kind
 
     def head_class(self, kind: HeadKind) -> type[PreTrainedModel] | None:

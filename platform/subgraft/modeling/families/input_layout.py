@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from subgraft.data.text.truncation import longest_first
+
 # The limit of inputs in tokens, for models without one; longer than any sentence.
 ROOM = 8192
 
@@ -52,7 +54,7 @@ class InputLayout:
 
     def pair(self, first: Sequence[int], second: Sequence[int], longest: int | None = None) -> LaidOut:
         """Two texts; where they are too long, the longer one is cut first, at its end, as in transformers."""
-        lengths = _longest_first(len(first), len(second), self.room(2, longest))
+        lengths = longest_first(len(first), len(second), self.room(2, longest))
         opening = [*self.begin, *first[: lengths[0]], *self.separator]
         closing = [*second[: lengths[1]], *self.end]
         types = [0] * len(opening) + [int(self.segments)] * len(closing)
@@ -63,15 +65,3 @@ class InputLayout:
         limit = self.longest if longest is None else min(longest, self.longest)
         around = len(self.begin) + len(self.end) + (texts - 1) * len(self.separator)
         return max(0, limit - around)
-
-
-def _longest_first(first: int, second: int, room: int) -> tuple[int, int]:
-    """The lengths of two texts that together have room: tokens are taken from the longer one, then from both."""
-    if first + second <= room:
-        return first, second
-    short, long = sorted((first, second))
-    long = max(short, room - short)
-    if short + long > room:
-        short = room // 2
-        long = short + room % 2
-    return (long, short) if first > second else (short, long)

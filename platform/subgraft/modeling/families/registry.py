@@ -154,6 +154,11 @@ def with_vocabularies(config: Config, sizes: Mapping[SideName, int]) -> dict[str
     return _checked(lambda: family_of(config).with_vocabularies(config, sizes))
 
 
+def with_next_sentence(config: Config) -> dict[str, Any]:
+    """The configuration with a head that also predicts whether a segment follows another."""
+    return {**config, "architectures": [family_of(config).next_sentence_class]}
+
+
 def _checked(ask: Callable[[], T]) -> T:
     """The answer of a family. Raises UserError if config.json lacks an entry that the family needs."""
     try:

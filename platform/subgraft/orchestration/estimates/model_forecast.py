@@ -18,6 +18,7 @@ from subgraft.modeling.families import (
     described,
     family_of,
     vocabulary_sizes,
+    with_next_sentence,
     with_vocabularies,
 )
 from subgraft.modeling.families.conditional import with_source
@@ -28,8 +29,10 @@ from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.recipes.recipe import (
     FromCheckpoint,
     FromSettings,
+    ModelChange,
     OnBothSides,
     Unchanged,
+    WithNextSentence,
     WithSource,
     WithVocabularies,
 )
@@ -48,7 +51,11 @@ def model_config(store: Store, step: Step) -> Config:
     """config.json of the model that a step makes; if it is not made yet, the fields that parameter counts depend on."""
     if store.find(step) is not None:
         return read_config(store.path(step))
-    match step.recipe.model_change:
+    return _changed(store, step, step.recipe.model_change)
+
+
+def _changed(store: Store, step: Step, change: ModelChange) -> Config:
+    match change:
         case FromCheckpoint(checkpoint):
             return read_config(resolve_model(checkpoint))
         case FromSettings(settings):
@@ -64,15 +71,18 @@ def model_config(store: Store, step: Step) -> Config:
             reader = pretrained_source(model_config(store, source_step), settings.max_length) if source_step else None
             conditioning = conditioning_settings(variant, source, settings, _corpus(store, step), size, reader, copying)
             return with_source(model_config(store, step.inputs["model"]), conditioning)
+        case WithNextSentence(before):
+            return with_next_sentence(_changed(store, step, before))
         case Unchanged():
             return model_config(store, step.inputs["model"])
-        case change:
+        case _:
             assert_never(change)
 
 
 def trained_model(store: Store, step: Step[TrainedRecipe]) -> Config:
     """config.json of the model that a training holds: its input `model`, or the one that it makes."""
-    return model_config(store, step.inputs.get("model", step))
+    makes = "model" not in step.inputs or isinstance(step.recipe.model_change, WithNextSentence)
+    return model_config(store, step if makes else step.inputs["model"])
 
 
 def vocabulary_size(store: Store, step: Step, role: str) -> int:

@@ -54,7 +54,16 @@ class Unchanged:
     """A model of the same shape as the input `model`."""
 
 
-ModelChange: TypeAlias = FromCheckpoint | FromSettings | OnBothSides | WithVocabularies | WithSource | Unchanged
+@dataclass(frozen=True)
+class WithNextSentence:
+    """The model after another change, with a head for next sentences."""
+
+    before: FromSettings | Unchanged
+
+
+ModelChange: TypeAlias = (
+    FromCheckpoint | FromSettings | OnBothSides | WithVocabularies | WithSource | WithNextSentence | Unchanged
+)
 
 
 class Recipe(Settings):

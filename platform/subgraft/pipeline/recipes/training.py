@@ -16,7 +16,7 @@ from subgraft.config.settings_base import Settings, SideName
 from subgraft.config.task_objectives import LabelledPairsSettings, LabelledSettings, TaskObjectiveSettings
 from subgraft.config.training import FinetuneSettings, PretrainSettings, TrainingSettings
 from subgraft.config.vocabularies import SamplingSettings
-from subgraft.pipeline.recipes.recipe import FromSettings, ModelChange, Recipe, Unchanged
+from subgraft.pipeline.recipes.recipe import FromSettings, ModelChange, Recipe, Unchanged, WithNextSentence
 
 
 class KnownSizes(Protocol):
@@ -123,7 +123,13 @@ class PretrainRecipe(TrainedRecipe):
 
     @property
     def model_change(self) -> ModelChange:
-        return Unchanged() if self.model is None else FromSettings(self.model)
+        before = Unchanged() if self.model is None else FromSettings(self.model)
+        return WithNextSentence(before) if self.predicts_next else before
+
+    @property
+    def predicts_next(self) -> bool:
+        """Whether the model gets a head for next sentences, if it has none."""
+        return any(objective.predicts_next for objective in self.objectives)
 
     @property
     def trained_on(self) -> tuple[ObjectiveSettings, ...]:

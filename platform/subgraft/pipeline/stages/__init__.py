@@ -283,7 +283,7 @@ BACK_TRANSLATED = Stage(
 VOCABULARY = Stage("vocabulary", 1, _learn_vocabulary, VocabularyRecipe)
 ADAPTED_VOCABULARY = Stage("adapted-vocabulary", 1, _adapt_vocabulary, AdaptedVocabularyRecipe)
 GAP = Stage("gap", 1, _measure_gap, GapRecipe)
-CHECKPOINT = Stage("checkpoint", 1, _import_checkpoint, CheckpointRecipe)
+CHECKPOINT = Stage("checkpoint", 2, _import_checkpoint, CheckpointRecipe)
 BUILD = Stage("build", 1, _build_model, BuildRecipe)
 PRETRAIN = Stage("pretrain", 1, _pretrain, PretrainRecipe, distributed=True, accelerated=True)
 ASSEMBLE = Stage("assemble", 1, _assemble_model, AssembleRecipe)

@@ -87,7 +87,7 @@ def _network_training(
     }
     parts = [part for drawn in domains.values() for part in drawn.parts]
     mixture = Mixture(dict(zip(names, parts, strict=True)), {name: weights[kind] for name, kind in names.items()})
-    return MixedLoss(bundle.model, {name: losses[kind] for name, kind in names.items()}, loss.weights), mixture
+    return MixedLoss(bundle.model, {name: losses[kind] for name, kind in names.items()}), mixture
 
 
 G = TypeVar("G", bound=nn.Module)
@@ -196,4 +196,4 @@ def _training(
     if not others:
         return loss, simulator
     mixture = Mixture(simulators, {each.kind: each.weight for each in recipe.objectives})
-    return MixedLoss(bundle.model, losses, loss.weights), mixture
+    return MixedLoss(bundle.model, losses), mixture

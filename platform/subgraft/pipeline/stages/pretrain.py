@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from subgraft.config.training import SelectName
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.further_heads import HEADS
+from subgraft.modeling.next_sentence import with_next_sentence
 from subgraft.pipeline.recipes.training import PretrainRecipe
 from subgraft.pipeline.stages.models import build
 from subgraft.pipeline.stages.stage import Inputs, Summary
@@ -17,7 +19,7 @@ from subgraft.training.context import Context
 from subgraft.training.objectives.dev_scores import describe_dev_engine
 from subgraft.training.objectives.label_objective import save_task_heads, task_losses
 from subgraft.training.objectives.mixture import MixedLoss, Mixture
-from subgraft.training.objectives.objective import HeldOut, Objective, Request
+from subgraft.training.objectives.objective import HeldOut, Objective, ObjectiveLoss, Request
 from subgraft.training.objectives.registry import objectives_of
 from subgraft.training.objectives.target_sampling import SampledLoss, target_sampling
 from subgraft.training.progress import CURVE, SELECTIONS, Selection
@@ -34,14 +36,13 @@ def run(recipe: PretrainRecipe, inputs: Inputs, out: Path, context: Context) -> 
     request = Request(bundle, corpus, recipe.languages, *sampled, further)
     objectives = objectives_of(recipe.objectives, request)
     losses = {kind: objective.loss(smoothing) for kind, objective in objectives.items()}
-    first, module, weights = next(iter(objectives.values())), next(iter(losses.values())), {"loss": 1.0}
-    weights = getattr(module, "weights", weights)
+    first = next(iter(objectives.values()))
+    module: ObjectiveLoss = next(iter(losses.values()))
     data: Data = first
     if len(objectives) > 1:
-        weighed = {each.kind: each.weight for each in recipe.objectives}
+        weighed: dict[str, float] = {each.kind: each.weight for each in recipe.objectives}
         data = Mixture(objectives, weighed, {each.kind: each.from_step for each in recipe.objectives})
-        module = MixedLoss(bundle.model, losses, {"loss": 1.0})
-        weights = module.weights
+        module = MixedLoss(bundle.model, losses)
     judge = next((objective for objective in objectives.values() if objective.select), first)
     sampling, evaluate = None, judge.dev_scores()
     if recipe.training.target_sampling is not None:
@@ -49,7 +50,7 @@ def run(recipe: PretrainRecipe, inputs: Inputs, out: Path, context: Context) -> 
         module, evaluate = SampledLoss(module), _dev_losses(recipe, request)
     outcome = fit(
         module,
-        weights,
+        module.weights,
         data,
         recipe.training,
         context,
@@ -70,10 +71,11 @@ def run(recipe: PretrainRecipe, inputs: Inputs, out: Path, context: Context) -> 
 
 
 def _begun(recipe: PretrainRecipe, inputs: Inputs) -> Bundle:
-    """The model before its first step: built, or loaded to continue its pretraining."""
-    if recipe.model is None:
-        return Bundle.load(inputs["model"])
-    return build(recipe.model, inputs, recipe.seed)
+    """The model before its first step: built, or loaded to continue its pretraining; with the heads it needs."""
+    bundle = Bundle.load(inputs["model"]) if recipe.model is None else build(recipe.model, inputs, recipe.seed)
+    if not recipe.predicts_next:
+        return bundle
+    return replace(bundle, model=with_next_sentence(bundle.model, recipe.seed))
 
 
 def _dev_losses(recipe: PretrainRecipe, request: Request) -> Callable[[], dict[str, float]] | None:

@@ -30,6 +30,7 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.embedding_view import IGNORED, ModelEmbeddings
 from subgraft.training.objectives.label_objective import HeadedLoss, no_view, task_number
 from subgraft.training.objectives.masked import Masking
+from subgraft.training.objectives.masked_inputs import InputText
 from subgraft.training.objectives.objective import GeneratorView, PaddedBatch, Request, pad, pad_with_mask
 
 _TURNS = 3
@@ -188,7 +189,7 @@ class DialogueObjective:
         """Tokens with some hidden, their labels and segments, and whether the turns are real."""
         rng = np.random.default_rng([self._request.seed, epoch, index])
         turns, roles, real = self._dialogues.example(index, rng)
-        hidden = self._masking([token for turn in turns for token in turn], rng)
+        hidden = self._masking(InputText([token for turn in turns for token in turn]), rng)
         tokens, labels, types, at = [self._begin], [IGNORED], [0], 1
         for turn, role in zip(turns, roles, strict=True):
             tokens += [*hidden.tokens[at : at + len(turn)], self._end]

@@ -25,7 +25,14 @@ from subgraft.modeling.further_heads import read_head, share_parameters, write_h
 from subgraft.modeling.heads import head_of, with_head
 from subgraft.training.objectives.embedding_view import IGNORED
 from subgraft.training.objectives.label_tasks import LabelExample, Room, examples_of, task_labels
-from subgraft.training.objectives.objective import GeneratorView, PaddedBatch, Request, pad, pad_with_mask
+from subgraft.training.objectives.objective import (
+    GeneratorView,
+    ObjectiveLoss,
+    PaddedBatch,
+    Request,
+    pad,
+    pad_with_mask,
+)
 
 
 @dataclass(frozen=True)
@@ -53,13 +60,11 @@ class SegmentedBatch(Protocol):
     def token_type_ids(self) -> Tensor: ...
 
 
-class HeadedLoss(nn.Module):
+class HeadedLoss(ObjectiveLoss):
     """A loss of a head of its own.
 
     model: the pretrained model under this head.  task: the number of the objective's embedding.
     """
-
-    weights: Mapping[str, float] = {"loss": 1.0}
 
     def __init__(self, model: PreTrainedModel, task: int) -> None:
         super().__init__()

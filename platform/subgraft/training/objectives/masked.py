@@ -1,32 +1,51 @@
 """Masked language modelling: predict hidden tokens from all others (Devlin et al., NAACL 2019, section 3.1).
 
-A sentence is read as [CLS] x [SEP]. Hidden tokens are sampled again in every epoch. They may be whole words, phrases or
-entities (`hidden_units`). There is no next-sentence
-prediction, because sentences of a parallel corpus have no next sentence.
+A text is read as [CLS] x [SEP], a pair as [CLS] a [SEP] b [SEP]. Hidden tokens are sampled again in every epoch, as in
+RoBERTa (Liu et al. 2019, section 4.1), unless there are static copies. They may be whole words, phrases or entities
+(`hidden_units`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
+from torch import Tensor, tensor
+from transformers import PreTrainedModel
 
 from subgraft.config.objectives import MaskedSettings
 from subgraft.config.settings_base import SideName
+from subgraft.config.training import TrainingSettings
 from subgraft.data.text.encoded import encode
 from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.families import family_of
+from subgraft.modeling.next_sentence import next_sentence_parameters, require_next_sentence
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.embedding_view import IGNORED
 from subgraft.training.objectives.hidden_units import Units, hidden_units, units_of
-from subgraft.training.objectives.objective import Body, Request
-from subgraft.training.objectives.single_stack import StackBatch, StackExample, StackLoss, StackView, collate
-
-# [CLS] and [SEP]
-AROUND = 2
+from subgraft.training.objectives.masked_inputs import AROUND as AROUND
+from subgraft.training.objectives.masked_inputs import InputText, Whole, inputs_of
+from subgraft.training.objectives.next_sentence import (
+    WEIGHTS,
+    NextSentenceBatch,
+    NextSentenceLoss,
+    PairExample,
+    SegmentBatch,
+    accuracy_of,
+    next_sentence_loss,
+)
+from subgraft.training.objectives.objective import Body, Examples, HeldOut, Request, States, pad
+from subgraft.training.objectives.single_stack import (
+    StackBatch,
+    StackExample,
+    StackLoss,
+    StackView,
+    collate,
+)
 
 
 class Masking:
-    """Hides tokens of sentences."""
+    """Hides tokens of texts. The separator within a text is never hidden."""
 
     def __init__(self, tokenizer: Tokenizer, settings: MaskedSettings) -> None:
         self._settings = settings
@@ -34,21 +53,32 @@ class Masking:
         self._mask = tokenizer.special["mask"]
         self._ordinary = np.array([i for i in range(len(tokenizer)) if i not in tokenizer.special_ids], dtype=np.int64)
 
-    def whole(self, body: Sequence[int]) -> StackExample:
-        """A sentence without hidden tokens."""
-        tokens = [self._begin, *body, self._end]
-        return StackExample(tokens, [IGNORED] * len(tokens))
+    def whole(self, text: InputText) -> StackExample:
+        """A text without hidden tokens."""
+        tokens = [self._begin, *text.tokens, self._end]
+        labels = [IGNORED] * len(tokens)
+        if text.second is None:
+            return StackExample(tokens, labels)
+        return PairExample(tokens, labels, 1 + text.second, text.follows)
 
-    def __call__(self, body: Sequence[int], rng: np.random.Generator, sizes: np.ndarray | None = None) -> StackExample:
-        """The sentence with the configured share of its tokens hidden, at least one.
+    def text(self, example: StackExample, tokens: list[int]) -> InputText:
+        """Other tokens in the place of an example's text, with as many separators."""
+        if not isinstance(example, PairExample):
+            return InputText(tokens)
+        between = example.second - example.tokens.index(self._end)
+        return InputText(tokens, tokens.index(self._end) + between, example.follows)
+
+    def __call__(self, text: InputText, rng: np.random.Generator, sizes: np.ndarray | None = None) -> StackExample:
+        """The text with the configured share of its tokens hidden, at least one.
 
         sizes: the number of tokens of each unit that is hidden as a whole [u]; None hides single tokens. All tokens of
         a unit become masks, or random tokens, or stay.
         """
-        settings, example = self._settings, self.whole(body)
-        count = min(len(body), max(1, round(settings.share * len(body))))
+        settings, example = self._settings, self.whole(text)
+        places = np.flatnonzero(np.array(text.tokens, dtype=np.int64) != self._end) + 1
+        count = min(len(places), max(1, round(settings.share * len(places))))
         if sizes is None:
-            chosen = rng.permutation(len(body))[:count] + 1
+            chosen = places[rng.permutation(len(places))[:count]]
             draws = rng.random(count)
         else:
             units = hidden_units(sizes, count, rng)
@@ -65,8 +95,68 @@ class Masking:
         return example
 
 
-class MaskedSentences:
-    """Sentences, truncated to max_length tokens, with tokens hidden as a function of (seed, epoch, index)."""
+class MaskedText:
+    """Texts with tokens hidden as a function of (seed, epoch, index), or of the epoch's static copy.
+
+    Args:
+        inputs: the texts.
+        tokenizer: their vocabulary.
+        settings: of the masking.
+        seed: of masks and pairs.
+        segments: whether the model has token types.
+        units: what is hidden as a whole in each text; None hides single tokens.
+    """
+
+    def __init__(
+        self,
+        inputs: Examples[InputText],
+        tokenizer: Tokenizer,
+        settings: MaskedSettings,
+        seed: int,
+        segments: bool = False,
+        units: Units | None = None,
+    ) -> None:
+        self.masking = Masking(tokenizer, settings)
+        self.settings, self.units = settings, units
+        self._inputs, self._seed, self._segments = inputs, seed, segments
+        self.padding = tokenizer.special["pad"]
+
+    def __len__(self) -> int:
+        return len(self._inputs)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        lengths: np.ndarray = self._inputs.lengths + AROUND
+        return lengths
+
+    def text(self, index: int, epoch: int) -> InputText:
+        """A text without [CLS] and the last [SEP]."""
+        return self._inputs.example(index, self._copy(epoch))
+
+    def example(self, index: int, epoch: int) -> StackExample:
+        rng = np.random.default_rng([self._seed, self._copy(epoch), index])
+        return self.masking(self.text(index, epoch), rng, None if self.units is None else self.units.sizes(index, rng))
+
+    def batch(self, indices: np.ndarray, epoch: int) -> StackBatch:
+        return self.collate([self.example(int(index), epoch) for index in indices])
+
+    def collate(self, examples: Sequence[StackExample]) -> StackBatch:
+        batch = collate(examples, self.padding)
+        pairs = [example for example in examples if isinstance(example, PairExample)]
+        if not pairs:
+            return batch
+        segmented = (batch.input_ids, batch.attention_mask, batch.labels, pad([example.types for example in pairs], 0))
+        if self.settings.predicts_next:
+            return NextSentenceBatch(*segmented, tensor([not example.follows for example in pairs]).long())
+        return SegmentBatch(*segmented) if self._segments else batch
+
+    def _copy(self, epoch: int) -> int:
+        copies = self.settings.static_copies
+        return epoch if copies is None else epoch % copies
+
+
+class MaskedSentences(MaskedText):
+    """Sentences, truncated to max_length tokens."""
 
     def __init__(
         self,
@@ -78,30 +168,10 @@ class MaskedSentences:
         units: Units | None = None,
     ) -> None:
         """units: of the same lines; None hides single tokens."""
-        self.masking = Masking(tokenizer, settings)
-        self.units = None if units is None else units.cut(max_length - AROUND)
-        self._bodies = encode(lines, tokenizer).sequences.cut(max_length - AROUND)
-        self.padding = tokenizer.special["pad"]
-        self._seed = seed
-
-    def __len__(self) -> int:
-        return len(self._bodies)
-
-    @property
-    def lengths(self) -> np.ndarray:
-        lengths: np.ndarray = self._bodies.lengths + AROUND
-        return lengths
-
-    def body(self, index: int) -> list[int]:
-        """A sentence without [CLS] and [SEP]."""
-        return self._bodies[index]
-
-    def example(self, index: int, epoch: int) -> StackExample:
-        rng = np.random.default_rng([self._seed, epoch, index])
-        return self.masking(self._bodies[index], rng, None if self.units is None else self.units.sizes(index, rng))
-
-    def batch(self, indices: np.ndarray, epoch: int) -> StackBatch:
-        return collate([self.example(int(index), epoch) for index in indices], self.padding)
+        sentences = encode(lines, tokenizer).sequences.cut(max_length - AROUND)
+        super().__init__(
+            Whole(sentences), tokenizer, settings, seed, units=None if units is None else units.cut(max_length - AROUND)
+        )
 
 
 class MaskedView(StackView):
@@ -112,42 +182,64 @@ class MaskedView(StackView):
 
     causal = False
 
-    def __init__(self, sentences: MaskedSentences) -> None:
-        super().__init__(sentences, sentences.padding)
-        self._sentences = sentences
+    def __init__(self, text: MaskedText) -> None:
+        self._text = text
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self._text.lengths
 
     def original(self, index: int, epoch: int) -> StackExample:
-        del epoch
-        return self._sentences.masking.whole(self._sentences.body(index))
+        return self._text.masking.whole(self._text.text(index, epoch))
 
     def body(self, example: StackExample) -> Body:
         return Body(example.tokens[1:-1], 1, AROUND)
 
     def rebuilt(self, example: StackExample, body: list[int]) -> StackExample:
-        del example
-        return self._sentences.masking.whole(body)
+        masking = self._text.masking
+        return masking.whole(masking.text(example, body))
 
     def corrupted(self, example: StackExample, rng: np.random.Generator) -> StackExample:
-        return self._sentences.masking(example.tokens[1:-1], rng)
+        masking = self._text.masking
+        return masking(masking.text(example, example.tokens[1:-1]), rng)
+
+    def collate(self, examples: Sequence[StackExample]) -> StackBatch:
+        return self._text.collate(examples)
+
+    @property
+    def sequence_weights(self) -> Mapping[str, float]:
+        return WEIGHTS if self._text.settings.predicts_next else {}
+
+    def sequence_losses(self, model: PreTrainedModel, states: States, batch: StackBatch) -> dict[str, Tensor]:
+        return next_sentence_loss(model, states, batch) if isinstance(batch, NextSentenceBatch) else {}
 
 
 class MaskedObjective:
-    """Masked language modelling of the text of each language; the last weights are selected."""
+    """Masked language modelling of the text of each language; the last weights are selected.
+
+    held_out: dev text of the same form, on which the accuracy of predicted next sentences is measured.
+    """
 
     select: str | None = None
     lowest = False
 
-    def __init__(self, bundle: Bundle, sentences: MaskedSentences) -> None:
-        self._bundle = bundle
-        self.sentences = sentences
+    def __init__(
+        self, bundle: Bundle, sentences: MaskedText, held_out: MaskedText | None, training: TrainingSettings
+    ) -> None:
+        self._bundle, self._training = bundle, training
+        self.sentences, self._held_out = sentences, held_out
+        if sentences.settings.predicts_next:
+            require_next_sentence(bundle.model)
+        # A head that is not trained stays as it is, whatever the optimizer does with parameters without gradients.
+        for parameter in next_sentence_parameters(bundle.model):
+            parameter.requires_grad_(sentences.settings.predicts_next)
 
     @classmethod
     def of(cls, settings: MaskedSettings, request: Request) -> MaskedObjective:
-        size, limit = settings.sentences_per_document, request.training.max_length
-        documents = [text for _, lines in request.texts() for text in _documents(list(lines), size)]
-        units = units_of(settings, request)
-        sentences = MaskedSentences(documents, request.bundle.encoder, settings, limit, request.seed, units)
-        return cls(request.bundle, sentences)
+        """Raises UserError for a corpus without the documents that the settings need."""
+        judged = settings.predicts_next and "dev" in request.corpus.splits and not isinstance(request, HeldOut)
+        held_out = _text(settings, HeldOut(**vars(request))) if judged else None
+        return cls(request.bundle, _text(settings, request), held_out, request.training)
 
     @property
     def lengths(self) -> np.ndarray:
@@ -162,21 +254,22 @@ class MaskedObjective:
         return self.sentences.batch(indices, epoch)
 
     def loss(self, label_smoothing: float) -> StackLoss:
-        return StackLoss(self._bundle.model, label_smoothing)
+        kind = NextSentenceLoss if self.sentences.settings.predicts_next else StackLoss
+        return kind(self._bundle.model, label_smoothing)
 
     def view(self, name: SideName) -> MaskedView:
         del name
         return MaskedView(self.sentences)
 
     def dev_scores(self) -> Callable[[], dict[str, float]] | None:
-        return None
+        if self._held_out is None:
+            return None
+        return accuracy_of(self._bundle.model, self._held_out, self._training)
 
 
-def _documents(lines: Sequence[str], size: int) -> Iterator[str]:
-    """`size` single lines and one line of `size` joined ones, in turn."""
-    for at in range(0, len(lines), size):
-        together = lines[at : at + size]
-        if (at // size) % 2:
-            yield " ".join(together)
-        else:
-            yield from together
+def _text(settings: MaskedSettings, request: Request) -> MaskedText:
+    bundle = request.bundle
+    segments = family_of(bundle.model).has_segments(bundle.model.config.to_dict())
+    units = units_of(settings, request)
+    cut = None if units is None else units.cut(request.training.max_length - AROUND)
+    return MaskedText(inputs_of(settings, request), bundle.encoder, settings, request.seed, segments, cut)

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from subgraft.config.settings_base import SideName
 from subgraft.modeling.bundle import Bundle
 from subgraft.training.objectives.embedding_view import EmbeddingView
-from subgraft.training.objectives.objective import TaskText, TrainedText
+from subgraft.training.objectives.objective import ObjectiveLoss, TaskText, TrainedText
 from subgraft.training.schedule import StagedData
 
 
@@ -92,20 +92,16 @@ class Mixture:
         return MixedBatch(self._kinds[first], self.parts[first].batch(indices - before, epoch))
 
 
-class MixedLoss(nn.Module):
-    """The loss of a batch's objective. All objectives train one `model`.
+class MixedLoss(ObjectiveLoss):
+    """The loss of a batch's objective. All objectives train one `model`."""
 
-    weights: weights of the named losses within each objective whose loss names none of its own.
-    """
-
-    def __init__(self, model: nn.Module, losses: Mapping[str, nn.Module], weights: Mapping[str, float]) -> None:
+    def __init__(self, model: nn.Module, losses: Mapping[str, ObjectiveLoss]) -> None:
         super().__init__()
         self.model = model
         self.losses = nn.ModuleDict(losses)
-        named: dict[str, Mapping[str, float]] = {
-            kind: getattr(each, "weights", weights) for kind, each in losses.items()
+        self.weights = {
+            loss_name(kind, name): weight for kind, loss in losses.items() for name, weight in loss.weights.items()
         }
-        self.weights = {loss_name(kind, name): weight for kind in named for name, weight in named[kind].items()}
 
     @property
     def models(self) -> list[nn.Module]:

@@ -20,6 +20,7 @@ from subgraft.config.settings_base import SideName
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.blocks import blocks_of
 from subgraft.training.objectives.masked import AROUND, Masking
+from subgraft.training.objectives.masked_inputs import InputText
 from subgraft.training.objectives.objective import Body, Concatenation, Examples, Request
 from subgraft.training.objectives.single_stack import StackBatch, StackExample, StackLoss, StackView, collate
 
@@ -56,12 +57,12 @@ class MultitaskMasking:
 
     def whole(self, body: Sequence[int]) -> AttentionExample:
         """A block without hidden tokens, all of which see each other."""
-        return AttentionExample(**vars(self._masking.whole(body)), attention="all")
+        return AttentionExample(**vars(self._masking.whole(InputText(list(body)))), attention="all")
 
     def __call__(self, body: Sequence[int], rng: np.random.Generator) -> AttentionExample:
         """A block with hidden tokens under a drawn attention."""
         attention = list(SHARES)[int(rng.choice(len(SHARES), p=list(SHARES.values())))]
-        return AttentionExample(**vars(self._masking(body, rng)), attention=attention)
+        return AttentionExample(**vars(self._masking(InputText(list(body)), rng)), attention=attention)
 
 
 class MultitaskMasked:

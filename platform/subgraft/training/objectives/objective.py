@@ -154,6 +154,25 @@ class GeneratorView(Protocol[E]):
 
     def states(self, model: PreTrainedModel, batch: Any, embedding_view: EmbeddingView) -> States: ...
 
+    @property
+    def sequence_weights(self) -> Mapping[str, float]:
+        """The weights of the objective's losses that predict no tokens, by name."""
+        ...
+
+    def sequence_losses(self, model: PreTrainedModel, states: Any, batch: Any) -> dict[str, Tensor]:
+        """The sums of these losses."""
+        ...
+
+
+class ObjectiveLoss(nn.Module):
+    """A module that maps a batch to named sums, among them `loss`, of which the batch has the counts.
+
+    model: the model.  weights: of the named losses.
+    """
+
+    model: Any
+    weights: Mapping[str, float] = {"loss": 1.0}
+
 
 class Objective(Protocol):
     """An objective on one model and its text; it is the data of a training.
@@ -169,8 +188,8 @@ class Objective(Protocol):
 
     def batch(self, indices: np.ndarray, epoch: int) -> Any: ...
 
-    def loss(self, label_smoothing: float) -> nn.Module:
-        """A module that maps a batch to named sums, among them `loss`; its attribute `model` is the model."""
+    def loss(self, label_smoothing: float) -> ObjectiveLoss:
+        """The loss of a batch, under the model's own embeddings."""
         ...
 
     def view(self, name: SideName) -> GeneratorView[Any]:
@@ -235,7 +254,8 @@ class HeldOut(Request):
         del split
         for text in texts_by_document(self.corpus, "dev"):
             starts = np.unique(np.minimum(text.starts, self.training.dev_sentences))
-            yield text._replace(lines=text.lines[: starts[-1]], starts=starts)
+            lines, documents = text.lines[: starts[-1]], text.documents[: len(starts) - 1]
+            yield text._replace(lines=lines, starts=starts, documents=documents)
 
 
 class TrainedText(Protocol):
@@ -274,11 +294,13 @@ def selected_examples(whole: int, training: FinetuneSettings, seed: int) -> np.n
     return evenly_spaced_places(whole, count)
 
 
-class TokenLoss(nn.Module):
+class TokenLoss(ObjectiveLoss):
     """Label-smoothed cross entropy of a model's predictions, summed over the tokens to predict.
 
     Raises UserError for a model with a classifying head, which predicts none.
     """
+
+    model: PreTrainedModel
 
     def __init__(self, model: PreTrainedModel, label_smoothing: float = 0.0) -> None:
         super().__init__()

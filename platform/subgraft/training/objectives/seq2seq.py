@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -179,6 +179,14 @@ class Seq2SeqView:
 
     def states(self, model: PreTrainedModel, batch: Seq2SeqBatch, embedding_view: EmbeddingView) -> Seq2SeqStates:
         return Seq2SeqStates(model, batch, embedding_view)
+
+    @property
+    def sequence_weights(self) -> Mapping[str, float]:
+        return {}
+
+    def sequence_losses(self, model: PreTrainedModel, states: Seq2SeqStates, batch: Seq2SeqBatch) -> dict[str, Tensor]:
+        del model, states, batch
+        return {}
 
 
 class Seq2SeqObjective(Seq2SeqData):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Self
@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 from subgraft.config.settings_base import SideName
 from subgraft.modeling.sides import stack_states
 from subgraft.training.objectives.embedding_view import IGNORED, EmbeddingView, ModelEmbeddings
-from subgraft.training.objectives.objective import Examples, PaddedBatch, TokenLoss, pad, pad_with_mask
+from subgraft.training.objectives.objective import Examples, PaddedBatch, States, TokenLoss, pad, pad_with_mask
 
 
 @dataclass(frozen=True)
@@ -99,3 +99,11 @@ class StackView:
 
     def states(self, model: PreTrainedModel, batch: StackBatch, embedding_view: EmbeddingView) -> StackStates:
         return StackStates(model, batch, embedding_view)
+
+    @property
+    def sequence_weights(self) -> Mapping[str, float]:
+        return {}
+
+    def sequence_losses(self, model: PreTrainedModel, states: States, batch: StackBatch) -> dict[str, Tensor]:
+        del model, states, batch
+        return {}

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import logsigmoid, softplus
 from transformers import PreTrainedModel
 
@@ -25,6 +25,7 @@ from subgraft.training.objectives.cross_entropy import linear_cross_entropy, lin
 from subgraft.training.objectives.distributed import Workers, gathered, marked_anywhere
 from subgraft.training.objectives.embedding_view import IGNORED, ModelEmbeddings, counted_states
 from subgraft.training.objectives.logit_slices import slice_rows
+from subgraft.training.objectives.objective import ObjectiveLoss
 
 
 @dataclass(frozen=True)
@@ -77,13 +78,13 @@ class SampledTables(ModelEmbeddings):
         return linear_cross_entropy(picked, rows, bias, places, label_smoothing, decoder.cap, self._weights)
 
 
-class SampledLoss(nn.Module):
+class SampledLoss(ObjectiveLoss):
     """A `TokenLoss` or a mixture of them, over a batch's candidates if it has some, else over the vocabulary."""
 
     def __init__(self, loss: Any) -> None:
         super().__init__()
-        self.model: PreTrainedModel = loss.model
-        self.loss = loss
+        self.model = loss.model
+        self.loss, self.weights = loss, loss.weights
 
     def forward(self, batch: Any) -> dict[str, Tensor]:
         if not isinstance(batch, SampledBatch):

@@ -1,0 +1,207 @@
+"""Sentences of documents as inputs of pretraining: packed into blocks, or as two segments with and without relation.
+
+The forms are those that Liu et al. compare (RoBERTa, 2019, section 4.2). Everything here counts tokens of text: special
+tokens around and between texts are the caller's, except the separator between documents that share a block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from subgraft.base.errors import UserError
+from subgraft.data.text.documents import DocumentText, document_blocks
+from subgraft.data.text.encoded import Sequences, blocks
+from subgraft.data.text.truncation import longest_first
+
+
+class Blocks:
+    """Texts of consecutive sentences.
+
+    Args:
+        sentences: All sentences, none longer than a block.
+        bounds: int64 [n + 1], the first sentence of each block, and the end of the last.
+        ends: The sentences after which a document ends within its block, ascending.
+        separator: The token that stands there.
+    """
+
+    def __init__(self, sentences: Sequences, bounds: np.ndarray, ends: np.ndarray, separator: int) -> None:
+        self._sentences, self._bounds, self._ends, self._separator = (
+            sentences,
+            bounds,
+            frozenset(ends.tolist()),
+            separator,
+        )
+        tokens = np.concatenate([[0], np.cumsum(sentences.lengths, dtype=np.int64)])
+        marks = np.searchsorted(ends, bounds)
+        self._lengths: np.ndarray = np.diff(tokens[bounds]) + np.diff(marks)
+
+    def __len__(self) -> int:
+        return len(self._lengths)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """The tokens of each block, separators included [n]."""
+        return self._lengths
+
+    def __getitem__(self, index: int) -> list[int]:
+        """The tokens of a block."""
+        tokens: list[int] = []
+        for sentence in range(*self._bounds[index : index + 2].tolist()):
+            tokens += self._sentences[sentence]
+            tokens += [self._separator] if sentence in self._ends else []
+        return tokens
+
+
+def doc_sentences(sentences: Sequences, text: DocumentText, room: int) -> Blocks:
+    """DOC-SENTENCES: each block has as many consecutive sentences of one document as fit into `room` tokens."""
+    whole = sentences.cut(room)
+    return Blocks(whole, document_blocks(whole.lengths, text.starts, room), np.zeros(0, dtype=np.int64), -1)
+
+
+def full_sentences(sentences: Sequences, text: DocumentText, room: int, separator: int) -> Blocks:
+    """FULL-SENTENCES: blocks cross the ends of documents, where they have an additional separator."""
+    whole = sentences.cut(room)
+    last = text.starts[1:] - 1
+    costs = whole.lengths.astype(np.int64)
+    costs[last] = np.minimum(costs[last] + 1, room)
+    bounds = blocks(costs, room)
+    # What follows the last sentence of a block is the end of the input.
+    return Blocks(whole, bounds, np.setdiff1d(last, bounds[1:] - 1), separator)
+
+
+class SegmentPair(NamedTuple):
+    """Two segments. follows: whether the second one follows the first in its document (BERT's IsNext)."""
+
+    first: list[int]
+    second: list[int]
+    follows: bool
+
+
+@dataclass(frozen=True)
+class PairSettings:
+    """What pairs are made of.
+
+    Attributes:
+        room: The most tokens of both segments together.
+        short: The share of blocks that are filled to a random number of tokens only.
+        sentences: The most sentences of a block; None for as many as fit.
+    """
+
+    room: int
+    short: float = 0.0
+    sentences: int | None = None
+
+
+class SegmentPairs:
+    """Pairs of segments (Devlin et al. 2019, section 3.1, task 2 and appendix A.2).
+
+    A block has as many consecutive sentences of one document as fit, and at least two: the last sentence of a document
+    joins the one before it if it would be alone. It is divided between two sentences, at a uniform place. In half of
+    the pairs the second segment is replaced by sentences of another document, from a uniform place in a uniformly drawn
+    document: as many as it had, as far as they fit after the first segment, whose first sentences go if not one fits.
+    (BERT fills it up to the room, so that near the end of a document the length shows which segments follow.) Two
+    single sentences that do not fit lose tokens as in BERT: the longer one, at a random end. Documents of one sentence
+    are only drawn as the other document.
+
+    Args:
+        sentences: The sentences of the text.
+        text: Where its documents are.
+        settings: The size of the blocks.
+        seed: Of the short blocks. All else is a function of the generator that draws a pair.
+
+    Raises:
+        UserError: There is only one document, or none has two sentences.
+    """
+
+    def __init__(self, sentences: Sequences, text: DocumentText, settings: PairSettings, seed: int) -> None:
+        self._sentences, self._starts, self._documents = sentences.cut(settings.room), text.starts, text.documents
+        self._room = settings.room
+        if len(np.unique(text.documents)) < 2:
+            raise UserError(
+                f"the text in '{text.language}' has one document, and pairs need sentences of another one",
+                hint="Give a corpus of several documents, or an input without pairs: "
+                "`input: doc-sentences`, `full-sentences` or `sentences`.",
+            )
+        bounds = list(_pair_blocks(self._sentences.lengths, text.starts, settings, np.random.default_rng(seed)))
+        if not bounds:
+            raise UserError(
+                f"no document in '{text.language}' has two sentences, of which one follows the other",
+                hint="`cleaning: {deduplicate: false}` leaves documents whole, or write `input: sentences`.",
+            )
+        self._blocks = np.array(bounds, dtype=np.int64)
+        self._total = np.concatenate([[0], np.cumsum(self._sentences.lengths, dtype=np.int64)])
+        self._lengths: np.ndarray = np.minimum(np.diff(self._total[self._blocks])[:, 0], self._room)
+
+    def __len__(self) -> int:
+        return len(self._blocks)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """The tokens of the pairs whose second segment follows; those of the others are as many on average [n]."""
+        return self._lengths
+
+    def pair(self, index: int, rng: np.random.Generator) -> SegmentPair:
+        begin, end = self._blocks[index].tolist()
+        middle = begin + 1 + int(rng.integers(end - begin - 1))
+        follows = bool(rng.random() < 0.5)
+        second = (middle, end)
+        if not follows:
+            second = self._of_another(begin, end - middle, rng)
+            first_of_second = (second[0], second[0] + 1)
+            while middle - begin > 1 and not self._fit((begin, middle), first_of_second):
+                begin += 1
+            while second[1] - second[0] > 1 and not self._fit((begin, middle), second):
+                second = (second[0], second[1] - 1)
+        return SegmentPair(*_truncated(self._joined(begin, middle), self._joined(*second), self._room, rng), follows)
+
+    def _of_another(self, sentence: int, count: int, rng: np.random.Generator) -> tuple[int, int]:
+        """At most `count` sentences of another document than that of a sentence."""
+        own = self._documents[np.searchsorted(self._starts, sentence, side="right") - 1]
+        drawn = int(rng.integers(len(self._documents)))
+        while self._documents[drawn] == own:
+            drawn = int(rng.integers(len(self._documents)))
+        begin, end = self._starts[drawn : drawn + 2].tolist()
+        at = begin + int(rng.integers(max(1, end - begin - count + 1)))
+        return at, min(at + count, end)
+
+    def _fit(self, *segments: tuple[int, int]) -> bool:
+        return sum(int(self._total[end] - self._total[begin]) for begin, end in segments) <= self._room
+
+    def _joined(self, begin: int, end: int) -> list[int]:
+        return [token for sentence in range(begin, end) for token in self._sentences[sentence]]
+
+
+def _pair_blocks(
+    costs: np.ndarray, starts: np.ndarray, settings: PairSettings, rng: np.random.Generator
+) -> Iterator[tuple[int, int]]:
+    """The sentences [begin, end) of each block."""
+    total = np.concatenate([[0], np.cumsum(costs, dtype=np.int64)])
+    most = settings.sentences or len(costs)
+    for begin, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+        at = begin
+        while end - begin > 1 and at < end:
+            at = min(at, end - 2)
+            room = settings.room
+            if settings.short and rng.random() < settings.short:
+                room = int(rng.integers(2, max(3, room + 1)))
+            fitting = int(np.searchsorted(total, total[at] + room, side="right")) - 1 - at
+            stop = min(at + max(2, min(fitting, most)), end)
+            yield at, stop
+            at = stop
+
+
+def _truncated(first: list[int], second: list[int], room: int, rng: np.random.Generator) -> tuple[list[int], list[int]]:
+    """Both within the room; each token that goes is the first or the last of its segment."""
+    lengths = longest_first(len(first), len(second), room)
+    if lengths == (len(first), len(second)):
+        return first, second
+    return _without(first, lengths[0], rng), _without(second, lengths[1], rng)
+
+
+def _without(tokens: Sequence[int], length: int, rng: np.random.Generator) -> list[int]:
+    front = int(rng.binomial(len(tokens) - length, 0.5))
+    return list(tokens[front : front + length])

@@ -1,0 +1,119 @@
+"""BERT with next sentences, all the way: pretrained on documents, fitted with a vocabulary, finetuned and reported."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from documented import write_documents
+from labelled import write_files
+from small_experiments import finish, tiny, written
+from subgraft.base.errors import UserError
+from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
+from subgraft.config.runtime import Runtime
+from subgraft.experiments.pipeline import Pipeline
+from subgraft.modeling.bundle import Bundle
+from subgraft.orchestration.estimates.estimate import estimates
+from subgraft.orchestration.execution.plan import make_plan
+from subgraft.orchestration.store.store import Store
+from toys import publish_bert
+
+RECORDS = "{folder: documents, fields: {en: {language: en}}, document: document}"
+SYSTEMS = """\
+- {name: old, vocabulary: upstream}
+- {name: mean, initialiser: mean}
+- {name: patt, initialiser: patt}
+"""
+PAIRS = "objectives: [{kind: masked, input: segment-pair}]"
+WORDPIECE = "vocabulary: {kind: wordpiece, size: 90}"
+
+
+def config(place: Path, upstream: str = f"{{corpus: upstream, {PAIRS}, {WORDPIECE}}}", **sections: str) -> Path:
+    """Classification after a pretraining on documents."""
+    source = write_files("classification", place / "labelled", {"train": 60, "dev": 12, "test": 14})
+    source["labelled"]["folder"] = "labelled"
+    write_documents(place / "documents")
+    training = "max_length: 40, precision: fp32"
+    inputs = {
+        "task": "classification",
+        "languages": "{source: en, target: en}",
+        "corpora": f"{{upstream: {{records: {RECORDS}}}, downstream: {json.dumps(source)}}}",
+        "cleaning": "{drop_held_out: false, deduplicate: false, max_characters: null, max_ratio: null}",
+        "upstream": upstream,
+        "downstream": "{corpus: downstream, vocabulary: {kind: wordpiece, size: 110}}",
+        "model": "{family: bert, d_model: 16, layers: 1, attention_heads: 2, ffn_dim: 16, max_positions: 64}",
+        "pretrain": f"{{epochs: 2, batch_size: 200, {training}, dev_sentences: 20}}",
+        "generator_training": f"{{max_steps: 2, batch_size: 200, {training}}}",
+        "finetune": f"{{epochs: 1, max_steps: 2, batch_size: 200, {training}, dev_sentences: 8}}",
+        "evaluation": "{speed_sentences: 2, speed_repeats: 1, test_sentences: 12, bootstrap_samples: 20}",
+        "systems": SYSTEMS,
+    }
+    return written(place, tiny(**inputs | sections))
+
+
+def test_a_bert_of_both_heads_serves_all_systems(tmp_path: Path) -> None:
+    place = config(tmp_path)
+    before = Pipeline(load(place, Experiment, ()), tmp_path)
+    planned = estimates(Store(tmp_path / "home"), make_plan(Store(tmp_path / "home"), [before.report]), Runtime())
+    pipeline, store = finish(place)
+    pretrained = store.path(pipeline.models.pretrained)
+    model: Any = Bundle.load(pretrained).model
+    assert type(model).__name__ == "BertForPreTraining"
+    (forecast,) = [each for each in planned if each.step.name == pipeline.models.pretrained.name]
+    assert forecast.parameters is not None and forecast.parameters.total == sum(p.numel() for p in model.parameters())
+    curve = json.loads((pretrained / "curve.json").read_text())
+    assert len(curve) > 1 and all(0 <= point["values"]["next_sentence_accuracy"] <= 100 for point in curve)
+    pooler = model.base_model.pooler.dense.weight
+    for steps in pipeline.systems:
+        made = steps.transfer
+        if made is not None:
+            bundle = Bundle.load(store.path(made))
+            fitted: Any = bundle.model
+            assert type(fitted).__name__ == "BertForPreTraining" and len(bundle.encoder) == 110
+            assert torch.equal(fitted.base_model.pooler.dense.weight, pooler)
+        assert type(Bundle.load(store.path(steps.finetune)).model).__name__ == "BertForSequenceClassification"
+    assert (store.path(pipeline.report) / "report.md").is_file()
+
+
+def test_a_checkpoint_of_masked_tokens_gets_the_head_when_its_pretraining_continues(tmp_path: Path) -> None:
+    published: Any = publish_bert(tmp_path / "published", pretraining=False)
+    place = config(
+        tmp_path,
+        f"{{corpus: upstream, checkpoint: published, continue_pretraining: true, {PAIRS}}}",
+        systems="[{name: old, vocabulary: upstream}]",
+        model="{family: bert, d_model: 16, layers: 1, attention_heads: 2, ffn_dim: 24}",
+    )
+    pipeline, store = finish(place)
+    model: Any = Bundle.load(store.path(pipeline.models.pretrained)).model
+    assert type(model).__name__ == "BertForPreTraining"
+    assert len(model.get_input_embeddings().weight) == published.config.vocab_size
+    assert not torch.equal(model.get_input_embeddings().weight, published.get_input_embeddings().weight)
+
+
+def refused(place: Path, *changes: str) -> str:
+    """The message of a configuration that is refused before any step runs."""
+    with pytest.raises(UserError) as error:
+        pipeline = Pipeline(load(place, Experiment, changes), place.parent)
+        make_plan(Store(place.parent / "home"), [pipeline.report])
+    assert not (place.parent / "home").exists() or not any((place.parent / "home").rglob("record.json"))
+    return f"{error.value.what} {error.value.hint}"
+
+
+def test_mistakes_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+    place = config(tmp_path)
+    flat = refused(place, 'corpora.upstream={"folder": "upstream", "languages": ["en"]}')
+    assert "reads documents, and this corpus does not say where they are" in flat
+    objective = "upstream.objectives=[{kind: masked, input: %s}]"
+    assert "next_sentence needs `input: segment-pair`" in refused(place, objective % "sentences, next_sentence: true")
+    assert "sentences_per_document" in refused(place, objective % "doc-sentences, sentences_per_document: 3")
+    assert "short_inputs are segment pairs" in refused(place, objective % "full-sentences, short_inputs: 0.3")
+    narrow = "model={family: bert, d_model: 16, embedding_width: 8, layers: 1, attention_heads: 2, ffn_dim: 16}"
+    assert "next_sentence: false" in refused(place, narrow)
+    publish_bert(tmp_path / "published", pretraining=False)
+    checkpoint = "upstream={corpus: upstream, checkpoint: published, objectives: [{kind: masked, input: segment-pair}]}"
+    assert "continue_pretraining: true" in refused(place, checkpoint)

@@ -1,0 +1,52 @@
+"""Corpora with documents, of sentences made here."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from subgraft.config.corpora import Cleaning, CorpusSource, Languages
+from subgraft.config.training import PretrainSettings
+from subgraft.data.sources.corpus_builder import build
+from subgraft.data.text.corpus import Corpus
+from subgraft.modeling.bundle import Bundle
+from subgraft.training.objectives.objective import Request
+from toys import english
+
+ENGLISH = Languages(source="en", target="en")
+# Sentences of each document.
+SIZES = (7, 12, 5, 9, 1, 14)
+
+
+def write_documents(folder: Path, sizes: Sequence[int] = SIZES, splits: Sequence[str] = ("train", "dev")) -> Path:
+    """Records of English documents of these sizes, for each split."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for seed, split in enumerate(splits):
+        lines = iter(english(sum(sizes), seed=seed + 1))
+        records = [
+            {"document": f"{split} {number}", "en": [next(lines) for _ in range(size)]}
+            for number, size in enumerate(sizes)
+        ]
+        (folder / f"{split}.jsonl").write_text("".join(json.dumps(each) + "\n" for each in records), encoding="utf-8")
+    return folder
+
+
+def documented_source(folder: Path) -> CorpusSource:
+    fields: dict[str, Any] = {"en": {"language": "en"}}
+    return CorpusSource.model_validate({"records": {"folder": str(folder), "fields": fields, "document": "document"}})
+
+
+def documented_corpus(
+    folder: Path, sizes: tuple[int, ...] = SIZES, splits: tuple[str, ...] = ("train", "dev")
+) -> Corpus:
+    """The same as a corpus."""
+    write_documents(folder / "source", sizes, splits)
+    return build(documented_source(folder / "source"), ENGLISH, Cleaning(deduplicate=False), folder / "corpus")
+
+
+def request_on(bundle: Bundle, corpus: Corpus, **training: Any) -> Request:
+    fixed = {"max_steps": 4, "learning_rate": 1e-3, "warmup_steps": 1, "precision": "fp32"}
+    settings = {**fixed, "batch_size": 300, "max_length": 40, **training}
+    return Request(bundle, corpus, ENGLISH, PretrainSettings.model_validate(settings), seed=1)
