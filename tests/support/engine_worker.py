@@ -12,8 +12,9 @@ network, a generator with capacity, on pseudo-domains; or joint, with copied tex
 memory, which trains nothing and writes how many bytes each worker's states take to OUT/bytes-RANK.json; or heads, a
 mixture of two objectives that each have parameters of their own; or sampled, a masked model whose targets compete with
 their nearest tokens alone (the candidates of each step go to OUT/candidates-RANK-STOP.json); or sourced-VARIANT, a
-language model with features for its source; or entities, a model that reads entities, with both of its losses. ENGINE:
-plain, or zero0 to zero3, with -optimizer or -parameters for what is offloaded.
+language model with features for its source; or entities, a model that reads entities, with both of its losses; or
+ernie, hidden words and two objectives with heads of their own. ENGINE: plain, or zero0 to zero3, with -optimizer or
+-parameters for what is offloaded.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from entities import entity_sentences, knowledgeable
+from ernie_tasks import ernie_mixture
 from several_tasks import Several
 from several_tasks import settings as finetuning
 from subgraft.config.conditioning import ConditioningSettings
@@ -184,7 +186,14 @@ def _made(task: str) -> tuple[nn.Module, Mapping[str, float], Data]:
         return _sourced(task.removeprefix("sourced-"))
     if task.startswith("tasks"):
         return _tasks()
-    others = {"heads": _heads, "joint": _joint, "network": _network, "sampled": _sampled, "entities": _entities}
+    others = {
+        "heads": _heads,
+        "joint": _joint,
+        "network": _network,
+        "sampled": _sampled,
+        "entities": _entities,
+        "ernie": _ernie,
+    }
     return others.get(task, _pretraining)()
 
 
@@ -244,6 +253,12 @@ def _sampled() -> tuple[nn.Module, Mapping[str, float], Data]:
 def _entities() -> tuple[nn.Module, Mapping[str, float], Data]:
     loss = EntityLoss(knowledgeable(), 0.0, 1.0)
     return loss, loss.weights, entity_sentences()
+
+
+def _ernie() -> tuple[nn.Module, Mapping[str, float], Data]:
+    with tempfile.TemporaryDirectory() as place:
+        loss, data = ernie_mixture(Path(place))
+    return loss, loss.weights, data
 
 
 def _sourced(variant: str) -> tuple[nn.Module, Mapping[str, float], Data]:

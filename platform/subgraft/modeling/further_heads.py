@@ -46,16 +46,31 @@ def write_heads(
     save_file(tensors, directory / HEADS, {_DESCRIBED: json.dumps(described)})
 
 
+def saved_heads(directory: Path) -> dict[str, dict[str, Any]]:
+    """The description of each further head in a directory, by name; none where it has no such file."""
+    if not (directory / HEADS).is_file():
+        return {}
+    with safe_open(directory / HEADS, "pt") as file:
+        described: dict[str, dict[str, Any]] = json.loads((file.metadata() or {}).get(_DESCRIBED, "{}"))
+    return described
+
+
+def load_weights(headed: PreTrainedModel, weights: Mapping[str, Tensor], directory: Path) -> None:
+    """Give a model the weights of its further head. Raises UserError for weights of other sizes."""
+    try:
+        headed.load_state_dict(weights, strict=False)
+    except RuntimeError as error:
+        raise UserError(f"the heads do not fit the model: {error}", where=str(directory / HEADS)) from error
+
+
 def read_head(directory: Path, name: str) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """The description and the weights of a further head. Raises UserError if the directory has no such head."""
     if not (directory / HEADS).is_file():
         raise UserError(f"no {HEADS}: the model was not trained on several tasks", where=str(directory))
+    described = saved_heads(directory)
+    if name not in described:
+        raise UserError(f"no head of '{name}'", where=str(directory / HEADS), hint=f"It has: {', '.join(described)}.")
     with safe_open(directory / HEADS, "pt") as file:
-        described = json.loads((file.metadata() or {}).get(_DESCRIBED, "{}"))
-        if name not in described:
-            raise UserError(
-                f"no head of '{name}'", where=str(directory / HEADS), hint=f"It has: {', '.join(described)}."
-            )
         prefix = f"{name}."
         own = [key for key in file.keys() if key.startswith(prefix)]  # noqa: SIM118 (not a mapping)
         return described[name], {key.removeprefix(prefix): file.get_tensor(key) for key in own}

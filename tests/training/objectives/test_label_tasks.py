@@ -17,6 +17,7 @@ from safetensors.torch import load_file
 from scipy import stats
 
 from documents import documents_of
+from engine_runs import run_workers
 from labelled import labelled_corpus
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
@@ -244,6 +245,13 @@ def test_saved_heads_and_the_model_are_read_again(tmp_path: Path) -> None:
         read = transformers.AutoModelForMaskedLM.from_pretrained(place).eval()
         assert type(read) is transformers.ErnieForMaskedLM
         assert torch.equal(read(**inputs).logits, request.bundle.model(**inputs).logits)
+    continued = objectives_of((MaskedSettings(), *OBJECTIVES), replace(request, bundle=Bundle.load(place)))
+    for kind in ("capitalisation", "sentence-reordering"):
+        again, before = (each[kind].loss(0.0).model.state_dict() for each in (continued, objectives))
+        own = losses[kind].model.state_dict()
+        heads = [name for name in own if name.startswith("classifier.")]
+        assert heads and all(torch.equal(again[name], own[name]) for name in heads), "a pretraining that continues"
+        assert not any(torch.equal(before[name], own[name]) for name in heads)
     with pytest.raises(UserError, match="no head of 'masked'"):
         with_saved_head(load_model(place), place, "masked")
 
@@ -293,3 +301,15 @@ def test_a_model_without_an_embedding_for_an_objective_is_refused(tmp_path: Path
     with pytest.raises(UserError, match="embeddings of 1 objectives, and there are more"):
         objectives_of((MaskedSettings(), CapitalisationSettings()), request)
     assert list(objectives_of((MaskedSettings(), CapitalisationSettings()), _request(request.corpus, tasks=0)))
+
+
+@pytest.mark.slow
+def test_two_workers_train_the_same_heads_as_one(tmp_path: Path) -> None:
+    losses = run_workers("plain", 1, tmp_path / "one", task="ernie")
+    assert run_workers("plain", 2, tmp_path / "two", task="ernie") == pytest.approx(losses, rel=1e-4)
+    expected, final = (load_file(tmp_path / run / "final.safetensors") for run in ("one", "two"))
+    fewer = {name for name in expected if name.startswith("updates.")}
+    assert any("sentence-distance" in name for name in fewer), "a head has the updates of its own batches only"
+    assert expected.keys() == final.keys() and all(torch.equal(final[name], expected[name]) for name in fewer)
+    for name in expected:
+        torch.testing.assert_close(final[name], expected[name], rtol=1e-3, atol=1e-4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 from subgraft.base.errors import UserError
@@ -15,6 +16,7 @@ from subgraft.modeling.conditioning.source_encoders import encoder_of
 from subgraft.modeling.conditioning.source_settings import conditioning_settings, pretrained_source
 from subgraft.modeling.entities import EntityTable
 from subgraft.modeling.families import Parameters, family_named, family_of
+from subgraft.modeling.further_heads import HEADS
 from subgraft.modeling.heads import require_token_head
 from subgraft.pipeline.recipes.models import AssembleRecipe, BuildRecipe, CheckpointRecipe, ConditionRecipe
 from subgraft.pipeline.stages.stage import Inputs, Summary
@@ -57,6 +59,8 @@ def import_checkpoint(recipe: CheckpointRecipe, inputs: Inputs, out: Path, conte
     del inputs, context
     bundle = Bundle.of_body(recipe.model) if recipe.body else Bundle.load(recipe.model)
     bundle.save(out)
+    if (heads := Path(recipe.model) / HEADS).is_file():  # for a pretraining that continues
+        shutil.copyfile(heads, out / HEADS)
     return {"parameters": bundle.model.num_parameters(), "family": family_of(bundle.model).model_type}
 
 

@@ -23,12 +23,10 @@ from subgraft.config.ernie_objectives import DialogueSettings
 from subgraft.config.objectives import MaskedSettings
 from subgraft.config.settings_base import SideName
 from subgraft.data.text.encoded import Sequences, encode
-from subgraft.modeling.further_heads import share_parameters
-from subgraft.modeling.heads import with_head
 from subgraft.modeling.sides import stack_states
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.embedding_view import IGNORED, ModelEmbeddings
-from subgraft.training.objectives.label_objective import HeadedLoss, no_view, task_number
+from subgraft.training.objectives.label_objective import HeadedLoss, no_view, objective_head, task_number
 from subgraft.training.objectives.masked import Masking
 from subgraft.training.objectives.masked_inputs import InputText
 from subgraft.training.objectives.objective import GeneratorView, PaddedBatch, Request, pad, pad_with_mask
@@ -199,9 +197,8 @@ class DialogueObjective:
         return tokens, labels, types, real
 
     def loss(self, label_smoothing: float) -> DialogueLoss:
-        model = self._request.bundle.model
-        headed = with_head(model, "sequence", _LABELS, self._request.seed, padding_id=self._request.bundle.padding[0])
-        share_parameters([model, headed])
+        model, padding = self._request.bundle.model, self._request.bundle.padding[0]
+        headed = objective_head(model, "dialogue", "sequence", _LABELS, self._request.seed, padding)
         return DialogueLoss(model, headed, self._task, label_smoothing)
 
     def view(self, name: SideName) -> GeneratorView[Any]:

@@ -19,9 +19,9 @@ from transformers import PreTrainedModel
 
 from subgraft.base.errors import UserError
 from subgraft.config.ernie_objectives import LabelTaskSettings
-from subgraft.config.settings_base import SideName
+from subgraft.config.settings_base import HeadKind, SideName
 from subgraft.modeling.families import family_of
-from subgraft.modeling.further_heads import read_head, share_parameters, write_heads
+from subgraft.modeling.further_heads import load_weights, read_head, saved_heads, share_parameters, write_heads
 from subgraft.modeling.heads import head_of, with_head
 from subgraft.training.objectives.embedding_view import IGNORED
 from subgraft.training.objectives.label_tasks import LabelExample, Room, examples_of, task_labels
@@ -144,11 +144,10 @@ class TaskObjective:
         return tokens, types
 
     def loss(self, label_smoothing: float) -> TaskLoss:
-        kind: Any = "tokens" if self._settings.token_level else "sequence"
+        kind: HeadKind = "tokens" if self._settings.token_level else "sequence"
         model, seed = self._request.bundle.model, self._request.seed
         labels = task_labels(self._settings, self._request)
-        headed = with_head(model, kind, labels, seed, padding_id=self._padding)
-        share_parameters([model, headed])
+        headed = objective_head(model, self._settings.kind, kind, labels, seed, self._padding)
         return TaskLoss(headed, self._task, label_smoothing)
 
     def view(self, name: SideName) -> GeneratorView[Any]:
@@ -156,6 +155,22 @@ class TaskObjective:
 
     def dev_scores(self) -> Callable[[], dict[str, float]] | None:
         return None
+
+
+def objective_head(
+    model: PreTrainedModel, objective: str, kind: HeadKind, labels: Sequence[str], seed: int, padding: int
+) -> PreTrainedModel:
+    """The model under the head of an objective, on the same parameters.
+
+    The head is the one that the model's directory has from an earlier pretraining, for the same labels; else it is
+    drawn from the seed.
+    """
+    headed = with_head(model, kind, labels, seed, padding_id=padding)
+    directory = Path(model.name_or_path)
+    if model.name_or_path and (saved := saved_heads(directory).get(objective)) and saved.get("labels") == list(labels):
+        load_weights(headed, read_head(directory, objective)[1], directory)
+    share_parameters([model, headed])
+    return headed
 
 
 def task_losses(losses: Mapping[str, nn.Module]) -> dict[str, HeadedLoss]:
@@ -181,7 +196,7 @@ def with_saved_head(model: PreTrainedModel, directory: Path, kind: str) -> PreTr
     """
     described, weights = read_head(directory, kind)
     headed = with_head(model, described["head"], described["labels"], 0)
-    headed.load_state_dict(weights, strict=False)
+    load_weights(headed, weights, directory)
     return headed
 
 
