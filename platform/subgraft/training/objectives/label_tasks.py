@@ -180,7 +180,8 @@ class Distance:
         half = (room.tokens - room.between) // 2
         self._sentences = encode(text.lines, request.bundle.encoder).sequences.cut(half)
         self._starts, self._seed, self._between = text.starts, request.seed, room.between
-        if len(text.starts) < 3:
+        self._documents = np.repeat(text.documents, np.diff(text.starts))
+        if len(np.unique(text.documents)) < 2:
             raise UserError(
                 f"the text in '{text.language}' has one document, and sentence-distance needs sentences of several",
                 where=str(request.corpus.directory),
@@ -210,8 +211,9 @@ class Distance:
             drawn = int(rng.integers(before + after))
             second = begin + drawn if drawn < before else index + 2 + drawn - before
         else:
-            drawn = int(rng.integers(len(self._sentences) - (end - begin)))
-            second = drawn if drawn < begin else drawn + end - begin
+            second = int(rng.integers(len(self._sentences)))
+            while self._documents[second] == self._documents[index]:
+                second = int(rng.integers(len(self._sentences)))
         return LabelExample((self._sentences[index], self._sentences[second]), label)
 
 
