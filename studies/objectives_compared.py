@@ -110,13 +110,13 @@ def results(config: Path, rows: Sequence[str], own: Sequence[str]) -> Iterator[R
             yield Result(row, task, start, {name: [each[name]["value"] for each in scores] for name in scores[0]})
 
 
-def table(found: Sequence[Result]) -> str:
+def table(finished: Sequence[Result]) -> str:
     """Markdown: a row for each objective, and one for each model that was not pretrained."""
     columns = [(task, metric) for task, (_, metrics) in TASKS.items() for metric in metrics]
     shown = [f"{task}: {TASKS[task][1][metric]}" for task, metric in columns]
     lines = [["objective", *shown], ["---", *["--:"] * len(shown)]]
-    by_place = {(each.row, each.start, each.task): each.scores for each in found}
-    for row, start in dict.fromkeys((each.row, each.start) for each in found):
+    by_place = {(each.row, each.start, each.task): each.scores for each in finished}
+    for row, start in dict.fromkeys((each.row, each.start) for each in finished):
         cells = [by_place.get((row, start, task), {}).get(metric) for task, metric in columns]
         name = row if start == PRETRAINED else f"{row}'s model, untrained"
         lines.append([name, *("–" if values is None else _shown(values) for values in cells)])
@@ -139,20 +139,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     args = options.parse_args(arguments)
 
     def answer() -> None:
-        found = list(results(args.config, args.rows, args.overrides))
+        finished = list(results(args.config, args.rows, args.overrides))
         if args.commands:
-            done = {(each.row, each.task) for each in found if each.start == UNTRAINED}
+            done = {(each.row, each.task) for each in finished if each.start == UNTRAINED}
             for row, task in runs(args.rows):
                 if (row, task) not in done:
                     print(shlex.join(["subgraft", "run", str(args.config), *overrides(row, task), *args.overrides]))
             return
-        if not found:
+        if not finished:
             raise UserError("none of these runs is finished", where=str(args.config), hint="See --commands.")
         args.out.mkdir(parents=True, exist_ok=True)
-        lines = "".join(json.dumps(asdict(each)) + "\n" for each in found)
+        lines = "".join(json.dumps(asdict(each)) + "\n" for each in finished)
         (args.out / "results.jsonl").write_text(lines, encoding="utf-8")
-        (args.out / "table.md").write_text(table(found), encoding="utf-8")
-        print(table(found), end="")
+        (args.out / "table.md").write_text(table(finished), encoding="utf-8")
+        print(table(finished), end="")
 
     return exit_code("objectives_compared", answer)
 

@@ -47,12 +47,12 @@ def test_commands_are_runs_that_load(capsys: pytest.CaptureFixture[str], mirror:
 
 
 def test_the_table_has_a_row_for_each_start_and_a_dash_for_what_is_not_there() -> None:
-    found = [
+    finished = [
         study.Result("infilling", "question kind", study.PRETRAINED, {"accuracy": [50.0, 60.0]}),
         study.Result("infilling", "questions", study.PRETRAINED, {"BLEU": [3.0], "ROUGE-L": [21.0]}),
         study.Result("masked", "answers", study.UNTRAINED, {"token F1": [9.0]}),
     ]
-    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in study.table(found).splitlines()]
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in study.table(finished).splitlines()]
     assert rows[0][1:] == ["question kind: accuracy", "answers: F1", "questions: BLEU", "questions: ROUGE-L"]
     assert rows[2] == ["infilling", "55.0 ± 63.5", "–", "3.0", "21.0"]
     assert rows[3] == ["masked's model, untrained", "–", "9.0", "–", "–"]

@@ -45,7 +45,7 @@ def allowed(attention: Attention, size: int, length: int) -> Tensor:
         "all": torch.ones_like(earlier),
         "prefix": earlier | (places < length // 2),
     }
-    # Padding sees itself: the softmax over nothing is no number.
+    # Padding sees itself: the softmax over nothing is NaN.
     return (seen[attention] & real) | torch.eye(size, dtype=torch.bool)
 
 
