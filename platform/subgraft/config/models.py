@@ -33,6 +33,7 @@ class TransformerSettings(Settings):
     one_table: whether they also share it after a transfer.
     needs_language_codes: whether its vocabulary must have language codes.
     vocabulary_kinds: the kinds of vocabulary that it can be pretrained with.
+    takes_source_encoder: whether a new encoder of a foreign language can be put before its own.
     attends_to_source: whether the layers of a decoder can attend to a source.
     reads_entities: whether it reads embeddings of entities.
     """
@@ -43,6 +44,7 @@ class TransformerSettings(Settings):
     one_table: ClassVar[bool] = False
     needs_language_codes: ClassVar[bool] = False
     attends_to_source: ClassVar[bool] = False
+    takes_source_encoder: ClassVar[bool] = False
     reads_entities: ClassVar[bool] = False
     vocabulary_kinds: ClassVar[tuple[VocabularyKind, ...]] = get_args(VocabularyKind)
 
@@ -143,6 +145,7 @@ class BartSettings(TwoStackSettings):
 
     objectives = frozenset({"translation", "denoising", "masked-seq2seq"})
     one_table = True
+    takes_source_encoder = True
 
     family: Literal["bart"] = "bart"
 

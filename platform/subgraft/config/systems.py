@@ -18,6 +18,7 @@ from subgraft.config.initialiser_registry import (
     names_with,
 )
 from subgraft.config.initialisers import DonorSettings
+from subgraft.config.models import Layers
 from subgraft.config.multitask import MultitaskUse
 from subgraft.config.settings_base import Count, Settings, VocabularyMode
 from subgraft.config.synthetic import TextUse
@@ -28,6 +29,18 @@ PretrainingName = Literal["plain", "sampled", "downstream-vocabulary", "joint-vo
 
 # What is trained where all embeddings are frozen.
 FROZEN_EMBEDDINGS: frozenset[TrainName] = frozenset({"body", "adapters", "head"})
+
+
+class SourceEncoderSettings(Settings):
+    """A new encoder that reads a foreign source in the place of a BART's embeddings (Lewis et al. 2020, section 3.4).
+
+    layers: of the new encoder.
+    first_step_fraction: the fraction of finetuning steps, at the start, that trains only the new encoder, positions and
+    the input projections of the first self-attention.
+    """
+
+    layers: Layers = 2
+    first_step_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.8
 
 
 class System(Settings):
@@ -67,6 +80,8 @@ class System(Settings):
     translations (back_translation); denoised, reconstructed from a noised version, for models pretrained on denoising;
     or lines, for `task: continuation`.
     head: of a task with labels: this system's head, in place of labels.head.
+    source_encoder: a new encoder of foreign sources in a vocabulary of their own, learnt as downstream.vocabulary, for
+    models of the family bart, which continue to write in the upstream vocabulary.
     multitask: a training on several tasks at once (multitask.tasks), for tasks with labels: alone, in place of
     finetuning; or finetuned, before it, which then begins with the head that the task has already.
     """
@@ -94,6 +109,7 @@ class System(Settings):
     copying: CopyingName | None = None
     shuffled_sources: bool = False
     text: TextUse | None = None
+    source_encoder: SourceEncoderSettings | None = None
     multitask: MultitaskUse | None = None
     head: HeadSettings | None = Field(default=None, exclude_if=lambda head: head is None)
 
@@ -165,6 +181,18 @@ class System(Settings):
             raise ValueError(f"starts_from is for systems of {starting}")
         if (self.donor is not None) != initialiser_info(self.initialiser).donor:
             raise ValueError("`initialiser: donor` and `donor: {model: DIRECTORY}` go together")
+        return self
+
+    @model_validator(mode="after")
+    def _reads_a_foreign_source(self) -> System:
+        if self.source_encoder is None:
+            return self
+        if self.vocabulary != "upstream":
+            raise ValueError("source_encoder is for a system with `vocabulary: upstream`")
+        others = ("conditioning", "text", "multitask", "train")
+        for name in others:
+            if getattr(self, name) is not None:
+                raise ValueError(f"source_encoder does not go with {name}: leave out either")
         return self
 
     @model_validator(mode="after")

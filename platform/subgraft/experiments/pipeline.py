@@ -6,6 +6,7 @@ from functools import cached_property
 from pathlib import Path
 
 from subgraft.config.experiment import Experiment
+from subgraft.config.settings_base import SideName
 from subgraft.config.systems import System
 from subgraft.experiments.manifest import manifest
 from subgraft.experiments.steps.additional_text import AdditionalTextSteps, ReverseModelSteps
@@ -13,7 +14,7 @@ from subgraft.experiments.steps.decoding_engine import with_engine
 from subgraft.experiments.steps.embeddings import EmbeddingSteps
 from subgraft.experiments.steps.evaluation import EvaluationSteps
 from subgraft.experiments.steps.inputs import InputSteps
-from subgraft.experiments.steps.models import ModelSteps, conditioned_step
+from subgraft.experiments.steps.models import ModelSteps, conditioned_step, source_encoder_step
 from subgraft.experiments.steps.multitask import MultitaskSteps
 from subgraft.experiments.steps.system import SystemSteps
 from subgraft.experiments.steps.vocabularies import VocabularySteps
@@ -86,6 +87,7 @@ class Pipeline:
         )
         begun = self.additional_text.embedding_warmup(system, transfer, whole) or transfer or whole
         begun = conditioned_step(self.inputs, system, seed, begun)
+        begun = source_encoder_step(self.inputs, system, seed, begun)
         multitask = self.multitask.training(system, seed, begun)
         if multitask is not None and system.multitask == "alone":
             finetune: Step[FinetuneRecipe] = multitask
@@ -116,9 +118,7 @@ class Pipeline:
             languages=experiment.languages,
             training=training,
             seed=seed,
-            first_phase=FirstPhase(share=system.embeddings_only_fraction, sides=sides)
-            if system.embeddings_only_fraction
-            else None,
+            first_phase=_first_phase(system, sides),
             tie_to_sources=sides if system.tie_to_sources else (),
             embedding_learning_rate_sides=sides if training.applied_embedding_learning_rate is not None else (),
             new_rows=new,
@@ -132,3 +132,9 @@ class Pipeline:
         inputs |= self.additional_text.inputs_for(system.text)
         labels = {"system": system.name, "seed": str(seed)}
         return with_engine(Step(stages.FINETUNE, f"finetune {system.name} seed {seed}", recipe, inputs, labels))
+
+
+def _first_phase(system: System, sides: tuple[SideName, ...]) -> FirstPhase | None:
+    if system.source_encoder is not None:
+        return FirstPhase(share=system.source_encoder.first_step_fraction)
+    return FirstPhase(share=system.embeddings_only_fraction, sides=sides) if system.embeddings_only_fraction else None

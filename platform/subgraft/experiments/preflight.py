@@ -169,6 +169,8 @@ def require_checkpoint(model: str, experiment: Experiment) -> Path:
         _require_pretrained_on(objective, family, decoder, languages, directory)
         if objective.predicts_next:
             _require_next_sentence(config, experiment.upstream.continue_pretraining, directory)
+    if any(system.source_encoder for system in experiment.systems):
+        family.with_source_encoder(config, 1, 1)
     _require_size(config, experiment, directory)
     _require_place_for_source(family, experiment, directory)
     longest = experiment.longest_of_checkpoint

@@ -1,15 +1,17 @@
-"""Finetuning in two phases: first only the new embeddings, then everything (Lewis et al. 2020, section 3.4)."""
+"""Finetuning in two phases: first only new embeddings or a source encoder, then everything (Lewis et al. 2020, 3.4)."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import torch
+from torch import Tensor
 
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import FinetuneSettings
 from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.families import family_of
 from subgraft.modeling.sides import tables_of
 from subgraft.training.progress import CurvePoint, Outcome
 from subgraft.training.schedule import Data, data_plan, steps_of
@@ -27,19 +29,28 @@ def split_training(
     )
 
 
-def train_embeddings_only(bundle: Bundle, sides: Iterable[SideName]) -> None:
-    """Freeze everything except the input and output embeddings of some sides, and trained output biases."""
-    chosen = {id(table) for table in tables_of(bundle.model, sides).values()}
+def of_first_phase(bundle: Bundle, sides: Sequence[SideName]) -> list[Tensor]:
+    """What a first phase trains: the input and output embeddings of sides, and trained output biases.
+
+    Without sides, a source encoder and what it needs.
+    """
+    if sides:
+        return list(tables_of(bundle.model, sides).values())
+    return list(family_of(bundle.model).first_step_parameters(bundle.model))
+
+
+def train_only(bundle: Bundle, parameters: Iterable[Tensor]) -> None:
+    """Freeze everything else."""
+    chosen = {id(parameter) for parameter in parameters}
     for parameter in bundle.model.parameters():
         parameter.requires_grad_(id(parameter) in chosen)
 
 
 @torch.no_grad()
-def copy_embeddings(trained: Bundle, bundle: Bundle, sides: tuple[SideName, ...]) -> None:
-    """Copy the tables of some sides from one model into another of the same shape."""
-    before = tables_of(trained.model, sides)
-    for name, table in tables_of(bundle.model, sides).items():
-        table.copy_(before[name])
+def copy_parameters(trained: Iterable[Tensor], parameters: Iterable[Tensor]) -> None:
+    """Copy parameters of one model into those of another of the same shape."""
+    for before, parameter in zip(trained, parameters, strict=True):
+        parameter.copy_(before)
 
 
 def join_outcomes(first: Outcome, second: Outcome) -> Outcome:

@@ -154,7 +154,7 @@ def test_classes_are_predicted_from_the_state_of_the_last_end_token_of_the_decod
     layout = Bundle(bart(), tokenizer, tokenizer).input_layout()
     model = with_head(bart(), "sequence", 2, seed=1)
     texts = [tokenizer.encode(line) for line in english(2)]
-    tokens = layout.pair(*texts).ids if several else layout.single(texts[0]).ids
+    tokens = layout.pair(texts[0], texts[1]).ids if several else layout.single(texts[0]).ids
     assert tokens.count(tokenizer.special["eos"]) == (3 if several else 1)
     rows = torch.tensor([tokens, [*tokens[:-2], tokens[-1], tokenizer.special["pad"]]])
     mask = rows != tokenizer.special["pad"]

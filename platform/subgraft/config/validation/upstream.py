@@ -184,6 +184,20 @@ def _require_entities(experiment: Comparison) -> None:
         )
 
 
+def require_source_encoders(experiment: Comparison) -> None:
+    """Systems with a source encoder need a task of pairs, and a model that takes one."""
+    systems = [system.name for system in experiment.systems if system.source_encoder is not None]
+    if not systems:
+        return
+    where, task = f"system {systems[0]}: source_encoder", experiment.finetuned_on
+    if not task.translates:
+        raise ValueError(f"{where} reads the sources of a task that writes targets, which {experiment.task} is not")
+    if experiment.finetune.train != "all" or experiment.finetune.freezes_embeddings:
+        raise ValueError(f"{where} needs `finetune.train: all`, with embeddings that are trained")
+    if experiment.upstream.checkpoint is None and not experiment.model.takes_source_encoder:
+        raise ValueError(f"{where} needs model.family bart, not {experiment.model.family}")
+
+
 def _vocabulary_kinds(experiment: Comparison) -> dict[str, VocabularyKind]:
     """The kinds of the vocabularies that models are pretrained with here, by group of settings."""
     ways = {system.pretraining for system in experiment.systems}

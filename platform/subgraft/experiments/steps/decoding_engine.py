@@ -20,6 +20,7 @@ from subgraft.pipeline.recipes.recipe import (
     Unchanged,
     WithNextSentence,
     WithSource,
+    WithSourceEncoder,
     WithVocabularies,
 )
 from subgraft.pipeline.recipes.training import FinetuneRecipe, PretrainRecipe
@@ -94,6 +95,9 @@ def _config(step: Step) -> Mapping[str, Any]:
         case WithSource(variant, source, settings, copying):
             conditioning = conditioning_settings(variant, source, settings, None, _ANY_SIZE, copying=copying)
             return with_source(_config(step.inputs["model"]), conditioning)
+        case WithSourceEncoder(layers):
+            model = _config(step.inputs["model"])
+            return family_of(model).with_source_encoder(model, layers, _ANY_SIZE)
         case WithVocabularies() | Unchanged():
             return _config(step.inputs["model"])
         case other:

@@ -11,7 +11,7 @@ from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import SideName
 from subgraft.config.systems import System
 from subgraft.config.tasks import TASKS
-from subgraft.config.vocabularies import SamplingSettings
+from subgraft.config.vocabularies import SamplingSettings, VocabularySettings
 from subgraft.experiments.preflight import require_head
 from subgraft.experiments.steps.decoding_engine import with_engine
 from subgraft.experiments.steps.inputs import InputSteps, from_checkpoint
@@ -22,9 +22,17 @@ from subgraft.modeling.hub import read_config, require_model
 from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.orchestration.store.step import Step
 from subgraft.pipeline import stages
-from subgraft.pipeline.recipes.models import AssembleRecipe, BuildRecipe, CheckpointRecipe, ConditionRecipe
+from subgraft.pipeline.recipes.models import (
+    AssembleRecipe,
+    BuildRecipe,
+    CheckpointRecipe,
+    ConditionRecipe,
+    SourceEncoderRecipe,
+)
 from subgraft.pipeline.recipes.training import PretrainRecipe
 from subgraft.pipeline.recipes.vocabularies import VocabularyRecipe
+
+_LEARNT = set(VocabularySettings.model_fields)
 
 
 class ModelSteps:
@@ -129,6 +137,18 @@ def conditioned_step(inputs: InputSteps, system: System, seed: int, model: Step)
     )
     labels = {"system": system.name, "seed": str(seed)}
     return Step(stages.CONDITION, f"condition {system.name} seed {seed}", recipe, read, labels)
+
+
+def source_encoder_step(inputs: InputSteps, system: System, seed: int, model: Step) -> Step:
+    """The model with a new encoder of the task's sources; the model itself where the system has none."""
+    if system.source_encoder is None:
+        return model
+    corpus, settings = inputs.downstream_corpus, inputs.experiment.downstream.vocabulary
+    learnt = VocabularyRecipe(side="source", settings=VocabularySettings(**settings.model_dump(include=_LEARNT)))
+    vocabulary = Step(stages.VOCABULARY, f"vocabulary of the sources of {corpus.name}", learnt, {"corpus": corpus})
+    recipe = SourceEncoderRecipe(layers=system.source_encoder.layers, seed=seed)
+    labels, read = {"system": system.name, "seed": str(seed)}, {"model": model, "encoder": vocabulary}
+    return Step(stages.SOURCE_ENCODER, f"source encoder {system.name} seed {seed}", recipe, read, labels)
 
 
 def reader(inputs: InputSteps, named: str) -> tuple[Step[CheckpointRecipe], str | None]:

@@ -4,19 +4,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
+from subgraft.base.errors import UserError
 from subgraft.modeling.families import parameter_counts
 from subgraft.modeling.families.bart_like import OneTable, new_config, shape
-from subgraft.modeling.families.model_parts import Config, Parameters
+from subgraft.modeling.families.model_parts import Config, Parameters, Projection, Tables, TableSize
 from subgraft.modeling.families.sequence_format import SequenceFormat, needed, start_role
 
 if TYPE_CHECKING:
+    from torch import nn
     from transformers import PreTrainedModel
 
     from subgraft.config.corpora import Languages
     from subgraft.config.models import BartSettings
+    from subgraft.config.settings_base import SideName
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+
+
+_FIXED = "a BART with a source encoder has its vocabularies: give one to the BART before"
 
 
 class Bart(OneTable):
@@ -24,7 +30,7 @@ class Bart(OneTable):
 
     model_type = "bart"
     transformers_class = "BartForConditionalGeneration"
-    ctranslate2_loader = "BartLoader"
+    ctranslate2_loader: ClassVar[str | None] = "BartLoader"
     objectives = frozenset({"translation", "denoising", "masked-seq2seq"})
     called = "a BART"
 
@@ -69,9 +75,69 @@ class Bart(OneTable):
         generation.forced_bos_token_id = decoder.special["bos"]
         return model
 
+    def with_source_encoder(self, config: Config, layers: int, vocabulary: int, padding_id: int = 0) -> dict[str, Any]:
+        own = {"source_layers": layers, "source_vocab_size": vocabulary, "source_pad_token_id": padding_id}
+        entries = {name: value for name, value in config.items() if name not in ("architectures", "auto_map")}
+        return {**entries, "model_type": SourcedBart.model_type, **own}
+
     def ctranslate2_settings(self, config: Config) -> Mapping[str, Any]:
         """Layers are normalised after each part, which files of this family do not always say."""
         return {"normalize_before": False, "normalize_embedding": True}
+
+
+class SourcedBart(Bart):
+    """The class in `sourced_bart.py`, a copy of which is saved next to the weights: a new encoder reads the source."""
+
+    model_type = "sourced_bart"
+    ctranslate2_loader = None
+    lends_encoder = False
+    one_table = False
+
+    def described(self, settings: BartSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+        raise UserError("a BART with a source encoder is made of a BART, never built")
+
+    def model_class(self) -> type[PreTrainedModel]:
+        from subgraft.modeling.families.sourced_bart import SourcedBartForConditionalGeneration
+
+        return SourcedBartForConditionalGeneration
+
+    def layers(self, config: Config, side: SideName) -> int:
+        return super().layers(config, side) + (int(config["source_layers"]) if side == "encoder" else 0)
+
+    def vocabulary_sizes(self, config: Config) -> dict[SideName, int]:
+        return {"encoder": config["source_vocab_size"], "decoder": config["vocab_size"]}
+
+    def with_vocabularies(self, config: Config, sizes: Mapping[SideName, int]) -> dict[str, Any]:
+        raise UserError(_FIXED)
+
+    def replace_tables(self, model: PreTrainedModel, tables: Mapping[SideName, Tables]) -> PreTrainedModel:
+        raise UserError(_FIXED)
+
+    def body_parameters(self, config: Config) -> Parameters:
+        """The source encoder has learned positions, a layer norm after its embeddings, and layers."""
+        width, body = self.width(config), super().body_parameters(config).total
+        body += parameter_counts.padded_positions(config["max_position_embeddings"], width)
+        body += parameter_counts.norm(width)
+        body += config["source_layers"] * parameter_counts.encoder_layer(width, config["encoder_ffn_dim"])
+        return Parameters(body, body)
+
+    def table_sizes(self, config: Config) -> list[TableSize]:
+        sizes = self.vocabulary_sizes(config).items()
+        return [TableSize(frozenset({side}), rows * self.width(config)) for side, rows in sizes]
+
+    def projections(self, config: Config) -> list[Projection]:
+        return super().projections({**config, "encoder_layers": self.layers(config, "encoder")})
+
+    def input_table(self, model: PreTrainedModel, name: SideName) -> nn.Embedding:
+        encoder: Any = model.model.encoder
+        table: nn.Embedding = encoder.source.embed_tokens
+        return table if name == "encoder" else super().input_table(model, name)
+
+    def first_step_parameters(self, model: PreTrainedModel) -> list[nn.Parameter]:
+        """The source encoder, the positions, and the input projections of the encoder's first self-attention."""
+        projections = tuple(f"model.encoder.layers.0.self_attn.{name}_proj." for name in "qkv")
+        trained = ("model.encoder.source.", "model.encoder.embed_positions.", "model.decoder.embed_positions.")
+        return [each for name, each in model.named_parameters() if name.startswith(trained + projections)]
 
 
 class Pegasus(OneTable):

@@ -273,6 +273,14 @@ class Family(ABC):
         """A model that generates text, assembled from this one; its new weights depend on the seed only."""
         raise UserError(f"a {self.model_type} model generates text as it is: there is nothing to assemble")
 
+    def with_source_encoder(self, config: Config, layers: int, vocabulary: int, padding_id: int = 0) -> dict[str, Any]:
+        """The configuration of the model behind a source encoder of so many layers and tokens."""
+        raise UserError(f"a {self.model_type} model takes no source encoder", hint="Use a BART.")
+
+    def first_step_parameters(self, model: PreTrainedModel) -> list[nn.Parameter]:
+        """The parameters that the first step of a finetuning with a source encoder trains."""
+        raise UserError(f"a {self.model_type} model has no source encoder")
+
     # Models on disk.
 
     def model_class(self) -> type[PreTrainedModel]:

@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from subgraft.base.errors import UserError
-from subgraft.modeling.families.bart import Bart, Pegasus
+from subgraft.modeling.families.bart import Bart, Pegasus, SourcedBart
 from subgraft.modeling.families.bert import Bert, DistilBert, Electra, ModernBert, Roberta, XLMRoberta
 from subgraft.modeling.families.bert2bert import Bert2Bert
 from subgraft.modeling.families.conditional import Conditional
@@ -66,6 +66,7 @@ ENCODER_DECODERS: tuple[Family, ...] = (
     SplitMBart(),
     FactorisedMBart(),
     Bart(),
+    SourcedBart(),
     Pegasus(),
     M2M100(),
     T5(),

@@ -34,6 +34,7 @@ from subgraft.pipeline.recipes.recipe import (
     Unchanged,
     WithNextSentence,
     WithSource,
+    WithSourceEncoder,
     WithVocabularies,
 )
 from subgraft.pipeline.recipes.training import ExtraParameters
@@ -73,6 +74,9 @@ def _changed(store: Store, step: Step, change: ModelChange) -> Config:
             return with_source(model_config(store, step.inputs["model"]), conditioning)
         case WithNextSentence(before):
             return with_next_sentence(_changed(store, step, before))
+        case WithSourceEncoder(layers):
+            model = model_config(store, step.inputs["model"])
+            return family_of(model).with_source_encoder(model, layers, vocabulary_size(store, step, "encoder"))
         case Unchanged():
             return model_config(store, step.inputs["model"])
         case _:

@@ -15,6 +15,7 @@ from subgraft.pipeline.recipes.recipe import (
     OnBothSides,
     Recipe,
     WithSource,
+    WithSourceEncoder,
     WithVocabularies,
 )
 
@@ -75,6 +76,21 @@ class ConditionRecipe(Recipe):
     @property
     def model_change(self) -> WithSource:
         return WithSource(self.variant, self.source, self.settings, self.copying)
+
+
+class SourceEncoderRecipe(Recipe):
+    """The input `model` with a new encoder that reads sources in the vocabulary of the input `encoder`.
+
+    Attributes:
+        seed: Of the new weights.
+    """
+
+    layers: int
+    seed: int
+
+    @property
+    def model_change(self) -> WithSourceEncoder:
+        return WithSourceEncoder(self.layers)
 
 
 class TransferRecipe(Recipe):

@@ -50,6 +50,13 @@ class WithSource:
 
 
 @dataclass(frozen=True)
+class WithSourceEncoder:
+    """The input `model` behind a new encoder of so many layers, in the vocabulary of the input `encoder`."""
+
+    layers: int
+
+
+@dataclass(frozen=True)
 class Unchanged:
     """A model of the same shape as the input `model`."""
 
@@ -62,7 +69,14 @@ class WithNextSentence:
 
 
 ModelChange: TypeAlias = (
-    FromCheckpoint | FromSettings | OnBothSides | WithVocabularies | WithSource | WithNextSentence | Unchanged
+    FromCheckpoint
+    | FromSettings
+    | OnBothSides
+    | WithVocabularies
+    | WithSource
+    | WithSourceEncoder
+    | WithNextSentence
+    | Unchanged
 )
 
 

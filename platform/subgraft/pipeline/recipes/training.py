@@ -142,10 +142,12 @@ class PretrainRecipe(TrainedRecipe):
 
 
 class FirstPhase(Settings):
-    """The first `share` of all steps, which trains only the embeddings of `sides`."""
+    """The first `share` of all steps, which trains only the embeddings of `sides`, or, without sides, the model's
+    source encoder and what it needs.
+    """
 
     share: Annotated[float, Field(gt=0, lt=1)]
-    sides: tuple[SideName, ...]
+    sides: tuple[SideName, ...] = ()
 
 
 class NewRows(Settings):
@@ -160,7 +162,7 @@ class FinetuneRecipe(TrainedRecipe):
 
     Attributes:
         group: The section of its settings in a configuration.
-        first_phase: In which only new embeddings are trained.
+        first_phase: In which only new embeddings or a source encoder are trained.
         tie_to_sources: Sides whose embeddings stay tied to those of the input `upstream`.
         embedding_learning_rate_sides: Sides whose embeddings have that learning rate, or are frozen by `train: body`.
         new_rows: Rows for `training.rare_tokens`, or that alone are trained; new is what the input `upstream` lacks.

@@ -39,6 +39,7 @@ from subgraft.pipeline.recipes.models import (
     CheckpointRecipe,
     ConditionRecipe,
     EntityRecipe,
+    SourceEncoderRecipe,
     TransferRecipe,
 )
 from subgraft.pipeline.recipes.training import EmbeddingWarmupRecipe, FinetuneRecipe, MultitaskRecipe, PretrainRecipe
@@ -127,6 +128,12 @@ def _assemble_model(recipe: AssembleRecipe, inputs: Inputs, out: Path, context: 
     from subgraft.pipeline.stages.models import assemble_model
 
     return assemble_model(recipe, inputs, out, context)
+
+
+def _add_source_encoder(recipe: SourceEncoderRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.models import add_source_encoder
+
+    return add_source_encoder(recipe, inputs, out, context)
 
 
 def _train_generator(recipe: GeneratorRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
@@ -305,6 +312,7 @@ MATCHING = Stage(
 VOCADT = Stage("vocadt", 1, _vocadt, VocadtRecipe, distributed=True, accelerated=True)
 TRANSFER = Stage("transfer", 1, _run_transfer, TransferRecipe)
 EMBEDDING_WARMUP = Stage("embedding-warmup", 1, _finetune, EmbeddingWarmupRecipe, distributed=True, accelerated=True)
+SOURCE_ENCODER = Stage("source-encoder", 1, _add_source_encoder, SourceEncoderRecipe)
 CONDITION = Stage("condition", 1, _condition_model, ConditionRecipe)
 INTRINSIC = Stage("intrinsic", 1, _measure_intrinsic, IntrinsicRecipe)
 MULTITASK = Stage("multitask", 1, _train_on_tasks, MultitaskRecipe, distributed=True, accelerated=True)

@@ -31,7 +31,7 @@ from subgraft.training.objectives.conversations import ConversationsOfTask, with
 from subgraft.training.objectives.dev_scores import describe_dev_engine, with_drift
 from subgraft.training.objectives.objective import Request, TaskText
 from subgraft.training.objectives.registry import task_text, with_text
-from subgraft.training.phases import copy_embeddings, join_outcomes, split_training, train_embeddings_only
+from subgraft.training.phases import copy_parameters, join_outcomes, of_first_phase, split_training, train_only
 from subgraft.training.progress import CURVE, SELECTIONS, Outcome
 from subgraft.training.rare_rows import RareRows, RowUpdates
 from subgraft.training.setup import fit, is_writer, peak_memory, write_curve
@@ -177,12 +177,13 @@ class _Finetuning:
         return self.train(bundle, self.recipe.training, [])
 
     def train_in_phases(self, frozen: Bundle, bundle: Bundle, phase: FirstPhase) -> Outcome:
-        """Train the embeddings first, in a copy of the model: an engine prepares a model for the weights it trains."""
+        """Train some parameters first, in a copy of the model: an engine prepares a model for the weights it trains."""
         settings, rest = split_training(self.recipe.training, self.data, self.recipe.seed, phase.share)
         rows_of_first, rows_of_rest = self.row_updates(frozen), self.row_updates(bundle)
-        train_embeddings_only(frozen, phase.sides)
+        trained = of_first_phase(frozen, phase.sides)
+        train_only(frozen, trained)
         first = self.train(frozen, settings, rows_of_first, "tables")
-        copy_embeddings(frozen, bundle, phase.sides)
+        copy_parameters(trained, of_first_phase(bundle, phase.sides))
         return join_outcomes(first, self.train(bundle, rest, rows_of_rest, steps_before=first.steps))
 
     def _fit(

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
+
+import torch
 
 from subgraft.base.errors import UserError
 from subgraft.config.conditioning import PretrainedTextSourceSettings
@@ -16,9 +19,16 @@ from subgraft.modeling.conditioning.source_encoders import encoder_of
 from subgraft.modeling.conditioning.source_settings import conditioning_settings, pretrained_source
 from subgraft.modeling.entities import EntityTable
 from subgraft.modeling.families import Parameters, family_named, family_of
+from subgraft.modeling.families.sequence_format import needed
 from subgraft.modeling.further_heads import HEADS
 from subgraft.modeling.heads import require_token_head
-from subgraft.pipeline.recipes.models import AssembleRecipe, BuildRecipe, CheckpointRecipe, ConditionRecipe
+from subgraft.pipeline.recipes.models import (
+    AssembleRecipe,
+    BuildRecipe,
+    CheckpointRecipe,
+    ConditionRecipe,
+    SourceEncoderRecipe,
+)
 from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.context import Context
@@ -79,6 +89,34 @@ def assembled(model: Path | str, seed: int) -> Bundle:
         raise UserError(f"a {family.model_type} model generates text as it is: nothing to assemble", where=str(model))
     require_token_head(bundle.model)
     return Bundle(family.assemble(bundle.model, bundle.encoder, seed), bundle.encoder, bundle.decoder)
+
+
+def add_source_encoder(recipe: SourceEncoderRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
+    del context
+    bundle, reads = Bundle.load(inputs["model"]), Tokenizer.load(inputs["encoder"])
+    made = with_source_encoder(bundle, reads, recipe.layers, recipe.seed)
+    made.save(out)
+    new = made.model.num_parameters() - bundle.model.num_parameters()
+    return {"parameters": made.model.num_parameters(), "new_parameters": new}
+
+
+def with_source_encoder(bundle: Bundle, reads: Tokenizer, layers: int, seed: int) -> Bundle:
+    """The model behind a new source encoder over a tokenizer; its weights depend on the seed only.
+
+    Raises UserError for models that take none, and for a tokenizer without padding.
+    """
+    require_token_head(bundle.model)
+    config, padding = bundle.model.config.to_dict(), needed(reads, "pad", "a source encoder")
+    entries = family_of(bundle.model).with_source_encoder(config, layers, len(reads), padding)
+    kind: Any = family_named(entries.pop("model_type")).model_class()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        made = kind(kind.config_class(**entries))
+    new, unknown = made.load_state_dict(bundle.model.state_dict(), strict=False)
+    assert not unknown and all(name.startswith("model.encoder.source.") for name in new)
+    made.generation_config = bundle.model.generation_config
+    made.eval()
+    return Bundle(made, reads, bundle.decoder)
 
 
 def build_model(recipe: BuildRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
