@@ -95,6 +95,46 @@ def test_a_checkpoint_of_masked_tokens_gets_the_head_when_its_pretraining_contin
     assert not torch.equal(model.get_input_embeddings().weight, published.get_input_embeddings().weight)
 
 
+ROBERTA = "{family: roberta, d_model: 16, layers: 1, attention_heads: 2, ffn_dim: 16, max_positions: 48}"
+
+
+def test_a_roberta_of_packed_documents_serves_all_systems(tmp_path: Path) -> None:
+    kind = "vocabulary: {kind: byte-level-bpe, size: %d}"
+    objective = "objectives: [{kind: masked, input: full-sentences, static_copies: 2}]"
+    place = config(
+        tmp_path,
+        f"{{corpus: upstream, {objective}, {kind % 330}}}",
+        model=ROBERTA,
+        downstream=f"{{corpus: downstream, {kind % 340}}}",
+        pretrain="{epochs: 2, batch_size: 200, max_length: 48, precision: fp32, "
+        "batch_size_schedule: [{step: 3, batch_size: 400}]}",
+    )
+    before = Pipeline(load(place, Experiment, ()), tmp_path)
+    planned = estimates(Store(tmp_path / "home"), make_plan(Store(tmp_path / "home"), [before.report]), Runtime())
+    pipeline, store = finish(place)
+    bundle = Bundle.load(store.path(pipeline.models.pretrained))
+    assert type(bundle.model).__name__ == "RobertaForMaskedLM" and bundle.max_positions == 48
+    (forecast,) = [each for each in planned if each.step.name == pipeline.models.pretrained.name]
+    assert forecast.parameters is not None
+    assert forecast.parameters.total == sum(each.numel() for each in bundle.model.parameters())
+    for steps in pipeline.systems:
+        headed = Bundle.load(store.path(steps.finetune))
+        assert type(headed.model).__name__ == "RobertaForSequenceClassification"
+
+
+def test_a_left_to_right_model_is_finetuned_as_it_was_pretrained(tmp_path: Path) -> None:
+    upstream = f"{{corpus: upstream, objectives: [{{kind: left-to-right, input: doc-sentences}}], {WORDPIECE}}}"
+    bilstm = "labels={head: {kind: bilstm, width: 8, concatenated_layers: 1}}"
+    place = config(tmp_path, upstream)
+    assert "classifies by the first state" in refused(place)
+    assert "must be alone" in refused(place, bilstm, "upstream.objectives=[{kind: left-to-right}, {kind: masked}]")
+    pipeline, store = finish(place, bilstm)
+    assert Bundle.load(store.path(pipeline.models.pretrained)).model.config.is_decoder
+    for steps in pipeline.systems:
+        finetuned = Bundle.load(store.path(steps.finetune)).model
+        assert finetuned.config.is_decoder and (store.path(steps.evaluate) / "hypotheses.txt").is_file()
+
+
 def refused(place: Path, *changes: str) -> str:
     """The message of a configuration that is refused before any step runs."""
     with pytest.raises(UserError) as error:

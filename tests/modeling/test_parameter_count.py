@@ -19,6 +19,7 @@ from subgraft.config.models import (
     M2M100Settings,
     MarianSettings,
     MBartSettings,
+    RobertaSettings,
     T5Settings,
 )
 from subgraft.config.settings_base import SideName
@@ -140,6 +141,7 @@ CONFIGS = {
     "qwen2": QWEN2,
     "qwen3": QWEN3,
     "roberta": ROBERTA,
+    "roberta, new": described(RobertaSettings(**ONE), 75, 75),
     "roberta on both sides": as_both_sides(ROBERTA),
     "distilbert": DISTILBERT,
     "distilbert, untied": DISTILBERT | UNTIED,

@@ -36,6 +36,7 @@ class AnyObjective(Settings):
     predicts_tokens: whether generators of embeddings can be trained on it.
     needs_conversations: whether the corpus must have conversations.
     needs_documents: whether the corpus must have documents.
+    one_sided: whether it makes an encoder see earlier tokens only, which no other objective can share.
     predicts_next: whether it also trains a head that predicts whether a segment follows another.
     """
 
@@ -60,6 +61,7 @@ class AnyObjective(Settings):
     predicts_tokens: ClassVar[bool] = True
     needs_conversations: ClassVar[bool] = False
     needs_documents: ClassVar[bool] = False
+    one_sided: ClassVar[bool] = False
     predicts_next: ClassVar[bool] = False
 
     @property

@@ -159,7 +159,7 @@ class BertSettings(OneStackSettings):
     generator.
     """
 
-    objectives = frozenset({"masked", "multitask-masked"})
+    objectives = frozenset({"masked", "multitask-masked", "left-to-right"})
     vocabulary_kinds = ("wordpiece",)
 
     family: Literal["bert"] = "bert"
@@ -178,6 +178,21 @@ class BertSettings(OneStackSettings):
     def _narrower(self) -> BertSettings:
         _require_narrower(self.embedding_width, self.d_model)
         return self
+
+
+class RobertaSettings(OneStackSettings):
+    """A BERT without segments whose positions follow those of padding (Liu et al. 2019), for byte-level vocabularies.
+
+    Its vocabulary pads with id 1, as learnt ones do. max_positions: the longest text; position embeddings have two rows
+    more.
+    dropout: of embeddings and of the output of each sublayer.
+    """
+
+    objectives = frozenset({"masked", "multitask-masked", "left-to-right"})
+    vocabulary_kinds = ("byte-level-bpe", "unigram", "bpe")
+
+    family: Literal["roberta"] = "roberta"
+    dropout: Share = 0.1
 
 
 class ErnieSettings(OneStackSettings):
@@ -323,6 +338,7 @@ ModelSettings = Annotated[
     | MBartSettings
     | BartSettings
     | BertSettings
+    | RobertaSettings
     | ErnieSettings
     | GPT2Settings
     | LlamaSettings

@@ -160,6 +160,25 @@ class MaskedSettings(AnyObjective):
         return max(self.from_step, *(stage.step for stage in self.units), 0)
 
 
+class LeftToRightSettings(AnyObjective):
+    """A causal language model of an encoder (Devlin et al. 2019, section 5.1, "LTR & No NSP"): each token is predicted
+    from those before it, also in finetuning. A head that reads the first state would see nothing: texts are classified
+    with a head of kind bilstm.
+
+    input: as in `masked`, without pairs.
+    """
+
+    kind: Literal["left-to-right"] = "left-to-right"
+    input: Literal["sentences", "full-sentences", "doc-sentences"] = "sentences"
+
+    writes = False
+    one_sided = True
+
+    @property
+    def needs_documents(self) -> bool:  # type: ignore[override]
+        return self.input != "sentences"
+
+
 class CausalSettings(AnyObjective):
     """Causal language modelling (Radford et al., 2019, section 2).
 
@@ -190,6 +209,7 @@ _Pretraining: TypeAlias = (
     TranslationSettings
     | DenoisingSettings
     | MaskedSettings
+    | LeftToRightSettings
     | MaskedEntitiesSettings
     | CausalSettings
     | MultitaskMaskedSettings

@@ -187,12 +187,27 @@ def require_head(experiment: Experiment, config: Mapping[str, Any], where: str) 
         from subgraft.training.understanding.registry import LABELLED_TASKS
 
         try:
-            require_head_class(config, LABELLED_TASKS[objective.task].head)
+            head = LABELLED_TASKS[objective.task].head
+            require_head_class(config, head)
+            if head in ("sequence", "choice"):
+                _require_seen_text(experiment)
             for own in (objective.labels.head, *(system.head for system in experiment.systems)):
                 if own is not None:
                     require_body_for(own, config, where)
         except UserError as error:
             raise UserError(error.what, where=where, hint=error.hint) from error
+
+
+def _require_seen_text(experiment: Experiment) -> None:
+    """Refuse heads on the first state of an encoder in which it sees nothing."""
+    one_sided = [each.kind for each in experiment.upstream.objectives if each.one_sided]
+    for system in experiment.systems if one_sided else ():
+        objective = experiment.objective_of(system)
+        if isinstance(objective, LabelledSettings | LabelledPairsSettings) and objective.labels.head is None:
+            raise UserError(
+                f"system {system.name} classifies by the first state, which sees no other token after {one_sided[0]}",
+                hint="Give it a head that reads all states: `labels: {head: {kind: bilstm}}`.",
+            )
 
 
 def _require_pretrained_on(

@@ -166,13 +166,14 @@ def with_head(
     return _made(model, kind_class, config, seed, family.retained_head)
 
 
-def as_class(model: PreTrainedModel, kind: type[PreTrainedModel], seed: int) -> PreTrainedModel:
+def as_class(model: PreTrainedModel, kind: type[PreTrainedModel], seed: int, **entries: Any) -> PreTrainedModel:
     """The model as another class with its body, in evaluation mode; weights that it lacks depend on the seed only.
 
-    The result shares the memory of the weights with the model, which must not be used afterwards.
+    The result shares the memory of the weights with the model, which must not be used afterwards. entries: of its
+    configuration.
     """
-    entries = {**model.config.to_dict(), "architectures": [kind.__name__]}
-    return _made(model, kind, type(model.config).from_dict(entries), seed, retained=("",))
+    own = {**model.config.to_dict(), "architectures": [kind.__name__], **entries}
+    return _made(model, kind, type(model.config).from_dict(own), seed, retained=("",))
 
 
 def _made(

@@ -40,6 +40,9 @@ def require_pretraining(experiment: Comparison) -> None:
             f"pretrain.select {experiment.pretrain.select} needs dev scores, which pretraining has only if translation "
             "is among upstream.objectives"
         )
+    one_sided = [each.kind for each in experiment.upstream.objectives if each.one_sided]
+    if one_sided and len(experiment.upstream.objectives) > 1:
+        raise ValueError(f"upstream.objectives: {one_sided[0]} hides later tokens in the model, so it must be alone")
     if experiment.pretrain.batch_size_schedule and len(experiment.upstream.objectives) > 1:
         raise ValueError("pretrain.batch_size_schedule needs one objective: several take turns, batch by batch")
     sampled = any(system.pretraining == "sampled" for system in experiment.systems)

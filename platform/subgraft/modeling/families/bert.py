@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel
 
-    from subgraft.config.models import BertSettings
+    from subgraft.config.models import BertSettings, RobertaSettings
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 
@@ -30,7 +30,7 @@ class Bert(EncoderOnly):
     model_type = "bert"
     transformers_class = "BertForMaskedLM"
     next_sentence_class: ClassVar[str | None] = "BertForPreTraining"
-    objectives = frozenset({"masked", "multitask-masked"})
+    objectives = frozenset({"masked", "multitask-masked", "left-to-right"})
     stack_class, decoder_class = "BertModel", "BertLMHeadModel"
     head, transforming = "cls.predictions", "transform"
     ctranslate2_encoder: ClassVar[str | None] = "BertLoader"
@@ -92,15 +92,36 @@ class Electra(Bert):
 
 
 class Roberta(EncoderOnly):
-    """RoBERTa (Liu et al., 2019): a BERT with GPT-2's kind of vocabulary."""
+    """RoBERTa (Liu et al., 2019): a BERT with GPT-2's kind of vocabulary, and without segments."""
 
     model_type = "roberta"
     transformers_class = "RobertaForMaskedLM"
-    objectives = frozenset({"masked", "multitask-masked"})
+    objectives = frozenset({"masked", "multitask-masked", "left-to-right"})
     stack_class, decoder_class = "RobertaModel", "RobertaForCausalLM"
     head = "lm_head"
     positions_after_padding = True
     ctranslate2_encoder = "RobertaLoader"
+
+    def described(self, settings: RobertaSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+        """Positions are counted from after the padding id, 1."""
+        sizes = self.one_stack_sizes(settings, decoder_size)
+        return {**sizes, self.positions_key: settings.max_positions + 2, "type_vocab_size": 1}
+
+    def new_config(self, settings: RobertaSettings, encoder: Tokenizer, decoder: Tokenizer) -> dict[str, Any]:
+        """Raises UserError for a vocabulary that pads with another id than 1, and has other positions."""
+        ids = {role: decoder.special.get(role) for role in ("pad", "bos", "eos")}
+        if ids["pad"] != 1:
+            raise UserError(
+                f"a RoBERTa counts positions from the padding id 1, and this vocabulary's is {ids['pad']}",
+                hint="Learn one here (upstream.vocabulary), or take model.family bert.",
+            )
+        return {
+            **self.described(settings, len(encoder), len(decoder)),
+            "hidden_dropout_prob": settings.dropout,
+            "attention_probs_dropout_prob": settings.attention_dropout,
+            "layer_norm_eps": 1e-5,
+            **{f"{role}_token_id": token for role, token in ids.items()},
+        }
 
     def head_transform(self, head: Any) -> Callable[[Tensor], Tensor]:
         from torch.nn.functional import gelu

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from subgraft.config.settings_base import SideName
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
+# Entries of config.json by which a stack sees earlier tokens only, reads a source, or has a cache.
+_OF_ATTENTION = ("is_decoder", "add_cross_attention", "use_cache")
 # The model type of transformers' EncoderDecoderModel, here always of two encoders of one family.
 BERT2BERT = "encoder-decoder"
 
@@ -210,7 +212,14 @@ class EncoderOnly(Family):
 
         ids = _token_ids(tokenizer)
         sizes = {**model.config.to_dict(), "pad_token_id": ids["pad_token_id"]}
-        for derived in ("model_type", "architectures", "is_decoder", "add_cross_attention", "_name_or_path"):
+        for derived in (
+            "model_type",
+            "architectures",
+            "is_decoder",
+            "add_cross_attention",
+            "use_cache",
+            "_name_or_path",
+        ):
             sizes.pop(derived, None)
         stack_class, decoder_class = (getattr(transformers, name) for name in self._require_decoder())
         config_class: Any = type(model.config)

@@ -10,6 +10,7 @@ from subgraft.config.training import SelectName
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.further_heads import HEADS
+from subgraft.modeling.left_to_right import left_to_right
 from subgraft.modeling.next_sentence import with_next_sentence
 from subgraft.pipeline.recipes.training import PretrainRecipe
 from subgraft.pipeline.stages.models import build
@@ -71,11 +72,13 @@ def run(recipe: PretrainRecipe, inputs: Inputs, out: Path, context: Context) -> 
 
 
 def _begun(recipe: PretrainRecipe, inputs: Inputs) -> Bundle:
-    """The model before its first step: built, or loaded to continue its pretraining; with the heads it needs."""
+    """The model before its first step: built, or loaded to continue its pretraining; as its objectives need it."""
     bundle = Bundle.load(inputs["model"]) if recipe.model is None else build(recipe.model, inputs, recipe.seed)
-    if not recipe.predicts_next:
-        return bundle
-    return replace(bundle, model=with_next_sentence(bundle.model, recipe.seed))
+    if recipe.predicts_next:
+        return replace(bundle, model=with_next_sentence(bundle.model, recipe.seed))
+    if any(objective.one_sided for objective in recipe.objectives):
+        return replace(bundle, model=left_to_right(bundle.model))
+    return bundle
 
 
 def _dev_losses(recipe: PretrainRecipe, request: Request) -> Callable[[], dict[str, float]] | None:

@@ -17,6 +17,7 @@ from subgraft.training.objectives.denoising import DenoisedLines, denoise
 from subgraft.training.objectives.dialogue import DialogueObjective
 from subgraft.training.objectives.label_objective import TaskObjective
 from subgraft.training.objectives.label_tasks import SOURCES
+from subgraft.training.objectives.left_to_right import LeftToRightObjective
 from subgraft.training.objectives.masked import MaskedObjective
 from subgraft.training.objectives.masked_entities import MaskedEntitiesObjective
 from subgraft.training.objectives.masked_seq2seq import mask_spans
@@ -51,6 +52,7 @@ OBJECTIVES: Mapping[str, Uses] = {
     "translation": Uses(TranslationObjective, TaskPairs, partial(TaskPairs, counted=False)),
     "denoising": Uses(denoise, additional=DenoisedLines),
     "masked": Uses(MaskedObjective.of),
+    "left-to-right": Uses(LeftToRightObjective),
     "masked-entities": Uses(MaskedEntitiesObjective.of),
     "multitask-masked": Uses(MultitaskMaskedObjective),
     "masked-seq2seq": Uses(mask_spans),

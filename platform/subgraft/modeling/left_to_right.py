@@ -1,0 +1,26 @@
+"""An encoder whose tokens see earlier ones only, which its configuration says, so that it does wherever it is used."""
+
+from __future__ import annotations
+
+from transformers import PreTrainedModel
+
+from subgraft.base.errors import UserError
+from subgraft.modeling.heads import as_class
+
+
+def left_to_right(model: PreTrainedModel) -> PreTrainedModel:
+    """The encoder with a causal mask, which transformers' modules get when they are constructed.
+
+    The result shares the memory of the weights with the model, which must not be used afterwards.
+    """
+    return model if model.config.is_decoder else as_class(model, type(model), 0, is_decoder=True, use_cache=False)
+
+
+def require_left_to_right(model: PreTrainedModel) -> None:
+    """Raises UserError for an encoder whose tokens see later ones."""
+    if not model.config.is_decoder:
+        raise UserError(
+            f"the tokens of this {model.config.model_type} model see later ones",
+            where=str(model.name_or_path),
+            hint="It was not pretrained from left to right: write the objective that it was pretrained on.",
+        )

@@ -1,0 +1,70 @@
+"""A causal language model of an encoder: the ablation "LTR & No NSP" (Devlin et al. 2019, section 5.1).
+
+The configuration of the model says that it is a decoder, so transformers hides later tokens wherever the model is used:
+in pretraining, in finetuning, and without this package.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from subgraft.config.objectives import LeftToRightSettings, MaskedSettings
+from subgraft.config.settings_base import SideName
+from subgraft.modeling.left_to_right import require_left_to_right
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.objectives.causal import CausalView, shifted
+from subgraft.training.objectives.masked_inputs import AROUND, InputText, inputs_of
+from subgraft.training.objectives.objective import Examples, Request
+from subgraft.training.objectives.single_stack import StackBatch, StackExample, StackLoss, collate
+
+
+class ReadForwards:
+    """Texts between [CLS] and [SEP], whose tokens and end are predicted, each from the state of the token before."""
+
+    def __init__(self, inputs: Examples[InputText], tokenizer: Tokenizer) -> None:
+        self._inputs = inputs
+        self._begin, self._end = tokenizer.special["bos"], tokenizer.special["eos"]
+
+    def __len__(self) -> int:
+        return len(self._inputs)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        lengths: np.ndarray = self._inputs.lengths + AROUND
+        return lengths
+
+    def example(self, index: int, epoch: int) -> StackExample:
+        return shifted([self._begin, *self._inputs.example(index, epoch).tokens, self._end])
+
+
+class LeftToRightObjective:
+    """Text of each language; the last weights are selected."""
+
+    select: str | None = None
+    lowest = False
+
+    def __init__(self, settings: LeftToRightSettings, request: Request) -> None:
+        """Raises UserError for a model that sees later tokens, and a corpus without the documents that it needs."""
+        self._model, tokenizer = request.bundle.model, request.bundle.encoder
+        require_left_to_right(self._model)
+        self._padding = tokenizer.special["pad"]
+        self._examples = ReadForwards(inputs_of(MaskedSettings(input=settings.input), request), tokenizer)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self._examples.lengths
+
+    def batch(self, indices: np.ndarray, epoch: int) -> StackBatch:
+        return collate([self._examples.example(int(index), epoch) for index in indices], self._padding)
+
+    def loss(self, label_smoothing: float) -> StackLoss:
+        return StackLoss(self._model, label_smoothing)
+
+    def view(self, name: SideName) -> CausalView:
+        del name
+        return CausalView(self._examples, self._padding)
+
+    def dev_scores(self) -> Callable[[], dict[str, float]] | None:
+        return None
