@@ -81,6 +81,8 @@ class LabelTaskSettings(AnyObjective):
     token_level: whether it labels tokens; if not, it labels texts, from the state of [CLS].
     """
 
+    kind: str
+
     writes = False
     predicts_tokens = False
     token_level: ClassVar[bool] = False

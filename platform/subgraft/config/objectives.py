@@ -147,8 +147,8 @@ class MaskedSettings(AnyObjective):
         steps = [stage.step for stage in self.units]
         if steps and (steps[0] or steps != sorted(set(steps))):
             raise ValueError("units: the first stage is of step 0, and steps increase")
-        if steps and (self.sentences_per_document > 1 or self.input != "sentences"):
-            raise ValueError("units are of lines: they need `input: sentences`, and no sentences_per_document")
+        if steps and self.sentences_per_document > 1:
+            raise ValueError("units are of lines, which sentences_per_document joins: leave out either")
         hidden = {name for stage in self.units for name in stage.frequencies}
         for name, field in (("phrase", self.phrases), ("entity", self.entities)):
             if field is not None and name not in hidden:

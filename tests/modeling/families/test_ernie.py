@@ -60,8 +60,8 @@ def test_an_embedding_of_the_task_changes_the_states_and_the_first_is_the_usual_
     inputs = _inputs(model)
     ids = inputs["input_ids"]
     with torch.no_grad():
-        usual = stack_states(model, **inputs)
-        first, second = (stack_states(model, **inputs, task_type_ids=torch.full_like(ids, at)) for at in (0, 1))
+        usual = stack_states(model, layer=None, **inputs)
+        first, second = (stack_states(model, layer=None, **inputs, task_type_ids=torch.full_like(ids, at)) for at in (0, 1))
     assert torch.equal(usual, first)
     assert not torch.allclose(usual, second, atol=1e-4)
 
@@ -70,7 +70,7 @@ def test_an_embedding_of_the_task_changes_the_states_and_the_first_is_the_usual_
 def test_published_layouts_are_read(published: str, tmp_path: Path) -> None:
     """ERNIE 1 (nghuyong/ernie-1.0-base-zh) and ERNIE 2 (nghuyong/ernie-2.0-base-en, with embeddings of tasks)."""
     torch.manual_seed(3)
-    tasks = {"use_task_id": True, "task_type_vocab_size": 4} if published == "ErnieForPreTraining" else {}
+    tasks: dict[str, Any] = {"use_task_id": True, "task_type_vocab_size": 4} if published == "ErnieForPreTraining" else {}
     kind = getattr(transformers, published)
     own = kind(transformers.ErnieConfig(**SIZES, type_vocab_size=4, **tasks)).eval()
     own.save_pretrained(tmp_path)
@@ -90,7 +90,7 @@ def test_published_layouts_are_read(published: str, tmp_path: Path) -> None:
 
 def test_both_sides_of_an_encoder_decoder_are_made_of_it() -> None:
     model = ernie()
-    made = FAMILIES["ernie"].assemble(model, cased_tokenizer(), 3)
+    made: Any = FAMILIES["ernie"].assemble(model, cased_tokenizer(), 3)
     known = model.state_dict()
     assert all(torch.equal(tensor, known[f"ernie.{name}"]) for name, tensor in made.encoder.state_dict().items())
     for config in (made.config.to_dict(), as_both_sides(model.config.to_dict())):

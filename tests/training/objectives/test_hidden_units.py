@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from itertools import product
+from collections.abc import Sequence
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from pydantic import ValidationError
 from scipy import stats
 
+from documents import documents_of
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.config.objectives import MaskedSettings
@@ -88,16 +90,20 @@ def _objective(corpus: Corpus, **settings: Any) -> MaskedObjective:
 
 def _hidden(objective: MaskedObjective, number: int) -> list[tuple[str, frozenset[bool]]]:
     """The words of a sentence, each with whether tokens of it are hidden, others not, or both."""
-    pieces = objective._bundle.decoder.pieces
     index, epoch = number % len(LINES), number // len(LINES)
-    example, body = objective.sentences.example(index, epoch), objective.sentences.text(index, 0).tokens
-    words = list[tuple[str, frozenset[bool]]]()
-    for token, label in zip(body, example.labels[1:-1], strict=True):
-        piece, hidden = pieces[token], frozenset({label != IGNORED})
-        if piece.startswith("##"):
-            words[-1] = (words[-1][0] + piece[2:], words[-1][1] | hidden)
+    example, tokens = objective.sentences.example(index, epoch), objective.sentences.text(index, epoch).tokens
+    return _words(objective, tokens, [label != IGNORED for label in example.labels[1:-1]])
+
+
+def _words(
+    objective: MaskedObjective, tokens: Sequence[int], hidden: Sequence[bool]
+) -> list[tuple[str, frozenset[bool]]]:
+    pieces, words = objective._bundle.decoder.pieces, list[tuple[str, frozenset[bool]]]()
+    for token, own in zip(tokens, hidden, strict=True):
+        if pieces[token].startswith("##") and words and words[-1][0] != "[SEP]":
+            words[-1] = (words[-1][0] + pieces[token][2:], words[-1][1] | {own})
         else:
-            words.append((piece, hidden))
+            words.append((pieces[token], frozenset({own})))
     return words
 
 
@@ -151,6 +157,30 @@ def test_the_share_of_hidden_tokens_is_that_of_the_settings_for_every_unit(tmp_p
         assert hidden == wanted if unit == "piece" else hidden == pytest.approx(wanted, rel=0.02)
 
 
+@pytest.mark.parametrize("form", ["segment-pair", "sentence-pair", "full-sentences", "doc-sentences"])
+def test_units_stay_whole_where_sentences_are_packed(form: str, tmp_path: Path) -> None:
+    corpus = documents_of(tmp_path, *(LINES[at : at + 8] for at in range(0, 80, 8)))
+    objective = _objective(corpus, units=[{"entity": 1}], input=form, next_sentence=False)
+    end = objective._bundle.decoder.special["eos"]
+    together = 0
+    for index in range(len(objective.sentences)):
+        text, example = objective.sentences.text(index, 0), objective.sentences.example(index, 0)
+        hidden = [label != IGNORED for label in example.labels[1:-1]]
+        assert not any(own for token, own in zip(text.tokens, hidden, strict=True) if token == end)
+        words = _words(objective, text.tokens, hidden)
+        assert all(len(parts) == 1 for _, parts in words), "no word is hidden in part"
+        for (first, one), (second, other) in pairwise(words):
+            if (first, second) == ("Captain", "Flint"):
+                assert one == other
+                together += True in one
+    assert together > 5
+    numbers = range(len(objective.sentences))
+    wanted = sum(round(0.3 * len(objective.sentences.text(at, 0).tokens)) for at in numbers)
+    labels = [label for at in numbers for label in objective.sentences.example(at, 0).labels]
+    drawn = sum(label != IGNORED for label in labels)
+    assert drawn == pytest.approx(wanted, rel=0.1)
+
+
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [
@@ -180,7 +210,7 @@ def test_a_text_without_units_of_a_kind_is_refused(tmp_path: Path) -> None:
         ({"units": [{"step": 5, "word": 1}]}, "the first stage is of step 0"),
         ({"units": [{"word": 1}, {"word": 1}]}, "steps increase"),
         ({"units": [{"word": 1}], "entities": "things"}, "give a stage with `entity`"),
-        ({"units": [{"word": 1}], "sentences_per_document": 2}, "no sentences_per_document"),
+        ({"units": [{"word": 1}], "sentences_per_document": 2}, "which sentences_per_document joins"),
     ],
 )
 def test_stages_that_make_no_sense_are_refused(settings: dict[str, Any], complaint: str) -> None:

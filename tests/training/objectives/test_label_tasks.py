@@ -167,7 +167,7 @@ def test_sentences_are_adjacent_or_of_one_document_or_of_two(tmp_path: Path) -> 
     assert stats.chisquare(list(second_documents.values())).pvalue > 1e-3
 
 
-OBJECTIVES: tuple[LabelTaskSettings, ...] = (
+OBJECTIVES: tuple[Any, ...] = (
     CapitalisationSettings(),
     TokenDocumentSettings(),
     ReorderingSettings(),
@@ -180,7 +180,8 @@ def test_the_loss_is_that_of_transformers_class_and_trains_the_body(
     settings: LabelTaskSettings, tmp_path: Path
 ) -> None:
     request = _request(_corpus(tmp_path))
-    objective, model = TaskObjective(settings, request), request.bundle.model
+    model: Any = request.bundle.model
+    objective = TaskObjective(settings, request)
     loss, batch = objective.loss(0.0), objective.batch(np.arange(12), 2)
     level = "Token" if settings.token_level else "Sequence"
     head = head_of(loss.model)
@@ -209,7 +210,8 @@ def test_each_objective_has_its_embedding_and_moves_its_own_head(tmp_path: Path)
     mixed = MixedLoss(request.bundle.model, losses)
     assert len(mixed.models) == 5 and mixed.models[0] is request.bundle.model
     named = dict(mixed.named_parameters())
-    tasks = request.bundle.model.base_model.embeddings.task_type_embeddings.weight
+    model: Any = request.bundle.model
+    tasks = model.base_model.embeddings.task_type_embeddings.weight
     for number, (kind, objective) in enumerate(objectives.items()):
         mixed.zero_grad()
         batch = MixedBatch(kind, objective.batch(np.arange(6), 0))
@@ -240,17 +242,17 @@ def test_saved_heads_and_the_model_are_read_again(tmp_path: Path) -> None:
     inputs = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
     with torch.no_grad():
         for kind in ("capitalisation", "sentence-distance"):
-            again = with_saved_head(load_model(place), place, kind)
+            again: Any = with_saved_head(load_model(place), place, kind)
             assert torch.equal(again(**inputs).logits, losses[kind].model(**inputs).logits)
         read = transformers.AutoModelForMaskedLM.from_pretrained(place).eval()
         assert type(read) is transformers.ErnieForMaskedLM
         assert torch.equal(read(**inputs).logits, request.bundle.model(**inputs).logits)
     continued = objectives_of((MaskedSettings(), *OBJECTIVES), replace(request, bundle=Bundle.load(place)))
     for kind in ("capitalisation", "sentence-reordering"):
-        again, before = (each[kind].loss(0.0).model.state_dict() for each in (continued, objectives))
+        reused, before = (each[kind].loss(0.0).model.state_dict() for each in (continued, objectives))
         own = losses[kind].model.state_dict()
         heads = [name for name in own if name.startswith("classifier.")]
-        assert heads and all(torch.equal(again[name], own[name]) for name in heads), "a pretraining that continues"
+        assert heads and all(torch.equal(reused[name], own[name]) for name in heads), "a pretraining that continues"
         assert not any(torch.equal(before[name], own[name]) for name in heads)
     with pytest.raises(UserError, match="no head of 'masked'"):
         with_saved_head(load_model(place), place, "masked")

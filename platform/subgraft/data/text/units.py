@@ -24,6 +24,7 @@ _WORD = re.compile(rf"[{_HAN}]|(?:(?![{_HAN}])\w)+(?:['’-](?:(?![{_HAN}])\w)+)
 _LEAST, _THRESHOLD = 5, 10.0
 # The bit of each level that says that a unit of it begins at a token.
 _BITS: dict[UnitName, int] = {"word": 1, "phrase": 2, "entity": 4}
+ALL_BITS = 7
 
 
 def words(line: str) -> list[Span]:

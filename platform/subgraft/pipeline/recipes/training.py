@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, NamedTuple, Protocol
 
 from pydantic import Field
 
+from subgraft.config.any_objective import AnyObjective
 from subgraft.config.corpora import Languages
 from subgraft.config.ernie_objectives import PairTaskSettings
 from subgraft.config.models import ModelSettings
@@ -80,7 +81,7 @@ class TrainedRecipe(Recipe):
     seed: int
 
     @property
-    def trained_on(self) -> tuple[TaskObjectiveSettings, ...]:
+    def trained_on(self) -> tuple[AnyObjective, ...]:
         """The objectives that make examples of the corpus: by default, translation of its pairs."""
         return (TranslationSettings(),)
 

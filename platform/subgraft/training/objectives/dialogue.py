@@ -142,7 +142,7 @@ class DialogueLoss(HeadedLoss):
         self.language_model, self._label_smoothing = language_model, label_smoothing
 
     def forward(self, batch: DialogueBatch) -> dict[str, Tensor]:
-        top = stack_states(self.language_model, **self.inputs(batch))
+        top = stack_states(self.language_model, layer=None, **self.inputs(batch))
         tokens = ModelEmbeddings(self.language_model).cross_entropy(top, batch.labels, self._label_smoothing)
         headed: Any = self.model
         logits = headed.classifier(headed.dropout(headed.base_model.pooler(top)))
@@ -180,7 +180,7 @@ class DialogueObjective:
     def batch(self, indices: np.ndarray, epoch: int) -> DialogueBatch:
         rows = [self._row(int(index), epoch) for index in indices]
         tokens, mask = pad_with_mask([row[0] for row in rows], self._request.bundle.padding[0])
-        labels, types = (pad([row[at] for row in rows], value) for at, value in ((1, IGNORED), (2, 0)))
+        labels, types = pad([row[1] for row in rows], IGNORED), pad([row[2] for row in rows], 0)
         return DialogueBatch(tokens, mask, types, labels, torch.tensor([int(row[3]) for row in rows]))
 
     def _row(self, index: int, epoch: int) -> tuple[list[int], list[int], list[int], bool]:

@@ -17,7 +17,7 @@ from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.encoded import Sequences
 from subgraft.data.text.fields import texts
 from subgraft.data.text.segments import Text
-from subgraft.data.text.units import Collocations, Span, entities, unit_bits, unit_sizes
+from subgraft.data.text.units import ALL_BITS, Collocations, Span, entities, unit_bits, unit_sizes
 from subgraft.subwords.vocabulary.spelling import chunks
 from subgraft.training.objectives.objective import Request
 
@@ -48,55 +48,61 @@ def hidden_units(sizes: np.ndarray, count: int, rng: np.random.Generator) -> np.
 
 
 class Units:
-    """The units of the sentences of a training, and what is hidden at each step.
+    """What is hidden at each step, by the configured stages."""
 
-    Args:
-        bits: the levels of which each token begins a unit, as `unit_bits` gives them.
-        stages: the configured stages.
-    """
-
-    def __init__(self, bits: Sequences, stages: Sequence[UnitStage]) -> None:
-        self._bits, self._stages = bits, stages
-        self._stage = stages[0]
+    def __init__(self, stages: Sequence[UnitStage]) -> None:
+        self._stages, self._stage = stages, stages[0]
 
     def begin(self, step: int) -> None:
         """Use the stage of the update after `step` others."""
         self._stage = next(stage for stage in reversed(self._stages) if stage.step <= step)
 
-    def cut(self, max_length: int) -> Units:
-        return Units(self._bits.cut(max_length), self._stages)
-
-    def sizes(self, index: int, rng: np.random.Generator) -> np.ndarray:
-        """The number of tokens of each unit of a sentence, of a kind drawn for this example."""
+    def sizes(self, bits: Sequence[int], rng: np.random.Generator) -> np.ndarray:
+        """The number of tokens of each unit of a text, of a kind drawn for this example."""
         names, shares = zip(*self._stage.frequencies.items(), strict=True)
         drawn: UnitName = names[int(rng.choice(len(names), p=shares))]
-        return unit_sizes(self._bits[index], drawn)
+        return unit_sizes(bits, drawn)
 
 
-def units_of(settings: MaskedSettings, request: Request, split: str = "train") -> Units | None:
-    """The units of all lines of the request's texts, in their order; None where tokens are hidden.
+# While sentences are packed, the bits of a token are above its id, so that they stay together.
+_SHIFT = 24
+
+
+def without_bits(tokens: Sequence[int], separator: int) -> tuple[list[int], list[int]]:
+    """The ids of packed tokens, and the bits of those that are not separators. A unit ends before each separator."""
+    packed = np.array(tokens, dtype=np.int64)
+    ids, bits = packed & ((1 << _SHIFT) - 1), packed >> _SHIFT
+    separates = ids == separator
+    bits[1:][separates[:-1]] = ALL_BITS
+    return ids.tolist(), bits[~separates].tolist()
+
+
+def sentences_with_bits(settings: MaskedSettings, request: Request) -> list[Sequences]:
+    """The sentences of each of the corpus's training texts as tokens, with the bits of `unit_bits` above their ids.
 
     Raises UserError if a unit that is to be hidden occurs nowhere, or the corpus has no such field of spans.
     """
-    if not settings.units:
-        return None
     wanted = {name for stage in settings.units for name in stage.frequencies}
-    names = [field.name for field in texts(request.corpus.fields) if request.corpus.size(split, field.name)]
-    counts, bits = dict.fromkeys(wanted & {"phrase", "entity"}, 0), list[list[int]]()
-    for name, (_, lines) in zip(names, request.texts(split), strict=True):
-        of_line = _spans_of_lines(settings, wanted, request.corpus, split, name, lines)
+    names = [field.name for field in texts(request.corpus.fields) if request.corpus.size("train", field.name)]
+    lines_of = [text.lines for text in request.documents()] if settings.needs_documents else None
+    all_lines: Sequence[Sequence[str]] = lines_of or [lines for _, lines in request.texts()]
+    counts, packed = dict.fromkeys(wanted & {"phrase", "entity"}, 0), list[Sequences]()
+    for name, lines in zip(names, all_lines, strict=True):
+        of_line, sentences = _spans_of_lines(settings, wanted, request.corpus, name, lines), list[list[int]]()
         for chunk in chunks(lines):
             encoded = request.bundle.encoder.encode_with_ends(chunk)
-            for line, (_, ends), spans in zip(chunk, encoded, of_line):  # noqa: B905 (chunk after chunk)
+            for line, (ids, ends), spans in zip(chunk, encoded, of_line):  # noqa: B905 (chunk after chunk)
                 for unit in counts:
                     counts[unit] += len(spans[unit])
-                bits.append(unit_bits(ends, line, spans.get("phrase", ()), spans.get("entity", ())))
+                bits = unit_bits(ends, line, spans.get("phrase", ()), spans.get("entity", ()))
+                sentences.append([token | (own << _SHIFT) for token, own in zip(ids, bits, strict=True)])
+        packed.append(Sequences.of(sentences))
     _require_units(counts, settings, request)
-    return Units(Sequences.of(bits), settings.units)
+    return packed
 
 
 def _spans_of_lines(
-    settings: MaskedSettings, wanted: Iterable[UnitName], corpus: Corpus, split: str, name: str, lines: Sequence[str]
+    settings: MaskedSettings, wanted: Iterable[UnitName], corpus: Corpus, name: str, lines: Sequence[str]
 ) -> Iterator[dict[UnitName, Sequence[Span]]]:
     """The phrases and entities of each line of a text, as far as they are wanted: annotated, or by rule."""
     by_unit: dict[UnitName, Iterator[Sequence[Span]]] = {}
@@ -106,12 +112,12 @@ def _spans_of_lines(
             collocations = Collocations.of(counted)
             by_unit["phrase"] = (collocations.phrases(line) for line in lines)
         else:
-            by_unit["phrase"] = _annotated(corpus, split, settings.phrases, name, lines)
+            by_unit["phrase"] = _annotated(corpus, settings.phrases, name, lines)
     if "entity" in wanted:
         if settings.entities is None:
             by_unit["entity"] = (entities(line) for line in lines)
         else:
-            by_unit["entity"] = _annotated(corpus, split, settings.entities, name, lines)
+            by_unit["entity"] = _annotated(corpus, settings.entities, name, lines)
     for spans in zip(*by_unit.values(), strict=True) if by_unit else ((),) * len(lines):
         yield dict(zip(by_unit, spans, strict=True))
 
@@ -120,7 +126,7 @@ def _evenly(lines: Sequence[str]) -> Iterator[str]:
     return (lines[int(place)] for place in evenly_spaced_places(len(lines), _COUNTED))
 
 
-def _annotated(corpus: Corpus, split: str, field: str, of: str, lines: Sequence[str]) -> Iterator[Sequence[Span]]:
+def _annotated(corpus: Corpus, field: str, of: str, lines: Sequence[str]) -> Iterator[Sequence[Span]]:
     """The spans of a field for each line of a text, which may be chosen lines of its file; none for another text."""
     declared = corpus.field(field)
     if declared.kind != "spans":
@@ -130,7 +136,7 @@ def _annotated(corpus: Corpus, split: str, field: str, of: str, lines: Sequence[
         )
     if declared.of != of:
         return iter([()] * len(lines))
-    whole = ([(start, end) for start, end, _ in spans] for spans in corpus.annotations(split, field))
+    whole = ([(start, end) for start, end, _ in spans] for spans in corpus.annotations("train", field))
     chosen = lines.chosen if isinstance(lines, Text) else None
     if chosen is None:
         return whole

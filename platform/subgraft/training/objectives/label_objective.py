@@ -166,7 +166,7 @@ def objective_head(
     drawn from the seed.
     """
     headed = with_head(model, kind, labels, seed, padding_id=padding)
-    directory = Path(model.name_or_path)
+    directory = Path(model.name_or_path or "")
     if model.name_or_path and (saved := saved_heads(directory).get(objective)) and saved.get("labels") == list(labels):
         load_weights(headed, read_head(directory, objective)[1], directory)
     share_parameters([model, headed])

@@ -224,11 +224,11 @@ class LabelledPairs:
     def __init__(self, corpus: Corpus, request: Request, room: Room) -> None:
         size = room.tokens - room.between
         sides = [encode(corpus.text("train", name), request.bundle.encoder).sequences for name in ("source", "target")]
-        long = sum(each.lengths.astype(np.int64) for each in sides) > size
-        self._whole, self._halves, self._long = sides, [each.cut(size // 2) for each in sides], long
+        lengths = sides[0].lengths.astype(np.int64) + sides[1].lengths
+        self._whole, self._halves, self._long = sides, [each.cut(size // 2) for each in sides], lengths > size
         places = {label: place for place, label in enumerate(labels_of(corpus))}
         self._labels = [places[label] for label in corpus.lines("train", "label")]
-        self.lengths: np.ndarray = np.minimum(sum(each.lengths for each in sides), size) + room.between
+        self.lengths: np.ndarray = np.minimum(lengths, size) + room.between
 
     def __len__(self) -> int:
         return len(self._labels)

@@ -22,9 +22,9 @@ from subgraft.modeling.families import family_of
 from subgraft.modeling.next_sentence import next_sentence_parameters, require_next_sentence
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.embedding_view import IGNORED
-from subgraft.training.objectives.hidden_units import Units, hidden_units, units_of
+from subgraft.training.objectives.hidden_units import Units, hidden_units, without_bits
 from subgraft.training.objectives.masked_inputs import AROUND as AROUND
-from subgraft.training.objectives.masked_inputs import InputText, Whole, inputs_of
+from subgraft.training.objectives.masked_inputs import InputText, Whole, hides_units, inputs_of
 from subgraft.training.objectives.next_sentence import (
     WEIGHTS,
     NextSentenceBatch,
@@ -77,13 +77,13 @@ class Masking:
         settings, example = self._settings, self.whole(text)
         places = np.flatnonzero(np.array(text.tokens, dtype=np.int64) != self._end) + 1
         count = min(len(places), max(1, round(settings.share * len(places))))
-        if sizes is None:
+        if sizes is None or not count:
             chosen = places[rng.permutation(len(places))[:count]]
             draws = rng.random(count)
         else:
             units = hidden_units(sizes, count, rng)
-            starts = np.cumsum(sizes) - sizes + 1
-            chosen = np.concatenate([starts[unit] + np.arange(sizes[unit]) for unit in units])
+            starts = np.cumsum(sizes) - sizes
+            chosen = np.concatenate([places[starts[unit] : starts[unit] + sizes[unit]] for unit in units])
             draws = np.repeat(rng.random(len(units)), sizes[units])
         strangers = rng.choice(self._ordinary, len(chosen))
         for place, draw, stranger in zip(chosen.tolist(), draws.tolist(), strangers.tolist(), strict=True):
@@ -104,7 +104,7 @@ class MaskedText:
         settings: of the masking.
         seed: of masks and pairs.
         segments: whether the model has token types.
-        units: what is hidden as a whole in each text; None hides single tokens.
+        units: what is hidden as a whole, for texts with bits above their tokens; None hides single tokens.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class MaskedText:
         self.masking = Masking(tokenizer, settings)
         self.settings, self.units = settings, units
         self._inputs, self._seed, self._segments = inputs, seed, segments
-        self.padding = tokenizer.special["pad"]
+        self.padding, self._separator = tokenizer.special["pad"], tokenizer.special["eos"]
 
     def __len__(self) -> int:
         return len(self._inputs)
@@ -131,11 +131,20 @@ class MaskedText:
 
     def text(self, index: int, epoch: int) -> InputText:
         """A text without [CLS] and the last [SEP]."""
-        return self._inputs.example(index, self._copy(epoch))
+        return self._with_bits(index, epoch)[0]
 
     def example(self, index: int, epoch: int) -> StackExample:
         rng = np.random.default_rng([self._seed, self._copy(epoch), index])
-        return self.masking(self.text(index, epoch), rng, None if self.units is None else self.units.sizes(index, rng))
+        text, bits = self._with_bits(index, epoch)
+        return self.masking(text, rng, None if self.units is None else self.units.sizes(bits, rng))
+
+    def _with_bits(self, index: int, epoch: int) -> tuple[InputText, list[int]]:
+        """A text, and the levels of which each of its tokens, without separators, begins a unit."""
+        text = self._inputs.example(index, self._copy(epoch))
+        if self.units is None:
+            return text, []
+        tokens, bits = without_bits(text.tokens, self._separator)
+        return text._replace(tokens=tokens), bits
 
     def batch(self, indices: np.ndarray, epoch: int) -> StackBatch:
         return self.collate([self.example(int(index), epoch) for index in indices])
@@ -159,19 +168,10 @@ class MaskedSentences(MaskedText):
     """Sentences, truncated to max_length tokens."""
 
     def __init__(
-        self,
-        lines: Sequence[str],
-        tokenizer: Tokenizer,
-        settings: MaskedSettings,
-        max_length: int,
-        seed: int,
-        units: Units | None = None,
+        self, lines: Sequence[str], tokenizer: Tokenizer, settings: MaskedSettings, max_length: int, seed: int
     ) -> None:
-        """units: of the same lines; None hides single tokens."""
         sentences = encode(lines, tokenizer).sequences.cut(max_length - AROUND)
-        super().__init__(
-            Whole(sentences), tokenizer, settings, seed, units=None if units is None else units.cut(max_length - AROUND)
-        )
+        super().__init__(Whole(sentences), tokenizer, settings, seed)
 
 
 class MaskedView(StackView):
@@ -270,6 +270,5 @@ class MaskedObjective:
 def _text(settings: MaskedSettings, request: Request) -> MaskedText:
     bundle = request.bundle
     segments = family_of(bundle.model).has_segments(bundle.model.config.to_dict())
-    units = units_of(settings, request)
-    cut = None if units is None else units.cut(request.training.max_length - AROUND)
-    return MaskedText(inputs_of(settings, request), bundle.encoder, settings, request.seed, segments, cut)
+    units = Units(settings.units) if hides_units(settings, request) else None
+    return MaskedText(inputs_of(settings, request), bundle.encoder, settings, request.seed, segments, units)

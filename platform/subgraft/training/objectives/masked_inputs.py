@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +13,8 @@ from subgraft.config.objectives import MaskedInput, MaskedSettings
 from subgraft.data.text.documents import DocumentText
 from subgraft.data.text.encoded import Sequences, encode
 from subgraft.data.text.packing import Blocks, PairSettings, SegmentPairs, doc_sentences, full_sentences
-from subgraft.training.objectives.objective import Concatenation, Examples, Request
+from subgraft.training.objectives.hidden_units import sentences_with_bits
+from subgraft.training.objectives.objective import Concatenation, Examples, HeldOut, Request
 
 # [CLS] and [SEP]
 AROUND = 2
@@ -69,25 +71,37 @@ class Paired:
 def inputs_of(settings: MaskedSettings, request: Request) -> Examples[InputText]:
     """The configured inputs of a corpus. Raises UserError for one that has no such text."""
     tokenizer, limit = request.bundle.encoder, request.training.max_length
+    packed = sentences_with_bits(settings, request) if hides_units(settings, request) else None
+    if settings.input == "sentences" and packed is not None:
+        return Concatenation([Whole(sentences.cut(limit - AROUND)) for sentences in packed])
     if settings.input == "sentences":
         size = settings.sentences_per_document
         lines = [text for _, lines in request.texts() for text in _lines(list(lines), size)]
         return Whole(encode(lines, tokenizer).sequences.cut(limit - AROUND))
     form, texts = _FORMS[settings.input], enumerate(request.documents())
-    return Concatenation([form(_Asked(text, number, settings, request)) for number, text in texts])
+    known = repeat(None) if packed is None else packed
+    return Concatenation(
+        [form(_Asked(text, number, settings, request, own)) for (number, text), own in zip(texts, known, strict=False)]
+    )
+
+
+def hides_units(settings: MaskedSettings, request: Request) -> bool:
+    """Whether words, phrases or entities are hidden as a whole: not in dev text, of which no token is predicted."""
+    return bool(settings.units) and not isinstance(request, HeldOut)
 
 
 class _Asked(NamedTuple):
-    """The text of one language, its number among the corpus's, and how it is read."""
+    """The text of one language, its number among the corpus's, how it is read, and its tokens, if they are known."""
 
     text: DocumentText
     number: int
     settings: MaskedSettings
     request: Request
+    known: Sequences | None
 
     @property
     def sentences(self) -> Sequences:
-        return encode(self.text.lines, self.request.bundle.encoder).sequences
+        return self.known or encode(self.text.lines, self.request.bundle.encoder).sequences
 
     @property
     def room(self) -> int:
