@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -81,7 +81,8 @@ class LabelTaskSettings(AnyObjective):
     token_level: whether it labels tokens; if not, it labels texts, from the state of [CLS].
     """
 
-    kind: str
+    if TYPE_CHECKING:
+        kind: str  # each task has its own
 
     writes = False
     predicts_tokens = False

@@ -61,7 +61,9 @@ def test_an_embedding_of_the_task_changes_the_states_and_the_first_is_the_usual_
     ids = inputs["input_ids"]
     with torch.no_grad():
         usual = stack_states(model, layer=None, **inputs)
-        first, second = (stack_states(model, layer=None, **inputs, task_type_ids=torch.full_like(ids, at)) for at in (0, 1))
+        first, second = (
+            stack_states(model, layer=None, **inputs, task_type_ids=torch.full_like(ids, at)) for at in (0, 1)
+        )
     assert torch.equal(usual, first)
     assert not torch.allclose(usual, second, atol=1e-4)
 
@@ -70,7 +72,9 @@ def test_an_embedding_of_the_task_changes_the_states_and_the_first_is_the_usual_
 def test_published_layouts_are_read(published: str, tmp_path: Path) -> None:
     """ERNIE 1 (nghuyong/ernie-1.0-base-zh) and ERNIE 2 (nghuyong/ernie-2.0-base-en, with embeddings of tasks)."""
     torch.manual_seed(3)
-    tasks: dict[str, Any] = {"use_task_id": True, "task_type_vocab_size": 4} if published == "ErnieForPreTraining" else {}
+    tasks: dict[str, Any] = (
+        {"use_task_id": True, "task_type_vocab_size": 4} if published == "ErnieForPreTraining" else {}
+    )
     kind = getattr(transformers, published)
     own = kind(transformers.ErnieConfig(**SIZES, type_vocab_size=4, **tasks)).eval()
     own.save_pretrained(tmp_path)
