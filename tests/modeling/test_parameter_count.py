@@ -12,6 +12,7 @@ from transformers import GPT2Config, LlamaConfig, MBartConfig, PreTrainedModel
 from subgraft.config.models import (
     BartSettings,
     BertSettings,
+    BranchedSettings,
     ErnieSettings,
     GPT2Settings,
     KnowledgeableSettings,
@@ -53,6 +54,9 @@ ONE = {**WIDTHS, "layers": 3}
 UNTIED = {"tie_word_embeddings": False}
 MARIAN = described(MarianSettings(**TWO), 90, 70)
 MBART = described(MBartSettings(**TWO), 80, 80)
+BRANCHED = described(
+    BranchedSettings(**ONE, branch_layers=2, branch_width=8, branch_heads=4, branch_ffn_dim=20), 75, 75
+)
 KNOWLEDGEABLE = described(KnowledgeableSettings(**ONE, knowledge_layers=2, entity_width=8, entity_heads=2), 75, 75)
 BART = described(BartSettings(**TWO), 80, 80)
 BERT = described(BertSettings(**ONE), 75, 75)
@@ -128,6 +132,8 @@ CONFIGS = {
     "ernie, tasks of another size": {**ERNIE, "use_task_id": True},
     "ernie on both sides": as_both_sides(described(ErnieSettings(**ONE, task_embeddings=5), 75, 75)),
     "bert2bert": as_both_sides(BERT),
+    "branched": BRANCHED,
+    "branched, untied": BRANCHED | UNTIED,
     "knowledgeable": KNOWLEDGEABLE,
     "knowledgeable, untied": KNOWLEDGEABLE | UNTIED,
     "bert2bert, untied": as_both_sides(BERT | UNTIED),

@@ -333,6 +333,34 @@ class KnowledgeableSettings(OneStackSettings):
         return self
 
 
+class BranchedSettings(OneStackSettings):
+    """ERNIE 3 (Sun et al., 2021): a universal body, and on it a branch for understanding and one for writing.
+
+    layers: layers of the body.
+    branch_layers, branch_width, branch_heads, branch_ffn_dim: the sizes of each branch.
+    dropout: of embeddings and of the output of each sublayer.
+    """
+
+    objectives = frozenset({"masked", "causal"})
+    vocabulary_kinds = ("wordpiece",)
+
+    family: Literal["branched"] = "branched"
+    branch_layers: Layers = 3
+    branch_width: Annotated[int, Field(ge=8, le=WIDEST)] = 256
+    branch_heads: Annotated[int, Field(ge=1, le=1024)] = 4
+    branch_ffn_dim: Annotated[int, Field(ge=8, le=1_048_576)] = 1024
+    dropout: Share = 0.1
+
+    def depth(self, side: SideName) -> int:
+        return self.layers + self.branch_layers
+
+    @model_validator(mode="after")
+    def _branch_heads_divide(self) -> BranchedSettings:
+        if self.branch_width % self.branch_heads:
+            raise ValueError(f"branch_width {self.branch_width} is not divisible by branch_heads {self.branch_heads}")
+        return self
+
+
 ModelSettings = Annotated[
     MarianSettings
     | MBartSettings
@@ -344,13 +372,19 @@ ModelSettings = Annotated[
     | LlamaSettings
     | T5Settings
     | M2M100Settings
-    | KnowledgeableSettings,
+    | KnowledgeableSettings
+    | BranchedSettings,
     Field(discriminator="family"),
 ]
 DEFAULT_FAMILY = "marian"
 SETTINGS_OF_FAMILY: Mapping[str, type[TransformerSettings]] = {
     settings.model_fields["family"].default: settings for settings in get_args(get_args(ModelSettings)[0])
 }
+
+
+def is_decoder_alone(family: str) -> bool:
+    """Whether models of a family have no encoder."""
+    return SETTINGS_OF_FAMILY[family].sides == ("decoder",)
 
 
 def families_for(*objectives: str) -> tuple[str, ...]:

@@ -66,7 +66,8 @@ def _sides_of_labels(settings: Mapping[str, Any]) -> dict[str, Any]:
     if "sides" in settings:
         return {}
     objectives = _listed(settings, "upstream", "objectives")
-    if any(isinstance(each, Mapping) and each.get("kind") in CONTINUING_KINDS for each in objectives):
+    kinds = [each.get("kind") for each in objectives if isinstance(each, Mapping)]
+    if kinds and CONTINUING_KINDS.issuperset(kinds):
         return {"sides": ("decoder",)}
     downstream = settings.get("downstream")
     shared = {"downstream": {"shared": True, **downstream}} if isinstance(downstream, Mapping) else {}

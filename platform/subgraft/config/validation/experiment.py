@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from subgraft.config.comparison import Comparison
 from subgraft.config.initialiser_registry import LEARNINGS, initialiser_info, names_with
-from subgraft.config.models import families_for
+from subgraft.config.models import families_for, is_decoder_alone
 from subgraft.config.search import require_searchable
 from subgraft.config.synthetic import TextUse
 from subgraft.config.systems import require_trained_parameters
@@ -252,11 +252,14 @@ def require_model_of_task(experiment: Comparison) -> None:
 
 
 def _require_continuable(experiment: Comparison, kinds: Sequence[str]) -> None:
-    task = experiment.task
-    if not all(objective.continues for objective in experiment.upstream.objectives):
+    task, decoders = experiment.task, [name for name in families_for("causal") if is_decoder_alone(name)]
+    others = [kind for kind, each in zip(kinds, experiment.upstream.objectives, strict=True) if not each.continues]
+    if not others and experiment.upstream.checkpoint is None and experiment.model.family not in decoders:
+        others = [experiment.model.family]
+    if others:
         raise ValueError(
             f"{task} is for decoders alone: write upstream.objectives: [{{kind: causal}}] and model.family "
-            f"{' or '.join(families_for('causal'))}, not {', '.join(kinds)}"
+            f"{' or '.join(decoders)}, not {', '.join(others)}"
         )
     if experiment.languages.source != experiment.languages.target and not TASKS[task].finetuned_on.needs_pairs:
         raise ValueError(f"{task} reads text in one language: source and target must be the same")

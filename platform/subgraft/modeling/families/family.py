@@ -54,6 +54,8 @@ class Family(ABC):
         transposed: Whether projection weights are [inputs, outputs] instead of [outputs, inputs].
         absent_weights: Name prefixes of unused weights, which a checkpoint may lack.
         head_dropout_keys: The names in config.json of the dropout before a classifying head's output.
+        forwards_inputs: What a stack reads in addition where each token is to see those before it alone; nothing where
+            it sees no others anyway.
         retained_head: Name prefixes of weights outside of the body that a classifying head has in common with the head
             that predicts tokens.
         transformers_class: The name of the transformers class that loads the model.
@@ -74,6 +76,7 @@ class Family(ABC):
     transposed: ClassVar[bool] = False
     absent_weights: ClassVar[tuple[str, ...]] = ()
     head_dropout_keys: ClassVar[tuple[str, ...]] = ("classifier_dropout",)
+    forwards_inputs: ClassVar[Mapping[str, Any]] = {}
     retained_head: ClassVar[tuple[str, ...]] = ()
     transformers_class: ClassVar[str]
     next_sentence_class: ClassVar[str | None] = None

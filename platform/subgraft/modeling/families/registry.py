@@ -10,6 +10,7 @@ from subgraft.base.errors import UserError
 from subgraft.modeling.families.bart import Bart, Pegasus, SourcedBart
 from subgraft.modeling.families.bert import Bert, DistilBert, Electra, ModernBert, Roberta, XLMRoberta
 from subgraft.modeling.families.bert2bert import Bert2Bert
+from subgraft.modeling.families.branched import Branched
 from subgraft.modeling.families.conditional import Conditional
 from subgraft.modeling.families.deberta import DebertaV2
 from subgraft.modeling.families.decoder_only import DecoderOnly
@@ -45,6 +46,7 @@ ENCODERS: tuple[EncoderOnly, ...] = (
     DebertaV2(),
     Ernie(),
     Knowledgeable(),
+    Branched(),
 )
 DECODERS: tuple[DecoderOnly, ...] = (
     GPT2(),

@@ -24,6 +24,7 @@ from subgraft.data.text.encoded import encode
 from subgraft.evaluation.metrics.bits_per_character import bits_per_character, count_characters
 from subgraft.modeling.bundle import Bundle
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.objectives import single_stack
 from subgraft.training.objectives.embedding_view import IGNORED, ModelEmbeddings
 from subgraft.training.objectives.objective import (
     Body,
@@ -39,9 +40,19 @@ from subgraft.training.objectives.single_stack import (
     StackLoss,
     StackStates,
     StackView,
-    collate,
 )
 from subgraft.training.objectives.whole_examples import BATCH_TOKENS, Batched, WholeExamples, label_nats
+
+
+class CausalBatch(StackBatch):
+    """A batch whose tokens are predicted from those before them."""
+
+    forwards = True
+
+
+def collate(examples: Sequence[StackExample], padding: int) -> CausalBatch:
+    """Pad examples on the right."""
+    return CausalBatch(**vars(single_stack.collate(examples, padding)))
 
 
 def shifted(tokens: Sequence[int], prefix: int = 1) -> StackExample:
@@ -124,6 +135,9 @@ class CausalView(StackView):
     """The view that trains generators: all tokens but the first may be re-segmented."""
 
     causal = True
+
+    def collate(self, examples: Sequence[StackExample]) -> CausalBatch:
+        return collate(examples, self._padding)
 
     def body(self, example: StackExample) -> Body:
         return Body(example.tokens[1:], 0, 1)

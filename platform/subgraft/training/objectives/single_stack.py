@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
+from typing import ClassVar, Self
 
 import numpy as np
 from torch import Tensor
 from transformers import PreTrainedModel
 
 from subgraft.config.settings_base import SideName
+from subgraft.modeling.families import family_of
 from subgraft.modeling.sides import stack_states
 from subgraft.training.objectives.embedding_view import IGNORED, EmbeddingView, ModelEmbeddings
 from subgraft.training.objectives.objective import Examples, PaddedBatch, States, TokenLoss, pad, pad_with_mask
@@ -27,7 +28,12 @@ class StackExample:
 
 @dataclass(frozen=True)
 class StackBatch(PaddedBatch):
-    """A padded batch: input_ids, attention_mask, labels [B, T], labels IGNORED where nothing is predicted."""
+    """A padded batch: input_ids, attention_mask, labels [B, T], labels IGNORED where nothing is predicted.
+
+    forwards: whether each token may see those before it alone.
+    """
+
+    forwards: ClassVar[bool] = False
 
     input_ids: Tensor
     attention_mask: Tensor
@@ -58,7 +64,8 @@ class StackStates:
     @cached_property
     def top(self) -> Tensor:
         inputs = self._lexicon.read("decoder", self._batch.input_ids)
-        return stack_states(self._model, layer=None, **self._batch.inputs, **inputs)
+        more = family_of(self._model).forwards_inputs if self._batch.forwards else {}
+        return stack_states(self._model, layer=None, **self._batch.inputs, **inputs, **more)
 
     def of(self, name: SideName) -> Tensor:
         del name
