@@ -97,7 +97,7 @@ def test_mistakes_are_reported_before_anything_is_written(tmp_path: Path) -> Non
     assert "none.tsv" in message("upstream.entities={triples: none.tsv, transe: {dimensions: 8}}")
     assert "no entities.safetensors here" in message("upstream.entities={embeddings: texts}")
     plain = "corpora.upstream={records: {folder: texts, fields: {en: {}}}}"
-    assert "needs the entities of each text, and 'source' has none" in message(plain)
+    assert "needs the spans of each text, and 'source' has none" in message(plain)
     assert not (tmp_path / "home").exists()
 
 

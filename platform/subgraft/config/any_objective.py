@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field
 
@@ -22,7 +22,7 @@ class AnyObjective(Settings):
     needs_pairs: whether it reads both sides of a pair; if not, it reads the text of each language.
     needs_dev: whether pretraining needs a dev split.
     needs_language_codes, needs_mask: special tokens that the vocabulary must have.
-    needs_spans: whether it reads named spans of a text.
+    needs_annotation: the kind of field about each text that the corpus must have: named spans, or triples.
     translates: whether the model can translate before it is finetuned.
     writes: whether the pretrained model generates text; if not, an encoder-decoder is made from it.
     continues: whether its model is a decoder alone, which continues a text.
@@ -47,7 +47,7 @@ class AnyObjective(Settings):
     needs_dev: ClassVar[bool] = False
     needs_language_codes: ClassVar[bool] = False
     needs_mask: ClassVar[bool] = False
-    needs_spans: ClassVar[bool] = False
+    needs_annotation: ClassVar[Literal["spans", "triples"] | None] = None
     translates: ClassVar[bool] = False
     writes: ClassVar[bool] = True
     denoises: ClassVar[bool] = False

@@ -31,7 +31,7 @@ class MaskedEntitiesSettings(AnyObjective):
     entity_weight: Annotated[float, Field(ge=0)] = 1.0
 
     needs_mask = True
-    needs_spans = True
+    needs_annotation = "spans"
     writes = False
 
     @model_validator(mode="after")
@@ -39,4 +39,31 @@ class MaskedEntitiesSettings(AnyObjective):
         for one, two in (("masked", "random"), ("random_entities", "hidden_entities")):
             if getattr(self, one) + getattr(self, two) > 1.0:
                 raise ValueError(f"{one} {getattr(self, one)} and {two} {getattr(self, two)} add up to more than 1")
+        return self
+
+
+class KnowledgeTextSettings(AnyObjective):
+    """ERNIE 3's universal knowledge-text prediction (Sun et al., 2021, section 3.2): a triple and a text that states it
+    are read together, and either the triple's relation is hidden or words of the text.
+
+    triples: the field of the corpus with the triples of a text; by default its only one.
+    relation_share: the fraction of examples whose relation is hidden, all of its tokens.
+    share, masked, random: of the text's tokens in all others, as in the objective masked.
+    """
+
+    kind: Literal["knowledge-text"] = "knowledge-text"
+    triples: str | None = None
+    relation_share: Share = 0.5
+    share: Annotated[float, Field(gt=0.0, le=1.0)] = 0.15
+    masked: Share = 0.8
+    random: Share = 0.1
+
+    needs_mask = True
+    needs_annotation = "triples"
+    writes = False
+
+    @model_validator(mode="after")
+    def _shares_add_up(self) -> KnowledgeTextSettings:
+        if self.masked + self.random > 1.0:
+            raise ValueError(f"masked {self.masked} and random {self.random} add up to more than 1")
         return self

@@ -313,7 +313,7 @@ class KnowledgeableSettings(OneStackSettings):
     dropout: of embeddings and of the output of each sublayer.
     """
 
-    objectives = frozenset({"masked", "masked-entities"})
+    objectives = frozenset({"masked", "masked-entities", "knowledge-text"})
     vocabulary_kinds = ("wordpiece",)
     reads_entities = True
 
@@ -341,7 +341,7 @@ class BranchedSettings(OneStackSettings):
     dropout: of embeddings and of the output of each sublayer.
     """
 
-    objectives = frozenset({"masked", "causal"})
+    objectives = frozenset({"masked", "causal", "knowledge-text"})
     vocabulary_kinds = ("wordpiece",)
 
     family: Literal["branched"] = "branched"

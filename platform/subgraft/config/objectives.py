@@ -14,6 +14,7 @@ from pydantic import Field, model_validator
 from subgraft.base.limits import LONGEST_SEQUENCE
 from subgraft.config.any_objective import AnyObjective as AnyObjective
 from subgraft.config.bart_objectives import MaskedSeq2SeqSettings, MultitaskMaskedSettings
+from subgraft.config.entity_objectives import KnowledgeTextSettings as KnowledgeTextSettings
 from subgraft.config.entity_objectives import MaskedEntitiesSettings as MaskedEntitiesSettings
 from subgraft.config.ernie_objectives import (
     CapitalisationSettings,
@@ -211,6 +212,7 @@ _Pretraining: TypeAlias = (
     | MaskedSettings
     | LeftToRightSettings
     | MaskedEntitiesSettings
+    | KnowledgeTextSettings
     | CausalSettings
     | MultitaskMaskedSettings
     | MaskedSeq2SeqSettings

@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from subgraft.config.settings_base import Count, Seed, Settings, Split
 
-FieldKind = Literal["text", "label", "span", "spans", "tensor"]
+FieldKind = Literal["text", "label", "span", "spans", "triples", "tensor"]
 FieldName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$")]
 
 
@@ -61,11 +61,12 @@ class ColumnFiles(Settings):
 class RecordField(Settings):
     """A named field of records.
 
-    kind: the type of its values: a text, a label, a span of a text, named spans of it, or a row of a tensor.
+    kind: the type of its values: a text, a label, a span of a text, named spans of it, triples that it
+    states, or a row of a tensor.
     column: the column that it is read from; the field's name by default.
     language: the language of a text; the field's name by default.
-    of: the text that contains a span, [start, end] in characters, or spans, a list of [start, end, name] (JSON in a
-    tab-separated file), such as its entities.
+    of: the text that contains a span, [start, end] in characters; or spans, a list of [start, end, name], such as its
+    entities; or that states triples, a list of [head, relation, tail]. Lists are JSON in a tab-separated file.
 
     A tensor has no column: its rows are in {train,dev,test}.{name}.safetensors next to the records.
     """
@@ -79,7 +80,7 @@ class RecordField(Settings):
     def _of_its_kind(self) -> RecordField:
         if self.language is not None and self.kind != "text":
             raise ValueError("only a text has a language")
-        if (self.of is not None) != (self.kind in ("span", "spans")):
+        if (self.of is not None) != (self.kind in ("span", "spans", "triples")):
             raise ValueError("a span needs `of`, the text that it lies in, and other kinds cannot have it")
         if self.kind == "tensor" and self.column is not None:
             raise ValueError("a tensor has no column: its rows are in a safetensors file")

@@ -99,12 +99,12 @@ def require_source(source: ResolvedSource, read: SourceName | None, name: str) -
             look_through(files, split, fields[0], row_count(files[split], fields[0]))
 
 
-def require_spans(source: ResolvedSource, name: str) -> None:
-    """Raises UserError for a corpus with a text without named spans."""
-    named = {field.of for field in source.fields if field.kind == "spans"}
-    if lacking := [field.name for field in source.fields if field.kind == "text" and field.name not in named]:
-        hint = "Write records with a field of spans: `entities: {kind: spans, of: TEXT}`."
-        what = f"the objective masked-entities needs the entities of each text, and '{lacking[0]}' has none"
+def require_annotation(source: ResolvedSource, kind: str, objective: str, name: str) -> None:
+    """Raises UserError for a corpus with a text that has no field of a kind, as an objective needs it."""
+    described = {field.of for field in source.fields if field.kind == kind}
+    if lacking := [each.name for each in source.fields if each.kind == "text" and each.name not in described]:
+        hint = f"Write records with such a field: `{{kind: {kind}, of: TEXT}}`."
+        what = f"the objective {objective} needs the {kind} of each text, and '{lacking[0]}' has none"
         raise UserError(what, where=f"corpora.{name}", hint=hint)
 
 

@@ -18,7 +18,7 @@ from torch.nn.functional import gelu, scaled_dot_product_attention
 from transformers import BertConfig, PreTrainedModel
 from transformers.modeling_layers import GradientCheckpointingLayer
 from transformers.modeling_outputs import BaseModelOutput, MaskedLMOutput, SequenceClassifierOutput
-from transformers.models.bert.modeling_bert import BertLMPredictionHead, BertOnlyMLMHead
+from transformers.models.bert.modeling_bert import BertOnlyMLMHead
 
 from subgraft.base.errors import UserError
 
@@ -51,9 +51,7 @@ class SegmentMemory(NamedTuple):
     present: Tensor
 
     def last(self, count: int) -> SegmentMemory:
-        """The last `count` states. Raises ValueError for fewer than one."""
-        if count < 1:
-            raise ValueError("a memory has at least one state")
+        """The last `count` states, at least one."""
         return SegmentMemory(tuple(each[:, -count:] for each in self.states), self.present[:, -count:])
 
 
@@ -137,8 +135,6 @@ class BranchedPreTrainedModel(PreTrainedModel):
         super()._init_weights(module)
         if isinstance(module, RecurrentStack):
             nn.init.zeros_(module.distance.weight)
-        elif isinstance(module, BertLMPredictionHead):
-            nn.init.zeros_(module.bias)
 
 
 class BranchedModel(BranchedPreTrainedModel):
@@ -201,10 +197,10 @@ class BranchedModel(BranchedPreTrainedModel):
         return result
 
     def _checked(self, memory: SegmentMemory, branch: Branch, rows: int) -> tuple[Tensor, ...]:
-        wanted = len(self.universal.layer) + len(branch.stack.layer)
-        if len(memory.states) != wanted or len(memory.present) != rows:
+        wanted = len(self.universal.layer) + len(branch.stack.layer), rows
+        if (len(memory.states), len(memory.present)) != wanted:
             what = f"a memory of {len(memory.states)} layers and {len(memory.present)} texts"
-            raise UserError(f"{what}, where one of {wanted} layers and {rows} texts is needed")
+            raise UserError(f"{what}, where one of {wanted[0]} layers and {rows} texts is needed")
         return memory.states
 
 

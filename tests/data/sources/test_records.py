@@ -77,7 +77,7 @@ def test_named_spans_point_at_the_same_characters_and_stay_with_their_texts(tmp_
         [("Oslo", "Oslo"), ("fjord", "Oslofjord")],
         [],
     ]
-    assert corpus.spans_of("text") == ("entities",)
+    assert corpus.fields_of("text", "spans") == ("entities",)
     for spans, message in (
         ([[0, 99, "x"]], r"train\.jsonl:1: the span 'entities' \(0 to 99\) is not within its text"),
         ([[0, 4]], r"train\.jsonl:1: 'entities' is not a list of \[start, end, name\]"),
@@ -85,6 +85,22 @@ def test_named_spans_point_at_the_same_characters_and_stay_with_their_texts(tmp_
         ([[2, 6, ""]], "the name of a span of 'entities' is empty"),
     ):
         wrong = records(tmp_path / "bad", {"text": "  Oslo", "entities": spans}, fields=fields)
+        with pytest.raises(UserError, match=message):
+            build(wrong, None, Cleaning(), tmp_path / "none")
+
+
+def test_triples_stay_with_the_texts_that_state_them(tmp_path: Path) -> None:
+    fields = {"text": {"language": "en"}, "facts": {"kind": "triples", "of": "text"}}
+    stated = [["Oslo", "capital of", "Norway"], ["Oslo", "on", "Oslofjord"]]
+    lines = [{"text": "Oslo is one", "facts": stated}, {"text": "", "facts": []}, {"text": "None here", "facts": []}]
+    corpus = build(records(tmp_path / "in", *lines, fields=fields), None, Cleaning(), tmp_path / "out")
+    assert list(corpus.annotations("train", "facts")) == [stated, []]
+    assert (corpus.fields_of("text", "triples"), corpus.fields_of("text", "spans")) == (("facts",), ())
+    for facts, message in (
+        ([["a", "b"]], r"train\.jsonl:1: 'facts' is not a list of \[head, relation, tail\]"),
+        ([["a", " ", "c"]], "a part of a triple of 'facts' is empty"),
+    ):
+        wrong = records(tmp_path / "bad", {"text": "Oslo", "facts": facts}, fields=fields)
         with pytest.raises(UserError, match=message):
             build(wrong, None, Cleaning(), tmp_path / "none")
 

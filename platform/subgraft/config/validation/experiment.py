@@ -254,7 +254,7 @@ def require_model_of_task(experiment: Comparison) -> None:
 def _require_continuable(experiment: Comparison, kinds: Sequence[str]) -> None:
     task, decoders = experiment.task, [name for name in families_for("causal") if is_decoder_alone(name)]
     others = [kind for kind, each in zip(kinds, experiment.upstream.objectives, strict=True) if not each.continues]
-    if not others and experiment.upstream.checkpoint is None and experiment.model.family not in decoders:
+    if not others and experiment.upstream.checkpoint is None and experiment.model.sides != ("decoder",):
         others = [experiment.model.family]
     if others:
         raise ValueError(

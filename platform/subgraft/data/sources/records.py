@@ -105,7 +105,7 @@ class RecordsSource(SplitFilesSource):
         lists = [field.name for field in self._of_kind("text") if isinstance(values[field.name], list)]
         if self.settings.document is None or not lists:
             return [values]
-        if len(lists) < len(self._of_kind("text")) or self._of_kind("span") or self._of_kind("spans"):
+        if len(lists) < len(self._of_kind("text")) or any(field.of for field in self.fields):
             raise UserError("in a document all texts are lists of segments, or none; spans go with none", where=where)
         sizes = {name: len(values[name]) for name in lists}
         if len(set(sizes.values())) > 1:
@@ -127,6 +127,8 @@ class RecordsSource(SplitFilesSource):
         for field in self._of_kind("spans"):
             assert field.of is not None
             cells[field.name] = _spans(values[field.name], cells[field.of], field.name, where)
+        for field in self._of_kind("triples"):
+            cells[field.name] = json_cell(_triples(values[field.name], field.name, where))
         return cells
 
     def _of_kind(self, kind: str) -> list[Field]:
@@ -164,6 +166,21 @@ def _span(value: object, text: str, name: str, where: str) -> str:
 
 def _spans(value: object, text: str, name: str, where: str) -> str:
     """Named spans of a text as JSON, in the order of their places."""
+    listed = _lists_of_three(value, f"'{name}' is not a list of [start, end, name]", '[[0, 6, "London"]]', where)
+    cells = list[list[int | str]]()
+    for start, end, called in listed:
+        bounds = _span([start, end], text, name, where).split("\t")
+        cells.append([*map(int, bounds), label_of(called, f"the name of a span of '{name}'", where)])
+    return json_cell(sorted(cells, key=lambda cell: cell[:2]))
+
+
+def _triples(value: object, name: str, where: str) -> list[list[str]]:
+    example = '[["London", "capital of", "England"]]'
+    listed = _lists_of_three(value, f"'{name}' is not a list of [head, relation, tail]", example, where)
+    return [[label_of(part, f"a part of a triple of '{name}'", where) for part in triple] for triple in listed]
+
+
+def _lists_of_three(value: object, what: str, example: str, where: str) -> list[list[Any]]:
     listed: Any = value
     if isinstance(value, str):
         try:
@@ -171,13 +188,8 @@ def _spans(value: object, text: str, name: str, where: str) -> str:
         except ValueError:
             listed = None
     if not isinstance(listed, list) or not all(isinstance(each, list) and len(each) == 3 for each in listed):
-        hint = 'For example [[0, 6, "London"]], in characters.'
-        raise UserError(f"'{name}' is not a list of [start, end, name]", where=where, hint=hint)
-    cells = list[list[int | str]]()
-    for start, end, called in listed:
-        bounds = _span([start, end], text, name, where).split("\t")
-        cells.append([*map(int, bounds), label_of(called, f"the name of a span of '{name}'", where)])
-    return json_cell(sorted(cells, key=lambda cell: cell[:2]))
+        raise UserError(what, where=where, hint=f"For example {example}.")
+    return listed
 
 
 # Pairs of texts in columns: tab-separated files, and JSON lines with named fields.

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -129,7 +129,9 @@ class Corpus:
 
     def lines(self, split: str, field: str) -> Iterator[str]:
         """The segments of a text, the labels of a label field, or lines of JSON, streaming."""
-        return reading.lines(self._opened(split, field, ("text", "label", "spans", "conversation", "annotation")))
+        return reading.lines(
+            self._opened(split, field, ("text", "label", "spans", "triples", "conversation", "annotation"))
+        )
 
     def text(self, split: str, field: str) -> Text:
         """The segments of a text, read on access; encoded once if the corpus has a cache."""
@@ -142,11 +144,11 @@ class Corpus:
 
     def annotations(self, split: str, field: str) -> Iterator[Any]:
         """The values of an annotation field, such as a list of tags, or spans [start, end, name], streaming."""
-        return map(json.loads, reading.lines(self._opened(split, field, ("annotation", "spans"))))
+        return map(json.loads, reading.lines(self._opened(split, field, ("annotation", "spans", "triples"))))
 
-    def spans_of(self, text: str) -> tuple[str, ...]:
-        """The fields of named spans of a text."""
-        return tuple(each.name for each in self.fields if each.kind == "spans" and each.of == text)
+    def fields_of(self, text: str, kind: Literal["spans", "triples"]) -> tuple[str, ...]:
+        """The fields of named spans of a text, or of triples that it states."""
+        return tuple(each.name for each in self.fields if each.kind == kind and each.of == text)
 
     def texts(self, split: str) -> Iterator[tuple[str, Text]]:
         """Every text with its language, read on access."""
@@ -223,7 +225,7 @@ class Corpus:
         self.size(split)
         if field.kind == "tensor":
             return iter(StoredTensor(self.file(split, field.name), field.name))
-        if field.kind in ("annotation", "spans"):
+        if field.kind in ("annotation", "spans", "triples"):
             return self.annotations(split, field.name)
         lines = reading.lines(self.file(split, field.name))
         return (_bounds(line) for line in lines) if field.kind == "span" else lines

@@ -31,10 +31,10 @@ class Field:
 
     Attributes:
         name: The name.
-        kind: A text; a label of the segment; a span of a text, [start, end) in characters; named spans, as JSON; a
-            tensor; the turns of a conversation, as JSON; or an annotation, any value as JSON.
+        kind: A text; a label of the segment; a span of a text, [start, end) in characters; named spans or
+            triples, as JSON; a tensor; the turns of a conversation, as JSON; or an annotation, any value as JSON.
         language: The language of a text.
-        of: The text that contains a span, or spans.
+        of: The text that contains a span or spans, or states triples.
     """
 
     name: str
@@ -111,7 +111,7 @@ def named_for(languages: Languages | None, declared: Sequence[Field], where: str
     for field in declared:
         if field.kind == "text" and field.name in renamed:
             chosen[field.name] = replace(field, name=renamed[field.name])
-        elif field.kind in ("span", "spans") and field.of in renamed:
+        elif field.kind in ("span", "spans", "triples") and field.of in renamed:
             chosen[field.name] = replace(field, of=renamed[field.of])
         elif field.kind in ("label", "tensor", "conversation", "annotation"):
             chosen[field.name] = field

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from subgraft.base.errors import UserError
@@ -25,13 +26,13 @@ from subgraft.data.text.cleaning import dropped_in_words, near_copies_in_words
 from subgraft.data.text.fields import texts
 from subgraft.data.text.languages import code_token
 from subgraft.experiments.preflight import (
+    require_annotation,
     require_checkpoint,
     require_conversations,
     require_corpus,
     require_documents,
     require_labels,
     require_source,
-    require_spans,
 )
 from subgraft.modeling.hub import HUB_FILES, adapter_base, pinned, with_revision
 from subgraft.orchestration.store.step import Step
@@ -77,7 +78,8 @@ class InputSteps:
         pairs = any(objective.needs_pairs for objective in upstream.objectives)
         languages = None if upstream.languages == "all" else self.experiment.upstream_languages
         talks = any(objective.needs_conversations for objective in upstream.objectives)
-        spans = any(objective.needs_spans for objective in upstream.objectives)
+        needed_of_texts = ((each.kind, each.needs_annotation) for each in upstream.objectives)
+        about = {str(objective): str(kind) for objective, kind in needed_of_texts if kind}
         documented = next((each.kind for each in upstream.objectives if each.needs_documents), None)
         return self._corpus(
             upstream.corpus,
@@ -85,7 +87,7 @@ class InputSteps:
             needed,
             purpose,
             pairs=pairs,
-            spans=spans,
+            about=about,
             chat=talks,
             documented=documented,
         )
@@ -175,13 +177,13 @@ class InputSteps:
         source: SourceName | None = None,
         chat: bool = False,
         labels: TaskObjectiveSettings | None = None,
-        spans: bool = False,
+        about: Mapping[str, str] = MappingProxyType({}),
         documented: str | None = None,
     ) -> Step[CorpusRecipe]:
         """languages: of the pair that is wanted; every text of the corpus where None.  pairs: whether it must have two
         sides.  one_text: whether it must have one.  source: the field that its segments need besides texts.
         chat: whether it must have conversations.  labels: a task, of which it must have examples if that has labels.
-        spans: whether its texts must have named spans.
+        about: the kind of field that objectives need of each text, by objective.
         documented: the objective that needs documents, if any.
         """
         experiment = self.experiment
@@ -191,8 +193,8 @@ class InputSteps:
             require_labels(resolved, labels, name)
         require_corpus(resolved, needed, name, purpose, pairs=pairs, one_text=one_text)
         require_source(resolved, source, name)
-        if spans:
-            require_spans(resolved, name)
+        for objective, kind in about.items():
+            require_annotation(resolved, kind, objective, name)
         if documented:
             require_documents(resolved, documented, name)
         if chat:

@@ -27,7 +27,7 @@ class Branched(Bert):
     """Hidden tokens and labels are predicted by one branch, next tokens by the other; both share the head's tables."""
 
     model_type = "branched"
-    objectives = frozenset({"masked", "causal"})
+    objectives = frozenset({"masked", "causal", "knowledge-text"})
     stack_class = decoder_class = None
     forwards_inputs = {"branch": "nlg"}  # noqa: RUF012
 

@@ -26,7 +26,7 @@ class Knowledgeable(Bert):
     """Its embeddings of entities are not trained, and not counted as parameters."""
 
     model_type = "knowledgeable"
-    objectives = frozenset({"masked", "masked-entities"})
+    objectives = frozenset({"masked", "masked-entities", "knowledge-text"})
 
     def described(self, settings: KnowledgeableSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:  # type: ignore[override]
         sizes = self.one_stack_sizes(settings, decoder_size)

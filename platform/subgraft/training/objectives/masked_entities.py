@@ -8,7 +8,7 @@ predicts the right one among the entities of the text: an entity that is to be f
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
@@ -23,11 +23,10 @@ from subgraft.base.errors import UserError
 from subgraft.config.entity_objectives import MaskedEntitiesSettings
 from subgraft.config.objectives import MaskedSettings
 from subgraft.config.settings_base import SideName
-from subgraft.data.text.corpus import Corpus
-from subgraft.data.text.segments import Text
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.entities import NO_ENTITY, EntityTable
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.objectives.annotated_text import annotated
 from subgraft.training.objectives.embedding_view import IGNORED, EmbeddingView
 from subgraft.training.objectives.masked import AROUND, MaskedSentences, MaskedView
 from subgraft.training.objectives.objective import Request, pad, pad_with_mask
@@ -186,7 +185,7 @@ class MaskedEntitiesObjective:
         if not table.names:
             hint = "Give upstream.entities: {triples: FILE} and model.family knowledgeable."
             raise UserError("the model reads no entities", where="upstream.objectives: masked-entities", hint=hint)
-        texts = list(annotated(request, settings.spans))
+        texts = list(annotated(request, "spans", settings.spans))
         lines = [line for text, _ in texts for line in text]
         named = [spans for _, of_text in texts for spans in of_text]
         known = [[(start, end, table.ids[n]) for start, end, n in spans if n in table.ids] for spans in named]
@@ -221,31 +220,6 @@ class MaskedEntitiesObjective:
 def masking(settings: MaskedEntitiesSettings) -> MaskedSettings:
     """How tokens are hidden."""
     return MaskedSettings(share=settings.share, masked=settings.masked, random=settings.random)
-
-
-def annotated(request: Request, spans: str | None) -> Iterator[tuple[Sequence[str], list[list[Any]]]]:
-    """Each text of a corpus with the named spans of each of its lines.
-
-    Raises UserError for a text without named spans, or with several fields of them if `spans` chooses none.
-    """
-    for _, lines in request.texts():
-        assert isinstance(lines, Text)  # a corpus's
-        split, _, name = lines.path.name.partition(".")
-        values = list(request.corpus.annotations(split, _spans_field(request.corpus, name, spans)))
-        yield lines, values if lines.chosen is None else [values[line] for line in lines.chosen]
-
-
-def _spans_field(corpus: Corpus, text: str, chosen: str | None) -> str:
-    fields = corpus.spans_of(text)
-    if chosen in fields or (chosen is None and len(fields) == 1):
-        return chosen or fields[0]
-    there = ", ".join(fields) or "none"
-    hint = "Records have them in a field: entities: {kind: spans, of: en}."
-    if chosen is None and fields:
-        hint = f"Write spans: {fields[0]} in the objective masked-entities."
-    raise UserError(
-        f"one field of entities of '{text}' is needed; it has: {there}", where=str(corpus.directory), hint=hint
-    )
 
 
 def _difference(named: Sequence[Sequence[Any]], table: EntityTable) -> str:

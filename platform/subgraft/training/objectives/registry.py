@@ -15,6 +15,7 @@ from subgraft.training.objectives.conditioned import SourcedOfTask
 from subgraft.training.objectives.conversations import ConversationsOfTask
 from subgraft.training.objectives.denoising import DenoisedLines, denoise
 from subgraft.training.objectives.dialogue import DialogueObjective
+from subgraft.training.objectives.knowledge_text import KnowledgeTextObjective
 from subgraft.training.objectives.label_objective import TaskObjective
 from subgraft.training.objectives.label_tasks import SOURCES
 from subgraft.training.objectives.left_to_right import LeftToRightObjective
@@ -53,6 +54,7 @@ OBJECTIVES: Mapping[str, Uses] = {
     "denoising": Uses(denoise, additional=DenoisedLines),
     "masked": Uses(MaskedObjective.of),
     "left-to-right": Uses(LeftToRightObjective),
+    "knowledge-text": Uses(KnowledgeTextObjective.of),
     "masked-entities": Uses(MaskedEntitiesObjective.of),
     "multitask-masked": Uses(MultitaskMaskedObjective),
     "masked-seq2seq": Uses(mask_spans),

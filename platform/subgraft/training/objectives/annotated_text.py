@@ -1,0 +1,39 @@
+"""Texts of a corpus with what its records say about each line: named spans, or triples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+from subgraft.base.errors import UserError
+from subgraft.data.text.corpus import Corpus
+from subgraft.data.text.segments import Text
+from subgraft.training.objectives.objective import Request
+
+AnnotatedKind = Literal["spans", "triples"]
+
+
+def annotated(
+    request: Request, kind: AnnotatedKind, chosen: str | None
+) -> Iterator[tuple[Sequence[str], list[list[Any]]]]:
+    """Each text of a corpus with the spans or triples of each of its lines.
+
+    chosen: the field that has them; by default the only one of the kind. Raises UserError for a text without one.
+    """
+    for _, lines in request.texts():
+        assert isinstance(lines, Text)  # a corpus's
+        split, _, name = lines.path.name.partition(".")
+        values = list(request.corpus.annotations(split, _field(request.corpus, name, kind, chosen)))
+        yield lines, values if lines.chosen is None else [values[line] for line in lines.chosen]
+
+
+def _field(corpus: Corpus, text: str, kind: AnnotatedKind, chosen: str | None) -> str:
+    fields = corpus.fields_of(text, kind)
+    if chosen in fields or (chosen is None and len(fields) == 1):
+        return chosen or fields[0]
+    there = ", ".join(fields) or "none"
+    hint = f"Records have them in a field: {{kind: {kind}, of: {text}}}."
+    if chosen is None and fields:
+        hint = f"Write {kind}: {fields[0]} in the objective."
+    what = f"one field of {kind} of '{text}' is needed; it has: {there}"
+    raise UserError(what, where=str(corpus.directory), hint=hint)

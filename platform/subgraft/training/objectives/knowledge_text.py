@@ -1,0 +1,141 @@
+"""ERNIE 3's universal knowledge-text prediction (Sun et al., 2021, section 3.2): a triple and a text that states it.
+
+An example is [CLS] head relation tail [SEP] text [SEP]. To find a hidden relation the model needs what the text says;
+to find hidden words it needs the triple.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from subgraft.base.errors import UserError
+from subgraft.config.entity_objectives import KnowledgeTextSettings
+from subgraft.config.objectives import MaskedSettings
+from subgraft.config.settings_base import SideName
+from subgraft.data.text.encoded import Sequences
+from subgraft.modeling.bundle import Bundle
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.objectives.annotated_text import annotated
+from subgraft.training.objectives.embedding_view import IGNORED
+from subgraft.training.objectives.masked import MaskedSentences, MaskedView, Masking
+from subgraft.training.objectives.objective import Request
+from subgraft.training.objectives.single_stack import StackBatch, StackExample, StackLoss, collate
+
+# [CLS] and two [SEP].
+AROUND = 3
+
+
+class Stated(NamedTuple):
+    """A triple's tokens, part by part, and the text that states it, by its place."""
+
+    head: list[int]
+    relation: list[int]
+    tail: list[int]
+    text: int
+
+
+class KnowledgeTexts:
+    """Triples with their texts, which are cut to what a triple leaves of max_length.
+
+    What is hidden is a function of (seed, epoch, index).
+    """
+
+    def __init__(
+        self,
+        lines: Sequence[str],
+        triples: Sequence[Sequence[Sequence[str]]],
+        tokenizer: Tokenizer,
+        settings: KnowledgeTextSettings,
+        max_length: int,
+        seed: int,
+    ) -> None:
+        """triples: those of each line. Raises UserError if no line has one, or one leaves no room for its text."""
+        self._settings, self._seed, self.padding = settings, seed, tokenizer.special["pad"]
+        self._masking = Masking(tokenizer, masking(settings))
+        self._begin, self._end, self._mask = (tokenizer.special[role] for role in ("bos", "eos", "mask"))
+        self._texts = Sequences.of(tokenizer.encode_batch(list(lines)))
+        named = [(tuple(triple), place) for place, of_line in enumerate(triples) for triple in of_line]
+        if not named:
+            raise UserError("no text states a triple", hint="Records have them in a field of kind triples.")
+        parts = tokenizer.encode_batch([part for triple, _ in named for part in triple])
+        self._stated = [Stated(*parts[3 * at : 3 * at + 3], place) for at, (_, place) in enumerate(named)]
+        sizes = np.array([sum(map(len, each[:3])) for each in self._stated])
+        room = max_length - AROUND - sizes
+        if (room < 1).any():
+            head, relation, tail = named[int(room.argmin())][0]
+            what = f"the triple ({head}, {relation}, {tail}) leaves no room for a text in {max_length} tokens"
+            raise UserError(what, hint="Give a longer pretrain.max_length.")
+        self._rooms = room
+        self.lengths: np.ndarray = (
+            AROUND + sizes + np.minimum(room, self._texts.lengths[[s.text for s in self._stated]])
+        )
+
+    def __len__(self) -> int:
+        return len(self._stated)
+
+    def example(self, index: int, epoch: int) -> StackExample:
+        rng, stated = np.random.default_rng([self._seed, epoch, index]), self._stated[index]
+        text = self._texts[stated.text][: self._rooms[index]]
+        before = [self._begin, *stated.head]
+        if rng.random() < self._settings.relation_share:
+            hidden = [self._mask] * len(stated.relation)
+            tokens = [*before, *hidden, *stated.tail, self._end, *text, self._end]
+            labels = [IGNORED] * len(tokens)
+            labels[len(before) : len(before) + len(hidden)] = stated.relation
+            return StackExample(tokens, labels)
+        masked = self._masking(text, rng)
+        triple = [*before, *stated.relation, *stated.tail, self._end]
+        # The masked text has a [CLS] of its own, in whose place the triple is.
+        return StackExample([*triple, *masked.tokens[1:]], [*[IGNORED] * len(triple), *masked.labels[1:]])
+
+    def batch(self, indices: np.ndarray, epoch: int) -> StackBatch:
+        return collate([self.example(int(index), epoch) for index in indices], self.padding)
+
+
+def masking(settings: KnowledgeTextSettings) -> MaskedSettings:
+    """How words of the text are hidden."""
+    return MaskedSettings(share=settings.share, masked=settings.masked, random=settings.random)
+
+
+class KnowledgeTextObjective:
+    """Knowledge-text prediction on the texts of each language; the last weights are selected."""
+
+    select: str | None = None
+    lowest = False
+
+    def __init__(self, bundle: Bundle, texts: KnowledgeTexts, sentences: Callable[[], MaskedSentences]) -> None:
+        self._bundle, self.texts, self._sentences = bundle, texts, sentences
+
+    @classmethod
+    def of(cls, settings: KnowledgeTextSettings, request: Request) -> KnowledgeTextObjective:
+        texts: list[Any] = list(annotated(request, "triples", settings.triples))
+        lines = [line for text, _ in texts for line in text]
+        triples = [of_line for _, of_text in texts for of_line in of_text]
+        common = request.bundle.encoder, settings, request.training.max_length, request.seed
+        tokenizer, _, longest, seed = common
+        return cls(
+            request.bundle,
+            KnowledgeTexts(lines, triples, *common),
+            lambda: MaskedSentences(lines, tokenizer, masking(settings), longest, seed),
+        )
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self.texts.lengths
+
+    def batch(self, indices: np.ndarray, epoch: int) -> StackBatch:
+        return self.texts.batch(indices, epoch)
+
+    def loss(self, label_smoothing: float) -> StackLoss:
+        return StackLoss(self._bundle.model, label_smoothing)
+
+    def view(self, name: SideName) -> MaskedView:
+        """Generators are trained on the masked texts alone."""
+        del name
+        return MaskedView(self._sentences())
+
+    def dev_scores(self) -> Callable[[], dict[str, float]] | None:
+        return None
