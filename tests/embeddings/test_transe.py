@@ -33,7 +33,7 @@ def _reference(entities: np.ndarray, relations: np.ndarray, triples: np.ndarray,
     for (head, relation, tail), (another, _, one) in zip(triples, other, strict=True):
         near = np.linalg.norm(entities[head] + relations[relation] - entities[tail], norm)
         far = np.linalg.norm(entities[another] + relations[relation] - entities[one], norm)
-        total += max(0.0, 0.7 + near - far)
+        total += max(0.0, 0.7 + float(near) - float(far))
     return total
 
 

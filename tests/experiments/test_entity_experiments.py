@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -66,7 +67,7 @@ def test_a_graph_is_embedded_read_in_pretraining_and_retained(tmp_path: Path) ->
     assert step is not None
     embedded = EntityTable.load(store.path(step))
     assert tuple(embedded.names) == names()
-    pretrained = pipeline.models.pretrained
+    pretrained: Any = pipeline.models.pretrained
     for made in (pretrained, *(steps.finetune for steps in pipeline.systems)):
         model = Bundle.load(store.path(made)).model
         assert torch.equal(EntityTable.of(model).vectors, embedded.vectors), "they are not trained"

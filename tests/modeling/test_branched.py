@@ -13,7 +13,7 @@ from torch.nn.functional import cross_entropy
 
 from subgraft.base.errors import UserError
 from subgraft.config.models import BranchedSettings
-from subgraft.modeling.branched import BranchedForMaskedLM, SegmentMemory
+from subgraft.modeling.branched import SegmentMemory
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.exporting.transformers import export_transformers
 from subgraft.modeling.families import FAMILIES, count_parameters
@@ -38,15 +38,15 @@ SIZES: dict[str, Any] = {
 SEGMENTS = torch.randint(5, 90, (6, 2, 5), generator=torch.Generator().manual_seed(3))
 
 
-def branched(seed: int = 1) -> BranchedForMaskedLM:
-    """A model with weights that are large enough to distinguish tokens and distances."""
+def branched(seed: int = 1) -> Any:
+    """A `BranchedForMaskedLM` with weights that are large enough to distinguish tokens and distances."""
     tokenizer = cased_tokenizer()
     model: Any = FAMILIES["branched"].build(BranchedSettings(**SIZES), tokenizer, tokenizer, seed)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.2 * torch.randn(parameter.shape, generator=generator))
-    return model.eval()  # type: ignore[no-any-return]
+    return model.eval()
 
 
 def _batch(kind: type[StackBatch]) -> StackBatch:
@@ -118,7 +118,7 @@ def _norm(x: np.ndarray, module: Any) -> np.ndarray:
 
 
 def _layer(layer: Any, below: np.ndarray, same_layer: np.ndarray, bias: np.ndarray, forwards: bool) -> np.ndarray:
-    """One layer of one text [T, w], whose keys and values are those of what the same layer had before [m, w], too."""
+    """One layer of one text [T, w], whose keys and values are also of the same layer's states before [m, w]."""
     read, size = np.concatenate([same_layer, below]), below.shape[1] // layer.heads
     query, key, value = (_linear(x, each) for x, each in ((below, layer.query), (read, layer.key), (read, layer.value)))
     heads = []

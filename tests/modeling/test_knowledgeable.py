@@ -15,11 +15,11 @@ from transformers import AutoModelForMaskedLM, BertForMaskedLM
 from entities import knowledgeable, names, table
 from subgraft.base.errors import UserError
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.entities import EntityTable
+from subgraft.modeling.entities import NO_ENTITY, EntityTable
 from subgraft.modeling.exporting.transformers import export_transformers
 from subgraft.modeling.families import FAMILIES, as_both_sides, count_parameters
 from subgraft.modeling.heads import head_parameters, with_head
-from subgraft.modeling.knowledgeable import NO_ENTITY, KnowledgeableLayer, text_part
+from subgraft.modeling.knowledgeable import KnowledgeableLayer, text_part
 from subgraft.modeling.load import load_model
 from subgraft.modeling.sides import stack_states
 from toys import cased_tokenizer

@@ -11,7 +11,6 @@ from subgraft.config.entity_objectives import MaskedEntitiesSettings
 from subgraft.config.models import KnowledgeableSettings
 from subgraft.modeling.entities import EntityTable
 from subgraft.modeling.families import FAMILIES
-from subgraft.modeling.knowledgeable import KnowledgeableForMaskedLM
 from subgraft.training.objectives.masked import MaskedSentences
 from subgraft.training.objectives.masked_entities import EntitySentences, aligned, masking
 from toys import cased_tokenizer, english
@@ -52,8 +51,8 @@ def table(seed: int = 5) -> EntityTable:
     return EntityTable(names(), torch.randn(len(names()), 8, generator=torch.Generator().manual_seed(seed)))
 
 
-def knowledgeable(seed: int = 1, **sizes: Any) -> KnowledgeableForMaskedLM:
-    """A model with weights that are large enough to distinguish entities."""
+def knowledgeable(seed: int = 1, **sizes: Any) -> Any:
+    """A `KnowledgeableForMaskedLM` with weights that are large enough to distinguish entities."""
     settings, tokenizer = KnowledgeableSettings(**{**SIZES, **sizes}), cased_tokenizer()
     model: Any = FAMILIES["knowledgeable"].build(settings, tokenizer, tokenizer, seed)
     table().into(model)
@@ -61,7 +60,7 @@ def knowledgeable(seed: int = 1, **sizes: Any) -> KnowledgeableForMaskedLM:
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.add_(0.2 * torch.randn(parameter.shape, generator=generator))
-    return model.eval()  # type: ignore[no-any-return]
+    return model.eval()
 
 
 def entity_sentences(seed: int = 1, max_length: int = 40, **settings: Any) -> EntitySentences:

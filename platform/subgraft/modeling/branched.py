@@ -103,7 +103,7 @@ class RecurrentStack(nn.Module):
         return hidden, tuple(after)
 
     def _bias(self, visible: Tensor) -> Tensor:
-        """The bias of each distance, and that of what is not visible [B, heads, T, m + T]."""
+        """The bias of each distance, and that of invisible tokens [B, heads, T, m + T]."""
         length, whole = visible.shape[1:]
         places = torch.arange(whole, device=visible.device)
         distances = places[None] - places[whole - length :, None]
@@ -192,8 +192,8 @@ class BranchedModel(BranchedPreTrainedModel):
         result = BaseModelOutput(last_hidden_state=own.up(top))
         if others.get("output_hidden_states"):
             result["hidden_states"] = (embedded, *of_body)
-        kept = SegmentMemory(tuple(each.detach() for each in (*of_body, *of_branch)), present)
-        result.memory = kept  # type: ignore[attr-defined]
+        remembered = SegmentMemory(tuple(each.detach() for each in (*of_body, *of_branch)), present)
+        result.memory = remembered  # type: ignore[attr-defined]
         return result
 
     def _checked(self, memory: SegmentMemory, branch: Branch, rows: int) -> tuple[Tensor, ...]:
@@ -249,7 +249,7 @@ class BranchedForSequenceClassification(BranchedPreTrainedModel):
         self.branched = BranchedModel(config)
         rate = config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
         self.dense, self.dropout = nn.Linear(config.hidden_size, config.hidden_size), nn.Dropout(rate)
-        self.classifier = nn.Linear(config.hidden_size, config.num_labels)
+        self.classifier = nn.Linear(config.hidden_size, int(config.num_labels or 0))
         self.post_init()
 
     def forward(self, input_ids: Tensor | None = None, **inputs: Any) -> SequenceClassifierOutput:

@@ -78,7 +78,8 @@ class EntityTable:
 
     def into(self, model: PreTrainedModel) -> None:
         """Make these the entities of a model that reads entities. Raises UserError for embeddings of another width."""
-        config, encoder = model.config, model.base_model.encoder
+        config: Any = model.config
+        encoder: Any = model.base_model.encoder
         if self.vectors.shape[1] != config.entity_width:
             what = f"embeddings of entities have {self.vectors.shape[1]} dimensions, the model's {config.entity_width}"
             raise UserError(what, where="model.entity_width", hint=f"Write {self.vectors.shape[1]}.")

@@ -117,7 +117,7 @@ class KnowledgeableEncoder(BertEncoder):
         self.entities = nn.Buffer(torch.zeros(config.entity_count, config.entity_width))
         self.entity_names = nn.Buffer(torch.zeros(config.entity_name_bytes, dtype=torch.uint8))
 
-    def forward(
+    def forward(  # type: ignore[override]
         self,
         hidden_states: Tensor,
         attention_mask: Tensor | None = None,
@@ -180,7 +180,8 @@ class KnowledgeableForMaskedLM(BertForMaskedLM):
             candidates: Ids of the entities of each one's text [N, C], NO_ENTITY for padding, whose logits are -inf.
         """
         absent = candidates == NO_ENTITY
-        vectors = self.bert.encoder.entities[candidates.clamp(min=0)]
+        encoder: Any = self.bert.encoder
+        vectors = encoder.entities[candidates.clamp(min=0)]
         logits: Tensor = torch.einsum("ne,nce->nc", self.entity_head(states), vectors.to(states.dtype))
         return logits.float().masked_fill(absent, -torch.inf)
 
@@ -197,7 +198,7 @@ class KnowledgeableForSequenceClassification(BertForSequenceClassification):
         self.bert = KnowledgeableModel(config)
         rate = config.hidden_dropout_prob if config.classifier_dropout is None else config.classifier_dropout
         self.dropout = nn.Dropout(rate)
-        self.classifier = nn.Linear(config.hidden_size, config.num_labels)
+        self.classifier = nn.Linear(config.hidden_size, int(config.num_labels or 0))
         self.post_init()
 
 

@@ -15,7 +15,7 @@ from scipy.stats import chisquare
 from engine_runs import run_workers
 from entities import LINES, entity_sentences, knowledgeable, names, spans, table
 from subgraft.config.entity_objectives import MaskedEntitiesSettings
-from subgraft.modeling.knowledgeable import NO_ENTITY
+from subgraft.modeling.entities import NO_ENTITY
 from subgraft.training.objectives.embedding_view import IGNORED, ModelEmbeddings
 from subgraft.training.objectives.masked import MaskedView
 from subgraft.training.objectives.masked_entities import (
@@ -149,14 +149,14 @@ def test_a_hidden_entity_is_read_nowhere() -> None:
 def test_all_parameters_are_trained_and_the_entities_are_not() -> None:
     model = knowledgeable()
     losses = EntityLoss(model, 0.0, 1.0)(entity_sentences().batch(np.arange(8), 0))
-    sum(losses.values()).backward()  # type: ignore[union-attr]
+    sum(losses.values()).backward()
     assert all(each.grad is not None and each.grad.abs().sum() > 0 for each in model.parameters())
     assert not model.bert.encoder.entities.requires_grad
     model.zero_grad()
     none = collate([entity_sentences().example(0, 0)], 0)
     none.entity_ids.fill_(NO_ENTITY)
     none.entity_labels.fill_(IGNORED)
-    sum(EntityLoss(model, 0.0, 1.0)(none).values()).backward()  # type: ignore[union-attr]
+    sum(EntityLoss(model, 0.0, 1.0)(none).values()).backward()
     assert all(each.grad is not None for each in model.parameters()), "as on the other workers, whose text has some"
 
 

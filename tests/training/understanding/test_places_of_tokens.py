@@ -207,11 +207,11 @@ def _one_question(passage: str, ends: list[int], logits: FloatArray) -> Split:
 
 
 def test_marks_of_entities_that_touch_or_contain_each_other_are_nested() -> None:
-    assert marked("head tail", [((0, 4), "@"), ((5, 9), "#")]) == "@ head @ # tail #"
-    assert marked("東京都", [((0, 2), "@"), ((2, 3), "#")]) == "@ 東京 @# 都 #"
-    assert marked("東京都", [((2, 3), "@"), ((0, 2), "#")]) == "# 東京 #@ 都 @"
-    assert marked("New York", [((0, 8), "@"), ((0, 3), "#")]) == "@ # New # York @"
-    assert marked("New York", [((4, 8), "@"), ((0, 8), "#")]) == "# New @ York @ #"
+    assert marked("head tail", [((0, 4), "@"), ((5, 9), "#")]).text == "@ head @ # tail #"
+    assert marked("東京都", [((0, 2), "@"), ((2, 3), "#")]).text == "@ 東京 @# 都 #"
+    assert marked("東京都", [((2, 3), "@"), ((0, 2), "#")]).text == "# 東京 #@ 都 @"
+    assert marked("New York", [((0, 8), "@"), ((0, 3), "#")]).text == "@ # New # York @"
+    assert marked("New York", [((4, 8), "@"), ((0, 8), "#")]).text == "# New @ York @ #"
 
 
 @pytest.mark.parametrize("name", ["relation-classification", "entity-typing"])

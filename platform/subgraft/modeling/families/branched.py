@@ -28,7 +28,7 @@ class Branched(Bert):
 
     model_type = "branched"
     objectives = frozenset({"masked", "causal", "knowledge-text"})
-    stack_class = decoder_class = None
+    stack_class = decoder_class = next_sentence_class = None
     forwards_inputs = {"branch": "nlg"}  # noqa: RUF012
 
     def described(self, settings: BranchedSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:  # type: ignore[override]

@@ -26,6 +26,7 @@ class Knowledgeable(Bert):
     """Its embeddings of entities are not trained, and not counted as parameters."""
 
     model_type = "knowledgeable"
+    next_sentence_class = None
     objectives = frozenset({"masked", "masked-entities", "knowledge-text"})
 
     def described(self, settings: KnowledgeableSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:  # type: ignore[override]

@@ -21,6 +21,7 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.annotated_text import annotated
 from subgraft.training.objectives.embedding_view import IGNORED
 from subgraft.training.objectives.masked import MaskedSentences, MaskedView, Masking
+from subgraft.training.objectives.masked_inputs import InputText
 from subgraft.training.objectives.objective import Request
 from subgraft.training.objectives.single_stack import StackBatch, StackExample, StackLoss, collate
 
@@ -86,7 +87,7 @@ class KnowledgeTexts:
             labels = [IGNORED] * len(tokens)
             labels[len(before) : len(before) + len(hidden)] = stated.relation
             return StackExample(tokens, labels)
-        masked = self._masking(text, rng)
+        masked = self._masking(InputText(text), rng)
         triple = [*before, *stated.relation, *stated.tail, self._end]
         # The masked text has a [CLS] of its own, in whose place the triple is.
         return StackExample([*triple, *masked.tokens[1:]], [*[IGNORED] * len(triple), *masked.labels[1:]])
