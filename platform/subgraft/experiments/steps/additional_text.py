@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import Path
+from typing import cast
 
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
-from subgraft.config.objectives import DenoisingSettings, TranslationSettings
+from subgraft.config.objectives import TranslationSettings
 from subgraft.config.synthetic import MADE_PAIRS, TextUse
 from subgraft.config.systems import System
 from subgraft.config.task_objectives import TaskObjectiveSettings
@@ -38,7 +39,8 @@ class AdditionalTextSteps:
         """The objective of the additional text for this use; None without one."""
         experiment = self.experiment
         if use == "denoised":
-            return next(each for each in experiment.upstream.objectives if isinstance(each, DenoisingSettings))
+            denoising = next(each for each in experiment.upstream.objectives if each.denoises)
+            return cast(TaskObjectiveSettings, denoising)  # finetuning can continue it
         if use == "lines":
             return experiment.finetuned_on
         return None if use is None else TranslationSettings()
