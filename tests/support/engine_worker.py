@@ -13,7 +13,8 @@ memory, which trains nothing and writes how many bytes each worker's states take
 mixture of two objectives that each have parameters of their own; or sampled, a masked model whose targets compete with
 their nearest tokens alone (the candidates of each step go to OUT/candidates-RANK-STOP.json); or sourced-VARIANT, a
 language model with features for its source; or entities, a model that reads entities, with both of its losses; or
-ernie, hidden words and two objectives with heads of their own. ENGINE: plain, or zero0 to zero3, with -optimizer or
+ernie, hidden words and two objectives with heads of their own; or bart, noised text and masked spans; or
+multitask-masked, hidden tokens under four attentions. ENGINE: plain, or zero0 to zero3, with -optimizer or
 -parameters for what is offloaded.
 """
 
@@ -36,6 +37,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from bart_tasks import bart_mixture, multitask_masked
 from entities import entity_sentences, knowledgeable
 from ernie_tasks import ernie_mixture
 from several_tasks import Several
@@ -193,6 +195,8 @@ def _made(task: str) -> tuple[nn.Module, Mapping[str, float], Data]:
         "sampled": _sampled,
         "entities": _entities,
         "ernie": _ernie,
+        "bart": _bart,
+        "multitask-masked": _multitask_masked,
     }
     return others.get(task, _pretraining)()
 
@@ -259,6 +263,16 @@ def _ernie() -> tuple[nn.Module, Mapping[str, float], Data]:
     with tempfile.TemporaryDirectory() as place:
         loss, data = ernie_mixture(Path(place))
     return loss, loss.weights, data
+
+
+def _bart() -> tuple[nn.Module, Mapping[str, float], Data]:
+    loss, data = bart_mixture()
+    return loss, loss.weights, data
+
+
+def _multitask_masked() -> tuple[nn.Module, Mapping[str, float], Data]:
+    loss, data = multitask_masked()
+    return loss, {"loss": 1.0}, data
 
 
 def _sourced(variant: str) -> tuple[nn.Module, Mapping[str, float], Data]:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
+from engine_runs import run_workers
 from small_experiments import finish, tiny, written
 from subgraft.config.bart_objectives import MaskedSeq2SeqSettings
 from subgraft.config.initialisers import ResegmentationSettings
@@ -97,3 +98,16 @@ def test_a_whole_experiment(tmp_path: Path) -> None:
     )
     pipeline, store = finish(config)
     assert store.path(pipeline.report).is_dir()
+
+
+@pytest.mark.parametrize("task", ["bart", "multitask-masked"])
+def test_two_workers_train_as_one(task: str, tmp_path: Path) -> None:
+    losses = run_workers("plain", 1, tmp_path / "one", task=task)
+    assert run_workers("plain", 2, tmp_path / "two", task=task) == pytest.approx(losses, rel=1e-4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("task", ["bart", "multitask-masked"])
+def test_zero_2_trains_as_one_process(task: str, tmp_path: Path) -> None:
+    plain = run_workers("plain", 1, tmp_path / "plain", task=task)
+    assert run_workers("zero2", 2, tmp_path / "zero", task=task) == pytest.approx(plain, rel=1e-3)

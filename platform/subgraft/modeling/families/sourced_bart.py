@@ -33,7 +33,7 @@ class SourcedBartEncoder(BartEncoder):
 
     def __init__(self, config: SourcedBartConfig) -> None:
         super().__init__(config)
-        own = {"vocab_size": config.source_vocab_size, "encoder_layers": config.source_layers}
+        own: dict[str, Any] = {"vocab_size": config.source_vocab_size, "encoder_layers": config.source_layers}
         own["pad_token_id"] = config.source_pad_token_id
         self.source = BartEncoder(BartConfig.from_dict({**config.to_dict(), **own}))
         self.post_init()
@@ -70,7 +70,7 @@ class SourcedBartForConditionalGeneration(BartForConditionalGeneration):
         BartPreTrainedModel.__init__(self, config)
         self.model = SourcedBartModel(config)
         self.final_logits_bias = nn.Buffer(torch.zeros((1, config.vocab_size)))
-        self.lm_head = nn.Linear(*self.model.shared.weight.shape[::-1], bias=False)
+        self.lm_head = nn.Linear(self.model.shared.embedding_dim, config.vocab_size, bias=False)
         self.post_init()
 
 

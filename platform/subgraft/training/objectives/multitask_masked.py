@@ -17,6 +17,7 @@ from torch import Tensor
 from subgraft.config.bart_objectives import MultitaskMaskedSettings
 from subgraft.config.objectives import MaskedSettings
 from subgraft.config.settings_base import SideName
+from subgraft.modeling.bundle import Bundle
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.blocks import blocks_of
 from subgraft.training.objectives.masked import AROUND, Masking
@@ -125,11 +126,14 @@ class MultitaskMaskedObjective:
     select: str | None = None
     lowest = False
 
-    def __init__(self, settings: MultitaskMaskedSettings, request: Request) -> None:
-        self._model, tokenizer = request.bundle.model, request.bundle.decoder
-        self._padding = tokenizer.special["pad"]
+    def __init__(self, bundle: Bundle, examples: MultitaskMasked) -> None:
+        self._model, self._padding, self._examples = bundle.model, bundle.padding[1], examples
+
+    @classmethod
+    def of(cls, settings: MultitaskMaskedSettings, request: Request) -> MultitaskMaskedObjective:
         bodies = Concatenation(blocks_of(request, settings.block_tokens))
-        self._examples = MultitaskMasked(bodies, MultitaskMasking(tokenizer, settings), request.seed)
+        masking = MultitaskMasking(request.bundle.decoder, settings)
+        return cls(request.bundle, MultitaskMasked(bodies, masking, request.seed))
 
     @property
     def lengths(self) -> np.ndarray:

@@ -56,7 +56,7 @@ OBJECTIVES: Mapping[str, Uses] = {
     "left-to-right": Uses(LeftToRightObjective),
     "knowledge-text": Uses(KnowledgeTextObjective.of),
     "masked-entities": Uses(MaskedEntitiesObjective.of),
-    "multitask-masked": Uses(MultitaskMaskedObjective),
+    "multitask-masked": Uses(MultitaskMaskedObjective.of),
     "masked-seq2seq": Uses(mask_spans),
     "causal": Uses(CausalObjective, TaskLines, partial(TaskLines, counted=False)),
     "conditioned": Uses(finetuning=SourcedOfTask),
