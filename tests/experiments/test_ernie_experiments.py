@@ -112,7 +112,7 @@ def test_dialogues_alternate_with_masking_on_the_text_of_conversations(tmp_path:
             ["upstream.objectives=[{kind: masked}, {kind: discourse-relation, corpus: none}]"],
             "'none' is not among corpora",
         ),
-        (["runtime.zero_stage=2"], "heads of their own"),
+        (["runtime.zero_stage=3"], "heads of their own"),
         (["upstream.objectives=[{kind: masked}, {kind: sentence-reordering, segments: 9}]"], "segments"),
     ],
 )

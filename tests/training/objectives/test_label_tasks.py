@@ -306,12 +306,14 @@ def test_a_model_without_an_embedding_for_an_objective_is_refused(tmp_path: Path
 
 
 @pytest.mark.slow
-def test_two_workers_train_the_same_heads_as_one(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kind", "workers"), [("plain", 2), ("zero2", 1), ("zero2", 2)])
+def test_the_same_heads_are_trained_by_any_workers(kind: str, workers: int, tmp_path: Path) -> None:
     losses = run_workers("plain", 1, tmp_path / "one", task="ernie")
-    assert run_workers("plain", 2, tmp_path / "two", task="ernie") == pytest.approx(losses, rel=1e-4)
+    assert run_workers(kind, workers, tmp_path / "two", task="ernie") == pytest.approx(losses, rel=1e-4)
     expected, final = (load_file(tmp_path / run / "final.safetensors") for run in ("one", "two"))
     fewer = {name for name in expected if name.startswith("updates.")}
     assert any("sentence-distance" in name for name in fewer), "a head has the updates of its own batches only"
     assert expected.keys() == final.keys() and all(torch.equal(final[name], expected[name]) for name in fewer)
-    for name in expected:
-        torch.testing.assert_close(final[name], expected[name], rtol=1e-3, atol=1e-4)
+    for name, tensor in expected.items():
+        if not name.endswith("key.bias"):  # of which a softmax feels nothing: the gradient is noise
+            torch.testing.assert_close(final[name].reshape(tensor.shape), tensor, rtol=1e-2, atol=2e-4, msg=name)

@@ -148,9 +148,10 @@ def test_an_older_configuration_is_refused_with_the_line_to_write(
     assert len(complaints) == len(changes) and all(one.endswith(f"write `objectives: {line}`") for one in complaints)
 
 
-def test_deepspeed_takes_no_objectives_with_heads_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    config, changes = written(tmp_path, TINY), ("model.family=mbart", BOTH, "runtime.zero_stage=2")
-    assert load(config, Experiment, changes).runtime.zero_stage == 2
+def test_zero_3_takes_no_objectives_with_heads_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config, changes = written(tmp_path, TINY), ("model.family=mbart", BOTH)
+    assert load(config, Experiment, [*changes, "runtime.zero_stage=3"]).runtime.zero_stage == 3
     monkeypatch.setattr(DenoisingSettings, "head", "other")
+    assert load(config, Experiment, [*changes, "runtime.zero_stage=2"]).runtime.zero_stage == 2
     with pytest.raises(UserError, match="heads of their own"):
-        load(config, Experiment, changes)
+        load(config, Experiment, [*changes, "runtime.zero_stage=3"])

@@ -125,10 +125,10 @@ def require_stages(experiment: Comparison) -> None:
 
 def require_one_head(experiment: Comparison) -> None:
     heads = sorted({objective.head for objective in experiment.upstream.objectives})
-    if len(heads) > 1 and experiment.runtime.zero_stage is not None:
+    if len(heads) > 1 and experiment.runtime.zero_stage == 3:
         raise ValueError(
-            f"upstream.objectives train heads of their own ({', '.join(heads)}), which DeepSpeed would update in "
-            "every step, used or not: leave out runtime.zero_stage"
+            f"upstream.objectives train heads of their own ({', '.join(heads)}), which runtime.zero_stage 3 would "
+            "update in every step, used or not: use 2"
         )
 
 

@@ -109,6 +109,15 @@ class MixedLoss(ObjectiveLoss):
         all_models = [self.model, *(getattr(loss, "model", self.model) for loss in self.losses.values())]
         return list({id(model): model for model in all_models}.values())
 
+    @property
+    def users(self) -> dict[nn.Parameter, frozenset[str]]:
+        """The names of the losses that use a parameter, for parameters that not all use."""
+        users: dict[nn.Parameter, set[str]] = {}
+        for kind, loss in self.losses.items():
+            for parameter in loss.parameters():
+                users.setdefault(parameter, set()).update(loss_name(kind, name) for name in loss.weights)
+        return {each: frozenset(names) for each, names in users.items() if len(names) < len(self.weights)}
+
     def forward(self, batch: MixedBatch) -> dict[str, Tensor]:
         return _named(batch.kind, self.losses[batch.kind](batch.batch))
 
