@@ -22,6 +22,7 @@ from subgraft.config.models import (
     MBartSettings,
     RobertaSettings,
     T5Settings,
+    XLNetSettings,
 )
 from subgraft.config.settings_base import SideName
 from subgraft.embeddings.transplanting.transplant import Method, transplant
@@ -64,6 +65,7 @@ ERNIE = described(ErnieSettings(**ONE), 75, 75)
 GPT2_MODEL = described(GPT2Settings(**ONE), 60, 60)
 LLAMA = described(LlamaSettings(**ONE), 65, 65)
 M2M100 = described(M2M100Settings(**TWO), 80, 80)
+XLNET = described(XLNetSettings(**ONE), 75, 75)
 T5_MODEL = described(T5Settings(**TWO), 55, 55)
 # What is taken from a checkpoint and never built.
 MT5: dict[str, Any] = {**T5_MODEL, "model_type": "mt5", "feed_forward_proj": "gated-gelu"}
@@ -162,6 +164,9 @@ CONFIGS = {
     "modernbert": MODERNBERT,
     "modernbert, untied": MODERNBERT | UNTIED,
     "modernbert, biases": {**MODERNBERT, "norm_bias": True, "attention_bias": True, "classifier_bias": True},
+    "xlnet": XLNET,
+    "xlnet, untied": XLNET | UNTIED,
+    "xlnet, other vocabulary": with_vocabularies(XLNET, {"encoder": 44, "decoder": 44}),
     "pegasus": PEGASUS,
     "pegasus, other vocabulary": with_vocabularies(PEGASUS, {"encoder": 44, "decoder": 44}),
     "mistral": MISTRAL,

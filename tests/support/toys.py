@@ -25,6 +25,7 @@ from subgraft.config.models import (
     MarianSettings,
     MBartSettings,
     T5Settings,
+    XLNetSettings,
 )
 from subgraft.modeling.families import FAMILIES, Config, SequenceFormat, family_of
 from subgraft.subwords.vocabulary.learn import learn
@@ -216,6 +217,17 @@ def t5(seed: int = 1, tied: bool = True) -> PreTrainedModel:
             )
     built: PreTrainedModel = model
     return built
+
+
+def xlnet(seed: int = 1, **changes: Any) -> Any:
+    """With embeddings large enough that what it reads shows in what it computes."""
+    settings = XLNetSettings(**one_stack({**SHAPE, **changes}, "decoder_layers"))
+    made: Any = FAMILIES["xlnet"].build(settings, multilingual_tokenizer(), multilingual_tokenizer(), seed).eval()
+    with torch.no_grad():
+        for name, parameter in made.named_parameters():
+            if "norm" not in name:
+                parameter.normal_(0.0, 0.3, generator=torch.Generator().manual_seed(seed + len(name)))
+    return made
 
 
 def _perturbed(model: PreTrainedModel) -> PreTrainedModel:

@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar, Literal, get_args
 from pydantic import Field, model_validator
 
 from subgraft.base.limits import LONGEST_SEQUENCE, MOST_LAYERS, WIDEST
-from subgraft.config.settings_base import Settings, Share, SideName, VocabularyKind
+from subgraft.config.settings_base import SENTENCEPIECE_KINDS, Settings, Share, SideName, VocabularyKind
 
 Layers = Annotated[int, Field(ge=1, le=MOST_LAYERS)]
 
@@ -36,6 +36,7 @@ class TransformerSettings(Settings):
     takes_source_encoder: whether a new encoder of a foreign language can be put before its own.
     attends_to_source: whether the layers of a decoder can attend to a source.
     reads_entities: whether it reads embeddings of entities.
+    assembles: whether a model that generates text can be made of one that does not.
     """
 
     objectives: ClassVar[frozenset[str]]
@@ -46,6 +47,7 @@ class TransformerSettings(Settings):
     attends_to_source: ClassVar[bool] = False
     takes_source_encoder: ClassVar[bool] = False
     reads_entities: ClassVar[bool] = False
+    assembles: ClassVar[bool] = True
     vocabulary_kinds: ClassVar[tuple[VocabularyKind, ...]] = get_args(VocabularyKind)
 
     d_model: Annotated[int, Field(ge=8, le=WIDEST)]
@@ -232,6 +234,29 @@ class ErnieSettings(OneStackSettings):
         return True
 
 
+class XLNetSettings(OneStackSettings):
+    """An encoder with relative positions and two streams of states, for tasks with labels: it generates no text.
+
+    max_positions: the longest text; the model itself has no limit.
+    dropout: one rate for the complete model.
+    """
+
+    objectives = frozenset({"permutation", "masked"})
+    vocabulary_kinds = SENTENCEPIECE_KINDS
+    assembles = False
+
+    family: Literal["xlnet"] = "xlnet"
+    dropout: Share = 0.1
+
+    @model_validator(mode="after")
+    def _one_rate(self) -> XLNetSettings:
+        if self.attention_dropout:
+            raise ValueError("an XLNet has one dropout for the complete model: set only `dropout`")
+        if self.d_model % 2:
+            raise ValueError(f"d_model {self.d_model}: positions are sines and cosines, so it must be even")
+        return self
+
+
 class GPT2Settings(OneStackSettings):
     """A decoder only, with learnt positions.
 
@@ -368,6 +393,7 @@ ModelSettings = Annotated[
     | BertSettings
     | RobertaSettings
     | ErnieSettings
+    | XLNetSettings
     | GPT2Settings
     | LlamaSettings
     | T5Settings

@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
+from subgraft.base.errors import UserError
 from subgraft.config.training import TrainingSettings
 from subgraft.modeling.precision import autocast, faster_products
 from subgraft.training.gradient_all_reduce import GradientAllReduce
@@ -98,8 +99,15 @@ def sum_over_workers(values: Mapping[str, float], names: Sequence[str], engine: 
 
 
 def recompute_activations(model: nn.Module) -> None:
-    """Activation checkpointing: drop the layers' activations and recompute them in the backward pass."""
-    model.gradient_checkpointing_enable({"use_reentrant": False})  # type: ignore[operator]
+    """Activation checkpointing: drop the layers' activations and recompute them in the backward pass.
+
+    Raises UserError for a model of transformers that cannot, such as an XLNet.
+    """
+    try:
+        model.gradient_checkpointing_enable({"use_reentrant": False})  # type: ignore[operator]
+    except ValueError as error:
+        hint = "Leave it out, or train with smaller micro-batches."
+        raise UserError(str(error), where="runtime.activation_checkpointing", hint=hint) from error
 
 
 class PlainEngine:

@@ -14,7 +14,7 @@ from subgraft.config.training import FinetuneSettings, ModelTrainingSettings, Tr
 # A layer's number in a parameter's name, as transformers writes it: layers.3, layer.3, h.3 (GPT-2), block.3 (T5).
 _LAYER = re.compile(r"^(.*?)\.(?:layers|layer|h|block)\.(\d+)\.")
 # Names of the modules below the first layer: embeddings of tokens, positions and segments, and their norm.
-_EMBEDS = re.compile(r"^(?:shared|wte|wpe|.*embed.*|(?:encoder|decoder)_input)$")
+_EMBEDS = re.compile(r"^(?:shared|wte|wpe|mask_emb|.*embed.*|(?:encoder|decoder)_input)$")
 
 
 @dataclass(frozen=True)

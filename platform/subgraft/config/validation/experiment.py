@@ -249,6 +249,11 @@ def require_model_of_task(experiment: Comparison) -> None:
             f"{experiment.task} needs an encoder, which a model of the objective {' or '.join(kinds)} lacks; such a "
             "model continues text, which is `task: continuation`"
         )
+    elif experiment.upstream.checkpoint is None and not experiment.model.assembles:
+        raise ValueError(
+            f"{experiment.task} generates text, which a model of the family {experiment.model.family} cannot: take "
+            "another family, or a task with labels"
+        )
 
 
 def _require_continuable(experiment: Comparison, kinds: Sequence[str]) -> None:

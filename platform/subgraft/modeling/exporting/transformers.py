@@ -102,6 +102,8 @@ def _auto_class(bundle: Bundle) -> str:
     if (kind := kind_of_class(type(bundle.model).__name__)) is not None:
         return AUTO_CLASSES[kind]
     family = family_of(bundle.model)
+    if family.auto_class is not None:
+        return family.auto_class
     if not family.generates:
         both = family.predicts_next_sentence(bundle.model.config.to_dict())
         return "AutoModelForPreTraining" if both else "AutoModelForMaskedLM"
@@ -114,14 +116,15 @@ def _write_for_head(bundle: Bundle, out: Path, languages: Languages | None) -> N
     named = {tokenizer.pieces[token]: token for token in (*layout.begin, *layout.separator, *layout.end)}
     begin, separator, end = ([tokenizer.pieces[i] for i in ids] for ids in (layout.begin, layout.separator, layout.end))
     second = int(layout.segments)
-    pair = [*begin, "$A", *separator, f"$B:{second}", *(f"{piece}:{second}" for piece in end)]
+    single, pair = [*begin, "$A", *end], [*begin, "$A", *separator, f"$B:{second}", *(f"{p}:{second}" for p in end)]
+    if layout.last_segment:
+        single[-1] = pair[-1] = f"{end[-1]}:2"
     backend: tokenizers.Tokenizer = tokenizers.Tokenizer.from_str(tokenizer.backend.to_str())
-    backend.post_processor = TemplateProcessing(
-        single=[*begin, "$A", *end], pair=pair, special_tokens=list(named.items())
-    )
+    backend.post_processor = TemplateProcessing(single=single, pair=pair, special_tokens=list(named.items()))
     padding = bundle.model.config.pad_token_id
     inputs = ["input_ids", *(["token_type_ids"] if layout.segments else []), "attention_mask"]
-    settings: dict[str, Any] = {"model_input_names": inputs, "padding_side": "right"}
+    padding_side = "left" if family_of(bundle.model).pads_left else "right"
+    settings: dict[str, Any] = {"model_input_names": inputs, "padding_side": padding_side}
     settings |= {} if padding is None else {"pad_token": tokenizer.pieces[padding]}
     _write(backend, tokenizer, out, settings | _limit(bundle))
 

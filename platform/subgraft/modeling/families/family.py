@@ -58,8 +58,10 @@ class Family(ABC):
             it sees no others anyway.
         retained_head: Name prefixes of weights outside of the body that a classifying head has in common with the head
             that predicts tokens.
+        pads_left: Whether inputs of a head for whole texts are padded on the left, because it reads the last state.
         transformers_class: The name of the transformers class that loads the model.
         next_sentence_class: The name of the class that also predicts whether a segment follows another, if any.
+        auto_class: The transformers auto class of the head that predicts tokens, if it is not that of its kind.
         ctranslate2_loader: The name of CTranslate2's loader of such models; None if they are not exported to it.
         ctranslate2_encoder: The name of CTranslate2's loader of their encoder without a head; None if it has none.
         width_key, inner_width_key, layers_key, heads_key, positions_key: The names of these sizes in config.json.
@@ -78,8 +80,10 @@ class Family(ABC):
     head_dropout_keys: ClassVar[tuple[str, ...]] = ("classifier_dropout",)
     forwards_inputs: ClassVar[Mapping[str, Any]] = {}
     retained_head: ClassVar[tuple[str, ...]] = ()
+    pads_left: ClassVar[bool] = False
     transformers_class: ClassVar[str]
     next_sentence_class: ClassVar[str | None] = None
+    auto_class: ClassVar[str | None] = None
     ctranslate2_loader: ClassVar[str | None] = None
     ctranslate2_encoder: ClassVar[str | None] = None
     width_key: ClassVar[str] = "hidden_size"

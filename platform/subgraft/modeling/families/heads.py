@@ -61,7 +61,8 @@ class Head(NamedTuple):
 
 def kind_of_class(name: str) -> HeadKind | None:
     """The kind of head of transformers' class of this name; None for all other classes."""
-    return next((kind for kind, ending in CLASS_ENDINGS.items() if name.endswith(ending)), None)
+    plain = name.removesuffix("Simple")  # XLNet has two classes for spans, and transformers' auto class takes this one
+    return next((kind for kind, ending in CLASS_ENDINGS.items() if plain.endswith(ending)), None)
 
 
 def head_in(config: Config) -> Head | None:

@@ -17,7 +17,8 @@ class LaidOut(NamedTuple):
 
     Attributes:
         ids: all tokens, special ones included.
-        types: the segment of each token: 0, or 1 from the second text on in models with segments.
+        types: the segment of each token: 0, or 1 from the second text on in models with segments; 2 for a last token
+            with a segment of its own.
         starts: where each text starts in `ids`.
         lengths: how many of each text's tokens there are.
     """
@@ -38,6 +39,7 @@ class InputLayout:
         end: after the last text.
         segments: whether tokens of the second text are marked as such (`token_type_ids`).
         longest: how many tokens the model reads.
+        last_segment: whether the last token is a segment of its own, as XLNet's <cls> is.
     """
 
     begin: tuple[int, ...]
@@ -45,20 +47,25 @@ class InputLayout:
     end: tuple[int, ...]
     segments: bool
     longest: int
+    last_segment: bool = False
 
     def single(self, ids: Sequence[int], longest: int | None = None) -> LaidOut:
         """One text, its end cut off where it is too long. longest: a limit in tokens below the model's own."""
         text = list(ids[: self.room(1, longest)])
         laid = [*self.begin, *text, *self.end]
-        return LaidOut(laid, [0] * len(laid), (len(self.begin),), (len(text),))
+        return LaidOut(laid, self._types(len(laid), 0), (len(self.begin),), (len(text),))
 
     def pair(self, first: Sequence[int], second: Sequence[int], longest: int | None = None) -> LaidOut:
         """Two texts; where they are too long, the longer one is cut first, at its end, as in transformers."""
         lengths = longest_first(len(first), len(second), self.room(2, longest))
         opening = [*self.begin, *first[: lengths[0]], *self.separator]
         closing = [*second[: lengths[1]], *self.end]
-        types = [0] * len(opening) + [int(self.segments)] * len(closing)
+        types = self._types(len(opening), len(closing))
         return LaidOut([*opening, *closing], types, (len(self.begin), len(opening)), lengths)
+
+    def _types(self, opening: int, closing: int) -> list[int]:
+        types = [0] * opening + [int(self.segments)] * closing
+        return [*types[:-1], 2] if self.last_segment else types
 
     def room(self, texts: int, longest: int | None = None) -> int:
         """How many tokens of one text, or of two together, the model reads next to the special ones."""

@@ -24,6 +24,7 @@ from subgraft.modeling.families.m2m100 import M2M100
 from subgraft.modeling.families.marian import Marian
 from subgraft.modeling.families.mbart import FactorisedMBart, MBart, SplitMBart
 from subgraft.modeling.families.t5 import MT5, T5
+from subgraft.modeling.families.xlnet import XLNet
 
 if TYPE_CHECKING:
     from torch import nn
@@ -47,6 +48,7 @@ ENCODERS: tuple[EncoderOnly, ...] = (
     Ernie(),
     Knowledgeable(),
     Branched(),
+    XLNet(),
 )
 DECODERS: tuple[DecoderOnly, ...] = (
     GPT2(),

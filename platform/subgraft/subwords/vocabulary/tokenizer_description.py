@@ -20,9 +20,9 @@ CONVENTIONAL = {
     "bos": ("<s>", "<|endoftext|>"),
     "eos": ("</s>", "<|endoftext|>"),
     "unk": ("<unk>", "[UNK]", "<|endoftext|>"),
-    "sep": ("[SEP]",),
+    "sep": ("[SEP]", "<sep>"),
     "pad": ("<pad>", "[PAD]"),
-    "cls": ("[CLS]",),
+    "cls": ("[CLS]", "<cls>"),
     "mask": ("<mask>", "[MASK]"),
 }
 

@@ -18,8 +18,8 @@ from subgraft.config.corpora import Languages
 from subgraft.data.text.encoded import encode
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.entities import NO_ENTITY, EntityTable
-from subgraft.modeling.families import InputLayout, LaidOut
-from subgraft.modeling.families.heads import OWN_HEAD, longest_input
+from subgraft.modeling.families import InputLayout, LaidOut, family_of
+from subgraft.modeling.families.heads import OWN_HEAD, kind_of_class, longest_input
 from subgraft.subwords.vocabulary.spelling import chunks
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.objective import PaddedBatch, pad, pad_with_mask
@@ -34,6 +34,7 @@ class Row(NamedTuple):
         characters: of its texts.
         cut: whether a text lacks its end.
         entities: the places of tokens that a model reads with an entity, and these.
+        own: how many of the last tokens are a third segment.
     """
 
     tokens: np.ndarray
@@ -41,15 +42,18 @@ class Row(NamedTuple):
     characters: int
     cut: bool = False
     entities: tuple[tuple[int, int], ...] = ()
+    own: int = 0
 
     @classmethod
     def of(cls, laid: LaidOut, characters: int, cut: bool = False) -> Row:
-        return cls(np.array(laid.ids, dtype=np.int32), (*laid.starts, len(laid.ids))[1], characters, cut)
+        second = (*laid.starts, len(laid.ids))[1]
+        return cls(np.array(laid.ids, dtype=np.int32), second, characters, cut, own=laid.types.count(2))
 
     @property
     def types(self) -> np.ndarray:
-        """The text of each token [T], 0 or 1."""
-        return (np.arange(len(self.tokens)) >= self.second).astype(np.int32)
+        """The text of each token [T], 0 or 1; 2 for tokens that are a third segment."""
+        places, size = np.arange(len(self.tokens)), len(self.tokens)
+        return np.where(places >= size - self.own, 2, places >= self.second).astype(np.int32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,14 +183,23 @@ def _with_accents(text: str, ends: list[int]) -> list[int]:
 
 def model_inputs(model: PreTrainedModel, batch: LabelledBatch) -> dict[str, Tensor]:
     """The arguments that the model's forward takes of a batch."""
+    family, kind = family_of(model), kind_of_class(type(model).__name__)
     inputs = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
-    if getattr(model.config, "type_vocab_size", 0) > 1:
+    if family.has_segments(vars(model.config)):
         inputs["token_type_ids"] = batch.token_type_ids
     if getattr(model.config, "entity_count", 0):
         inputs["entity_ids"] = batch.entity_ids
     if getattr(model.config, OWN_HEAD, None) is not None:
         inputs["segments"] = batch.token_type_ids
+    if family.pads_left and kind in ("sequence", "choice"):
+        return {name: _padded_left(rows, batch.attention_mask) for name, rows in inputs.items()}
     return inputs
+
+
+def _padded_left(rows: Tensor, mask: Tensor) -> Tensor:
+    """Rows [R, T] that are padded on the right, with their padding on the left."""
+    places = torch.arange(rows.shape[1], device=rows.device) + mask.sum(dim=1, keepdim=True)
+    return rows.gather(1, places % rows.shape[1])
 
 
 def costs_of(

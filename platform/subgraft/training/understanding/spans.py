@@ -225,7 +225,7 @@ def _windows(
         laid = encoder.layout.pair(asked, passage[begin : begin + room], longest)
         (_, start), (_, length) = laid.starts, laid.lengths
         row = Row.of(laid._replace(ids=[*laid.ids, *closing], types=[*laid.types, *[0] * len(closing)]), 0)
-        nowhere = len(row.tokens) - 1 if closing else 0
+        nowhere = len(row.tokens) - 1 if closing or encoder.layout.last_segment else 0
         window = Window(number, begin - start, slice(start, start + length), nowhere)
         yield row._replace(cut=len(asked) < len(question)), window
 
