@@ -14,8 +14,8 @@ mixture of two objectives that each have parameters of their own; or sampled, a 
 their nearest tokens alone (the candidates of each step go to OUT/candidates-RANK-STOP.json); or sourced-VARIANT, a
 language model with features for its source; or entities, a model that reads entities, with both of its losses; or
 ernie, hidden words and two objectives with heads of their own; or bart, noised text and masked spans; or
-multitask-masked, hidden tokens under four attentions. ENGINE: plain, or zero0 to zero3, with -optimizer or
--parameters for what is offloaded.
+multitask-masked, hidden tokens under four attentions; or permuted, an XLNet with a memory of documents. ENGINE: plain,
+or zero0 to zero3, with -optimizer or -parameters for what is offloaded.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from transformers import PreTrainedModel
 from bart_tasks import bart_mixture, multitask_masked
 from entities import entity_sentences, knowledgeable
 from ernie_tasks import ernie_mixture
+from permuted import documents, objective
 from several_tasks import Several
 from several_tasks import settings as finetuning
 from subgraft.config.conditioning import ConditioningSettings
@@ -75,6 +76,7 @@ from subgraft.training.objectives.translation import Translation
 from subgraft.training.parameter_groups import ParameterRates
 from subgraft.training.progress import Selection
 from subgraft.training.schedule import Data
+from subgraft.training.streams import StreamedData
 from subgraft.training.tensor_shards import Gathered
 from subgraft.training.understanding.multitask import TasksAtOnce
 from toys import (
@@ -87,6 +89,7 @@ from toys import (
     german,
     german_tokenizer,
     sequence_format,
+    xlnet,
 )
 
 STEPS, SELECTED = 6, 3
@@ -105,7 +108,9 @@ def main(task: str, kind: str, out: Path, stop: int, background: bool) -> None:
     if task == "sampled":
         settings = settings.model_copy(update={"micro_batch_size": None})
     module, weights, data = _made(task)
-    preparation = _Written(module) if isinstance(module, SampledLoss) else None
+    preparation: Any = _Written(module) if isinstance(module, SampledLoss) else None
+    if isinstance(data, StreamedData):
+        preparation = data.memory
     tables: Sequence[Tensor] = ()
     if task.startswith("tasks"):
         settings = settings.model_copy(update={"batch_size": 200, "micro_batch_size": 120})
@@ -161,7 +166,7 @@ def main(task: str, kind: str, out: Path, stop: int, background: bool) -> None:
 
     engine.step = step_or_die  # type: ignore[method-assign]
     trainer.run()
-    if preparation is not None:
+    if isinstance(preparation, _Written):
         (out / f"candidates-{engine.rank}-{stop}.json").write_text(json.dumps(preparation.candidates))
     if moves:
         (out / f"moved-{engine.rank}.json").write_text(json.dumps(moves))
@@ -197,6 +202,7 @@ def _made(task: str) -> tuple[nn.Module, Mapping[str, float], Data]:
         "ernie": _ernie,
         "bart": _bart,
         "multitask-masked": _multitask_masked,
+        "permuted": _permuted,
     }
     return others.get(task, _pretraining)()
 
@@ -273,6 +279,14 @@ def _bart() -> tuple[nn.Module, Mapping[str, float], Data]:
 def _multitask_masked() -> tuple[nn.Module, Mapping[str, float], Data]:
     loss, data = multitask_masked()
     return loss, {"loss": 1.0}, data
+
+
+def _permuted() -> tuple[nn.Module, Mapping[str, float], Data]:
+    corpus = documents(Path(tempfile.mkdtemp()), 10, 12)
+    settings = {"input": "segment-pair", "memory_tokens": 12, "next_sentence": True}
+    made = objective(corpus, settings, xlnet(dropout=0.0))
+    loss = made.loss(0.1)
+    return loss, loss.weights, made
 
 
 def _sourced(variant: str) -> tuple[nn.Module, Mapping[str, float], Data]:

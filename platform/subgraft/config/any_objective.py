@@ -32,6 +32,7 @@ class AnyObjective(Settings):
     samples: whether segmentations can be sampled.
     samples_targets: whether the softmax can be restricted to sampled tokens.
     source: the kind of source of a conditional language model.
+    ordered: whether its batches have an order of their own, so that their size cannot change.
     understands: whether it trains a head that predicts labels, in place of the one that predicts tokens.
     predicts_tokens: whether generators of embeddings can be trained on it.
     needs_conversations: whether the corpus must have conversations.
@@ -63,6 +64,10 @@ class AnyObjective(Settings):
     needs_documents: ClassVar[bool] = False
     one_sided: ClassVar[bool] = False
     predicts_next: ClassVar[bool] = False
+
+    @property
+    def ordered(self) -> bool:
+        return False
 
     @property
     def longest_block(self) -> int | None:

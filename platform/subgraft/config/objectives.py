@@ -27,6 +27,7 @@ from subgraft.config.ernie_objectives import (
     UnitStage,
 )
 from subgraft.config.settings_base import Count, Share
+from subgraft.config.xlnet_objectives import PermutationSettings
 
 
 class TranslationSettings(AnyObjective):
@@ -214,6 +215,7 @@ _Pretraining: TypeAlias = (
     | MaskedEntitiesSettings
     | KnowledgeTextSettings
     | CausalSettings
+    | PermutationSettings
     | MultitaskMaskedSettings
     | MaskedSeq2SeqSettings
     | DialogueSettings

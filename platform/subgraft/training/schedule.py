@@ -15,6 +15,7 @@ import numpy as np
 
 from subgraft.config.training import TrainingSettings
 from subgraft.data.text.batches import Batches, BatchFiles, BatchPlan
+from subgraft.training.streams import StreamedData, StreamPlan
 
 if TYPE_CHECKING:
     from subgraft.training.engine import Batch
@@ -89,7 +90,7 @@ class MixedPlan:
     from_steps: the number of updates before each source joins; None: all of them are drawn from the start.
     """
 
-    plans: Sequence[RampedPlan]
+    plans: Sequence[RampedPlan | StreamPlan]
     weights: Sequence[float] | None
     seed: int
     from_steps: Sequence[int] | None = None
@@ -197,7 +198,7 @@ class JointPlan:
         return len(self.first.costs)
 
 
-Plan: TypeAlias = RampedPlan | MixedPlan | JointPlan
+Plan: TypeAlias = RampedPlan | StreamPlan | MixedPlan | JointPlan
 
 
 class Data(Protocol):
@@ -288,7 +289,7 @@ def _plan_of(
 
 
 def data_plan(data: Data, settings: TrainingSettings, seed: int, files: BatchFiles | None = None) -> Plan:
-    """The batches of a training on plain, mixed or joint data.
+    """The batches of a training on plain, streamed, mixed or joint data.
 
     files: keeps costs and batches of large data sets on disk.
     """
@@ -296,9 +297,14 @@ def data_plan(data: Data, settings: TrainingSettings, seed: int, files: BatchFil
         share, own = data.second_share, int(np.random.SeedSequence([seed, 1]).generate_state(1)[0])
         first = _plan_of(data.first, settings, seed, 1.0 - share, files)
         return JointPlan(first, _plan_of(data.second, settings, own, share, files))
+    if isinstance(data, StreamedData):
+        return data.plan
     if not isinstance(data, MixedData):
         return _plan_of(data, settings, seed, files=files)
-    plans = [_plan_of(part, settings, seed, files=files) for part in data.parts]
+    plans = [
+        part.plan if isinstance(part, StreamedData) else _plan_of(part, settings, seed, files=files)
+        for part in data.parts
+    ]
     return MixedPlan(plans, data.weights, seed, data.from_steps)
 
 

@@ -45,6 +45,8 @@ def require_pretraining(experiment: Comparison) -> None:
         raise ValueError(f"upstream.objectives: {one_sided[0]} hides later tokens in the model, so it must be alone")
     if experiment.pretrain.batch_size_schedule and len(experiment.upstream.objectives) > 1:
         raise ValueError("pretrain.batch_size_schedule needs one objective: several take turns, batch by batch")
+    if experiment.pretrain.batch_size_schedule and any(each.ordered for each in experiment.upstream.objectives):
+        raise ValueError("pretrain.batch_size_schedule: a memory needs as many streams throughout: leave out either")
     sampled = any(system.pretraining == "sampled" for system in experiment.systems)
     if sampled and experiment.upstream.vocabulary.kind not in SENTENCEPIECE_KINDS:
         raise ValueError("`pretraining: sampled` needs an upstream vocabulary of kind unigram or bpe")

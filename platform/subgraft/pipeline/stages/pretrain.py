@@ -26,6 +26,7 @@ from subgraft.training.objectives.target_sampling import SampledLoss, target_sam
 from subgraft.training.progress import CURVE, SELECTIONS, Selection
 from subgraft.training.schedule import Data
 from subgraft.training.setup import fit, held_out_mean, is_writer, write_curve
+from subgraft.training.streams import StreamedData
 
 
 def run(recipe: PretrainRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
@@ -45,6 +46,7 @@ def run(recipe: PretrainRecipe, inputs: Inputs, out: Path, context: Context) -> 
         data = Mixture(objectives, weighed, {each.kind: each.from_step for each in recipe.objectives})
         module = MixedLoss(bundle.model, losses)
     judge = next((objective for objective in objectives.values() if objective.select), first)
+    memory = next((each.memory for each in objectives.values() if isinstance(each, StreamedData)), None)
     sampling, evaluate = None, judge.dev_scores()
     if recipe.training.target_sampling is not None:
         sampling = target_sampling(recipe.training.target_sampling, bundle.model, recipe.seed)
@@ -59,7 +61,7 @@ def run(recipe: PretrainRecipe, inputs: Inputs, out: Path, context: Context) -> 
         seed=recipe.seed,
         evaluate=evaluate,
         select=_selection(recipe.training.select, judge),
-        preparation=sampling,
+        preparation=sampling or memory,
     )
     if is_writer():
         bundle.save(out)

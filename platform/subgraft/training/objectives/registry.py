@@ -25,6 +25,7 @@ from subgraft.training.objectives.masked_seq2seq import mask_spans
 from subgraft.training.objectives.mixture import AuxiliaryText, TextAlone
 from subgraft.training.objectives.multitask_masked import MultitaskMaskedObjective
 from subgraft.training.objectives.objective import Objective, Request, TaskText, TrainedText
+from subgraft.training.objectives.permutation import permute
 from subgraft.training.objectives.translation import TaskPairs, TranslationObjective
 from subgraft.training.understanding.objective import LabelledExamples
 
@@ -58,6 +59,7 @@ OBJECTIVES: Mapping[str, Uses] = {
     "masked-entities": Uses(MaskedEntitiesObjective.of),
     "multitask-masked": Uses(MultitaskMaskedObjective.of),
     "masked-seq2seq": Uses(mask_spans),
+    "permutation": Uses(permute),
     "causal": Uses(CausalObjective, TaskLines, partial(TaskLines, counted=False)),
     "conditioned": Uses(finetuning=SourcedOfTask),
     "conditioned-on-text": Uses(finetuning=SourcedOfTask),

@@ -1,0 +1,54 @@
+"""Settings of XLNet's objective."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from subgraft.base.limits import LONGEST_SEQUENCE
+from subgraft.config.any_objective import AnyObjective
+from subgraft.config.settings_base import Count
+
+
+class PermutationSettings(AnyObjective):
+    """XLNet's permutation language modelling (Yang et al., NeurIPS 2019, section 2).
+
+    Tokens are predicted one after another in a random order, each given the context and the targets before it.
+    input: sentences reads each line alone; doc-sentences reads blocks of consecutive sentences of one document;
+    segment-pair reads such blocks in two segments, of which the second is from another document half of the time.
+    block_tokens: the most tokens of a block; the training's max_length by default.
+    partial_prediction: K of section 2.3: one of K tokens is predicted, the others are context; 1 predicts all.
+    spans: whether targets are spans of 1 to 5 tokens, each in a context of K times its length, and not single tokens.
+    bidirectional: whether half of the documents are read backwards, others in every epoch.
+    memory_tokens: how many states of the document's earlier blocks a block can attend to (384 in the paper).
+    next_sentence: whether the state of <cls> also predicts if the second segment follows the first; the head for it is
+    not part of the model.
+    """
+
+    kind: Literal["permutation"] = "permutation"
+    input: Literal["sentences", "doc-sentences", "segment-pair"] = "sentences"
+    block_tokens: Annotated[int, Field(ge=8, le=LONGEST_SEQUENCE)] | None = None
+    partial_prediction: Count = 6
+    spans: bool = True
+    bidirectional: bool = True
+    memory_tokens: Annotated[int, Field(ge=0, le=LONGEST_SEQUENCE)] = 0
+    next_sentence: bool = False
+
+    writes = False
+
+    @property
+    def longest_block(self) -> int | None:
+        return self.block_tokens
+
+    @property
+    def ordered(self) -> bool:
+        return self.memory_tokens > 0
+
+    @model_validator(mode="after")
+    def _inputs_have_documents(self) -> PermutationSettings:
+        if self.memory_tokens and self.input == "sentences":
+            raise ValueError("memory_tokens are of a document's earlier blocks: write input: doc-sentences")
+        if self.next_sentence and self.input != "segment-pair":
+            raise ValueError("next_sentence is about two segments: write input: segment-pair")
+        return self

@@ -1,0 +1,227 @@
+"""XLNet's inputs: blocks of a text, in one segment or two, and the targets in them (Yang et al., NeurIPS 2019).
+
+Blocks of a document are consecutive, so a model can remember the one before. Where they begin is a function of the
+seed; other text, directions and targets are functions of (seed, epoch, index) too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from subgraft.base.errors import UserError
+from subgraft.config.xlnet_objectives import PermutationSettings
+from subgraft.data.text.documents import document_blocks
+from subgraft.data.text.encoded import Sequences, encode
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.objectives.objective import Request
+
+# The longest span of targets (section 3.1).
+LONGEST_SPAN = 5
+
+
+class Segments(NamedTuple):
+    """What a block reads. second: None for one segment. follows: whether it is the text after the first one."""
+
+    first: list[int]
+    second: list[int] | None = None
+    follows: bool = True
+
+    def reversed(self) -> Segments:
+        """The same text read backwards, from its last token on."""
+        if self.second is None or not self.follows:
+            other = None if self.second is None else self.second[::-1]
+            return Segments(self.first[::-1], other, self.follows)
+        return Segments(self.second[::-1], self.first[::-1])
+
+
+def draw_spans(size: int, factor: int, rng: np.random.Generator) -> list[tuple[int, int]]:
+    """Spans of targets in a text of `size` tokens, as (start, length) (section 3.1).
+
+    A length L is drawn from 1 to LONGEST_SPAN, and a place for the span within the next `factor` x L tokens. At the end
+    of the text the span is as short as its context is.
+    """
+    spans, at = list[tuple[int, int]](), 0
+    while at < size:
+        length = int(rng.integers(1, LONGEST_SPAN + 1))
+        context = min(factor * length, size - at)
+        length = min(length, context // factor)
+        if length:
+            spans.append((at + int(rng.integers(context - length + 1)), length))
+        at += context
+    return spans
+
+
+def draw_targets(size: int, settings: PermutationSettings, rng: np.random.Generator) -> np.ndarray:
+    """The tokens to predict of a text, ascending: about one in `partial_prediction`, at least one."""
+    if settings.spans and size >= settings.partial_prediction:
+        spans = draw_spans(size, settings.partial_prediction, rng)
+        return np.concatenate([np.arange(start, start + length) for start, length in spans])
+    return np.sort(rng.permutation(size)[: max(1, round(size / settings.partial_prediction))])
+
+
+@dataclass(frozen=True)
+class _Bounds:
+    """Blocks by their sentences [n]: own text is begins to ends, of which cuts begins the second segment.
+
+    starts: the first block of each document, and the end of the last [D + 1].  foreign: whether the second segment is
+    of another document.
+    """
+
+    starts: np.ndarray
+    begins: np.ndarray
+    cuts: np.ndarray
+    ends: np.ndarray
+    foreign: np.ndarray
+
+
+class Blocks:
+    """The blocks of a text, within `room` tokens next to the special ones.
+
+    starts: the first block of each document, and the end of the last [D + 1].
+    """
+
+    def __init__(self, settings: PermutationSettings, request: Request, tokenizer: Tokenizer, room: int) -> None:
+        self._settings, self._seed, self._room = settings, request.seed, room
+        parts = list(_sentences_of(settings, request, tokenizer, room))
+        self._sentences = _joined([sequences for sequences, _ in parts])
+        costs = self._sentences.lengths.astype(np.int64)
+        sizes = [np.diff(starts) for _, starts in parts]
+        self._documents = np.concatenate([[0], np.cumsum(np.concatenate(sizes))])
+        # Other text is of the same language.
+        self._languages = np.repeat(np.arange(len(parts)), [len(each) for each in sizes])
+        self._first_of_language = np.concatenate([[0], np.cumsum([len(each) for each in sizes])])
+        if settings.input == "segment-pair":
+            _require_other_documents(sizes)
+            self._bounds = _paired(costs, self._documents, room, request.seed)
+        else:
+            self._bounds = _packed(costs, self._documents, room)
+        self.starts = self._bounds.starts
+        self._tokens = np.concatenate([[0], np.cumsum(costs)])
+
+    def __len__(self) -> int:
+        return len(self._bounds.begins)
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """The tokens of each block's own text [n]."""
+        sizes: np.ndarray = self._tokens[self._bounds.ends] - self._tokens[self._bounds.begins]
+        return sizes
+
+    @property
+    def costs(self) -> np.ndarray:
+        """The most tokens that each block reads, without special ones [n]."""
+        return np.where(self._bounds.foreign, self._room, self.sizes)
+
+    def backwards(self, epoch: int) -> np.ndarray:
+        """Which documents are read backwards in an epoch [D]."""
+        return _backwards(len(self.starts) - 1, self._seed, epoch, self._settings.bidirectional)
+
+    def is_backwards(self, index: int, epoch: int) -> bool:
+        return bool(self.backwards(epoch)[self._document(index)])
+
+    def text(self, index: int) -> list[int]:
+        """A block's own text, forwards."""
+        return self._between(self._bounds.begins[index], self._bounds.ends[index])
+
+    def segments(self, index: int, rng: np.random.Generator) -> Segments:
+        """What a block reads, forwards."""
+        begin, cut, end = (each[index] for each in (self._bounds.begins, self._bounds.cuts, self._bounds.ends))
+        first = self._between(begin, cut)
+        if self._bounds.foreign[index]:
+            return Segments(first, self._elsewhere(self._document(index), self._room - len(first), rng), follows=False)
+        return Segments(first, self._between(cut, end) if cut < end else None)
+
+    def _document(self, index: int) -> int:
+        return int(np.searchsorted(self.starts, index, side="right")) - 1
+
+    def _between(self, begin: int, end: int) -> list[int]:
+        return [token for place in range(int(begin), int(end)) for token in self._sentences[place]]
+
+    def _elsewhere(self, document: int, room: int, rng: np.random.Generator) -> list[int]:
+        """At most `room` tokens of another document, from a random sentence on."""
+        begin, end = self._first_of_language[self._languages[document] :][:2].tolist()
+        other = begin + int(rng.integers(end - begin - 1))
+        other += other >= document
+        at, stop = int(rng.integers(*self._documents[other : other + 2])), int(self._documents[other + 1])
+        tokens = list[int]()
+        while at < stop and len(tokens) < room:
+            tokens += self._sentences[at]
+            at += 1
+        return tokens[:room]
+
+
+def _sentences_of(
+    settings: PermutationSettings, request: Request, tokenizer: Tokenizer, room: int
+) -> list[tuple[Sequences, np.ndarray]]:
+    """Each language's sentences, and where its documents begin; without documents, each line is one."""
+    # Of two segments, neither leaves the other without room.
+    longest = room // 2 if settings.input == "segment-pair" else room
+    if settings.input == "sentences":
+        texts = [(lines, np.arange(len(lines) + 1)) for _, lines in request.texts()]
+    else:
+        texts = [(text.lines, text.starts) for text in request.documents()]
+    return [(encode(lines, tokenizer).sequences.cut(longest), starts) for lines, starts in texts]
+
+
+def _joined(parts: Sequence[Sequences]) -> Sequences:
+    """The sequences of all parts, one after another."""
+    if len(parts) == 1:
+        return parts[0]
+    before = np.cumsum([0, *(len(part.flat) for part in parts[:-1])])
+    flat = np.concatenate([part.flat for part in parts])
+    starts, ends = (
+        np.concatenate([getattr(part, name) + offset for part, offset in zip(parts, before, strict=True)])
+        for name in ("starts", "ends")
+    )
+    return Sequences(flat, starts, ends, parts[0].most)
+
+
+def _packed(costs: np.ndarray, documents: np.ndarray, room: int) -> _Bounds:
+    """Blocks of as many sentences as have room, in one segment."""
+    bounds = document_blocks(costs, documents, room)
+    begins, ends = bounds[:-1], bounds[1:]
+    return _Bounds(np.searchsorted(bounds, documents), begins, ends, ends, np.zeros(len(begins), dtype=np.bool_))
+
+
+def _paired(costs: np.ndarray, documents: np.ndarray, room: int, seed: int) -> _Bounds:
+    """Blocks of two segments, cut at a random sentence (as in BERT's data).
+
+    Half of the blocks, and those of one sentence, have another document's text in the place of the second segment,
+    whose own sentences then begin the next block.
+    """
+    rng, total = np.random.default_rng([seed, len(documents)]), np.concatenate([[0], np.cumsum(costs)])
+    rows, starts = list[tuple[int, int, int, bool]](), [0]
+    for begin, end in zip(documents[:-1].tolist(), documents[1:].tolist(), strict=True):
+        at = begin
+        while at < end:
+            fitting = int(np.searchsorted(total, total[at] + room, side="right")) - 1
+            until = min(max(fitting, at + 1), end)
+            foreign = until == at + 1 or bool(rng.random() < 0.5)
+            cut = at + 1 if until == at + 1 else int(rng.integers(at + 1, until))
+            rows.append((at, cut, cut if foreign else until, foreign))
+            at = rows[-1][2]
+        starts.append(len(rows))
+    begins, cuts, ends, foreign_rows = (np.array(column) for column in zip(*rows, strict=True))
+    return _Bounds(np.array(starts), begins, cuts, ends, foreign_rows.astype(np.bool_))
+
+
+def _require_other_documents(sizes: Sequence[np.ndarray]) -> None:
+    if any(len(each) < 2 for each in sizes):
+        raise UserError(
+            "a segment of another document needs two documents of each language, and there is one",
+            where="upstream.objectives: permutation",
+            hint="Write input: doc-sentences, or give more documents.",
+        )
+
+
+@lru_cache(maxsize=4)
+def _backwards(documents: int, seed: int, epoch: int, bidirectional: bool) -> np.ndarray:
+    if not bidirectional:
+        return np.zeros(documents, dtype=np.bool_)
+    drawn: np.ndarray = np.random.default_rng([seed, epoch, documents]).random(documents) < 0.5
+    return drawn
