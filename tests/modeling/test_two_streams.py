@@ -30,10 +30,10 @@ def streams(
         "backwards": torch.zeros(len(tokens), dtype=torch.bool),
     }
     counted = torch.ones(targets.shape, dtype=torch.bool)
-    given: Any = defaults | options
+    inputs: Any = defaults | options
     with torch.no_grad():
         made = two_streams(
-            model.transformer, {"input_ids": tokens}, ranks=ranks, targets=targets, counted=counted, **given
+            model.transformer, {"input_ids": tokens}, ranks=ranks, targets=targets, counted=counted, **inputs
         )
     return made, targets
 

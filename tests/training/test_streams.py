@@ -24,7 +24,8 @@ from subgraft.training.objectives.embedding_view import IGNORED, ModelEmbeddings
 from subgraft.training.objectives.permutation import PermutationObjective, StreamedPermutation
 from subgraft.training.parameter_groups import Layers
 from subgraft.training.schedule import MixedPlan, data_plan
-from subgraft.training.streams import NO_BLOCK, StreamMemory, StreamPlan
+from subgraft.training.stream_memory import StreamMemory
+from subgraft.training.streams import NO_BLOCK, StreamPlan
 from toys import xlnet
 from watched import KilledError
 

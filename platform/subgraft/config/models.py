@@ -241,7 +241,7 @@ class XLNetSettings(OneStackSettings):
     dropout: one rate for the complete model.
     """
 
-    objectives = frozenset({"permutation", "masked"})
+    objectives = frozenset({"permutation"})
     vocabulary_kinds = SENTENCEPIECE_KINDS
     assembles = False
 

@@ -172,7 +172,7 @@ def test_lines_alone_need_no_documents(tmp_path: Path) -> None:
     assert (batch.attention_mask.sum(dim=1).numpy() == made.lengths[:5]).all()
 
 
-# What is seen of what.
+# Who sees whom.
 
 
 def _streams(batch: PermutedBatch, model: Any) -> Any:

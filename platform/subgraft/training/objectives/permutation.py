@@ -24,7 +24,8 @@ from subgraft.modeling.two_streams import CONTEXT, Memory, Streams, content_stre
 from subgraft.training.objectives.embedding_view import IGNORED, EmbeddingView, ModelEmbeddings
 from subgraft.training.objectives.objective import Body, PaddedBatch, Request, TokenLoss, pad, pad_with_mask
 from subgraft.training.objectives.permutation_text import Blocks, Segments, draw_targets
-from subgraft.training.streams import NO_BLOCK, NO_PLACE, StreamMemory, StreamPlan
+from subgraft.training.stream_memory import StreamMemory
+from subgraft.training.streams import NO_BLOCK, NO_PLACE, StreamPlan
 
 # <sep> and <cls>; two segments have another <sep>.
 AROUND = 2

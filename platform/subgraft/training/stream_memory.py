@@ -1,0 +1,121 @@
+"""What layers remember of the streams of documents (Dai et al., ACL 2019, section 3.2).
+
+It is part of a checkpoint: computed again, it would have newer weights and other dropout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from subgraft.training.streams import NO_BLOCK, NO_PLACE
+
+if TYPE_CHECKING:
+    from subgraft.training.engine import Batch, Engine
+
+
+class Recalled(NamedTuple):
+    """states: [L, m, B, d].  filled: how many of the last of m places each row has, int64 [B]."""
+
+    states: Tensor
+    filled: Tensor
+
+
+class StreamMemory:
+    """The last `tokens` states of each stream's document, for every layer.
+
+    It is a `Preparation`: between updates, the workers exchange what they computed. Each stream has at most one block
+    in a batch.
+    """
+
+    every: int | None = None
+
+    def __init__(self, width: int, layers: int, tokens: int, size: int) -> None:
+        """width: streams.  tokens: states of a stream.  size: d."""
+        self.tokens = tokens
+        self._states = torch.zeros(width, layers, tokens, size)
+        # The block that a stream's memory ends with, and how many states it has.
+        self._blocks = torch.full((width,), NO_BLOCK, dtype=torch.long)
+        self._filled = torch.zeros(width, dtype=torch.long)
+        self._written = torch.zeros(width, dtype=torch.bool)
+        self._workers: Engine | None = None
+
+    def recall(self, streams: Tensor, before: Tensor) -> Recalled | None:
+        """What rows remember; None if none of them does. before: the block that each continues [B]."""
+        places, wanted = streams.cpu(), before.cpu()
+        here = (wanted != NO_BLOCK) & (self._blocks[places] == wanted)
+        if not here.any():
+            return None
+        filled = torch.where(here, self._filled[places], 0)
+        states = self._states[places.to(self._states.device)].permute(1, 2, 0, 3)
+        return Recalled(states, filled.to(self._states.device))
+
+    @torch.no_grad()
+    def keep(self, streams: Tensor, before: Tensor, blocks: Tensor, states: Tensor, carried: Tensor) -> None:
+        """Append a batch's states to what its rows remember.
+
+        Args:
+            streams: of the rows [B].
+            before: the blocks that they continue [B].
+            blocks: the blocks that they are [B].
+            states: [L, B, T, d].
+            carried: positions to remember, ascending, after NO_PLACEs [B, m].
+        """
+        self._states = self._states.to(states.device)
+        size, rows = self.tokens, torch.arange(len(blocks), device=states.device)[:, None]
+        new = states[:, rows, carried.clamp(min=0)].permute(1, 0, 2, 3).float()
+        recalled, count = self.recall(streams, before), (carried != NO_PLACE).sum(dim=1)
+        old = torch.zeros_like(new) if recalled is None else recalled.states.permute(2, 0, 1, 3)
+        age = torch.arange(size - 1, -1, -1, device=states.device)[None]
+        place = size - 1 - age + torch.where(age < count[:, None], size, count[:, None])
+        both = torch.cat([old, new], dim=2)
+        self._states[streams] = both.gather(2, place[:, None, :, None].expand_as(new))
+        places, had = streams.cpu(), 0 if recalled is None else recalled.filled
+        self._filled[places] = (count + had).clamp(max=size).cpu()
+        self._blocks[places] = blocks.cpu()
+        self._written[places] = True
+
+    def look_ahead(self, batches: Iterable[Batch], engine: Engine) -> None:
+        """Nothing: streams need no batch that is still to come."""
+
+    def prepare(self, batches: Sequence[Batch], step: int, engine: Engine) -> Sequence[Batch]:
+        """The same batches; every worker then knows the memory of all streams."""
+        del step
+        self._workers = engine
+        self._exchange()
+        return batches
+
+    def measured(self) -> Mapping[str, float]:
+        return {}
+
+    def state(self) -> dict[str, Tensor]:
+        self._exchange()
+        return {"memory": self._states, "memory_blocks": self._blocks, "memory_filled": self._filled}
+
+    def load_state(self, tensors: Mapping[str, Tensor]) -> None:
+        self._states = tensors["memory"].to(self._states.device).clone()
+        self._blocks, self._filled = tensors["memory_blocks"].clone(), tensors["memory_filled"].clone()
+        self._written.zero_()
+
+    def _exchange(self) -> None:
+        """What each worker wrote since the last exchange; of several that wrote a stream, the first one's."""
+        engine = self._workers
+        if engine is None or engine.world == 1:
+            return
+        device = engine.device
+        writer = torch.where(self._written, engine.rank, engine.world).to(device)
+        dist.all_reduce(writer, op=dist.ReduceOp.MIN)
+        own = writer == engine.rank
+        if engine.rank == 0:
+            own |= writer == engine.world  # what nobody wrote is everywhere the same
+        self._states = self._states.to(device)
+        self._states[~own] = 0.0
+        dist.all_reduce(self._states)
+        both = torch.stack([self._blocks, self._filled]).to(device) * own
+        dist.all_reduce(both)
+        self._blocks, self._filled = both.cpu().unbind()
+        self._written.zero_()
