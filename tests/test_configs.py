@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import get_args
 
@@ -57,7 +58,7 @@ def test_the_promised_configurations_are_there() -> None:
     assert {"figures.yaml", "tuning.yaml", "few-updates.yaml", *REAL_SIZE, *TRANSFERRED} <= set(NAMES)
 
 
-OTHERS = ("copying", "few-examples", "domain-text", "polarity", "bart", "ernie")
+OTHERS = ("copying", "few-examples", "domain-text", "polarity", "bart", "ernie", "xlnet")
 
 
 @pytest.mark.parametrize("name", TRANSFERRED)
@@ -120,6 +121,15 @@ def test_an_ernie_learns_one_task_after_the_other_and_units_by_stages() -> None:
     joins = [objective.from_step for objective in experiment.upstream.objectives]
     assert joins == sorted(joins) and len(set(joins)) > 3 and experiment.pretrain.schedule_per_objective
     assert max(each.last_change for each in experiment.upstream.objectives) < (experiment.pretrain.max_steps or 0)
+
+
+def test_the_ablations_that_xlnets_configuration_names_are_settings() -> None:
+    """Yang et al. 2019, section 3.6; each changes the objective."""
+    text = (CONFIGS / "xlnet.yaml").read_text()
+    changes = re.findall(r"name=[\w-]+ '(.+)'", text)
+    objectives = [load(CONFIGS / "xlnet.yaml", Experiment, [change]).upstream.objectives for change in changes]
+    assert len(set(objectives)) == len(changes) >= 5
+    assert load(CONFIGS / "xlnet.yaml", Experiment).upstream.objectives not in objectives
 
 
 def test_copying_is_compared_with_the_same_systems_without() -> None:
