@@ -79,3 +79,10 @@ def test_it_is_pretrained_fitted_and_finetuned(tmp_path: Path) -> None:
 def test_settings_that_do_not_go_together_are_refused(section: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(UserError, match=said):
         load(xlnet_on_labels(tmp_path), Experiment, [section])
+
+
+def test_denoising_on_its_architecture_is_an_objective_too(tmp_path: Path) -> None:
+    """DAE + Transformer-XL of section 3.6."""
+    systems = "[{name: old, vocabulary: upstream}]"
+    pipeline, store = finish(xlnet_on_labels(tmp_path, "{kind: masked}", systems=systems))
+    assert "mask" in Bundle.load(store.path(pipeline.systems[0].finetune)).encoder.special

@@ -241,7 +241,7 @@ class XLNetSettings(OneStackSettings):
     dropout: one rate for the complete model.
     """
 
-    objectives = frozenset({"permutation"})
+    objectives = frozenset({"permutation", "masked"})
     vocabulary_kinds = SENTENCEPIECE_KINDS
     assembles = False
 

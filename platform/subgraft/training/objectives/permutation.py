@@ -6,7 +6,7 @@ first and then put in an order. Targets keep their tokens: the content stream of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -278,6 +278,17 @@ class PermutedView:
 
     def states(self, model: PreTrainedModel, batch: PermutedBatch, embedding_view: EmbeddingView) -> PermutedStates:
         return PermutedStates(model, batch, embedding_view)
+
+    @property
+    def sequence_weights(self) -> Mapping[str, float]:
+        """None: the head of `next_sentence` is not part of the model."""
+        return {}
+
+    def sequence_losses(
+        self, model: PreTrainedModel, states: PermutedStates, batch: PermutedBatch
+    ) -> dict[str, Tensor]:
+        del model, states, batch
+        return {}
 
 
 class PermutationObjective:
