@@ -88,7 +88,7 @@ def test_streams_take_part_in_a_mixture_in_their_order(corpus: Corpus) -> None:
     assert not isinstance(data_plan(other, settings, 3), StreamPlan)
 
     class Both:
-        parts, weights = (made, other), (1.0, 1.0)
+        parts, weights, from_steps = (made, other), (1.0, 1.0), None
         lengths = np.concatenate([made.lengths, other.lengths])
 
         def batch(self, indices: np.ndarray, epoch: int) -> Any: ...
