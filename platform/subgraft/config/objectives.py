@@ -56,7 +56,7 @@ class DenoisingSettings(AnyObjective):
     """
 
     kind: Literal["denoising"] = "denoising"
-    noises: dict[NoiseName, Share] = Field(default_factory=lambda: {"infilling": 0.35, "permutation": 1.0})
+    noises: dict[NoiseName, Share] = {"infilling": 0.35, "permutation": 1.0}
     poisson_lambda: Annotated[float, Field(ge=0.1, le=1000)] = 3.5
     block_tokens: Annotated[int, Field(ge=4, le=LONGEST_SEQUENCE)] | None = None
 

@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pydantic import TypeAdapter
-
 from subgraft.base.errors import UserError
-from subgraft.config.heads import BilstmSettings, HeadSettings, SanSettings
 
 if TYPE_CHECKING:
+    from subgraft.config.heads import BilstmSettings, SanSettings
     from subgraft.config.settings_base import HeadKind
     from subgraft.modeling.families.model_parts import Config
 
@@ -36,7 +34,6 @@ CHOICE_LABEL = "choice"
 TASK_ENTRY, LONGEST = "subgraft_task", "max_length"
 # The entry with the settings of a head that transformers has no class for.
 OWN_HEAD = "subgraft_head"
-_OWN_HEADS: TypeAdapter[SanSettings | BilstmSettings] = TypeAdapter(HeadSettings)
 # As many as transformers' configurations have by default.
 _LABELS = 2
 
@@ -89,8 +86,15 @@ def head_of_kind(kind: HeadKind, config: Config) -> Head:
 def own_head_in(config: Config) -> SanSettings | BilstmSettings | None:
     """The settings of a head that transformers has no class for; None for its own. Raises UserError if unknown."""
     entry = config.get(OWN_HEAD)
+    if entry is None:
+        return None
+    from pydantic import TypeAdapter
+
+    from subgraft.config.heads import HeadSettings
+
+    heads: TypeAdapter[SanSettings | BilstmSettings] = TypeAdapter(HeadSettings)
     try:
-        return None if entry is None else _OWN_HEADS.validate_python(entry)
+        return heads.validate_python(entry)
     except ValueError as error:
         raise UserError(f"{OWN_HEAD} of config.json is none of the heads of Subgraft: {entry!r:.60}") from error
 
