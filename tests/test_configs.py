@@ -58,7 +58,7 @@ def test_the_promised_configurations_are_there() -> None:
     assert {"figures.yaml", "tuning.yaml", "few-updates.yaml", *REAL_SIZE, *TRANSFERRED} <= set(NAMES)
 
 
-OTHERS = ("copying", "few-examples", "domain-text", "polarity", "bart", "ernie", "xlnet")
+OTHERS = ("copying", "few-examples", "domain-text", "polarity", "bart", "ernie", "xlnet", "ernie3")
 
 
 @pytest.mark.parametrize("name", TRANSFERRED)
@@ -102,7 +102,7 @@ def test_numbers_of_examples_are_compared_with_the_model_that_the_ways_are_compa
     assert few.finetune.resample_subset and few.finetune.patience and len(few.seeds) == 8
 
 
-@pytest.mark.parametrize("name", ["polarity.yaml", "bart.yaml", "ernie.yaml"])
+@pytest.mark.parametrize("name", ["polarity.yaml", "bart.yaml", "ernie.yaml", "ernie3.yaml"])
 def test_labels_are_compared_with_the_old_vocabulary_and_an_untrained_model(name: str) -> None:
     systems = {each.name: each for each in load(CONFIGS / name, Experiment).systems}
     assert systems["old"].vocabulary == "upstream" and systems["untrained"].pretraining == "none"

@@ -193,7 +193,7 @@ class BranchedModel(BranchedPreTrainedModel):
         if others.get("output_hidden_states"):
             result["hidden_states"] = (embedded, *of_body)
         remembered = SegmentMemory(tuple(each.detach() for each in (*of_body, *of_branch)), present)
-        result.memory = remembered  # type: ignore[attr-defined]
+        result.memory = remembered
         return result
 
     def _checked(self, memory: SegmentMemory, branch: Branch, rows: int) -> tuple[Tensor, ...]:

@@ -31,7 +31,8 @@ class Bert(EncoderOnly):
     transformers_class = "BertForMaskedLM"
     next_sentence_class: ClassVar[str | None] = "BertForPreTraining"
     objectives = frozenset({"masked", "multitask-masked", "left-to-right"})
-    stack_class, decoder_class = "BertModel", "BertLMHeadModel"
+    stack_class: ClassVar[str | None] = "BertModel"
+    decoder_class: ClassVar[str | None] = "BertLMHeadModel"
     head, transforming = "cls.predictions", "transform"
     ctranslate2_encoder: ClassVar[str | None] = "BertLoader"
 

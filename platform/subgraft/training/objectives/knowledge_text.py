@@ -62,7 +62,9 @@ class KnowledgeTexts:
         if not named:
             raise UserError("no text states a triple", hint="Records have them in a field of kind triples.")
         parts = tokenizer.encode_batch([part for triple, _ in named for part in triple])
-        self._stated = [Stated(*parts[3 * at : 3 * at + 3], place) for at, (_, place) in enumerate(named)]
+        self._stated = [
+            Stated(parts[3 * at], parts[3 * at + 1], parts[3 * at + 2], place) for at, (_, place) in enumerate(named)
+        ]
         sizes = np.array([sum(map(len, each[:3])) for each in self._stated])
         room = max_length - AROUND - sizes
         if (room < 1).any():
