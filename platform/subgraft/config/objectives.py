@@ -44,6 +44,10 @@ class TranslationSettings(AnyObjective):
 NoiseName = Literal["masking", "deletion", "infilling", "permutation", "rotation"]
 
 
+def _default_noises() -> dict[NoiseName, float]:
+    return {"infilling": 0.35, "permutation": 1.0}
+
+
 class DenoisingSettings(AnyObjective):
     """BART's and mBART's denoising: reconstruct noised text (Lewis et al., ACL 2020, section 2.2).
 
@@ -56,7 +60,7 @@ class DenoisingSettings(AnyObjective):
     """
 
     kind: Literal["denoising"] = "denoising"
-    noises: dict[NoiseName, Share] = {"infilling": 0.35, "permutation": 1.0}
+    noises: dict[NoiseName, Share] = Field(default_factory=_default_noises)
     poisson_lambda: Annotated[float, Field(ge=0.1, le=1000)] = 3.5
     block_tokens: Annotated[int, Field(ge=4, le=LONGEST_SEQUENCE)] | None = None
 
