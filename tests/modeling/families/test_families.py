@@ -72,7 +72,7 @@ def test_what_a_configuration_may_say_is_what_can_be_built() -> None:
         assert (family.model_type, family.sides, family.objectives) == (name, settings.sides, settings.objectives)
         assert settings.model_fields["family"].default == name and settings.one_table == family.one_table
     assert DEFAULT_FAMILY in SETTINGS_OF_FAMILY
-    assert families_for("denoising") == ("mbart", "bart") and families_for("causal") == ("gpt2", "llama")
+    assert families_for("denoising") == ("mbart", "bart") and families_for("causal") == ("gpt2", "llama", "branched")
 
 
 def test_those_that_are_made_of_others_are_not_built() -> None:

@@ -137,6 +137,9 @@ class XLMRoberta(Roberta):
     transformers_class = "XLMRobertaForMaskedLM"
     stack_class, decoder_class = "XLMRobertaModel", "XLMRobertaForCausalLM"
 
+    def described(self, settings: Any, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+        return EncoderOnly.described(self, settings, encoder_size, decoder_size)  # which builds none
+
 
 class DistilBert(EncoderOnly):
     """DistilBERT (Sanh et al., 2019): half of BERT's layers, no segments, other names for sizes and modules.
