@@ -113,6 +113,7 @@ class MixedLoss(ObjectiveLoss):
     def users(self) -> dict[nn.Parameter, frozenset[str]]:
         """The names of the losses that use a parameter, for parameters that not all use."""
         users: dict[nn.Parameter, set[str]] = {}
+        loss: Any
         for kind, loss in self.losses.items():
             for parameter in loss.parameters():
                 users.setdefault(parameter, set()).update(loss_name(kind, name) for name in loss.weights)
