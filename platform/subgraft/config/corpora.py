@@ -102,6 +102,7 @@ class CorpusSource(Settings):
     texts: a corpus for each language, not parallel.
     languages: the languages of a folder with more than two, whose files are aligned line by line.
     limit: the most segments of a split, evenly spaced; of documents, complete ones.
+    documents: of a folder or files: blank lines end documents.
     """
 
     generated: Literal["everyday", "law"] | None = None
@@ -121,6 +122,7 @@ class CorpusSource(Settings):
     texts: dict[str, CorpusSource] | None = None
     languages: tuple[str, ...] | None = None
     limit: dict[Split, Count] = Field(default_factory=dict)
+    documents: Literal["blank-lines"] | None = None
 
     @property
     def parts(self) -> tuple[CorpusSource, ...]:
@@ -145,6 +147,8 @@ class CorpusSource(Settings):
             raise ValueError(f"give exactly one of {', '.join(SOURCE_KINDS)} (given: {', '.join(kinds) or 'none'})")
         if self.languages and kinds != ["folder"]:
             raise ValueError("languages are those of a folder: other kinds name their own")
+        if self.documents and kinds[0] not in ("folder", "files"):
+            raise ValueError("documents: blank-lines is of a folder or files; `plain` has a setting of its own")
         if self.together and self.limit:
             raise ValueError("limit applies to one corpus: give it in the parts of together")
         apart = ("together", "squad", "records", "conversations", "labelled", "features", "verses", "texts")

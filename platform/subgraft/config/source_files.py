@@ -186,8 +186,11 @@ class PlainTexts(Settings):
     folder: a folder with a file for each language.
     tagged: one file of all languages, in place of folder.
     languages: the name of each language in the folder or the file, or a list of languages.
-    held_out: segments of each language held out.
-    seed: draws the segments held out; without it, they are evenly spaced.
+    held_out: segments of each language held out; with documents, complete ones of at most so many segments.
+    seed: draws what is held out; without it, that is evenly spaced.
+    documents: where documents end: at blank lines, or each .txt[.gz] file of the folder is one (of the folder's folder
+    {name}, if it has such).
+    split_sentences: whether lines of documents are divided into sentences, at their marks; if not, each is one.
     """
 
     folder: str | None = None
@@ -195,6 +198,8 @@ class PlainTexts(Settings):
     languages: Annotated[dict[str, str] | tuple[str, ...], Field(min_length=1)]
     held_out: dict[Literal["dev", "test"], Count] = Field(default_factory=dict)
     seed: Seed | None = None
+    documents: Literal["blank-lines", "files"] | None = None
+    split_sentences: bool = False
 
     @property
     def names(self) -> dict[str, str]:
@@ -205,4 +210,8 @@ class PlainTexts(Settings):
     def _one_place(self) -> PlainTexts:
         if (self.folder is None) == (self.tagged is None):
             raise ValueError("give exactly one of folder, tagged")
+        if self.documents is not None and self.tagged is not None:
+            raise ValueError("documents are of the files of a folder, not of tagged lines")
+        if self.split_sentences and self.documents is None:
+            raise ValueError("split_sentences is of documents: write `documents: blank-lines` or `files`")
         return self

@@ -11,6 +11,7 @@ from typing import Any
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import ConversationFiles, CorpusSource, Languages, SourceKind
 from subgraft.config.settings_base import Split
+from subgraft.config.source_files import PlainTexts
 from subgraft.data.sources import download, labelled
 from subgraft.data.sources.conversations import ConversationsSource, PairsAsConversations, conversation_fields
 from subgraft.data.sources.file_sources import (
@@ -24,6 +25,7 @@ from subgraft.data.sources.file_sources import (
 )
 from subgraft.data.sources.monolingual import PlainSource, TextsSource
 from subgraft.data.sources.paths import find, find_file, pair_codes, plain_or_zipped, single_files, split_files
+from subgraft.data.sources.plain_documents import BlankLinesSource, PlainDocumentsSource, document_files
 from subgraft.data.sources.records import ColumnsSource, RecordsSource
 from subgraft.data.sources.resolved_corpus import ResolvedSource
 from subgraft.data.sources.squad import Pairing, SquadSource
@@ -86,6 +88,11 @@ class _Asked:
         """The fields of the files of a split: source and target, or source alone."""
         return pair_fields(self.pair, two=any(len(paths) == 2 for paths in files.values()))
 
+    def of_files(self, fields: tuple[Field, ...], files: Mapping[Split, tuple[Path, ...]]) -> FileSource:
+        """A file of each field, whose blank lines end documents or are segments like others."""
+        kind = FileSource if self.source.documents is None else BlankLinesSource
+        return kind(fields, self.limit, files)
+
     def part(self, source: CorpusSource, languages: Languages | None) -> ResolvedSource:
         return _FINDERS[source.kind](replace(self, source=source, languages=languages))
 
@@ -104,9 +111,9 @@ def _folder(asked: _Asked) -> ResolvedSource:
         return _built(asked, Corpus.open(folder))
     if codes is None:
         files = split_files(folder, pair_codes(folder, asked.pair))
-        return FileSource(asked.fields(files), asked.limit, files)
+        return asked.of_files(asked.fields(files), files)
     named = named_for(asked.languages, [Field(code, language=code) for code in codes], str(folder))
-    return FileSource(tuple(named.values()), asked.limit, split_files(folder, tuple(named)))
+    return asked.of_files(tuple(named.values()), split_files(folder, tuple(named)))
 
 
 def _built(asked: _Asked, corpus: Corpus) -> ResolvedSource:
@@ -149,7 +156,7 @@ def _built_text(asked: _Asked, corpus: Corpus, named: Mapping[str, Field]) -> Fi
 def _files(asked: _Asked) -> ResolvedSource:
     _check_sides({split: len(files) for split, files in asked.settings.items()}, asked.pair, "files")
     files = {split: tuple(find_file(name, asked.base) for name in names) for split, names in asked.settings.items()}
-    return FileSource(asked.fields(files), asked.limit, files)
+    return asked.of_files(asked.fields(files), files)
 
 
 def _urls(asked: _Asked) -> ResolvedSource:
@@ -235,6 +242,10 @@ def _verses(asked: _Asked) -> ResolvedSource:
 def _plain(asked: _Asked) -> ResolvedSource:
     settings = asked.settings
     named = named_for(asked.languages, _texts_in(settings.names), "plain.languages")
+    if settings.documents is not None:
+        files_of = {code: _files_of(settings, settings.names[code], asked.base) for code in named}
+        documents = partial(PlainDocumentsSource, limit=asked.limit, settings=settings)
+        return _texts_of({at.name: documents(fields=(at,), files=files_of[code]) for code, at in named.items()})
     if settings.tagged is not None:
         file_of = dict.fromkeys(named, find_file(settings.tagged, asked.base))
     else:
@@ -244,6 +255,13 @@ def _plain(asked: _Asked) -> ResolvedSource:
     return _texts_of(
         {at.name: make(fields=(at,), file=file_of[code], name=settings.names[code]) for code, at in named.items()}
     )
+
+
+def _files_of(settings: PlainTexts, name: str, base: Path) -> tuple[Path, ...]:
+    """The file with a language's documents, or the file of each."""
+    assert settings.folder is not None  # documents are not in tagged lines
+    folder = find(settings.folder, base)
+    return document_files(folder, name) if settings.documents == "files" else (_existing(folder / f"{name}.txt"),)
 
 
 def _texts(asked: _Asked) -> ResolvedSource:
