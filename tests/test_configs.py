@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 from typing import get_args
 
@@ -58,7 +59,7 @@ def test_the_promised_configurations_are_there() -> None:
     assert {"figures.yaml", "tuning.yaml", "few-updates.yaml", *REAL_SIZE, *TRANSFERRED} <= set(NAMES)
 
 
-OTHERS = ("copying", "few-examples", "domain-text", "polarity", "bart", "ernie", "xlnet", "ernie3")
+OTHERS = ("copying", "few-examples", "domain-text", "polarity", "bart", "ernie", "xlnet", "ernie3", "bert", "continued")
 
 
 @pytest.mark.parametrize("name", TRANSFERRED)
@@ -103,6 +104,7 @@ def test_numbers_of_examples_are_compared_with_the_model_that_the_ways_are_compa
 
 
 @pytest.mark.parametrize("name", ["polarity.yaml", "bart.yaml", "ernie.yaml", "ernie3.yaml"])
+@pytest.mark.parametrize("name", ["polarity.yaml", "bart.yaml", "ernie.yaml", "bert.yaml"])
 def test_labels_are_compared_with_the_old_vocabulary_and_an_untrained_model(name: str) -> None:
     systems = {each.name: each for each in load(CONFIGS / name, Experiment).systems}
     assert systems["old"].vocabulary == "upstream" and systems["untrained"].pretraining == "none"
@@ -130,6 +132,19 @@ def test_the_ablations_that_xlnets_configuration_names_are_settings() -> None:
     objectives = [load(CONFIGS / "xlnet.yaml", Experiment, [change]).upstream.objectives for change in changes]
     assert len(set(objectives)) == len(changes) >= 5
     assert load(CONFIGS / "xlnet.yaml", Experiment).upstream.objectives not in objectives
+
+
+def test_a_bert_predicts_next_sentences_and_its_rows_are_configurations() -> None:
+    text = (CONFIGS / "bert.yaml").read_text()
+    assert load(CONFIGS / "bert.yaml", Experiment).upstream.objectives[0].predicts_next
+    commands = text.partition("name: bert")[0].replace("\\\n#", "").splitlines()
+    rows = [shlex.split(line.removeprefix("#"))[3:] for line in commands if "subgraft run" in line]
+    experiments = [load(CONFIGS / "bert.yaml", Experiment, row) for row in rows]
+    assert len(experiments) == 7 and not any(
+        each.upstream.objectives[0].predicts_next
+        for each in experiments
+        if each.name not in ("static", "sentence-pair")
+    )
 
 
 def test_copying_is_compared_with_the_same_systems_without() -> None:

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from documented import write_documents
-from labelled import write_files
-from small_experiments import finish, tiny, written
+from documented import config
+from small_experiments import finish
 from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
@@ -23,41 +22,13 @@ from subgraft.orchestration.execution.plan import make_plan
 from subgraft.orchestration.store.store import Store
 from toys import publish_bert
 
-RECORDS = "{folder: documents, fields: {en: {language: en}}, document: document}"
-SYSTEMS = """\
-- {name: old, vocabulary: upstream}
-- {name: mean, initialiser: mean}
-- {name: patt, initialiser: patt}
-"""
 PAIRS = "objectives: [{kind: masked, input: segment-pair}]"
 WORDPIECE = "vocabulary: {kind: wordpiece, size: 90}"
-
-
-def config(place: Path, upstream: str = f"{{corpus: upstream, {PAIRS}, {WORDPIECE}}}", **sections: str) -> Path:
-    """Classification after a pretraining on documents."""
-    source = write_files("classification", place / "labelled", {"train": 60, "dev": 12, "test": 14})
-    source["labelled"]["folder"] = "labelled"
-    write_documents(place / "documents")
-    training = "max_length: 40, precision: fp32"
-    inputs = {
-        "task": "classification",
-        "languages": "{source: en, target: en}",
-        "corpora": f"{{upstream: {{records: {RECORDS}}}, downstream: {json.dumps(source)}}}",
-        "cleaning": "{drop_held_out: false, deduplicate: false, max_characters: null, max_ratio: null}",
-        "upstream": upstream,
-        "downstream": "{corpus: downstream, vocabulary: {kind: wordpiece, size: 110}}",
-        "model": "{family: bert, d_model: 16, layers: 1, attention_heads: 2, ffn_dim: 16, max_positions: 64}",
-        "pretrain": f"{{epochs: 2, batch_size: 200, {training}, dev_sentences: 20}}",
-        "generator_training": f"{{max_steps: 2, batch_size: 200, {training}}}",
-        "finetune": f"{{epochs: 1, max_steps: 2, batch_size: 200, {training}, dev_sentences: 8}}",
-        "evaluation": "{speed_sentences: 2, speed_repeats: 1, test_sentences: 12, bootstrap_samples: 20}",
-        "systems": SYSTEMS,
-    }
-    return written(place, tiny(**inputs | sections))
+SEGMENTS = f"{{corpus: upstream, {PAIRS}, {WORDPIECE}}}"
 
 
 def test_a_bert_of_both_heads_serves_all_systems(tmp_path: Path) -> None:
-    place = config(tmp_path)
+    place = config(tmp_path, SEGMENTS)
     before = Pipeline(load(place, Experiment, ()), tmp_path)
     planned = estimates(Store(tmp_path / "home"), make_plan(Store(tmp_path / "home"), [before.report]), Runtime())
     pipeline, store = finish(place)
@@ -145,7 +116,7 @@ def refused(place: Path, *changes: str) -> str:
 
 
 def test_mistakes_are_refused_before_anything_is_written(tmp_path: Path) -> None:
-    place = config(tmp_path)
+    place = config(tmp_path, SEGMENTS)
     flat = refused(place, 'corpora.upstream={"folder": "upstream", "languages": ["en"]}')
     assert "reads documents, and this corpus does not say where they are" in flat
     objective = "upstream.objectives=[{kind: masked, input: %s}]"

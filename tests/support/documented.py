@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from labelled import write_files
+from small_experiments import tiny, written
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.config.training import PretrainSettings
 from subgraft.data.sources.corpus_builder import build
@@ -50,3 +52,30 @@ def request_on(bundle: Bundle, corpus: Corpus, **training: Any) -> Request:
     fixed = {"max_steps": 4, "learning_rate": 1e-3, "warmup_steps": 1, "precision": "fp32"}
     settings = {**fixed, "batch_size": 300, "max_length": 40, **training}
     return Request(bundle, corpus, ENGLISH, PretrainSettings.model_validate(settings), seed=1)
+
+
+RECORDS = "{folder: documents, fields: {en: {language: en}}, document: document}"
+SYSTEMS = "[{name: old, vocabulary: upstream}, {name: mean, initialiser: mean}, {name: patt, initialiser: patt}]"
+
+
+def config(place: Path, upstream: str, **sections: str) -> Path:
+    """Classification after a pretraining on documents."""
+    source = write_files("classification", place / "labelled", {"train": 60, "dev": 12, "test": 14})
+    source["labelled"]["folder"] = "labelled"
+    write_documents(place / "documents")
+    training = "max_length: 40, precision: fp32"
+    inputs = {
+        "task": "classification",
+        "languages": "{source: en, target: en}",
+        "corpora": f"{{upstream: {{records: {RECORDS}}}, downstream: {json.dumps(source)}}}",
+        "cleaning": "{drop_held_out: false, deduplicate: false, max_characters: null, max_ratio: null}",
+        "upstream": upstream,
+        "downstream": "{corpus: downstream, vocabulary: {kind: wordpiece, size: 110}}",
+        "model": "{family: bert, d_model: 16, layers: 1, attention_heads: 2, ffn_dim: 16, max_positions: 64}",
+        "pretrain": f"{{epochs: 2, batch_size: 200, {training}, dev_sentences: 20}}",
+        "generator_training": f"{{max_steps: 2, batch_size: 200, {training}}}",
+        "finetune": f"{{epochs: 1, max_steps: 2, batch_size: 200, {training}, dev_sentences: 8}}",
+        "evaluation": "{speed_sentences: 2, speed_repeats: 1, test_sentences: 12, bootstrap_samples: 20}",
+        "systems": SYSTEMS,
+    }
+    return written(place, tiny(**inputs | sections))

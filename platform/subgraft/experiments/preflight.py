@@ -258,7 +258,7 @@ def _require_place_for_source(family: Family, experiment: Experiment, directory:
 def _require_size(config: Mapping[str, Any], experiment: Experiment, directory: Path) -> None:
     """Refuse settings that do not fit the checkpoint: its depth, and its tables' width."""
     layer = experiment.token_distillation.layer
-    translating = family_of(config).assembled(config)
+    translating = config if experiment.finetuned_on.understands else family_of(config).assembled(config)
     family = family_of(translating)
     depth = min(family.layers(translating, side) for side in experiment.sides)
     if experiment.learns("token-distillation") and layer is not None and layer > depth:
