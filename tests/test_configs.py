@@ -103,8 +103,7 @@ def test_numbers_of_examples_are_compared_with_the_model_that_the_ways_are_compa
     assert few.finetune.resample_subset and few.finetune.patience and len(few.seeds) == 8
 
 
-@pytest.mark.parametrize("name", ["polarity.yaml", "bart.yaml", "ernie.yaml", "ernie3.yaml"])
-@pytest.mark.parametrize("name", ["polarity.yaml", "bart.yaml", "ernie.yaml", "bert.yaml"])
+@pytest.mark.parametrize("name", ["polarity.yaml", "bart.yaml", "ernie.yaml", "ernie3.yaml", "bert.yaml"])
 def test_labels_are_compared_with_the_old_vocabulary_and_an_untrained_model(name: str) -> None:
     systems = {each.name: each for each in load(CONFIGS / name, Experiment).systems}
     assert systems["old"].vocabulary == "upstream" and systems["untrained"].pretraining == "none"
