@@ -40,7 +40,8 @@ def streams(
 
 def log_likelihoods(model: Any, made: Streams, tokens: Tensor, targets: Tensor) -> Tensor:
     logits = model.lm_loss(made.query).log_softmax(dim=-1)
-    return logits.gather(2, tokens.gather(1, targets)[..., None])[..., 0].detach()
+    gold: Tensor = logits.gather(2, tokens.gather(1, targets)[..., None])[..., 0].detach()
+    return gold
 
 
 def test_all_orders_of_four_tokens_are_as_the_equations_say() -> None:
