@@ -148,7 +148,8 @@ def test_a_classifier_reads_the_state_of_cls_whatever_pads_the_batch() -> None:
 
 def test_a_classifier_exported_answers_as_transformers_pipelines_do(tmp_path: Path) -> None:
     tokenizer = multilingual_tokenizer()
-    made, task = with_head(xlnet(), "sequence", ("a", "b", "c"), seed=1), Classification(("a", "b", "c"))
+    made: Any = with_head(xlnet(), "sequence", ("a", "b", "c"), seed=1)
+    task = Classification(("a", "b", "c"))
     with torch.no_grad():
         made.logits_proj.weight.mul_(30)
     (tmp_path / "model").mkdir()
@@ -156,8 +157,8 @@ def test_a_classifier_exported_answers_as_transformers_pipelines_do(tmp_path: Pa
     (tmp_path / "out").mkdir()
     export_transformers(tmp_path / "model", tmp_path / "out")
     texts = english(12)
-    pipe = transformers.pipeline("text-classification", model=str(tmp_path / "out"), device="cpu")
-    theirs = pipe(texts, batch_size=12, top_k=None, function_to_apply="none")
+    pipe: Any = transformers.pipeline("text-classification", model=str(tmp_path / "out"), device="cpu")
+    theirs: Any = pipe(texts, batch_size=12, top_k=None, function_to_apply="none")
     encoder, rows = _rows(tokenizer, made, texts)
     with torch.no_grad():
         ours = task.logits(made, task.collate(one_row_each(rows[:12]), encoder.padding)).numpy()

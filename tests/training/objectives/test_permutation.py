@@ -227,7 +227,7 @@ def test_the_loss_is_that_of_transformers_class(corpus: Corpus) -> None:
 def test_every_parameter_is_trained(corpus: Corpus) -> None:
     made = objective(corpus, ALL)
     loss = made.loss(0.0)
-    sum(loss(made.batch(np.arange(6), 0)).values()).backward()  # type: ignore[union-attr]
+    sum(loss(made.batch(np.arange(6), 0)).values()).backward()
     lacking = [name for name, each in loss.named_parameters() if each.grad is None or not each.grad.any()]
     assert lacking == []
 
