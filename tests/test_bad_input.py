@@ -603,9 +603,9 @@ def test_weights_that_do_not_fit_are_refused(
     assert f"{tmp_path / 'model'}: the weights cannot be loaded" in message
 
     config = json.loads((workshop / "marian" / "config.json").read_text())
-    (tmp_path / "model" / "config.json").write_text(json.dumps({**config, "model_type": "xlnet"}))
+    (tmp_path / "model" / "config.json").write_text(json.dumps({**config, "model_type": "blenderbot"}))
     message = refusal(workshop, capsys, "generate", "--model", str(tmp_path / "model"), "--input", "text.txt")
-    assert "'xlnet' are not supported" in message and "marian" in message
+    assert "'blenderbot' are not supported" in message and "marian" in message
 
 
 def test_the_console_script_exits_with_2(workshop: Path) -> None:

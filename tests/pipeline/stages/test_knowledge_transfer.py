@@ -198,9 +198,9 @@ def test_a_published_bert_takes_the_place_of_pretraining(pretraining: bool, tmp_
     [
         (
             ["upstream.objectives=[{kind: translation}]"],
-            "the objective translation needs model.family marian or mbart or t5 or m2m_100, not bert",
+            "the objective translation needs model.family marian or mbart or bart or t5 or m2m_100, not bert",
         ),
-        (["model={family: marian}"], "the objective masked needs model.family bert, not marian"),
+        (["model={family: marian}"], "the objective masked needs model.family bert or .*, not marian"),
         (["upstream.vocabulary.kind=unigram"], "needs upstream.vocabulary.kind wordpiece"),
         (["downstream.vocabulary.kind=bpe", OTHERS], "needs downstream.vocabulary.kind wordpiece"),
         ([JOINT], "needs joint_vocabulary.kind wordpiece"),

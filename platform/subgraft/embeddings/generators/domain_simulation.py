@@ -187,6 +187,10 @@ class PseudoDomains:
     def weights(self) -> list[float]:
         return [1.0] * len(self.parts)
 
+    @property
+    def from_steps(self) -> None:
+        return None
+
     @cached_property
     def lengths(self) -> np.ndarray:
         return np.concatenate([part.lengths for part in self.parts])

@@ -15,6 +15,9 @@ from subgraft.modeling.tokenizers import checkpoint_languages, load_tokenizers
 from subgraft.subwords.vocabulary.entry import Mark
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
+# Objectives of published checkpoints, those that say most about a family first.
+_USUAL_OBJECTIVES = ("translation", "denoising", "permutation", "masked", "causal")
+
 
 @dataclass(frozen=True)
 class BaseModelFacts:
@@ -54,7 +57,7 @@ class BaseModelFacts:
     def objective(self) -> str:
         """The pretraining objective that a finetuning on pairs assumes."""
         known = family_of(self.config).objectives
-        return "translation" if "translation" in known else min(known)
+        return next(kind for kind in _USUAL_OBJECTIVES if kind in known)
 
     @property
     def one_table(self) -> bool:
