@@ -9,13 +9,18 @@ from typing import Any
 
 from labelled import write_files
 from small_experiments import tiny, written
+from subgraft.config.bart_objectives import MultitaskMaskedSettings
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
+from subgraft.config.objectives import MaskedSettings
 from subgraft.config.training import PretrainSettings
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.next_sentence import with_next_sentence
+from subgraft.training.objectives.mixture import MixedLoss, Mixture
 from subgraft.training.objectives.objective import Request
-from toys import english
+from subgraft.training.objectives.registry import objectives_of
+from toys import SHAPE, build_bert, cased_tokenizer, english
 
 ENGLISH = Languages(source="en", target="en")
 # Sentences of each document.
@@ -79,3 +84,14 @@ def config(place: Path, upstream: str, **sections: str) -> Path:
         "systems": SYSTEMS,
     }
     return written(place, tiny(**inputs | sections))
+
+
+def next_sentence_mixture(folder: Path) -> tuple[MixedLoss, Mixture]:
+    """Masking of pairs with next sentences in turn with multitask masking, which does not use that head."""
+    tokenizer = cased_tokenizer()
+    model = with_next_sentence(build_bert(tokenizer, seed=1, **SHAPE | {"dropout": 0.0}), 1)
+    request = request_on(Bundle(model, tokenizer, tokenizer), documented_corpus(folder))
+    settings = (MaskedSettings(input="segment-pair"), MultitaskMaskedSettings())
+    objectives = objectives_of(settings, request)
+    losses = {kind: objective.loss(0.0) for kind, objective in objectives.items()}
+    return MixedLoss(model, losses), Mixture(objectives, dict.fromkeys(objectives, 1.0))

@@ -38,6 +38,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from bart_tasks import bart_mixture, multitask_masked
+from documented import next_sentence_mixture
 from entities import entity_sentences, knowledgeable
 from ernie_tasks import ernie_mixture
 from permuted import documents, objective
@@ -199,6 +200,7 @@ def _made(task: str) -> tuple[nn.Module, Mapping[str, float], Data]:
         "network": _network,
         "sampled": _sampled,
         "entities": _entities,
+        "next-sentence": _next_sentence,
         "ernie": _ernie,
         "bart": _bart,
         "multitask-masked": _multitask_masked,
@@ -263,6 +265,13 @@ def _sampled() -> tuple[nn.Module, Mapping[str, float], Data]:
 def _entities() -> tuple[nn.Module, Mapping[str, float], Data]:
     loss = EntityLoss(knowledgeable(), 0.0, 1.0)
     return loss, loss.weights, entity_sentences()
+
+
+def _next_sentence() -> tuple[nn.Module, Mapping[str, float], Data]:
+    """Batches of both heads, and of tokens alone."""
+    with tempfile.TemporaryDirectory() as place:
+        loss, data = next_sentence_mixture(Path(place))
+    return loss, loss.weights, data
 
 
 def _ernie() -> tuple[nn.Module, Mapping[str, float], Data]:

@@ -136,6 +136,10 @@ class MaskedSettings(AnyObjective):
         paired = self.input in PAIRED_INPUTS
         return paired if self.next_sentence is None else self.next_sentence
 
+    @property
+    def head(self) -> str:  # type: ignore[override]
+        return "tokens and next sentence" if self.predicts_next else "tokens"
+
     @model_validator(mode="after")
     def _consistent(self) -> MaskedSettings:
         if self.masked + self.random > 1.0:

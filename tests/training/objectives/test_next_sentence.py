@@ -9,10 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file
 from scipy.stats import chisquare
 from transformers import BertForPreTraining, PreTrainedModel
 
 from documented import documented_corpus, request_on
+from engine_runs import run_workers
 from subgraft.base.errors import UserError
 from subgraft.config.initialisers import ResegmentationSettings
 from subgraft.config.objectives import MaskedSettings
@@ -213,3 +215,22 @@ def test_next_sentences_need_their_head_and_the_corpus_documents(
         objective(bundle, documented_corpus(tmp_path, sizes=(9,), splits=("train",)))
     with pytest.raises(UserError, match="no room for two segments"):
         MaskedObjective.of(MaskedSettings(input="segment-pair"), request_on(bundle, corpus, max_length=4))
+
+
+def test_two_workers_train_as_one_does_and_a_head_that_no_batch_uses_stays(tmp_path: Path) -> None:
+    losses = [run_workers("plain", workers, tmp_path / str(workers), task="next-sentence") for workers in (1, 2)]
+    assert len(losses[0]) == 6 and losses[0] == pytest.approx(losses[1], rel=1e-4)
+    one, two = (load_file(tmp_path / str(workers) / "final.safetensors") for workers in (1, 2))
+    for name, tensor in one.items():
+        if name.endswith("key.bias"):  # whose gradient is rounding alone: softmax ignores what all keys have in common
+            continue
+        torch.testing.assert_close(tensor, two[name], rtol=1e-3, atol=2e-4, msg=name)
+    fewer = [name for name in one if name.startswith("updates.")]
+    assert fewer and all("pooler" in name or "seq_relationship" in name for name in fewer)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+def test_zero_trains_as_plain_does(tmp_path: Path, workers: int) -> None:
+    plain = run_workers("plain", 1, tmp_path / "plain", task="next-sentence")
+    assert run_workers("zero2", workers, tmp_path / "zero", task="next-sentence") == pytest.approx(plain, rel=1e-3)

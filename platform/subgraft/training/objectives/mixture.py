@@ -115,7 +115,7 @@ class MixedLoss(ObjectiveLoss):
         users: dict[nn.Parameter, set[str]] = {}
         loss: Any
         for kind, loss in self.losses.items():
-            for parameter in loss.parameters():
+            for parameter in loss.used():
                 users.setdefault(parameter, set()).update(loss_name(kind, name) for name in loss.weights)
         return {each: frozenset(names) for each, names in users.items() if len(names) < len(self.weights)}
 

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
 
@@ -72,6 +72,9 @@ class NextSentenceLoss(StackLoss):
     """The loss of hidden tokens and that of the next sentence."""
 
     weights: Mapping[str, float] = {"loss": 1.0, **WEIGHTS}
+
+    def used(self) -> Iterable[nn.Parameter]:
+        return self.parameters()
 
     def by(self, embedding_view: EmbeddingView, batch: NextSentenceBatch) -> dict[str, Tensor]:
         states = self.states(batch, embedding_view)

@@ -173,6 +173,10 @@ class ObjectiveLoss(nn.Module):
     model: Any
     weights: Mapping[str, float] = {"loss": 1.0}
 
+    def used(self) -> Iterable[nn.Parameter]:
+        """The parameters that every batch uses."""
+        return self.parameters()
+
 
 class Objective(Protocol):
     """An objective on one model and its text; it is the data of a training.

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Self
 
 import numpy as np
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from subgraft.config.settings_base import SideName
 from subgraft.modeling.families import family_of
+from subgraft.modeling.next_sentence import next_sentence_parameters
 from subgraft.modeling.sides import stack_states
 from subgraft.training.objectives.embedding_view import IGNORED, EmbeddingView, ModelEmbeddings
 from subgraft.training.objectives.objective import Examples, PaddedBatch, States, TokenLoss, pad, pad_with_mask
@@ -77,6 +78,11 @@ class StackStates:
 
 class StackLoss(TokenLoss):
     """The loss of a single-stack model, over the tokens to predict."""
+
+    def used(self) -> Iterable[nn.Parameter]:
+        """All but a head for next sentences."""
+        unused = {id(parameter) for parameter in next_sentence_parameters(self.model)}
+        return [parameter for parameter in self.parameters() if id(parameter) not in unused]
 
     def states(self, batch: StackBatch, embedding_view: EmbeddingView) -> StackStates:
         return StackStates(self.model, batch, embedding_view)
