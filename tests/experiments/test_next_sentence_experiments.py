@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from documented import config
-from small_experiments import finish
+from small_experiments import finish, finish_steps
 from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
@@ -49,6 +49,20 @@ def test_a_bert_of_both_heads_serves_all_systems(tmp_path: Path) -> None:
             assert torch.equal(fitted.base_model.pooler.dense.weight, pooler)
         assert type(Bundle.load(store.path(steps.finetune)).model).__name__ == "BertForSequenceClassification"
     assert (store.path(pipeline.report) / "report.md").is_file()
+
+
+def test_a_pretraining_that_continues_begins_with_the_head_that_the_weights_have(tmp_path: Path) -> None:
+    published: Any = publish_bert(tmp_path / "published", pretraining=True)
+    described = tmp_path / "published" / "config.json"
+    described.write_text(described.read_text().replace("BertForPreTraining", "BertForMaskedLM"))
+    place = config(tmp_path, f"{{corpus: upstream, checkpoint: published, continue_pretraining: true, {PAIRS}}}")
+    pipeline = Pipeline(load(place, Experiment, ()), tmp_path)
+    store = finish_steps([pipeline.models.pretrained], tmp_path)
+    (imported,) = [each for each in pipeline.models.pretrained.inputs.values() if each.stage.name == "checkpoint"]
+    models: list[Any] = [Bundle.load(store.path(step)).model for step in (imported, pipeline.models.pretrained)]
+    for model, equal in zip(models, (True, False), strict=True):
+        assert type(model).__name__ == "BertForPreTraining"
+        assert torch.equal(model.cls.seq_relationship.weight, published.cls.seq_relationship.weight) == equal
 
 
 def test_a_checkpoint_of_masked_tokens_gets_the_head_when_its_pretraining_continues(tmp_path: Path) -> None:

@@ -75,6 +75,18 @@ def test_a_published_checkpoint_keeps_both_heads(tmp_path: Path) -> None:
     assert type(loaded) is BertForPreTraining and same(published, loaded)
 
 
+def test_a_checkpoint_that_names_another_class_keeps_them_where_they_are_wanted(tmp_path: Path) -> None:
+    """bert-base-uncased has the weights of both heads, and BertForMaskedLM in config.json."""
+    published = publish_bert(tmp_path, pretraining=True)
+    config = tmp_path / "config.json"
+    config.write_text(config.read_text().replace("BertForPreTraining", "BertForMaskedLM"))
+    assert type(load_model(tmp_path)).__name__ == "BertForMaskedLM"
+    assert same(published, load_model(tmp_path, next_sentence=True))
+    assert same(published, Bundle.load(tmp_path, next_sentence=True).model)
+    publish_bert(tmp_path / "without", pretraining=False)
+    assert type(load_model(tmp_path / "without", next_sentence=True)).__name__ == "BertForMaskedLM"
+
+
 def test_a_checkpoint_that_lacks_the_head_it_names_is_one_of_masked_tokens(tmp_path: Path) -> None:
     publish_bert(tmp_path, pretraining=False)
     config = tmp_path / "config.json"

@@ -32,9 +32,10 @@ class Bundle:
     decoder: Tokenizer
 
     @classmethod
-    def load(cls, directory: Path | str) -> Bundle:
+    def load(cls, directory: Path | str, *, next_sentence: bool = False) -> Bundle:
+        """next_sentence: with a head for next sentences that its weights have, as `load_model` does."""
         tokenizers = load_tokenizers(directory)
-        return cls.of_sides(load_model(directory), tokenizers)
+        return cls.of_sides(load_model(directory, next_sentence=next_sentence), tokenizers)
 
     @classmethod
     def of_body(cls, directory: Path | str) -> Bundle:

@@ -27,10 +27,15 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 # A layer above BERT's first state, pretrained with its prediction of next sentences.
 _POOLER = "pooler"
+# In the names of the weights of that prediction.
+_NEXT_SENTENCE = ".seq_relationship."
 
 
-def load_model(model: Path | str, dtype: torch.dtype | None = None) -> PreTrainedModel:
+def load_model(model: Path | str, dtype: torch.dtype | None = None, *, next_sentence: bool = False) -> PreTrainedModel:
     """A model from a directory or hub id, on the CPU, in evaluation mode, in its stored type unless `dtype` is set.
+
+    next_sentence: with a head for next sentences that its weights have, also where config.json names another class, as
+    that of bert-base-uncased does.
 
     A LoRA adapter is merged into the model that it names as its base.
 
@@ -45,6 +50,8 @@ def load_model(model: Path | str, dtype: torch.dtype | None = None) -> PreTraine
         return merged
     family = family_at(directory, str(model))
     config = family.completed(read_config(directory), weight_names(directory))
+    if next_sentence and family.next_sentence_class and any(_NEXT_SENTENCE in name for name in weight_names(directory)):
+        config = {**config, "architectures": [family.next_sentence_class]}
     loaded, missing = _read(_class_of(config, family, directory), config, family, directory, dtype)
     if missing:
         what = f"{len(missing)} weights are missing, among them {missing[0]}"

@@ -155,7 +155,9 @@ class InputSteps:
         named = upstream.checkpoint or ""
         model = with_revision(self.model_named(named), upstream.revision)
         directory = require_checkpoint(model, self.experiment)
-        return from_checkpoint(f"checkpoint {named}", model, directory, body=self.experiment.starts_from_body)
+        body = self.experiment.starts_from_body
+        next_sentence = upstream.continue_pretraining and any(each.predicts_next for each in upstream.objectives)
+        return from_checkpoint(f"checkpoint {named}", model, directory, body=body, next_sentence=next_sentence)
 
     @property
     def language_codes(self) -> tuple[str, ...]:
@@ -218,16 +220,20 @@ def _existing(folder: Path, name: str) -> Path:
     return folder / name
 
 
-def from_checkpoint(name: str, model: str, directory: Path, *, body: bool = False) -> Step[CheckpointRecipe]:
+def from_checkpoint(
+    name: str, model: str, directory: Path, *, body: bool = False, next_sentence: bool = False
+) -> Step[CheckpointRecipe]:
     """An imported checkpoint: a user's directory, or a model of the hub at the commit of its snapshot.
 
-    body: whether its head is left out.
+    body: whether its head is left out.  next_sentence: whether a head that only its weights show is kept.
     """
     identity = pinned(model, directory)
     digest = checkpoint_digest(directory) if Path(model).is_dir() else identity
     if (base := adapter_base(directory, model, HUB_FILES)) is not None:
         digest = f"{digest} on {checkpoint_digest(base)}"
-    return Step(stages.CHECKPOINT, name, CheckpointRecipe(digest=digest, model=identity, body=body))
+    return Step(
+        stages.CHECKPOINT, name, CheckpointRecipe(digest=digest, model=identity, body=body, next_sentence=next_sentence)
+    )
 
 
 def checkpoint_digest(directory: Path) -> str:

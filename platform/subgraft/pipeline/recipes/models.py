@@ -24,11 +24,13 @@ class CheckpointRecipe(Recipe):
     """A checkpoint; `digest` is that of its files, or ID@COMMIT on the hub. A directory's path does not count.
 
     body: Whether its head is left out, for a head that a finetuning puts in its place.
+    next_sentence: Whether it keeps a head for next sentences that only its weights show, to be trained further.
     """
 
     digest: str
     model: str = Field(exclude=True)
     body: bool = Field(default=False, exclude_if=lambda body: not body)
+    next_sentence: bool = Field(default=False, exclude_if=lambda head: not head)
 
     @property
     def model_change(self) -> FromCheckpoint:

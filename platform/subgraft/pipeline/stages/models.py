@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,8 @@ def _read_by(reader: Bundle, recipe: ConditionRecipe) -> PretrainedTextSourceSet
 
 def import_checkpoint(recipe: CheckpointRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     del inputs, context
-    bundle = Bundle.of_body(recipe.model) if recipe.body else Bundle.load(recipe.model)
+    load = Bundle.of_body if recipe.body else partial(Bundle.load, next_sentence=recipe.next_sentence)
+    bundle = load(recipe.model)
     bundle.save(out)
     if (heads := Path(recipe.model) / HEADS).is_file():  # for a pretraining that continues
         shutil.copyfile(heads, out / HEADS)
