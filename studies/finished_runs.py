@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import Field, asdict
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
@@ -34,6 +34,15 @@ class FinishedRuns(Generic[R]):
         self.done.append(run)
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(asdict(run)) + "\n")
+
+
+def write_results(results: Sequence[Dataclass], table: str, out: Path) -> None:
+    """Write results.jsonl and table.md to a folder, and print the table."""
+    out.mkdir(parents=True, exist_ok=True)
+    lines = "".join(json.dumps(asdict(each)) + "\n" for each in results)
+    (out / "results.jsonl").write_text(lines, encoding="utf-8")
+    (out / "table.md").write_text(table, encoding="utf-8")
+    print(table, end="")
 
 
 def exit_code(name: str, study: Callable[[], None]) -> int:

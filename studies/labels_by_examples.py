@@ -14,11 +14,11 @@ import argparse
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-from finished_runs import exit_code
-from seeds import band
+from finished_runs import exit_code, write_results
+from seeds import mean_with_band
 from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
@@ -106,14 +106,9 @@ def table(results: Sequence[Point]) -> str:
     for point in results:
         seeds = len(next(iter(point.scores.values())))
         steps = f"{min(point.steps)}–{max(point.steps)}" if point.steps else "–"
-        shown = [_shown(point.scores[metric]) if metric in point.scores else "–" for metric in metrics]
+        shown = [mean_with_band(point.scores[metric]) if metric in point.scores else "–" for metric in metrics]
         rows.append([point.examples, point.system, str(seeds), *shown, steps])
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
-
-
-def _shown(values: Sequence[float]) -> str:
-    mean, reach = band(values)
-    return f"{mean:.1f}" if reach != reach else f"{mean:.1f} ± {reach:.1f}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -128,11 +123,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         results = list(points(args.config, args.overrides, args.examples))
         if not results:
             raise UserError("none of these systems has been evaluated", where=str(args.config), hint="Run them first.")
-        args.out.mkdir(parents=True, exist_ok=True)
-        lines = "".join(json.dumps(asdict(point)) + "\n" for point in results)
-        (args.out / "results.jsonl").write_text(lines, encoding="utf-8")
-        (args.out / "table.md").write_text(table(results), encoding="utf-8")
-        print(table(results), end="")
+        write_results(results, table(results), args.out)
 
     return exit_code("labels_by_examples", answer)
 

@@ -19,11 +19,11 @@ import json
 import shlex
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-from finished_runs import exit_code
-from seeds import band
+from finished_runs import exit_code, write_results
+from seeds import mean_with_band
 from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
@@ -119,13 +119,8 @@ def table(finished: Sequence[Result]) -> str:
     for row, start in dict.fromkeys((each.row, each.start) for each in finished):
         cells = [by_place.get((row, start, task), {}).get(metric) for task, metric in columns]
         name = row if start == PRETRAINED else f"{row}'s model, untrained"
-        lines.append([name, *("–" if values is None else _shown(values) for values in cells)])
+        lines.append([name, *("–" if values is None else mean_with_band(values) for values in cells)])
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
-def _shown(values: Sequence[float]) -> str:
-    mean, reach = band(values)
-    return f"{mean:.1f}" if reach != reach else f"{mean:.1f} ± {reach:.1f}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -148,11 +143,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return
         if not finished:
             raise UserError("none of these runs is finished", where=str(args.config), hint="See --commands.")
-        args.out.mkdir(parents=True, exist_ok=True)
-        lines = "".join(json.dumps(asdict(each)) + "\n" for each in finished)
-        (args.out / "results.jsonl").write_text(lines, encoding="utf-8")
-        (args.out / "table.md").write_text(table(finished), encoding="utf-8")
-        print(table(finished), end="")
+        write_results(finished, table(finished), args.out)
 
     return exit_code("objectives_compared", answer)
 

@@ -27,6 +27,12 @@ def spread(values: Sequence[float]) -> str:
     return f"{fmean(values):.{digits}f}" + (f" ± {around:.{digits}f}" if len(values) > 1 else "")
 
 
+def mean_with_band(values: Sequence[float]) -> str:
+    """The mean, and the half width of its band if there are several values."""
+    mean, reach = band(values)
+    return f"{mean:.1f}" if reach != reach else f"{mean:.1f} ± {reach:.1f}"
+
+
 def band(values: Sequence[float]) -> tuple[float, float]:
     """The mean, and how far Student's 95 % interval goes to either side: no number for a single value."""
     if len(values) < 2:
