@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Protocol
@@ -112,12 +112,8 @@ class MixedLoss(ObjectiveLoss):
     @property
     def users(self) -> dict[nn.Parameter, frozenset[str]]:
         """The names of the losses that use a parameter, for parameters that not all use."""
-        users: dict[nn.Parameter, set[str]] = {}
-        loss: Any
-        for kind, loss in self.losses.items():
-            for parameter in loss.used():
-                users.setdefault(parameter, set()).update(loss_name(kind, name) for name in loss.weights)
-        return {each: frozenset(names) for each, names in users.items() if len(names) < len(self.weights)}
+        losses: Iterable[tuple[str, Any]] = self.losses.items()
+        return users_of([([loss_name(kind, name) for name in loss.weights], loss.used()) for kind, loss in losses])
 
     def forward(self, batch: MixedBatch) -> dict[str, Tensor]:
         return _named(batch.kind, self.losses[batch.kind](batch.batch))
@@ -126,6 +122,19 @@ class MixedLoss(ObjectiveLoss):
         """The loss of a batch under another view of the embeddings than the model's own."""
         loss: Any = self.losses[batch.kind]
         return _named(batch.kind, loss.by(embedding_view, batch.batch))
+
+
+def users_of(used: Sequence[tuple[Collection[str], Iterable[nn.Parameter]]]) -> dict[nn.Parameter, frozenset[str]]:
+    """The names of the losses that use a parameter, for parameters that not all use.
+
+    used: names of losses, and the parameters that they use.
+    """
+    users: dict[nn.Parameter, set[str]] = {}
+    for names, parameters in used:
+        for parameter in parameters:
+            users.setdefault(parameter, set()).update(names)
+    count = sum(len(names) for names, _ in used)
+    return {each: frozenset(names) for each, names in users.items() if len(names) < count}
 
 
 def _named(kind: str, sums: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -20,7 +20,7 @@ from subgraft.modeling.families.heads import LONGEST, OWN_HEAD, TASK_ENTRY, own_
 from subgraft.modeling.further_heads import HEADS as HEADS
 from subgraft.modeling.further_heads import read_head, share_parameters, write_heads
 from subgraft.modeling.heads import head_of
-from subgraft.training.objectives.mixture import MixedBatch, Mixture, loss_name
+from subgraft.training.objectives.mixture import MixedBatch, Mixture, loss_name, users_of
 from subgraft.training.understanding.objective import (
     LabelledExamples,
     LabelLoss,
@@ -77,11 +77,8 @@ class TaskLosses(nn.Module):
     @property
     def users(self) -> dict[nn.Parameter, frozenset[str]]:
         """The names of the losses that use a parameter, for parameters that not all use."""
-        users: dict[nn.Parameter, set[str]] = {}
-        for name, loss in zip(self.weights, self._losses.values(), strict=True):
-            for parameter in loss.model.parameters():
-                users.setdefault(parameter, set()).add(name)
-        return {each: frozenset(names) for each, names in users.items() if len(names) < len(self.weights)}
+        losses = zip(self.weights, self._losses.values(), strict=True)
+        return users_of([((name,), loss.model.parameters()) for name, loss in losses])
 
     def forward(self, batch: MixedBatch) -> dict[str, Tensor]:
         return {loss_name(batch.kind, name): value for name, value in self._losses[batch.kind](batch.batch).items()}
