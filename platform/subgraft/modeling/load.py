@@ -17,6 +17,7 @@ from transformers.utils import logging as transformers_logging
 from subgraft.base.errors import UserError
 from subgraft.config.settings_base import SideName
 from subgraft.modeling.families import Family, count_parameters, head_in
+from subgraft.modeling.families.heads import NEXT_SENTENCE
 from subgraft.modeling.generation_settings import savable
 from subgraft.modeling.heads import body_class, class_with_head
 from subgraft.modeling.hub import HUB_FILES, adapter_base, family_at, is_adapter, read_config, require_model
@@ -27,8 +28,6 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 # A layer above BERT's first state, pretrained with its prediction of next sentences.
 _POOLER = "pooler"
-# In the names of the weights of that prediction.
-_NEXT_SENTENCE = ".seq_relationship."
 
 
 def load_model(model: Path | str, dtype: torch.dtype | None = None, *, next_sentence: bool = False) -> PreTrainedModel:
@@ -48,9 +47,9 @@ def load_model(model: Path | str, dtype: torch.dtype | None = None, *, next_sent
         merged, _ = merge_into(load_model(base, dtype), directory, base)
         merged.name_or_path = merged.config.name_or_path = str(directory)
         return merged
-    family = family_at(directory, str(model))
-    config = family.completed(read_config(directory), weight_names(directory))
-    if next_sentence and family.next_sentence_class and any(_NEXT_SENTENCE in name for name in weight_names(directory)):
+    family, names = family_at(directory, str(model)), weight_names(directory)
+    config = family.completed(read_config(directory), names)
+    if next_sentence and family.next_sentence_class and any(NEXT_SENTENCE in name for name in names):
         config = {**config, "architectures": [family.next_sentence_class]}
     loaded, missing = _read(_class_of(config, family, directory), config, family, directory, dtype)
     if missing:
@@ -71,7 +70,7 @@ def load_body(model: Path | str, dtype: torch.dtype | None = None) -> PreTrained
     kind = body_class(config)
     if kind is None or family.retained_head or is_adapter(directory):
         return load_model(model, dtype)
-    loaded, missing = _read(kind, config, family, directory, dtype)
+    loaded, missing = _read(kind, family.completed(config, weight_names(directory)), family, directory, dtype)
     lacking = [name for name in missing if not name.startswith(_POOLER)]
     if lacking:
         raise UserError(f"{len(lacking)} weights are missing, among them {lacking[0]}", where=str(directory))
@@ -83,8 +82,11 @@ def load_body(model: Path | str, dtype: torch.dtype | None = None) -> PreTrained
 def _read(
     kind: Any, config: Mapping[str, Any], family: Family, directory: Path, dtype: torch.dtype | None
 ) -> tuple[PreTrainedModel, list[str]]:
-    """The model of a directory as a class of transformers, and the names of the weights that it lacks."""
-    settings = _settings(kind, {**family.completed(config, weight_names(directory))}, directory)
+    """The model of a directory as a class of transformers, and the names of the weights that it lacks.
+
+    config: completed by the family.
+    """
+    settings = _settings(kind, {**config}, directory)
     described = settings.to_dict()
     require_plausible(directory, count_parameters(described).total + family.computed_numbers(described))
     with _quietly(), weights_alone(directory, config) as weights:

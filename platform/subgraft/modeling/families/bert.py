@@ -13,7 +13,7 @@ from subgraft.base.errors import UserError
 from subgraft.modeling.families import parameter_counts
 from subgraft.modeling.families.encoder_only import EncoderOnly
 from subgraft.modeling.families.family import ITS_VOCABULARY
-from subgraft.modeling.families.heads import Head
+from subgraft.modeling.families.heads import NEXT_SENTENCE, Head
 from subgraft.modeling.families.model_parts import Config, Projection
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Bert(EncoderOnly):
 
     def completed(self, config: Config, weights: Iterable[str]) -> Config:
         """A checkpoint of both heads may lack the one for next sentences: it is then one of masked tokens alone."""
-        if not self.predicts_next_sentence(config) or any(".seq_relationship." in name for name in weights):
+        if not self.predicts_next_sentence(config) or any(NEXT_SENTENCE in name for name in weights):
             return config
         return {**config, "architectures": [self.transformers_class]}
 

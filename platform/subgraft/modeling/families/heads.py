@@ -34,6 +34,8 @@ CHOICE_LABEL = "choice"
 TASK_ENTRY, LONGEST = "subgraft_task", "max_length"
 # The entry with the settings of a head that transformers has no class for.
 OWN_HEAD = "subgraft_head"
+# In the names of the weights of BERT's prediction of next sentences.
+NEXT_SENTENCE = ".seq_relationship."
 # As many as transformers' configurations have by default.
 _LABELS = 2
 
