@@ -57,7 +57,7 @@ class BaseModelFacts:
     def objective(self) -> str:
         """The pretraining objective that a finetuning on pairs assumes."""
         known = family_of(self.config).objectives
-        return next(kind for kind in _USUAL_OBJECTIVES if kind in known)
+        return next((kind for kind in _USUAL_OBJECTIVES if kind in known), min(known))
 
     @property
     def one_table(self) -> bool:
