@@ -11,8 +11,8 @@ from subgraft.config.entity_objectives import MaskedEntitiesSettings
 from subgraft.config.models import KnowledgeableSettings
 from subgraft.modeling.entities import EntityTable
 from subgraft.modeling.families import FAMILIES
-from subgraft.training.objectives.masked import MaskedSentences
-from subgraft.training.objectives.masked_entities import EntitySentences, aligned, masking
+from subgraft.training.objectives.masked import MaskedSentences, masking
+from subgraft.training.objectives.masked_entities import EntitySentences, aligned
 from toys import cased_tokenizer, english
 
 SIZES: dict[str, Any] = {

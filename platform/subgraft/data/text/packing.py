@@ -18,7 +18,7 @@ from subgraft.data.text.encoded import Sequences, blocks
 from subgraft.data.text.truncation import longest_first
 
 
-class Blocks:
+class PackedSentences:
     """Texts of consecutive sentences.
 
     Args:
@@ -56,13 +56,13 @@ class Blocks:
         return tokens
 
 
-def doc_sentences(sentences: Sequences, text: DocumentText, room: int) -> Blocks:
+def doc_sentences(sentences: Sequences, text: DocumentText, room: int) -> PackedSentences:
     """DOC-SENTENCES: each block has as many consecutive sentences of one document as fit into `room` tokens."""
     whole = sentences.cut(room)
-    return Blocks(whole, document_blocks(whole.lengths, text.starts, room), np.zeros(0, dtype=np.int64), -1)
+    return PackedSentences(whole, document_blocks(whole.lengths, text.starts, room), np.zeros(0, dtype=np.int64), -1)
 
 
-def full_sentences(sentences: Sequences, text: DocumentText, room: int, separator: int) -> Blocks:
+def full_sentences(sentences: Sequences, text: DocumentText, room: int, separator: int) -> PackedSentences:
     """FULL-SENTENCES: blocks cross the ends of documents, where they have an additional separator."""
     whole = sentences.cut(room)
     last = text.starts[1:] - 1
@@ -70,7 +70,7 @@ def full_sentences(sentences: Sequences, text: DocumentText, room: int, separato
     costs[last] = np.minimum(costs[last] + 1, room)
     bounds = blocks(costs, room)
     # What follows the last sentence of a block is the end of the input.
-    return Blocks(whole, bounds, np.setdiff1d(last, bounds[1:] - 1), separator)
+    return PackedSentences(whole, bounds, np.setdiff1d(last, bounds[1:] - 1), separator)
 
 
 class SegmentPair(NamedTuple):

@@ -23,8 +23,18 @@ def annotated(
     for _, lines in request.texts():
         assert isinstance(lines, Text)  # a corpus's
         split, _, name = lines.path.name.partition(".")
-        values = list(request.corpus.annotations(split, _field(request.corpus, name, kind, chosen)))
-        yield lines, values if lines.chosen is None else [values[line] for line in lines.chosen]
+        field = _field(request.corpus, name, kind, chosen)
+        yield lines, list(values_of_lines(request.corpus, split, field, lines))
+
+
+def values_of_lines(corpus: Corpus, split: str, field: str, lines: Sequence[str]) -> Iterator[Any]:
+    """The value of an annotation field for each line of a text, which may be chosen lines of its file."""
+    values = corpus.annotations(split, field)
+    chosen = lines.chosen if isinstance(lines, Text) else None
+    if chosen is None:
+        return values
+    by_line = list(values)
+    return (by_line[int(place)] for place in chosen)
 
 
 def _field(corpus: Corpus, text: str, kind: AnnotatedKind, chosen: str | None) -> str:

@@ -29,7 +29,6 @@ from subgraft.training.objectives.embedding_view import IGNORED, ModelEmbeddings
 from subgraft.training.objectives.objective import (
     Body,
     Concatenation,
-    Examples,
     Request,
     TokenLoss,
     selected_examples,
@@ -38,6 +37,7 @@ from subgraft.training.objectives.single_stack import (
     StackBatch,
     StackExample,
     StackLoss,
+    StackObjective,
     StackStates,
     StackView,
 )
@@ -146,7 +146,7 @@ class CausalView(StackView):
         return shifted([example.tokens[0], *body])
 
 
-class CausalObjective:
+class CausalObjective(StackObjective):
     """Text of each language. The lowest bits per character on the dev split, if there is one, select the weights."""
 
     lowest = True
@@ -156,22 +156,11 @@ class CausalObjective:
         tokenizer, limit = request.bundle.decoder, request.training.max_length
         self._separator = separator_of(tokenizer, settings)
         begin_with(request.bundle.model, self._separator)
-        self._padding = padding_of(tokenizer)
         block = min(settings.block_tokens or limit, limit)
         source = Stream if settings.packed else Lines
         parts = [source(lines, tokenizer, self._separator, block) for _, lines in request.texts()]
-        self._examples: Examples[StackExample] = Concatenation(parts)
+        super().__init__(request.bundle.model, Concatenation(parts), padding_of(tokenizer))
         self.select = "bits_per_character" if "dev" in request.corpus.splits else None
-
-    @property
-    def lengths(self) -> np.ndarray:
-        return self._examples.lengths
-
-    def batch(self, indices: np.ndarray, epoch: int) -> StackBatch:
-        return collate([self._examples.example(int(index), epoch) for index in indices], self._padding)
-
-    def loss(self, label_smoothing: float) -> StackLoss:
-        return StackLoss(self._request.bundle.model, label_smoothing)
 
     def view(self, name: SideName) -> CausalView:
         del name

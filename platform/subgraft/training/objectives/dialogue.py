@@ -20,14 +20,13 @@ from transformers import PreTrainedModel
 
 from subgraft.base.errors import UserError
 from subgraft.config.ernie_objectives import DialogueSettings
-from subgraft.config.objectives import MaskedSettings
 from subgraft.config.settings_base import SideName
 from subgraft.data.text.encoded import Sequences, encode
 from subgraft.modeling.sides import stack_states
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.embedding_view import IGNORED, ModelEmbeddings
 from subgraft.training.objectives.label_objective import HeadedLoss, no_view, objective_head, task_number
-from subgraft.training.objectives.masked import Masking
+from subgraft.training.objectives.masked import Masking, masking
 from subgraft.training.objectives.masked_inputs import InputText
 from subgraft.training.objectives.objective import GeneratorView, PaddedBatch, Request, pad, pad_with_mask
 
@@ -169,8 +168,7 @@ class DialogueObjective:
         except UserError as error:
             hint = "Leave dialogue out of upstream.objectives, or give other conversations."
             raise UserError(error.what, where=str(request.corpus.directory), hint=error.hint or hint) from None
-        shares = {name: getattr(settings, name) for name in ("share", "masked", "random")}
-        self._masking = Masking(tokenizer, MaskedSettings(**shares))
+        self._masking = Masking(tokenizer, masking(settings))
         self._begin, self._end = tokenizer.special["bos"], tokenizer.special["eos"]
 
     @property

@@ -16,9 +16,9 @@ from subgraft.data.text.batches import evenly_spaced_places
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.encoded import Sequences
 from subgraft.data.text.fields import texts
-from subgraft.data.text.segments import Text
 from subgraft.data.text.units import ALL_BITS, Collocations, Span, entities, unit_bits, unit_sizes
 from subgraft.subwords.vocabulary.spelling import chunks
+from subgraft.training.objectives.annotated_text import values_of_lines
 from subgraft.training.objectives.objective import Request
 
 # The lines, evenly spaced, in which collocations are counted.
@@ -136,12 +136,7 @@ def _annotated(corpus: Corpus, field: str, of: str, lines: Sequence[str]) -> Ite
         )
     if declared.of != of:
         return iter([()] * len(lines))
-    whole = ([(start, end) for start, end, _ in spans] for spans in corpus.annotations("train", field))
-    chosen = lines.chosen if isinstance(lines, Text) else None
-    if chosen is None:
-        return whole
-    by_line = list(whole)
-    return (by_line[int(place)] for place in chosen)
+    return ([(start, end) for start, end, _ in spans] for spans in values_of_lines(corpus, "train", field, lines))
 
 
 def _require_units(counts: dict[UnitName, int], settings: MaskedSettings, request: Request) -> None:

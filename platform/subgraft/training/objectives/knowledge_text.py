@@ -13,17 +13,16 @@ import numpy as np
 
 from subgraft.base.errors import UserError
 from subgraft.config.entity_objectives import KnowledgeTextSettings
-from subgraft.config.objectives import MaskedSettings
 from subgraft.config.settings_base import SideName
 from subgraft.data.text.encoded import Sequences
 from subgraft.modeling.bundle import Bundle
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.annotated_text import annotated
 from subgraft.training.objectives.embedding_view import IGNORED
-from subgraft.training.objectives.masked import MaskedSentences, MaskedView, Masking
+from subgraft.training.objectives.masked import MaskedSentences, MaskedView, Masking, masking
 from subgraft.training.objectives.masked_inputs import InputText
 from subgraft.training.objectives.objective import Request
-from subgraft.training.objectives.single_stack import StackBatch, StackExample, StackLoss, collate
+from subgraft.training.objectives.single_stack import StackBatch, StackExample, StackObjective, collate
 
 # [CLS] and two [SEP].
 AROUND = 3
@@ -98,19 +97,12 @@ class KnowledgeTexts:
         return collate([self.example(int(index), epoch) for index in indices], self.padding)
 
 
-def masking(settings: KnowledgeTextSettings) -> MaskedSettings:
-    """How words of the text are hidden."""
-    return MaskedSettings(share=settings.share, masked=settings.masked, random=settings.random)
-
-
-class KnowledgeTextObjective:
-    """Knowledge-text prediction on the texts of each language; the last weights are selected."""
-
-    select: str | None = None
-    lowest = False
+class KnowledgeTextObjective(StackObjective):
+    """Knowledge-text prediction on the texts of each language."""
 
     def __init__(self, bundle: Bundle, texts: KnowledgeTexts, sentences: Callable[[], MaskedSentences]) -> None:
-        self._bundle, self.texts, self._sentences = bundle, texts, sentences
+        super().__init__(bundle.model, texts, texts.padding)
+        self._sentences = sentences
 
     @classmethod
     def of(cls, settings: KnowledgeTextSettings, request: Request) -> KnowledgeTextObjective:
@@ -125,20 +117,7 @@ class KnowledgeTextObjective:
             lambda: MaskedSentences(lines, tokenizer, masking(settings), longest, seed),
         )
 
-    @property
-    def lengths(self) -> np.ndarray:
-        return self.texts.lengths
-
-    def batch(self, indices: np.ndarray, epoch: int) -> StackBatch:
-        return self.texts.batch(indices, epoch)
-
-    def loss(self, label_smoothing: float) -> StackLoss:
-        return StackLoss(self._bundle.model, label_smoothing)
-
     def view(self, name: SideName) -> MaskedView:
         """Generators are trained on the masked texts alone."""
         del name
         return MaskedView(self._sentences())
-
-    def dev_scores(self) -> Callable[[], dict[str, float]] | None:
-        return None

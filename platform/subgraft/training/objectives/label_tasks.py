@@ -86,7 +86,7 @@ def _capitals(line: str, lowered: str, ends: Sequence[int]) -> list[int]:
     return labels
 
 
-class Blocks:
+class DocumentBlocks:
     """Blocks of consecutive sentences of one document. sentences: all of them, none longer than the room."""
 
     def __init__(self, text: DocumentText, request: Request, room: int) -> None:
@@ -118,7 +118,7 @@ class Blocks:
 class Chosen:
     """Some of the blocks of a text."""
 
-    def __init__(self, blocks: Blocks, suits: Callable[[int], bool]) -> None:
+    def __init__(self, blocks: DocumentBlocks, suits: Callable[[int], bool]) -> None:
         self._blocks = blocks
         self._places = np.array([place for place in range(len(blocks)) if suits(place)], dtype=np.int64)
 
@@ -134,7 +134,7 @@ class TokenDocument(Chosen):
     """Blocks of documents that have several: 1 for each token that other blocks of the document have too."""
 
     def __init__(self, text: DocumentText, request: Request, room: Room) -> None:
-        blocks = Blocks(text, request, room.tokens)
+        blocks = DocumentBlocks(text, request, room.tokens)
         super().__init__(blocks, lambda place: blocks.block(place) != blocks.document(place))
 
     def example(self, index: int, epoch: int) -> LabelExample:
@@ -154,7 +154,7 @@ class Reordering(Chosen):
     """
 
     def __init__(self, text: DocumentText, request: Request, room: Room, most: int) -> None:
-        blocks = Blocks(text, request, room.tokens - (most - 1) * room.between)
+        blocks = DocumentBlocks(text, request, room.tokens - (most - 1) * room.between)
         super().__init__(blocks, lambda place: blocks.block(place)[1] - blocks.block(place)[0] > 1)
         self._most, self._seed = most, request.seed
         self._ranks = {order: rank for n in range(1, most + 1) for rank, order in enumerate(permutations(range(n)))}

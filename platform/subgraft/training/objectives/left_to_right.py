@@ -6,8 +6,6 @@ in pretraining, in finetuning, and without this package.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from subgraft.config.objectives import LeftToRightSettings, MaskedSettings
@@ -17,7 +15,7 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.causal import CausalView, shifted
 from subgraft.training.objectives.masked_inputs import AROUND, InputText, inputs_of
 from subgraft.training.objectives.objective import Examples, Request
-from subgraft.training.objectives.single_stack import StackBatch, StackExample, StackLoss, collate
+from subgraft.training.objectives.single_stack import StackExample, StackObjective
 
 
 class ReadForwards:
@@ -39,32 +37,16 @@ class ReadForwards:
         return shifted([self._begin, *self._inputs.example(index, epoch).tokens, self._end])
 
 
-class LeftToRightObjective:
-    """Text of each language; the last weights are selected."""
-
-    select: str | None = None
-    lowest = False
+class LeftToRightObjective(StackObjective):
+    """Text of each language."""
 
     def __init__(self, settings: LeftToRightSettings, request: Request) -> None:
         """Raises UserError for a model that sees later tokens, and a corpus without the documents that it needs."""
-        self._model, tokenizer = request.bundle.model, request.bundle.encoder
-        require_left_to_right(self._model)
-        self._padding = tokenizer.special["pad"]
-        self._examples = ReadForwards(inputs_of(MaskedSettings(input=settings.input), request), tokenizer)
-
-    @property
-    def lengths(self) -> np.ndarray:
-        return self._examples.lengths
-
-    def batch(self, indices: np.ndarray, epoch: int) -> StackBatch:
-        return collate([self._examples.example(int(index), epoch) for index in indices], self._padding)
-
-    def loss(self, label_smoothing: float) -> StackLoss:
-        return StackLoss(self._model, label_smoothing)
+        model, tokenizer = request.bundle.model, request.bundle.encoder
+        require_left_to_right(model)
+        examples = ReadForwards(inputs_of(MaskedSettings(input=settings.input), request), tokenizer)
+        super().__init__(model, examples, tokenizer.special["pad"])
 
     def view(self, name: SideName) -> CausalView:
         del name
         return CausalView(self._examples, self._padding)
-
-    def dev_scores(self) -> Callable[[], dict[str, float]] | None:
-        return None

@@ -8,6 +8,7 @@ RoBERTa (Liu et al. 2019, section 4.1), unless there are static copies. They may
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 from torch import Tensor, tensor
@@ -42,6 +43,22 @@ from subgraft.training.objectives.single_stack import (
     StackView,
     collate,
 )
+
+
+class HidesTokens(Protocol):
+    """The settings of an objective that also hides tokens, as `masked` does."""
+
+    @property
+    def share(self) -> float: ...
+    @property
+    def masked(self) -> float: ...
+    @property
+    def random(self) -> float: ...
+
+
+def masking(settings: HidesTokens) -> MaskedSettings:
+    """How another objective hides tokens."""
+    return MaskedSettings(share=settings.share, masked=settings.masked, random=settings.random)
 
 
 class Masking:

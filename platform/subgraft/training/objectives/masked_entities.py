@@ -21,14 +21,13 @@ from transformers import PreTrainedModel
 
 from subgraft.base.errors import UserError
 from subgraft.config.entity_objectives import MaskedEntitiesSettings
-from subgraft.config.objectives import MaskedSettings
 from subgraft.config.settings_base import SideName
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.entities import NO_ENTITY, EntityTable
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.annotated_text import annotated
 from subgraft.training.objectives.embedding_view import IGNORED, EmbeddingView
-from subgraft.training.objectives.masked import AROUND, MaskedSentences, MaskedView
+from subgraft.training.objectives.masked import AROUND, MaskedSentences, MaskedView, masking
 from subgraft.training.objectives.objective import Request, pad, pad_with_mask
 from subgraft.training.objectives.single_stack import StackBatch, StackLoss
 
@@ -215,11 +214,6 @@ class MaskedEntitiesObjective:
 
     def dev_scores(self) -> Callable[[], dict[str, float]] | None:
         return None
-
-
-def masking(settings: MaskedEntitiesSettings) -> MaskedSettings:
-    """How tokens are hidden."""
-    return MaskedSettings(share=settings.share, masked=settings.masked, random=settings.random)
 
 
 def _difference(named: Sequence[Sequence[Any]], table: EntityTable) -> str:

@@ -12,7 +12,7 @@ from subgraft.base.errors import UserError
 from subgraft.config.objectives import MaskedInput, MaskedSettings
 from subgraft.data.text.documents import DocumentText
 from subgraft.data.text.encoded import Sequences, encode
-from subgraft.data.text.packing import Blocks, PairSettings, SegmentPairs, doc_sentences, full_sentences
+from subgraft.data.text.packing import PackedSentences, PairSettings, SegmentPairs, doc_sentences, full_sentences
 from subgraft.training.objectives.hidden_units import sentences_with_bits
 from subgraft.training.objectives.objective import Concatenation, Examples, HeldOut, Request
 
@@ -34,7 +34,7 @@ class InputText(NamedTuple):
 class Whole:
     """Inputs of one text each: single lines, or blocks of sentences. lengths: without [CLS] and the last [SEP]."""
 
-    def __init__(self, texts: Sequences | Blocks) -> None:
+    def __init__(self, texts: Sequences | PackedSentences) -> None:
         self._texts = texts
 
     def __len__(self) -> int:

@@ -6,7 +6,7 @@ which transformers' encoders take as they are.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -23,7 +23,7 @@ from subgraft.training.objectives.blocks import blocks_of
 from subgraft.training.objectives.masked import AROUND, Masking
 from subgraft.training.objectives.masked_inputs import InputText
 from subgraft.training.objectives.objective import Body, Concatenation, Examples, Request
-from subgraft.training.objectives.single_stack import StackBatch, StackExample, StackLoss, StackView, collate
+from subgraft.training.objectives.single_stack import StackBatch, StackExample, StackObjective, StackView, collate
 
 Attention = Literal["left-to-right", "right-to-left", "all", "prefix"]
 SHARES: Mapping[Attention, float] = {"left-to-right": 1 / 6, "right-to-left": 1 / 6, "all": 1 / 3, "prefix": 1 / 3}
@@ -120,14 +120,12 @@ class MultitaskMaskedView(StackView):
         return attention_batch(examples, self._padding)
 
 
-class MultitaskMaskedObjective:
-    """Multitask masking of the text of each language; the last weights are selected."""
-
-    select: str | None = None
-    lowest = False
+class MultitaskMaskedObjective(StackObjective):
+    """Multitask masking of the text of each language."""
 
     def __init__(self, bundle: Bundle, examples: MultitaskMasked) -> None:
-        self._model, self._padding, self._examples = bundle.model, bundle.padding[1], examples
+        super().__init__(bundle.model, examples, bundle.padding[1])
+        self._masked = examples
 
     @classmethod
     def of(cls, settings: MultitaskMaskedSettings, request: Request) -> MultitaskMaskedObjective:
@@ -135,19 +133,9 @@ class MultitaskMaskedObjective:
         masking = MultitaskMasking(request.bundle.decoder, settings)
         return cls(request.bundle, MultitaskMasked(bodies, masking, request.seed))
 
-    @property
-    def lengths(self) -> np.ndarray:
-        return self._examples.lengths
-
-    def batch(self, indices: np.ndarray, epoch: int) -> StackBatch:
-        return attention_batch([self._examples.example(int(index), epoch) for index in indices], self._padding)
-
-    def loss(self, label_smoothing: float) -> StackLoss:
-        return StackLoss(self._model, label_smoothing)
+    def collate(self, examples: Sequence[StackExample]) -> StackBatch:
+        return attention_batch(examples, self._padding)
 
     def view(self, name: SideName) -> MultitaskMaskedView:
         del name
-        return MultitaskMaskedView(self._examples, self._padding)
-
-    def dev_scores(self) -> Callable[[], dict[str, float]] | None:
-        return None
+        return MultitaskMaskedView(self._masked, self._padding)

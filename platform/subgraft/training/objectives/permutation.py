@@ -23,7 +23,7 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.two_streams import CONTEXT, Memory, Streams, content_stream, two_streams
 from subgraft.training.objectives.embedding_view import IGNORED, EmbeddingView, ModelEmbeddings
 from subgraft.training.objectives.objective import Body, PaddedBatch, Request, TokenLoss, pad, pad_with_mask
-from subgraft.training.objectives.permutation_text import Blocks, Segments, draw_targets
+from subgraft.training.objectives.permutation_text import SegmentBlocks, Segments, draw_targets
 from subgraft.training.stream_memory import StreamMemory
 from subgraft.training.streams import NO_BLOCK, NO_PLACE, StreamPlan
 
@@ -252,7 +252,7 @@ class PermutedView:
     side: SideName = "decoder"
     causal = False
 
-    def __init__(self, blocks: Blocks, permutation: Permutation) -> None:
+    def __init__(self, blocks: SegmentBlocks, permutation: Permutation) -> None:
         self._blocks, self._permutation = blocks, permutation
 
     @property
@@ -302,7 +302,7 @@ class PermutationObjective:
         self.settings, self.bundle, self.seed = settings, bundle, request.seed
         limit, around = min(settings.block_tokens or longest, longest), AROUND + (settings.input == "segment-pair")
         self.permutation = Permutation(bundle, settings)
-        self.blocks = Blocks(settings, request, bundle.encoder, limit - around)
+        self.blocks = SegmentBlocks(settings, request, bundle.encoder, limit - around)
         self.lengths: np.ndarray = self.blocks.costs + around
 
     def example(self, index: int, epoch: int) -> PermutedExample:

@@ -79,7 +79,7 @@ class _Bounds:
     foreign: np.ndarray
 
 
-class Blocks:
+class SegmentBlocks:
     """The blocks of a text, within `room` tokens next to the special ones.
 
     starts: the first block of each document, and the end of the last [D + 1].

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Self
@@ -86,6 +86,32 @@ class StackLoss(TokenLoss):
 
     def states(self, batch: StackBatch, embedding_view: EmbeddingView) -> StackStates:
         return StackStates(self.model, batch, embedding_view)
+
+
+class StackObjective:
+    """An objective of a single-stack model; the last weights are selected."""
+
+    select: str | None = None
+    lowest = False
+
+    def __init__(self, model: PreTrainedModel, examples: Examples[StackExample], padding: int) -> None:
+        self._model, self._examples, self._padding = model, examples, padding
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self._examples.lengths
+
+    def batch(self, indices: np.ndarray, epoch: int) -> StackBatch:
+        return self.collate([self._examples.example(int(index), epoch) for index in indices])
+
+    def collate(self, examples: Sequence[StackExample]) -> StackBatch:
+        return collate(examples, self._padding)
+
+    def loss(self, label_smoothing: float) -> StackLoss:
+        return StackLoss(self._model, label_smoothing)
+
+    def dev_scores(self) -> Callable[[], dict[str, float]] | None:
+        return None
 
 
 class StackView:
