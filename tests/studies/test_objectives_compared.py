@@ -42,7 +42,10 @@ def test_all_rows_have_the_same_text_updates_and_size() -> None:
 
 
 @pytest.mark.data
-def test_commands_are_runs_that_load(capsys: pytest.CaptureFixture[str], mirror: Path, tmp_path: Path) -> None:
+def test_commands_are_runs_that_load(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, mirror: Path
+) -> None:
+    monkeypatch.setenv("SUBGRAFT_DATA", str(mirror))
     assert study.main([str(CONFIG), "seeds=[3]", "--commands", "--rows", "infilling", "language model"]) == 0
     commands = [shlex.split(line) for line in capsys.readouterr().out.splitlines()]
     assert len(commands) == 5
