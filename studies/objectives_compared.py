@@ -37,6 +37,7 @@ _ONE_SIDE = ("sides=[decoder]", "downstream.shared=false")
 _WORDPIECE = ("upstream.vocabulary.kind=wordpiece", "downstream.vocabulary.kind=wordpiece")
 BERT = (f"model={{family: bert, {_SIZE}, layers: 4}}", *_ONE_SIDE, *_WORDPIECE)
 GPT2 = (f"model={{family: gpt2, {_SIZE}, layers: 4}}", *_ONE_SIDE)
+XLNET = (f"model={{family: xlnet, {_SIZE}, layers: 4}}", *_ONE_SIDE)
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,7 @@ class Row:
 
 ROWS: Mapping[str, Row] = {
     "language model": Row("{kind: causal}", GPT2, writes=False),
+    "permuted language model": Row("{kind: permutation, spans: false, bidirectional: false}", XLNET, writes=False),
     "masked": Row("{kind: masked, sentences_per_document: 6}", BERT),
     "multitask masked": Row("{kind: multitask-masked}", BERT),
     "masked seq2seq": Row("{kind: masked-seq2seq}", BART),
@@ -61,7 +63,15 @@ ROWS: Mapping[str, Row] = {
     "infilling + permutation": Row("{kind: denoising, noises: {infilling: 0.3, permutation: 1}}", BART),
 }
 # The rows that are compared unless others are named.
-MAIN = ("language model", "masked", "multitask masked", "masked seq2seq", "infilling", "infilling + permutation")
+MAIN = (
+    "language model",
+    "permuted language model",
+    "masked",
+    "multitask masked",
+    "masked seq2seq",
+    "infilling",
+    "infilling + permutation",
+)
 TASKS: Mapping[str, tuple[tuple[str, ...], Mapping[str, str]]] = {
     "question kind": (("task=classification", "downstream.corpus=question-kind"), {"accuracy": "accuracy"}),
     "answers": (("task=span-extraction", "downstream.corpus=answers"), {"token F1": "F1"}),
