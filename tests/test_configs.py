@@ -60,6 +60,8 @@ def test_the_promised_configurations_are_there() -> None:
 
 
 OTHERS = ("copying", "few-examples", "domain-text", "polarity", "bart", "ernie", "xlnet", "ernie3", "bert", "continued")
+# Ways of learning from text without translations.
+MONOLINGUAL = ("rounds",)
 
 
 @pytest.mark.parametrize("name", TRANSFERRED)
@@ -79,6 +81,12 @@ def test_who_reads_a_domains_text_is_compared_with_the_old_vocabulary_that_reads
     remaining = {system.text for system in experiment.systems if system.vocabulary == "upstream"}
     assert {system.text for system in experiment.systems} <= remaining
     assert experiment.downstream.text is not None
+
+
+def test_each_round_of_back_translation_is_a_row_next_to_the_pairs_alone() -> None:
+    experiment = load(CONFIGS / "rounds.yaml", Experiment)
+    rounds = [experiment.rounds(system) if system.text else 0 for system in experiment.systems]
+    assert rounds == [*range(experiment.back_translation.rounds + 1)] and experiment.finetune.max_steps is not None
 
 
 def test_every_way_of_reading_a_class_is_compared_with_both_vocabularies() -> None:
@@ -157,7 +165,7 @@ def test_copying_is_compared_with_the_same_systems_without() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", sorted(set(NAMES) - {*WITH_SOURCE, *TRANSFERRED, *(f"{name}.yaml" for name in OTHERS)})
+    "name", sorted(set(NAMES) - {*WITH_SOURCE, *TRANSFERRED, *(f"{name}.yaml" for name in (*OTHERS, *MONOLINGUAL))})
 )
 def test_configuration_compares_what_it_should(name: str) -> None:
     experiment = load(CONFIGS / name, Experiment)

@@ -7,7 +7,7 @@ from pathlib import Path
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.experiments.pipeline import Pipeline
-from subgraft.experiments.steps.additional_text import ReverseModelSteps
+from subgraft.experiments.steps.back_translation import BackTranslationSteps
 from subgraft.experiments.steps.inputs import InputSteps
 from subgraft.experiments.steps.models import ModelSteps
 from subgraft.experiments.steps.vocabularies import VocabularySteps
@@ -30,6 +30,6 @@ def test_a_reverse_model_needs_no_systems(repository: Path) -> None:
     config = repository / "configs" / "quickstart.yaml"
     inputs = InputSteps(load(config, Experiment), config.parent)
     models = ModelSteps(inputs, VocabularySteps(inputs))
-    step = ReverseModelSteps(inputs, models).model
+    step = BackTranslationSteps(inputs, models).model("target", 0)
     assert step.name == "finetune the reverse model"
     assert step.inputs["model"].inputs["encoder"] is models.pretrained.inputs["decoder"]

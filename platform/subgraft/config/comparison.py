@@ -177,6 +177,10 @@ class Comparison(Settings):
         ]
         return max(training.max_length for training in trainings if training is not None)
 
+    def rounds(self, system: System) -> int:
+        """The rounds of back-translation behind the text of a system."""
+        return system.back_translation_rounds or self.back_translation.rounds
+
     def vocabulary_mode(self, system: System) -> VocabularyMode | None:
         """How a system changes the upstream vocabulary; None if it does not."""
         if system.vocabulary == "upstream" or system.made_with_its_vocabulary:

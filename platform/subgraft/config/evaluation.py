@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
 from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, Field
@@ -17,6 +16,7 @@ from subgraft.config.settings_base import (
     MetricName,
     Seed,
     Settings,
+    named_engine,
 )
 
 
@@ -119,9 +119,7 @@ class EvaluationSettings(MeasurementSettings):
     @property
     def named_engine(self) -> DecodingEngine:
         """The engine that `auto` stands for here."""
-        if self.engine != "auto":
-            return self.engine
-        return "transformers" if find_spec("ctranslate2") is None else "ctranslate2"
+        return named_engine(self.engine)
 
 
 class IntrinsicSettings(Settings):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -35,6 +36,13 @@ class Settings(BaseModel):
     """Base of every group of settings: frozen; unknown fields, infinity and NaN are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+def named_engine(engine: EngineSetting) -> DecodingEngine:
+    """The engine that a setting stands for here: `auto` is CTranslate2 if installed."""
+    if engine != "auto":
+        return engine
+    return "transformers" if find_spec("ctranslate2") is None else "ctranslate2"
 
 
 def groups_in(annotation: Any) -> list[type[BaseModel]]:

@@ -21,7 +21,7 @@ from subgraft.config.initialisers import DonorSettings
 from subgraft.config.models import Layers
 from subgraft.config.multitask import MultitaskUse
 from subgraft.config.settings_base import Count, Settings, VocabularyMode
-from subgraft.config.synthetic import TextUse
+from subgraft.config.synthetic import Rounds, TextUse
 from subgraft.config.training import AdapterSettings, FinetuneSettings, RareTokenSettings, TrainName
 
 StartName = Literal["mean", "avg", "att", "patt"]
@@ -80,6 +80,7 @@ class System(Settings):
     translations (back_translation); denoised, reconstructed from a noised version, for models pretrained on denoising;
     or lines, for `task: continuation`.
     head: of a task with labels: this system's head, in place of labels.head.
+    back_translation_rounds: of the text that this system reads back-translated, in place of back_translation.rounds.
     source_encoder: a new encoder of foreign sources in a vocabulary of their own, learnt as downstream.vocabulary, for
     models of the family bart, which continue to write in the upstream vocabulary.
     multitask: a training on several tasks at once (multitask.tasks), for tasks with labels: alone, in place of
@@ -109,6 +110,7 @@ class System(Settings):
     copying: CopyingName | None = None
     shuffled_sources: bool = False
     text: TextUse | None = None
+    back_translation_rounds: Rounds | None = None
     source_encoder: SourceEncoderSettings | None = None
     multitask: MultitaskUse | None = None
     head: HeadSettings | None = Field(default=None, exclude_if=lambda head: head is None)
@@ -173,6 +175,8 @@ class System(Settings):
             raise ValueError(
                 "embedding_warmup trains new embeddings: it needs an initialiser, and does not work with tie_to_sources"
             )
+        if self.back_translation_rounds is not None and "back-translated" not in (self.text, self.embedding_warmup):
+            raise ValueError("back_translation_rounds is for systems with `text: back-translated`")
         learning = learning_of(self.initialiser)
         if learning is not None and not self.copy_shared_tokens:
             raise ValueError(f"{self.initialiser} learns new tokens only: it needs `copy_shared_tokens: true`")

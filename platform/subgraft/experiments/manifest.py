@@ -112,6 +112,7 @@ def design(system: System, experiment: Experiment) -> Design:
     variant += [f"{system.train} trained"] if system.train else []
     variant += [f"rows first, {system.embedding_warmup} text"] if system.embedding_warmup else []
     variant += [f"{system.text} text"] if system.text else []
+    variant += [f"{system.back_translation_rounds} rounds"] if system.back_translation_rounds else []
     variant += [f"head {system.head.kind}"] if system.head else []
     variant += [f"several tasks, {system.multitask}"] if system.multitask else []
     variant += _rates(system) + _rare(system)

@@ -9,7 +9,8 @@ from subgraft.config.experiment import Experiment
 from subgraft.config.settings_base import SideName
 from subgraft.config.systems import System
 from subgraft.experiments.manifest import manifest
-from subgraft.experiments.steps.additional_text import AdditionalTextSteps, ReverseModelSteps
+from subgraft.experiments.steps.additional_text import AdditionalTextSteps
+from subgraft.experiments.steps.back_translation import BackTranslationSteps
 from subgraft.experiments.steps.decoding_engine import with_engine
 from subgraft.experiments.steps.embeddings import EmbeddingSteps
 from subgraft.experiments.steps.evaluation import EvaluationSteps
@@ -47,7 +48,7 @@ class Pipeline:
         self.inputs = InputSteps(experiment, base)
         self.vocabularies = VocabularySteps(self.inputs)
         self.models = ModelSteps(self.inputs, self.vocabularies)
-        self.additional_text = AdditionalTextSteps(self.inputs, ReverseModelSteps(self.inputs, self.models))
+        self.additional_text = AdditionalTextSteps(self.inputs, BackTranslationSteps(self.inputs, self.models))
         self.embeddings = EmbeddingSteps(self.inputs, self.vocabularies, self.additional_text)
         self.multitask = MultitaskSteps(self.inputs)
         self.evaluation = EvaluationSteps(self.inputs, self.vocabularies, self.models)
@@ -129,7 +130,7 @@ class Pipeline:
         )
         inputs = {"model": begun, "corpus": self.inputs.downstream_corpus}
         inputs |= {"upstream": upstream} if system.tie_to_sources or new else {}
-        inputs |= self.additional_text.inputs_for(system.text)
+        inputs |= self.additional_text.inputs_for(system, system.text)
         labels = {"system": system.name, "seed": str(seed)}
         return with_engine(Step(stages.FINETUNE, f"finetune {system.name} seed {seed}", recipe, inputs, labels))
 

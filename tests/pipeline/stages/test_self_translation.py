@@ -10,8 +10,8 @@ import torch
 
 from subgraft.config.corpora import Languages
 from subgraft.modeling.bundle import Bundle
-from subgraft.pipeline.stages import likelihood_matching
-from subgraft.pipeline.stages.likelihood_matching import Translations
+from subgraft.pipeline.stages import chunked_translation
+from subgraft.pipeline.stages.chunked_translation import Search, Translations, translated_in_chunks
 from toys import english, english_tokenizer, german_tokenizer, marian
 
 LANGUAGES = Languages(source="en", target="de")
@@ -20,11 +20,11 @@ LANGUAGES = Languages(source="en", target="de")
 def drawn(work: Path, seed: int | None, beam: int | None = None) -> Translations:
     context = SimpleNamespace(work=work, progress=lambda *counts: None)
     bundle = Bundle(marian(), english_tokenizer(), german_tokenizer())
-    return likelihood_matching.self_translations(bundle, english(6), LANGUAGES, beam, context, "train", seed=seed)
+    return translated_in_chunks(bundle, english(6), LANGUAGES, Search(beam, seed=seed), context, "train")
 
 
 def test_what_is_drawn_follows_from_the_seed_also_after_a_kill(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(likelihood_matching, "CHUNK", 2)
+    monkeypatch.setattr(chunked_translation, "CHUNK", 2)
     state = torch.get_rng_state()
     texts = drawn(tmp_path / "whole", 1).texts
     assert torch.equal(torch.get_rng_state(), state)

@@ -9,7 +9,7 @@ from subgraft.config.initialiser_registry import LEARNINGS, initialiser_info, na
 from subgraft.config.models import families_for, is_decoder_alone
 from subgraft.config.search import require_searchable
 from subgraft.config.synthetic import TextUse
-from subgraft.config.systems import require_trained_parameters
+from subgraft.config.systems import System, require_trained_parameters
 from subgraft.config.task_objectives import ChatSettings, LabelSettings
 from subgraft.config.tasks import TASKS, tasks_with
 from subgraft.config.training import ROWS_IN_PARTS
@@ -89,7 +89,7 @@ def require_text_to_read(experiment: Comparison) -> None:
     if any(system.text for system in experiment.systems):
         experiment.finetune.require_share_of_batch()
     text, continues = experiment.downstream.text, TASKS[experiment.task].finetuned_on.continues
-    for where, use in _readings(experiment):
+    for system, where, use in _readings(experiment):
         if text is None:
             raise ValueError(f"{where} reads the domain's text, and there is none: give downstream.text")
         if continues != (use == "lines"):
@@ -99,6 +99,11 @@ def require_text_to_read(experiment: Comparison) -> None:
             _require_reverse_model(experiment, where)
         if use == "denoised" and not any(each.denoises for each in experiment.upstream.objectives):
             raise ValueError(f"{where} needs a model pretrained on denoising: upstream.objectives has no denoising")
+        if use == "back-translated" and experiment.rounds(system) > 1 and not text.source:
+            raise ValueError(
+                f"{where} has {experiment.rounds(system)} rounds, which translate text of both languages: give "
+                "downstream.text.source"
+            )
         if not continues and not text.target:
             raise ValueError(
                 f"{where} reads text in the target language, and downstream.text has only source text: give "
@@ -116,12 +121,12 @@ def _require_reverse_model(experiment: Comparison, where: str) -> None:
         )
 
 
-def _readings(experiment: Comparison) -> Iterator[tuple[str, TextUse]]:
-    """The uses of text by systems, each with the setting that requests it."""
+def _readings(experiment: Comparison) -> Iterator[tuple[System, str, TextUse]]:
+    """The uses of text by systems, each with its system and the setting that requests it."""
     for system in experiment.systems:
         for name, use in (("text", system.text), ("embedding_warmup", system.embedding_warmup)):
             if use is not None:
-                yield f"system {system.name}: {name}: {use}", use
+                yield system, f"system {system.name}: {name}: {use}", use
 
 
 # Settings of a finetuning that name its steps.

@@ -11,6 +11,7 @@ from subgraft.modeling.families import as_both_sides, described, family_of
 from subgraft.modeling.families.conditional import with_source
 from subgraft.modeling.hub import read_config, require_model
 from subgraft.orchestration.store.step import Step
+from subgraft.pipeline.recipes.corpora import BackTranslatedRecipe
 from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
 from subgraft.pipeline.recipes.recipe import (
     FromCheckpoint,
@@ -42,6 +43,9 @@ def with_engine(step: Step[R]) -> Step[R]:
         if recipe.evaluation.engine == "ctranslate2" and (alone or not _has(step.inputs["model"])):
             evaluation = recipe.evaluation.model_copy(update={"engine": "transformers"})
             return _changed(step, evaluation=evaluation)
+    elif isinstance(recipe, BackTranslatedRecipe):
+        if recipe.engine == "ctranslate2" and not _has(step.inputs["model"]):
+            return _changed(step, engine="transformers")
     elif (
         isinstance(recipe, FinetuneRecipe | PretrainRecipe)
         and recipe.training.dev_engine == "ctranslate2"

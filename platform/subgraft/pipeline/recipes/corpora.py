@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import Field
 
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages, QuestionGenerationSettings
-from subgraft.config.settings_base import TextSide
+from subgraft.config.settings_base import DecodingEngine, TextSide
 from subgraft.config.synthetic import CopiedTextSettings
 from subgraft.pipeline.recipes.recipe import Recipe
 
@@ -85,17 +85,21 @@ class BackTranslatedRecipe(Recipe):
 
     Attributes:
         languages: Of the task that the pairs are for.
+        side: The text that is translated, which is the target of the pairs.
         beam: Hypotheses of the search; None samples tokens with `seed`.
         max_length_ratio: Bytes of a translation per byte of the text.
+        engine: Of the search.
         tag: Whether sources start with the tag of back-translations.
         model: The model's name; not in the fingerprint.
         batch_size: Sentences that are searched at once; not in the fingerprint.
     """
 
     languages: Languages
+    side: TextSide = "target"
     beam: int | None
     seed: int | None
     max_length_ratio: float
+    engine: DecodingEngine = "transformers"
     tag: bool
     model: str = Field(exclude=True)
     batch_size: int = Field(exclude=True)

@@ -11,7 +11,7 @@ from subgraft.data.synthetic_pairs import SPLIT, tagged, write_pairs
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle
 from subgraft.pipeline.recipes.corpora import BackTranslatedRecipe
-from subgraft.pipeline.stages.likelihood_matching import self_translations
+from subgraft.pipeline.stages.chunked_translation import Search, translated_in_chunks
 from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.training.context import Context
 from subgraft.training.setup import is_writer
@@ -19,18 +19,9 @@ from subgraft.training.setup import is_writer
 
 def run(recipe: BackTranslatedRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     text, back = Corpus.open(inputs["text"]), recipe.languages.reversed
-    lines = text.text(SPLIT, "target")
-    made = self_translations(
-        Bundle.load(inputs["model"]),
-        lines,
-        back,
-        recipe.beam,
-        context,
-        SPLIT,
-        max_length_ratio=recipe.max_length_ratio,
-        batch_size=recipe.batch_size,
-        seed=recipe.seed,
-    )
+    lines = text.text(SPLIT, recipe.side)
+    search = Search(recipe.beam, recipe.max_length_ratio, recipe.batch_size, recipe.seed, recipe.engine)
+    made = translated_in_chunks(Bundle.load(inputs["model"]), lines, back, search, context, SPLIT)
     # A model may have no output for a line, and an empty line is not a source.
     pairs = [(source, target) for source, target in zip(made.texts, lines, strict=True) if source.strip()]
     if is_writer():

@@ -1,0 +1,180 @@
+"""Back-translated text: the models that translate it, and the rounds in which these train on each other's text."""
+
+from __future__ import annotations
+
+from functools import cache, cached_property
+from pathlib import Path
+
+from subgraft.base.errors import UserError
+from subgraft.config.corpora import Languages
+from subgraft.config.objectives import TranslationSettings
+from subgraft.config.settings_base import TextSide
+from subgraft.config.synthetic import TextUse
+from subgraft.config.systems import System
+from subgraft.config.task_objectives import TaskObjectiveSettings
+from subgraft.config.training import FinetuneSettings
+from subgraft.data.synthetic_pairs import require_tag
+from subgraft.experiments.steps.decoding_engine import with_engine
+from subgraft.experiments.steps.inputs import InputSteps, from_checkpoint
+from subgraft.experiments.steps.models import ModelSteps
+from subgraft.modeling.families import family_of
+from subgraft.modeling.hub import read_config, require_model
+from subgraft.modeling.tokenizers import checkpoint_languages, load_tokenizers
+from subgraft.orchestration.store.step import Step
+from subgraft.pipeline import stages
+from subgraft.pipeline.recipes.corpora import BackTranslatedRecipe, ReversedRecipe
+from subgraft.pipeline.recipes.training import FinetuneRecipe
+
+WHERE = "back_translation.model"
+_OTHER: dict[TextSide, TextSide] = {"source": "target", "target": "source"}
+# A model is named by the text that it reads: the task's is `source`, the reverse model's is `target`.
+_NAMES: dict[TextSide, str] = {"source": "forward", "target": "reverse"}
+
+
+class BackTranslationSteps:
+    """The rounds of back-translation, which all systems and seeds share: models and text have the old vocabularies.
+
+    A model after r rounds has trained on the text of round r, and a text of round r is translated by a model after
+    r - 1 rounds. After no round, models have trained on the task's pairs alone.
+    """
+
+    def __init__(self, inputs: InputSteps, models: ModelSteps) -> None:
+        self.experiment = inputs.experiment
+        self._inputs = inputs
+        self._models = models
+        self._text = cache(self._translated)
+        self.model = cache(self._after)
+
+    def pairs(self, rounds: int) -> Step[BackTranslatedRecipe]:
+        """The pairs of the last of so many rounds, for the task's models.
+
+        Raises UserError for a configured model that is known not to translate this way, and for a checkpoint that
+        cannot spell the tag.
+        """
+        self._require_tag(rounds)
+        return self._text("target", rounds)
+
+    def _translated(self, side: TextSide, number: int) -> Step[BackTranslatedRecipe]:
+        """Pairs whose targets are the text of a side, in a round."""
+        experiment, text = self.experiment, self._inputs.text
+        assert text is not None  # validation requires it
+        settings, model = experiment.back_translation, self.model(side, number - 1)
+        recipe = BackTranslatedRecipe(
+            languages=self._languages(_OTHER[side]),
+            side=side,
+            beam=None if settings.sample else settings.beam,
+            seed=experiment.upstream.seed if settings.sample else None,
+            max_length_ratio=settings.max_length_ratio,
+            engine=settings.named_engine,
+            tag=settings.tag,
+            model=settings.model if settings.model and (side, number) == ("target", 1) else model.name,
+            batch_size=settings.batch_size,
+        )
+        name = "back-translated text" if side == "target" else "text translated forwards"
+        inputs = {"text": text, "model": model}
+        return with_engine(Step(stages.BACK_TRANSLATED, _in_round(name, number, 2), recipe, inputs))
+
+    def _after(self, reads: TextSide, rounds: int) -> Step:
+        """The model that reads a side of the task, after so many rounds."""
+        named = self.experiment.back_translation.model
+        if reads == "target" and named is not None and not rounds:
+            return self._imported(named)
+        experiment = self.experiment
+        recipe = FinetuneRecipe(
+            languages=self._languages(reads),
+            training=_of_whole_model(experiment.finetune, "back-translated" if rounds else None),
+            seed=experiment.upstream.seed,
+            objective=experiment.finetuned_on,
+            text_objective=TranslationSettings() if rounds else None,
+        )
+        inputs = {"model": self._start(reads), "corpus": self._corpus(reads)}
+        inputs |= {"synthetic": self._text(_OTHER[reads], rounds)} if rounds else {}
+        name = _in_round(f"finetune the {_NAMES[reads]} model", rounds, 1)
+        return with_engine(Step(stages.FINETUNE, name, recipe, inputs))
+
+    def _languages(self, reads: TextSide) -> Languages:
+        own = self.experiment.languages
+        return own if reads == "source" else own.reversed
+
+    def _corpus(self, reads: TextSide) -> Step:
+        corpus = self._inputs.downstream_corpus
+        return corpus if reads == "source" else _reversed(corpus, self.experiment.languages)
+
+    def _start(self, reads: TextSide) -> Step:
+        """The model before any finetuning: for the reverse direction a configured one, or else one pretrained here."""
+        if reads == "source":
+            return self._models.ready_to_translate(self._models.pretrained)
+        named = self.experiment.back_translation.model
+        return self._pretrained_back if named is None else self._imported(named)
+
+    def _imported(self, named: str) -> Step:
+        model = self._inputs.model_named(named)
+        directory = require_model(model)
+        _require_reverse(directory, self.experiment.languages.reversed, self.experiment.finetuned_on)
+        return from_checkpoint(f"reverse model {named}", model, directory)
+
+    @cached_property
+    def _pretrained_back(self) -> Step:
+        """Pretrained from target to source like the upstream model, which itself serves if it has no direction."""
+        upstream = self._models.pretrained
+        if not self.experiment.upstream.translates:
+            return self._models.ready_to_translate(upstream)
+        languages = self.experiment.upstream_languages
+        inputs = {
+            "corpus": _reversed(self._inputs.upstream_corpus, languages),
+            "encoder": upstream.inputs["decoder"],
+            "decoder": upstream.inputs["encoder"],
+        }
+        recipe = upstream.recipe.model_copy(update={"languages": languages.reversed})
+        return Step(upstream.stage, f"{upstream.name}, reversed", recipe, inputs)
+
+    def _require_tag(self, rounds: int) -> None:
+        """Check the tag in a checkpoint's unchanged vocabularies; learnt vocabularies are checked when used."""
+        experiment, named = self.experiment, self.experiment.upstream.checkpoint
+        if not experiment.back_translation.tag or named is None:
+            return
+        tokenizers, where = load_tokenizers(self._inputs.checkpoint.recipe.model), f"upstream.checkpoint: {named}"
+        if "encoder" not in experiment.sides or rounds > 1:
+            require_tag(tokenizers["encoder"], where)
+        if rounds > 1 and experiment.back_translation.model is None:
+            require_tag(tokenizers["decoder"], where)
+
+
+def _in_round(name: str, number: int, first: int) -> str:
+    """The name with the round from the `first` numbered one on."""
+    return name if number < first else f"{name}, round {number}"
+
+
+def _of_whole_model(training: FinetuneSettings, text: TextUse | None) -> FinetuneSettings:
+    """The systems' finetuning without settings for new rows or for a part of the model."""
+    whole = System(name="whole", vocabulary="upstream", train="all", text=text).finetuning(training)
+    return whole.model_copy(update={"embedding_learning_rate": None})
+
+
+def _reversed(corpus: Step, languages: Languages) -> Step[ReversedRecipe]:
+    return Step(stages.REVERSED, f"{corpus.name}, reversed", ReversedRecipe(languages=languages), {"corpus": corpus})
+
+
+def _require_reverse(directory: Path, wanted: Languages, objective: TaskObjectiveSettings) -> None:
+    """Raises UserError for a model that does not translate, or from or into another language than is wanted.
+
+    objective: the objective of models that translate.
+    """
+    config, where = read_config(directory), f"{WHERE}: {directory}"
+    family = family_of(config)
+    if objective.kind not in family.objectives:
+        hint = f"Give an encoder-decoder that translates from {wanted.source} to {wanted.target}."
+        raise UserError(f"a {family.model_type} model does not translate", where=where, hint=hint)
+    tokenizers = load_tokenizers(directory)
+    family.sequence_format(config, tokenizers["encoder"], tokenizers["decoder"], wanted)
+    known = checkpoint_languages(directory)
+    if known is not None and _plain(known) != _plain(wanted):
+        raise UserError(
+            f"a model from {known.source} to {known.target}, but one from {wanted.source} to {wanted.target} is needed",
+            where=where,
+        )
+
+
+def _plain(languages: Languages) -> list[str]:
+    """Both codes without a script or country: en_XX is en."""
+    return [code.replace("-", "_").split("_")[0] for code in (languages.source, languages.target)]
