@@ -30,6 +30,7 @@ class AnyObjective(Settings):
     head: the name of the trained head on the model's body; objectives of the same name share it.
     sampled_as: the side whose sampled segmentations monolingual text has; None for pairs.
     samples: whether segmentations can be sampled.
+    draws_blocks: whether its examples of several languages are blocks, each epoch of which draws its own.
     samples_targets: whether the softmax can be restricted to sampled tokens.
     source: the kind of source of a conditional language model.
     ordered: whether its batches have an order of their own, so that their size cannot change.
@@ -55,6 +56,7 @@ class AnyObjective(Settings):
     head: ClassVar[str] = "tokens"
     sampled_as: ClassVar[SideName | None] = None
     samples: ClassVar[bool] = False
+    draws_blocks: ClassVar[bool] = False
     samples_targets: ClassVar[bool] = False
     continues: ClassVar[bool] = False
     source: ClassVar[SourceName | None] = None

@@ -26,6 +26,7 @@ class MultitaskMaskedSettings(AnyObjective):
     block_tokens: _BlockTokens = None
 
     needs_mask = True
+    draws_blocks = True
     writes = False
 
     @property
@@ -45,6 +46,7 @@ class MaskedSeq2SeqSettings(AnyObjective):
     block_tokens: _BlockTokens = None
 
     needs_mask = True
+    draws_blocks = True
     sampled_as = "decoder"
     samples = True
 

@@ -21,9 +21,10 @@ class UpstreamSettings(Settings):
     evaluation.upstream_sentences need it.
     languages: the languages of that corpus, if they differ from the task's; `all` uses every text of the corpus.
     objectives: the objectives of pretraining, done here or for the checkpoint.
-    language_exponent: α of p^α / Σ p^α, the probability of sampling a language of monolingual text, where p is its
-    share of the segments; small languages are repeated within an epoch. null uses the text unchanged, or samples as a
-    `vocabulary_path` of `subgraft vocab allocate` was allocated.
+    language_exponent: α of p^α / Σ p^α, the probability of a language of monolingual text, where p is its share of the
+    examples (blocks of denoising, lines of other objectives); an epoch has each example at least once. Of blocks, each
+    epoch draws its own. null uses the text unchanged, or draws as a `vocabulary_path` of `subgraft vocab allocate` was
+    allocated.
     vocabulary: the vocabulary to learn if there is no checkpoint.
     vocabulary_path: the directory of an existing vocabulary for both sides, for example of `vocab allocate`.
     entities: the entities that a new model of the family knowledgeable reads.

@@ -66,6 +66,7 @@ class DenoisingSettings(AnyObjective):
 
     needs_mask = True
     denoises = True
+    draws_blocks = True
     sampled_as = "decoder"
     samples = True
     samples_targets = True

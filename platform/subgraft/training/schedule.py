@@ -15,6 +15,7 @@ import numpy as np
 
 from subgraft.config.training import TrainingSettings
 from subgraft.data.text.batches import Batches, BatchFiles, BatchPlan
+from subgraft.data.text.language_draws import LanguageDraws
 from subgraft.training.streams import StreamedData, StreamPlan
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ class RampedPlan:
         most: limit of an example's cost; None: the size of its batch.
         seed: of the order.
         files: where all workers read the batches of large data sets; None: batches are in memory.
+        draws: which examples an epoch has; None: all.
     """
 
     costs: np.ndarray
@@ -38,6 +40,7 @@ class RampedPlan:
     most: int | None
     seed: int
     files: BatchFiles | None = None
+    draws: LanguageDraws | None = None
 
     @cached_property
     def lengths(self) -> np.ndarray:
@@ -49,7 +52,7 @@ class RampedPlan:
         return self._epoch(max(size for _, size in self.sizes), 0)
 
     def epoch(self, epoch: int, first_step: int = 0) -> Sequence[np.ndarray]:
-        """The batches of an epoch: arrays of example indices, each example exactly once.
+        """The batches of an epoch: arrays of example indices, each example exactly once, or those that are drawn.
 
         When the size changes within the epoch, the remaining examples are batched again.
         """
@@ -69,8 +72,10 @@ class RampedPlan:
         return [batch]
 
     def _epoch(self, size: int, epoch: int) -> Batches:
-        plan = self._plan(size)
-        return plan.epoch(epoch) if self.files is None else self.files.epoch(plan, epoch)
+        chosen = None if self.draws is None else self.draws.epoch(epoch)
+        plan = self._plan(size, chosen)
+        batches = plan.epoch(epoch) if self.files is None else self.files.epoch(plan, epoch)
+        return batches if chosen is None else batches.of(chosen)
 
     def _plan(self, size: int, chosen: np.ndarray | None = None) -> BatchPlan:
         costs = self.costs if chosen is None else self.costs[chosen]
@@ -226,6 +231,14 @@ class ManyRows(Data, Protocol):
 
 
 @runtime_checkable
+class DrawnData(Data, Protocol):
+    """Examples of which an epoch has those that are drawn; all if there are no draws."""
+
+    @property
+    def draws(self) -> LanguageDraws | None: ...
+
+
+@runtime_checkable
 class MixedData(Data, Protocol):
     """Several sources of examples, numbered one after another; each batch has one source, drawn as in `MixedPlan`."""
 
@@ -263,6 +276,7 @@ def batch_plan(
     share: float = 1.0,
     files: BatchFiles | None = None,
     most_rows: int = 1,
+    draws: LanguageDraws | None = None,
 ) -> RampedPlan:
     """The batches of a training, epoch by epoch.
 
@@ -273,19 +287,22 @@ def batch_plan(
         share: the share of each batch that these examples make up.
         files: keeps costs and batches of large data sets on disk.
         most_rows: the most sequences of an example.
+        draws: which examples an epoch has; None: all.
     """
     changes = [(0, settings.batch_size), *((each.step, each.batch_size) for each in settings.batch_size_schedule)]
     sizes = [(step, max(1, round(share * size))) for step, size in changes]
     costs = lengths if files is None else files.costs(lengths)
     # Sequences are cut at max_length tokens.
     most = settings.max_length * most_rows if settings.batch_unit == "tokens" else None
-    return RampedPlan(costs, sizes, most, seed, files)
+    return RampedPlan(costs, sizes, most, seed, files, draws)
 
 
 def _plan_of(
     data: Data, settings: TrainingSettings, seed: int, share: float = 1.0, files: BatchFiles | None = None
 ) -> RampedPlan:
-    return batch_plan(data.lengths, settings, seed, share, files, data.most_rows if isinstance(data, ManyRows) else 1)
+    draws = data.draws if isinstance(data, DrawnData) else None
+    rows = data.most_rows if isinstance(data, ManyRows) else 1
+    return batch_plan(data.lengths, settings, seed, share, files, rows, draws)
 
 
 def data_plan(data: Data, settings: TrainingSettings, seed: int, files: BatchFiles | None = None) -> Plan:

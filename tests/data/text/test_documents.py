@@ -13,7 +13,12 @@ from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.text.corpus import Corpus
-from subgraft.data.text.documents import document_blocks, document_texts, oversampled_documents, texts_by_document
+from subgraft.data.text.documents import (
+    document_blocks,
+    document_texts,
+    oversampled_documents,
+    texts_by_document,
+)
 from subgraft.data.text.fields import Place, Run, count_documents, runs, whole_documents
 
 EN_FR = Languages(source="en", target="fr")
@@ -137,8 +142,8 @@ def test_documents_of_small_languages_are_repeated_whole(tmp_path: Path) -> None
     assert all(french[start : start + 2] in (["fr 0 1", "fr 0 2"], ["fr 1 1", "fr 1 2"]) for start in range(0, 16, 2))
 
 
-def test_a_text_without_documents_is_one_and_its_lines_are_repeated(tmp_path: Path) -> None:
-    """Next to a text with documents, of which complete ones are repeated."""
+def test_a_text_without_documents_is_one(tmp_path: Path) -> None:
+    """Next to a text with documents."""
     lines = [f"b.MAT.{chapter}.{verse}\tfr {chapter} {verse}" for chapter in range(2) for verse in (1, 2)]
     (tmp_path / "fr.tsv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     (tmp_path / "train.en").write_text("".join(f"en {number}\n" for number in range(14)), encoding="utf-8")
@@ -148,7 +153,3 @@ def test_a_text_without_documents_is_one_and_its_lines_are_repeated(tmp_path: Pa
     corpus = build(source, None, Cleaning(deduplicate=False), tmp_path / "out")
     plain = {text.language: text.starts.tolist() for text in texts_by_document(corpus, "train")}
     assert plain == {"en": [0, 14], "fr": [0, 2, 4]}
-    drawn = {text.language: text for text in texts_by_document(corpus, "train", 0.0)}
-    assert drawn["fr"].starts.tolist() == list(range(0, 15, 2)) and drawn["en"].starts.tolist() == [0, 14]
-    drawn = {text.language: text for text in texts_by_document(corpus, "train", 1.0)}
-    assert [len(text.lines) for text in drawn.values()] == [14, 4]

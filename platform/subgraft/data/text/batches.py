@@ -85,6 +85,10 @@ class Batches(Selectable[np.ndarray]):
     def take(self, places: np.ndarray) -> Self:
         return type(self)(self._order, self.starts[places], self.ends[places])
 
+    def of(self, examples: np.ndarray) -> Self:
+        """The same batches of other examples: those at these indices [n]."""
+        return type(self)(examples[self._order], self.starts, self.ends)
+
 
 @dataclass(frozen=True)
 class BatchPlan:

@@ -64,25 +64,15 @@ def oversampled_documents(documents: Sequence[DocumentText], alpha: float) -> It
         yield each.take(repeated_places(count, round(count * wanted[each.language] / sizes[each.language])))
 
 
-def texts_by_document(corpus: Corpus, split: str, alpha: float | None = None) -> Iterator[DocumentText]:
-    """Each language of a corpus with its documents; a text without any is one document.
-
-    alpha: oversamples languages as `languages.oversampled` does, complete documents where there are some.
-    """
-    collected: list[tuple[DocumentText, bool]] = []
+def texts_by_document(corpus: Corpus, split: str) -> Iterator[DocumentText]:
+    """Each language of a corpus with its documents; a text without any is one document."""
     for text in texts(corpus.fields):
         if size := corpus.size(split, text.name):
-            if documented := corpus.has_documents(text.name):
-                by_document = _by_document(corpus, split, text)
-            else:  # each line can be repeated by itself
-                lines, starts = corpus.text(split, text.name), np.arange(size + 1)
-                by_document = DocumentText(str(text.language), lines, starts, starts[:-1])
-            collected.append((by_document, documented))
-    every = [text for text, _ in collected]
-    if alpha is not None:
-        every = list(oversampled_documents(every, alpha))
-    for each, (_, documented) in zip(every, collected, strict=True):
-        yield each if documented else each._replace(starts=each.starts[[0, -1]], documents=np.zeros(1, dtype=np.int64))
+            if corpus.has_documents(text.name):
+                yield _by_document(corpus, split, text)
+            else:
+                whole, lines = np.array([0, size]), corpus.text(split, text.name)
+                yield DocumentText(str(text.language), lines, whole, np.zeros(1, dtype=np.int64))
 
 
 def document_blocks(costs: np.ndarray, starts: np.ndarray, room: int) -> np.ndarray:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from subgraft.config.any_objective import AnyObjective
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import FinetuneSettings, TrainingSettings
 from subgraft.data.text.batches import evenly_spaced, evenly_spaced_places
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.features import features_of
-from subgraft.data.text.languages import oversampled
+from subgraft.data.text.languages import repeated
 from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.recipes.recipe import FromCheckpoint
@@ -92,25 +94,37 @@ def _on_one_corpus(store: Store, step: Step[TrainedRecipe]) -> Workload:
 
 
 def _on_texts(recipe: PretrainRecipe, corpus: Corpus, tokenizer: Tokenizer | None) -> Workload:
-    """The workload of a pretraining on monolingual texts, whose lines are sampled by language.
+    """The workload of a pretraining on monolingual texts, whose lines or blocks are drawn by language.
 
     Estimated as if each text repeated a sample of it.
     """
     training = recipe.training
     if tokenizer is None:
         return Workload(None if training.epochs else training.max_steps, _known_tokens(training, None))
-    texts = list(corpus.texts("train"))
-    if recipe.language_exponent is not None:
-        texts = list(oversampled(texts, recipe.language_exponent))
-    lengths = list[np.ndarray]()
-    for _, lines in texts:
+    lengths = list[tuple[str, np.ndarray]]()
+    for language, lines in corpus.texts("train"):
         sample = list(lines.take(evenly_spaced_places(len(lines), min(SAMPLE, len(lines)))))
-        lengths.append(np.resize([len(ids) + 1 for ids in tokenizer.encode_batch(sample)], len(lines)))
-    of_all = np.concatenate(lengths)
-    # A line that is longer than a block is cut; causal language modelling reads the rest in the next block.
-    most = [None if each.continues else each.longest_block for each in recipe.objectives]
-    steps = _steps(recipe, [of_all if limit is None else np.minimum(of_all, limit) for limit in most])
+        of_lines = np.resize([len(ids) + 1 for ids in tokenizer.encode_batch(sample)], len(lines))
+        lengths.append((language, of_lines))
+    steps = _steps(recipe, [_drawn(lengths, objective, recipe) for objective in recipe.objectives])
     return Workload(steps, training.largest_batch_size)
+
+
+def _drawn(lengths: Sequence[tuple[str, np.ndarray]], objective: AnyObjective, recipe: PretrainRecipe) -> np.ndarray:
+    """The lengths of the lines of an epoch, in which those of small languages come more often."""
+    # A line that is longer than a block is cut; causal language modelling reads the rest in the next block.
+    limit = None if objective.continues else objective.longest_block
+    cut = [(name, of_lines if limit is None else np.minimum(of_lines, limit)) for name, of_lines in lengths]
+    if recipe.language_exponent is None:
+        return np.concatenate([of_lines for _, of_lines in cut])
+    sizes: Counter[str] = Counter()
+    for language, of_lines in cut:
+        # Blocks are drawn, which are filled with tokens, or lines.
+        sizes[language] += int(of_lines.sum()) if objective.draws_blocks else len(of_lines)
+    wanted = repeated(sizes, recipe.language_exponent)
+    return np.concatenate(
+        [np.resize(of_lines, round(len(of_lines) * wanted[name] / sizes[name])) for name, of_lines in cut]
+    )
 
 
 def _on_labels(recipe: TrainedRecipe, corpus: Corpus, tokenizer: Tokenizer | None) -> Workload:

@@ -292,7 +292,7 @@ ADAPTED_VOCABULARY = Stage("adapted-vocabulary", 1, _adapt_vocabulary, AdaptedVo
 GAP = Stage("gap", 1, _measure_gap, GapRecipe)
 CHECKPOINT = Stage("checkpoint", 2, _import_checkpoint, CheckpointRecipe)
 BUILD = Stage("build", 1, _build_model, BuildRecipe)
-PRETRAIN = Stage("pretrain", 1, _pretrain, PretrainRecipe, distributed=True, accelerated=True)
+PRETRAIN = Stage("pretrain", 2, _pretrain, PretrainRecipe, distributed=True, accelerated=True)
 ASSEMBLE = Stage("assemble", 1, _assemble_model, AssembleRecipe)
 GENERATOR = Stage("generator", 1, _train_generator, GeneratorRecipe, distributed=True, accelerated=True)
 NETWORK = Stage("network", 1, _train_network, NetworkRecipe, distributed=True, accelerated=True)

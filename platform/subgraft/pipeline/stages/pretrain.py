@@ -22,6 +22,7 @@ from subgraft.training.objectives.label_objective import save_task_heads, task_l
 from subgraft.training.objectives.mixture import MixedLoss, Mixture
 from subgraft.training.objectives.objective import HeldOut, Objective, ObjectiveLoss, Request
 from subgraft.training.objectives.registry import objectives_of
+from subgraft.training.objectives.seq2seq import Seq2SeqObjective
 from subgraft.training.objectives.target_sampling import SampledLoss, target_sampling
 from subgraft.training.progress import CURVE, SELECTIONS, Selection
 from subgraft.training.schedule import Data
@@ -69,8 +70,12 @@ def run(recipe: PretrainRecipe, inputs: Inputs, out: Path, context: Context) -> 
     translated = any(objective.needs_pairs for objective in recipe.objectives)
     engine = describe_dev_engine(recipe.training, bundle.model) if translated else {}
     heads = [HEADS] if task_losses(losses) else []
+    cut = sum(objective.cut for objective in objectives.values() if isinstance(objective, Seq2SeqObjective))
+    if cut:
+        context.warn(f"{cut:,} sentences are longer than pretrain.max_length or block_tokens, and were cut")
     parameters = bundle.model.num_parameters()
-    return {**write_curve(outcome, out), **engine, "parameters": parameters, "artifacts": [CURVE, *heads]}
+    counts = {**engine, **({"cut_sentences": cut} if cut else {}), "parameters": parameters}
+    return {**write_curve(outcome, out), **counts, "artifacts": [CURVE, *heads]}
 
 
 def _begun(recipe: PretrainRecipe, inputs: Inputs) -> Bundle:

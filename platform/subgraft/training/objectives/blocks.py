@@ -12,7 +12,7 @@ from subgraft.data.text.encoded import encode
 from subgraft.data.text.noise import joined
 from subgraft.modeling.families import SequenceFormat, family_of
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.objective import Request
+from subgraft.training.objectives.objective import Concatenation, E, Examples, Request
 from subgraft.training.objectives.subword_regularization import Sampling, Subwords
 
 
@@ -49,6 +49,10 @@ class Blocks:
         limit: The maximum number of tokens of a block; a longer sentence is cut.
         starts: The first sentence of each document, and the end of the last [D + 1]; by default they are one.
         sampling: How segmentations are sampled.
+        language: The language of the text.
+
+    Attributes:
+        cut: How many sentences are cut.
     """
 
     def __init__(
@@ -61,11 +65,14 @@ class Blocks:
         *,
         starts: np.ndarray | None = None,
         sampling: Sampling | None = None,
+        language: str = "",
     ) -> None:
+        self.language = language
         self.tokenizer, self.form, self.separator = tokenizer, form, tuple(separator)
         self._limit = limit
         between, longest = len(self.separator), limit - form.around
         self._sentences = encode(lines, tokenizer).sequences.cut(longest)
+        self.cut = int((~self._sentences.whole).sum())
         # A sentence in running text follows a space, which is a part of its first token in a byte-level vocabulary.
         self._later = self._sentences
         if not separator and tokenizer.encode(" a") != tokenizer.encode("a"):
@@ -105,6 +112,12 @@ class Blocks:
         return sentences
 
 
+def drawn(request: Request, parts: Sequence[tuple[Blocks, Examples[E]]]) -> Concatenation[E]:
+    """The examples of each language's blocks, of which an epoch has those that the request draws."""
+    sizes = [(blocks.language, len(blocks)) for blocks, _ in parts]
+    return Concatenation([examples for _, examples in parts], request.draws(sizes))
+
+
 def blocks_of(request: Request, block_tokens: int | None) -> list[Blocks]:
     """The blocks of each language of a corpus, in the decoder's vocabulary; those of documents, if it has documents."""
     bundle, limit = request.bundle, request.training.max_length
@@ -121,6 +134,7 @@ def blocks_of(request: Request, block_tokens: int | None) -> list[Blocks]:
                 min(block_tokens or limit, limit),
                 starts=text.starts,
                 sampling=None if request.sampling is None else Sampling(request.sampling, request.seed),
+                language=text.language,
             )
         )
     return made

@@ -16,8 +16,8 @@ from subgraft.config.settings_base import SideName
 from subgraft.config.training import FinetuneSettings
 from subgraft.data.text.encoded import encode
 from subgraft.data.text.noise import Noise, joined
-from subgraft.training.objectives.blocks import Blocks, blocks_of
-from subgraft.training.objectives.objective import Concatenation, Request
+from subgraft.training.objectives.blocks import Blocks, blocks_of, drawn
+from subgraft.training.objectives.objective import Request
 from subgraft.training.objectives.seq2seq import Example, Seq2SeqData, Seq2SeqObjective
 
 
@@ -88,5 +88,6 @@ class DenoisedLines(Seq2SeqData):
 
 def denoise(settings: DenoisingSettings, request: Request) -> Seq2SeqObjective:
     """Denoising of the text of each language."""
-    parts = [Denoising(blocks, settings, request.seed) for blocks in blocks_of(request, settings.block_tokens)]
-    return Seq2SeqObjective(request.bundle, Concatenation(parts))
+    every = blocks_of(request, settings.block_tokens)
+    examples = drawn(request, [(blocks, Denoising(blocks, settings, request.seed)) for blocks in every])
+    return Seq2SeqObjective(request.bundle, examples, sum(blocks.cut for blocks in every))

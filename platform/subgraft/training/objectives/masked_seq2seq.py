@@ -8,8 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from subgraft.config.bart_objectives import MaskedSeq2SeqSettings
-from subgraft.training.objectives.blocks import Blocks, blocks_of
-from subgraft.training.objectives.objective import Concatenation, Request
+from subgraft.training.objectives.blocks import Blocks, blocks_of, drawn
+from subgraft.training.objectives.objective import Request
 from subgraft.training.objectives.seq2seq import Example, Seq2SeqObjective
 
 
@@ -38,5 +38,6 @@ class MaskedSpans:
 
 def mask_spans(settings: MaskedSeq2SeqSettings, request: Request) -> Seq2SeqObjective:
     """Masked spans of the text of each language."""
-    parts = [MaskedSpans(blocks, settings, request.seed) for blocks in blocks_of(request, settings.block_tokens)]
-    return Seq2SeqObjective(request.bundle, Concatenation(parts))
+    every = blocks_of(request, settings.block_tokens)
+    examples = drawn(request, [(blocks, MaskedSpans(blocks, settings, request.seed)) for blocks in every])
+    return Seq2SeqObjective(request.bundle, examples, sum(blocks.cut for blocks in every))

@@ -17,12 +17,13 @@ from torch import Tensor
 from subgraft.config.bart_objectives import MultitaskMaskedSettings
 from subgraft.config.objectives import MaskedSettings
 from subgraft.config.settings_base import SideName
+from subgraft.data.text.language_draws import LanguageDraws
 from subgraft.modeling.bundle import Bundle
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.blocks import blocks_of
+from subgraft.training.objectives.blocks import blocks_of, drawn
 from subgraft.training.objectives.masked import AROUND, Masking
 from subgraft.training.objectives.masked_inputs import InputText
-from subgraft.training.objectives.objective import Body, Concatenation, Examples, Request
+from subgraft.training.objectives.objective import Body, Examples, Request, draws_of
 from subgraft.training.objectives.single_stack import StackBatch, StackExample, StackObjective, StackView, collate
 
 Attention = Literal["left-to-right", "right-to-left", "all", "prefix"]
@@ -79,6 +80,11 @@ class MultitaskMasked:
     def lengths(self) -> np.ndarray:
         return self.bodies.lengths
 
+    @property
+    def draws(self) -> LanguageDraws | None:
+        """Which blocks an epoch has; all if None."""
+        return draws_of(self.bodies)
+
     def example(self, index: int, epoch: int) -> AttentionExample:
         return self.masking(self.bodies.example(index, epoch), np.random.default_rng([self._seed, epoch, index]))
 
@@ -129,7 +135,7 @@ class MultitaskMaskedObjective(StackObjective):
 
     @classmethod
     def of(cls, settings: MultitaskMaskedSettings, request: Request) -> MultitaskMaskedObjective:
-        bodies = Concatenation(blocks_of(request, settings.block_tokens))
+        bodies = drawn(request, [(blocks, blocks) for blocks in blocks_of(request, settings.block_tokens)])
         masking = MultitaskMasking(request.bundle.decoder, settings)
         return cls(request.bundle, MultitaskMasked(bodies, masking, request.seed))
 

@@ -23,6 +23,7 @@ from subgraft.data.text.documents import (
     oversampled_documents,
     texts_by_document,
 )
+from subgraft.data.text.language_draws import LanguageDraws
 from subgraft.data.text.languages import oversampled
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.heads import require_token_head
@@ -210,7 +211,7 @@ class Request:
     """The inputs of an objective.
 
     sampling: how segmentations are sampled; None: they are not.
-    language_exponent: α of p^α, by which languages are oversampled; None takes each text once.
+    language_exponent: α of p^α, by which languages are drawn; None takes each text once.
     further: corpora of single objectives, by kind.
     task: the objective's place among those of the training, which numbers its embedding in models that have one.
     """
@@ -238,8 +239,15 @@ class Request:
         return oversampled_documents(list(document_texts(self.corpus, split)), self.language_exponent)
 
     def texts_by_document(self, split: str = "train") -> Iterator[DocumentText]:
-        """The same, of any corpus: a text without documents is one."""
-        return texts_by_document(self.corpus, split, self.language_exponent)
+        """Each language once with its documents; a text without documents is one."""
+        return texts_by_document(self.corpus, split)
+
+    def draws(self, texts: Sequence[tuple[str, int]]) -> LanguageDraws | None:
+        """How examples are drawn from texts, of which the language and the number of examples are given."""
+        if self.language_exponent is None:
+            return None
+        languages, sizes = zip(*texts, strict=True)
+        return LanguageDraws(languages, sizes, self.language_exponent, self.seed)
 
 
 class HeldOut(Request):
@@ -328,20 +336,33 @@ class TokenLoss(ObjectiveLoss):
 
 
 class Concatenation(Generic[E]):
-    """Several sources of examples as one, for example the languages of mBART."""
+    """Several sources of examples as one, for example the languages of mBART.
 
-    def __init__(self, parts: Sequence[Examples[E]]) -> None:
-        self._parts = parts
+    With `draws`, examples are numbered as there, and an epoch has those that are drawn.
+    """
+
+    def __init__(self, parts: Sequence[Examples[E]], draws: LanguageDraws | None = None) -> None:
+        self._parts, self.draws = parts, draws
         self._ends = np.cumsum([len(part) for part in parts])
 
     def __len__(self) -> int:
-        return int(self._ends[-1])
+        return int(self._ends[-1]) if self.draws is None else len(self.draws)
 
     @property
     def lengths(self) -> np.ndarray:
-        return np.concatenate([part.lengths for part in self._parts])
+        of_parts = [part.lengths for part in self._parts]
+        return np.concatenate(of_parts) if self.draws is None else self.draws.numbered(of_parts)
 
     def example(self, index: int, epoch: int) -> E:
+        if self.draws is not None:
+            drawn = self.draws.at(index, epoch)
+            return self._parts[drawn.text].example(drawn.index, drawn.epoch)
         part = int(np.searchsorted(self._ends, index, side="right"))
         before = int(self._ends[part - 1]) if part else 0
         return self._parts[part].example(index - before, epoch)
+
+
+def draws_of(examples: object) -> LanguageDraws | None:
+    """How examples are drawn by language, if they are."""
+    draws: LanguageDraws | None = getattr(examples, "draws", None)
+    return draws

@@ -12,11 +12,20 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from subgraft.config.settings_base import SideName
+from subgraft.data.text.language_draws import LanguageDraws
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import SequenceFormat
 from subgraft.modeling.sides import decoder_states_from_memory, encoder_states
 from subgraft.training.objectives.embedding_view import IGNORED, EmbeddingView, ModelEmbeddings
-from subgraft.training.objectives.objective import Body, Examples, PaddedBatch, TokenLoss, pad, pad_with_mask
+from subgraft.training.objectives.objective import (
+    Body,
+    Examples,
+    PaddedBatch,
+    TokenLoss,
+    draws_of,
+    pad,
+    pad_with_mask,
+)
 
 
 @dataclass(frozen=True)
@@ -80,6 +89,11 @@ class Seq2SeqData:
     @property
     def lengths(self) -> np.ndarray:
         return self._examples.lengths
+
+    @property
+    def draws(self) -> LanguageDraws | None:
+        """Which examples an epoch has; all if None."""
+        return draws_of(self._examples)
 
     def batch(self, indices: np.ndarray, epoch: int) -> Seq2SeqBatch:
         return collate([self._examples.example(int(index), epoch) for index in indices], *self._pads)
@@ -190,13 +204,14 @@ class Seq2SeqView:
 
 
 class Seq2SeqObjective(Seq2SeqData):
-    """An objective of an encoder-decoder; the last weights are selected."""
+    """An objective of an encoder-decoder; the last weights are selected. cut: sentences that do not fit and are cut."""
 
     select: str | None = None
     lowest = False
 
-    def __init__(self, bundle: Bundle, examples: Examples[Example]) -> None:
+    def __init__(self, bundle: Bundle, examples: Examples[Example], cut: int = 0) -> None:
         super().__init__(examples, *bundle.padding)
+        self.cut = cut
         self._bundle = bundle
 
     def loss(self, label_smoothing: float) -> Seq2SeqLoss:

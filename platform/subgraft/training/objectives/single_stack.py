@@ -12,11 +12,20 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from subgraft.config.settings_base import SideName
+from subgraft.data.text.language_draws import LanguageDraws
 from subgraft.modeling.families import family_of
 from subgraft.modeling.next_sentence import next_sentence_parameters
 from subgraft.modeling.sides import stack_states
 from subgraft.training.objectives.embedding_view import IGNORED, EmbeddingView, ModelEmbeddings
-from subgraft.training.objectives.objective import Examples, PaddedBatch, States, TokenLoss, pad, pad_with_mask
+from subgraft.training.objectives.objective import (
+    Examples,
+    PaddedBatch,
+    States,
+    TokenLoss,
+    draws_of,
+    pad,
+    pad_with_mask,
+)
 
 
 @dataclass(frozen=True)
@@ -100,6 +109,11 @@ class StackObjective:
     @property
     def lengths(self) -> np.ndarray:
         return self._examples.lengths
+
+    @property
+    def draws(self) -> LanguageDraws | None:
+        """Which examples an epoch has; all if None."""
+        return draws_of(self._examples)
 
     def batch(self, indices: np.ndarray, epoch: int) -> StackBatch:
         return self.collate([self._examples.example(int(index), epoch) for index in indices])
