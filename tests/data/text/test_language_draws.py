@@ -71,7 +71,7 @@ def test_what_comes_once_more_than_others_changes_with_the_epoch() -> None:
     draws = LanguageDraws(("en", "gd"), (100, 60), 0.0, 1)
 
     def twice(epoch: int) -> set[int]:
-        times = Counter(draws.at(int(number), epoch).index for number in draws.epoch(epoch) if number >= 100)
+        times = Counter(draws.at(int(number), epoch).place for number in draws.epoch(epoch) if number >= 100)
         return {index for index, count in times.items() if count == 2}
 
     assert len(twice(0)) == len(twice(1)) == 40 and twice(0) != twice(1)

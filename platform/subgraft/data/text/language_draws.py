@@ -16,12 +16,12 @@ class Drawn(NamedTuple):
 
     Attributes:
         text: The number of the text.
-        index: The example's number in it.
+        place: The example's number in it.
         epoch: The text's own epoch, a new one whenever the example occurs again.
     """
 
     text: int
-    index: int
+    place: int
     epoch: int
 
 
@@ -69,8 +69,8 @@ class LanguageDraws:
     def at(self, number: int, epoch: int) -> Drawn:
         """What a number stands for in an epoch."""
         text = int(np.searchsorted(self._bounds, number, side="right")) - 1
-        done, index = divmod(number - int(self._bounds[text]), self._sizes[text])
-        return Drawn(text, index, epoch * self.rounds[text] + done)
+        done, place = divmod(number - int(self._bounds[text]), self._sizes[text])
+        return Drawn(text, place, epoch * self.rounds[text] + done)
 
     def numbered(self, values: Sequence[np.ndarray]) -> np.ndarray:
         """Values of each text's examples by number [len]."""

@@ -356,7 +356,7 @@ class Concatenation(Generic[E]):
     def example(self, index: int, epoch: int) -> E:
         if self.draws is not None:
             drawn = self.draws.at(index, epoch)
-            return self._parts[drawn.text].example(drawn.index, drawn.epoch)
+            return self._parts[drawn.text].example(drawn.place, drawn.epoch)
         part = int(np.searchsorted(self._ends, index, side="right"))
         before = int(self._ends[part - 1]) if part else 0
         return self._parts[part].example(index - before, epoch)
