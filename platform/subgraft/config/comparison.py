@@ -8,6 +8,7 @@ from pydantic import Field
 
 from subgraft.config.conditioning import ReadingSettings
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages, QuestionGenerationSettings
+from subgraft.config.directions import Direction
 from subgraft.config.domains import DownstreamSettings, UpstreamSettings
 from subgraft.config.evaluation import EvaluationSettings, IntrinsicSettings
 from subgraft.config.initialiser_registry import LEARNINGS, LearningName, initialiser_info
@@ -48,6 +49,10 @@ class Comparison(Settings):
     chat: how conversations are learnt, for the task of that name.
     labels: how a task with labels is learnt and judged.
     languages: the languages that the task reads and writes.
+    directions: several language pairs for one model, which is tested on each; `languages` and `downstream.corpus` are
+    then left out: they are those of the first, which the main table, the gap and the choice of a model are about.
+    direction_exponent: α of p^α / Σ p^α, the probability of drawing a pair of finetuning from a direction, where p is
+    its share of the pairs; pairs of small directions are repeated within an epoch. null takes each pair once per epoch.
     seeds: every system is trained once for each seed.
     sides: the sides whose vocabulary changes.
     corpora: every corpus, by name.
@@ -88,6 +93,8 @@ class Comparison(Settings):
     chat: ChatSettings = ChatSettings()
     labels: LabelSettings = LabelSettings()
     languages: Languages
+    directions: tuple[Direction, ...] = ()
+    direction_exponent: Annotated[float | None, Field(ge=0, le=1)] = None
     seeds: Annotated[tuple[Seed, ...], Field(min_length=1, max_length=1000)] = (1,)
     sides: Annotated[tuple[SideName, ...], Field(min_length=1)] = ("decoder",)
     corpora: dict[str, CorpusSource]
@@ -147,6 +154,11 @@ class Comparison(Settings):
         if system.head is None or not isinstance(learnt, LabelledSettings | LabelledPairsSettings):
             return learnt
         return learnt.model_copy(update={"labels": learnt.labels.model_copy(update={"head": system.head})})
+
+    def trained_on(self, system: System) -> tuple[Direction, ...]:
+        """The directions of a system's finetuning; empty in an experiment without directions."""
+        own = system.directions
+        return tuple(each for each in self.directions if (each.train if own is None else each.name in own))
 
     def learnt_with(self, further: FurtherTask) -> TaskObjectiveSettings:
         """How the examples of a task of `multitask` are learnt."""

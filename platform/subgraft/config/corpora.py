@@ -22,6 +22,11 @@ class Languages(Settings):
     target: str
 
     @property
+    def name(self) -> str:
+        """The languages in short, as in `en-de`."""
+        return f"{self.source}-{self.target}"
+
+    @property
     def reversed(self) -> Languages:
         """The languages of the reverse direction."""
         return Languages(source=self.target, target=self.source)

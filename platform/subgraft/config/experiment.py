@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import model_validator
 
 from subgraft.config.comparison import Comparison
+from subgraft.config.directions import with_first_direction
 from subgraft.config.presets import with_preset
 from subgraft.config.validation.experiment import CHECKS
 
@@ -15,7 +16,7 @@ class Experiment(Comparison):
     @model_validator(mode="before")
     @classmethod
     def _fill_from_preset(cls, settings: object) -> object:
-        return with_preset(settings) if isinstance(settings, dict) else settings
+        return with_first_direction(with_preset(settings)) if isinstance(settings, dict) else settings
 
     @model_validator(mode="after")
     def _agrees(self) -> Experiment:

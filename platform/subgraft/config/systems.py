@@ -79,6 +79,7 @@ class System(Settings):
     text: the use of downstream.text in finetuning: copied, with copies as its source; back-translated, with
     translations (back_translation); denoised, reconstructed from a noised version, for models pretrained on denoising;
     or lines, for `task: continuation`.
+    directions: of this system's finetuning, in place of all with `train: true`, by their names.
     head: of a task with labels: this system's head, in place of labels.head.
     back_translation_rounds: of the text that this system reads back-translated, in place of back_translation.rounds.
     source_encoder: a new encoder of foreign sources in a vocabulary of their own, learnt as downstream.vocabulary, for
@@ -113,6 +114,7 @@ class System(Settings):
     back_translation_rounds: Rounds | None = None
     source_encoder: SourceEncoderSettings | None = None
     multitask: MultitaskUse | None = None
+    directions: tuple[str, ...] | None = None
     head: HeadSettings | None = Field(default=None, exclude_if=lambda head: head is None)
 
     @property

@@ -254,7 +254,8 @@ class FinetuneSettings(ModelTrainingSettings):
     adapters: the adapters of `train: adapters`.
     embedding_learning_rate: the peak for the embeddings of the sides whose vocabulary changes; 0 freezes them.
     rare_tokens: how new embeddings of rare tokens are trained.
-    max_train_examples: train on this many pairs or lines, evenly spaced; vocabularies are learnt on the whole text.
+    max_train_examples: train on this many pairs or lines, of each direction if there are several, evenly spaced;
+    vocabularies are learnt on the whole text.
     resample_subset: whether each seed draws its own max_train_examples.
     shuffled_sources: whether each line is read with the source of another, drawn once.
     monolingual_fraction: the fraction of each batch that is domain text, in systems with `text`. An epoch is one pass

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from subgraft.config.initialiser_registry import initialiser_info
 from subgraft.config.settings_base import VocabularyMode
-from subgraft.orchestration.store.step import Step
+from subgraft.orchestration.store.step import Step, in_order, made_by
 from subgraft.orchestration.tracking.payloads import CORPUS, TEST, TRAINED, UPSTREAM_AFTER
 from subgraft.orchestration.tracking.tracker import SystemRun
 from subgraft.pipeline.recipes.evaluation import Design, ReportedSystem, ReportRecipe, SystemInputs
+from subgraft.pipeline.recipes.training import TrainedRecipe
 
 if TYPE_CHECKING:
     from subgraft.config.experiment import Experiment
@@ -28,6 +29,8 @@ def manifest(experiment: Experiment, systems: Sequence[SystemSteps]) -> tuple[Re
             seed=steps.seed,
             design=design(steps.system, experiment),
             inputs=_inputs(steps, keys),
+            trained_on=tuple(each.name for each in experiment.trained_on(steps.system)),
+            zero_shot=_zero_shot(steps, experiment),
         )
         for steps in systems
     )
@@ -90,7 +93,19 @@ def _inputs(steps: SystemSteps, keys: _Keys) -> SystemInputs:
         upstream_after=key("upstream_after", forgetting.get("upstream_after")),
         intrinsic=key("intrinsic", steps.intrinsic),
         likelihood=key("likelihood", steps.likelihood),
+        directions={name: keys.of(step, f"evaluate/{whose}/{name}") for name, step in steps.directions.items()},
+        seen={name: keys.of(step, f"seen/{whose}/{name}") for name, step in steps.seen.items()},
     )
+
+
+def _zero_shot(steps: SystemSteps, experiment: Experiment) -> tuple[str, ...]:
+    """The directions of whose two languages no step behind a system was trained on pairs, whichever way round."""
+    trained = {
+        frozenset((languages.source, languages.target))
+        for step in made_by(TrainedRecipe, in_order([steps.finetune]))
+        for languages in step.recipe.pairs_between
+    }
+    return tuple(each.name for each in experiment.directions if frozenset((each.source, each.target)) not in trained)
 
 
 # Where a system stands among the others of a sweep, by its settings alone.
@@ -113,6 +128,7 @@ def design(system: System, experiment: Experiment) -> Design:
     variant += [f"rows first, {system.embedding_warmup} text"] if system.embedding_warmup else []
     variant += [f"{system.text} text"] if system.text else []
     variant += [f"{system.back_translation_rounds} rounds"] if system.back_translation_rounds else []
+    variant += [f"on {', '.join(system.directions)}"] if system.directions else []
     variant += [f"head {system.head.kind}"] if system.head else []
     variant += [f"several tasks, {system.multitask}"] if system.multitask else []
     variant += _rates(system) + _rare(system)
@@ -193,6 +209,7 @@ def _parts(steps: SystemSteps) -> dict[str, Step]:
         TEST: steps.evaluate,
         "likelihood": steps.likelihood,
         "intrinsic": steps.intrinsic,
+        **{f"{TEST}/{name}": step for name, step in steps.directions.items() if step is not steps.evaluate},
         "upstream_before": steps.forgetting.get("upstream_before"),
         UPSTREAM_AFTER: steps.forgetting.get("upstream_after"),
     }

@@ -96,6 +96,7 @@ class Pipeline:
             finetune = self._finetune(system, seed, multitask or begun, whole)
         pretrained = None if system.pretraining == "none" else model
         by_tokens = self.experiment.evaluation.by_token_count
+        evaluate = self.evaluation.scores(finetune)
         return SystemSteps(
             system,
             seed,
@@ -103,10 +104,12 @@ class Pipeline:
             generator,
             transfer,
             finetune,
-            self.evaluation.scores(finetune),
+            evaluate,
             self.evaluation.forgetting(system, seed, pretrained, finetune),
             self.evaluation.intrinsic(system, transfer) if transfer and system.initialiser else None,
             self.evaluation.likelihood(finetune, finetune.labels) if by_tokens else None,
+            self.evaluation.on_directions(finetune, evaluate),
+            self.evaluation.seen(finetune),
         )
 
     def _finetune(self, system: System, seed: int, begun: Step, upstream: Step) -> Step[FinetuneRecipe]:
@@ -115,8 +118,10 @@ class Pipeline:
         training = system.finetuning(experiment.finetune)
         asks_for_new = training.rare_tokens is not None or training.train == "new-rows"
         new = NewRows(sides=sides, copy_shared_tokens=system.copy_shared_tokens) if asks_for_new else None
+        trained = experiment.trained_on(system)
+        languages = [each.languages for each in trained] or [experiment.languages]
         recipe = FinetuneRecipe(
-            languages=experiment.languages,
+            languages=languages[0],
             training=training,
             seed=seed,
             first_phase=_first_phase(system, sides),
@@ -126,9 +131,13 @@ class Pipeline:
             objective=experiment.objective_of(system),
             text_objective=self.additional_text.objective(system.text),
             drift=experiment.finetuned_on.source is not None,
+            further_directions={each.name: each for each in languages[1:]},
+            direction_exponent=experiment.direction_exponent if languages[1:] else None,
             keeps_head=system.multitask is not None,
         )
-        inputs = {"model": begun, "corpus": self.inputs.downstream_corpus}
+        corpora: dict[str, Step] = {"corpus": self.inputs.downstream_corpus}
+        corpora |= {recipe.corpus_of(each.name): self.inputs.direction_corpora[each.name] for each in trained}
+        inputs = {"model": begun, **corpora}
         inputs |= {"upstream": upstream} if system.tie_to_sources or new else {}
         inputs |= self.additional_text.inputs_for(system, system.text)
         labels = {"system": system.name, "seed": str(seed)}

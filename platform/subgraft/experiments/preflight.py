@@ -163,6 +163,14 @@ def require_checkpoint(model: str, experiment: Experiment) -> Path:
     encoder = tokenizers.get("encoder", decoder)
     for pair in (languages, experiment.languages):
         family.sequence_format(config, encoder, decoder, pair)
+    formats = {
+        each.target: family.sequence_format(config, encoder, decoder, each.languages) for each in experiment.directions
+    }
+    if len(formats) > 1 and len(set(formats.values())) == 1:
+        what = (
+            f"this {family.model_type} model marks no language, so nothing says whether to write {' or '.join(formats)}"
+        )
+        raise UserError(what, where=str(directory), hint="Take directions into one language, or another checkpoint.")
     require_marks(experiment.marks, encoder, str(directory))
     require_head(experiment, config, str(directory))
     for objective in experiment.upstream.objectives:

@@ -14,6 +14,7 @@ from subgraft.config.task_objectives import ChatSettings, LabelSettings
 from subgraft.config.tasks import TASKS, tasks_with
 from subgraft.config.training import ROWS_IN_PARTS
 from subgraft.config.validation.conditioning import require_conditioned_systems
+from subgraft.config.validation.directions import require_directions
 from subgraft.config.validation.multitask import require_tasks_at_once
 from subgraft.config.validation.upstream import (
     require_corpora_of_objectives,
@@ -370,6 +371,7 @@ def require_measurable(experiment: Comparison) -> None:
 # In the order in which mistakes are reported.
 CHECKS = (
     require_distinct_names,
+    require_directions,
     require_upstream_text,
     require_corpus_of_task,
     require_text_of_task,

@@ -283,6 +283,16 @@ def training_texts(*corpora: Corpus) -> dict[str, list[Text]]:
     return by_field
 
 
+def training_texts_by_language(*corpora: Corpus) -> dict[tuple[str, str], list[Text]]:
+    """The same by field name and language: source and target may be in one language, directions in several."""
+    by_language: dict[tuple[str, str], list[Text]] = {}
+    for corpus in corpora:
+        for text in field_names.texts(corpus.fields):
+            if corpus.size("train", text.name):
+                by_language.setdefault((text.name, str(text.language)), []).append(corpus.text("train", text.name))
+    return by_language
+
+
 def training_lines(side: str, *corpora: Corpus) -> Iterator[str]:
     """The training segments of one text of several corpora. Raises UserError if the first has no such text."""
     first, *others = corpora

@@ -94,6 +94,26 @@ class Intrinsic:
 
 
 @dataclass(frozen=True)
+class DirectionResult:
+    """A system under one seed on the test set of a direction.
+
+    scores, statistics: as those of `SystemResult`.  copied: the scores of the untranslated sources.
+    zero_shot: whether no step behind the system was trained on pairs of the two languages.
+    sentences, pairs, sources, targets: of the test set, and how many of them training text has
+    (`data.text.seen_pairs`).
+    """
+
+    scores: Mapping[str, Score]
+    statistics: Mapping[str, FloatArray] = field(compare=False, repr=False)
+    copied: Mapping[str, Score]
+    zero_shot: bool
+    sentences: int
+    pairs: int
+    sources: int
+    targets: int
+
+
+@dataclass(frozen=True)
 class SystemResult:
     """One system of the comparison under one seed: its test outputs, scores and costs.
 
@@ -123,6 +143,8 @@ class SystemResult:
     spelled: whether a test sentence [n] has no unknown token of the system's vocabularies in source or reference.
     labels, confusion: of a model that predicts one class, the classes, and how often each (row) is predicted as each.
     confidence: of each prediction, its probability [n].
+    directions: the results on each direction by its name, in an experiment with directions.  trained_on: those of the
+        finetuning.
     """
 
     name: str
@@ -160,6 +182,8 @@ class SystemResult:
     confusion: NDArray[np.int64] | None = field(default=None, compare=False, repr=False)
     confidence: FloatArray | None = field(default=None, compare=False, repr=False)
     on_several_tasks: bool = False
+    directions: Mapping[str, DirectionResult] = field(default_factory=dict)
+    trained_on: tuple[str, ...] = ()
 
     @property
     def untrained(self) -> bool:

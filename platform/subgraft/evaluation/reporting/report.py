@@ -7,6 +7,7 @@ from pathlib import Path
 
 from subgraft.data.text.held_out import RUN, SHARE
 from subgraft.evaluation.reporting import auxiliary_metrics, document, findings, sweeps
+from subgraft.evaluation.reporting.directions import directions
 from subgraft.evaluation.reporting.examples import translations
 from subgraft.evaluation.reporting.numbers import MISSING, count, duration, fixed, percent
 from subgraft.evaluation.reporting.plots import plot_stage_seconds
@@ -31,6 +32,7 @@ def build_document(data: ReportData) -> document.Document:
     sections = (
         document.Section("In short", (*findings.generated_notice(data.generated), findings.in_short(data))),
         results(data),
+        *directions(data),
         *sweeps.quality_and_speed(data),
         *sweeps.sweeps(data),
         learning(data),

@@ -128,7 +128,7 @@ class EmbeddingSteps:
             settings=settings.model_copy(update={"dimensions": dimensions}),
         )
         inputs = {
-            "corpus": self._inputs.downstream_corpus,
+            **self._inputs.training_corpora,
             "vocabulary": vocabulary,
             **self._inputs.text_on(recipe.side),
         }

@@ -14,9 +14,10 @@ from subgraft.experiments.steps.inputs import InputSteps
 from subgraft.experiments.steps.models import ModelSteps
 from subgraft.experiments.steps.system import Moment
 from subgraft.experiments.steps.vocabularies import VocabularySteps
-from subgraft.orchestration.store.step import TEST_SET, Step
+from subgraft.orchestration.store.step import TEST_SET, Step, in_order
 from subgraft.pipeline import stages
-from subgraft.pipeline.recipes.evaluation import EvaluateRecipe, IntrinsicRecipe, LikelihoodRecipe
+from subgraft.pipeline.recipes.corpora import CORPORA
+from subgraft.pipeline.recipes.evaluation import EvaluateRecipe, IntrinsicRecipe, LikelihoodRecipe, SeenPairsRecipe
 from subgraft.pipeline.recipes.models import TransferRecipe
 from subgraft.pipeline.recipes.vocabularies import GapRecipe
 
@@ -53,6 +54,41 @@ class EvaluationSteps:
         inputs = {"model": finetune, "corpus": self._inputs.downstream_corpus}
         name = f"evaluate {labels['system']} seed {labels['seed']}"
         return with_engine(Step(stages.EVALUATE, name, recipe, inputs, labels))
+
+    def on_directions(self, finetune: Step, first: Step[EvaluateRecipe]) -> dict[str, Step[EvaluateRecipe]]:
+        """An evaluation on each direction by its name; empty without directions.
+
+        first: that on the first direction, which is the task's. On others neither speed nor calibration is measured.
+        """
+        corpora, labels = self._inputs.direction_corpora, finetune.labels
+        scored = first.recipe.evaluation.model_copy(update={"calibration": False})
+        evaluations = dict[str, Step[EvaluateRecipe]]()
+        for each in self.experiment.directions:
+            if corpora[each.name] is self._inputs.downstream_corpus:
+                evaluations[each.name] = first
+                continue
+            changes = {"languages": each.languages, "evaluation": scored, "speed": False}
+            name = f"evaluate {labels['system']} seed {labels['seed']} on {each.name}"
+            inputs = {"model": finetune, "corpus": corpora[each.name]}
+            step = Step(
+                stages.EVALUATE, name, first.recipe.model_copy(update=changes), inputs, {TEST_SET: each.name, **labels}
+            )
+            evaluations[each.name] = with_engine(step)
+        return evaluations
+
+    def seen(self, finetune: Step) -> dict[str, Step[SeenPairsRecipe]]:
+        """How many test pairs of each direction the trainings behind a model read, in any corpus."""
+        recipe = SeenPairsRecipe(test_sentences=self.experiment.evaluation.test_sentences)
+        read = [step for step in in_order([finetune]) if isinstance(step.recipe, CORPORA)]
+        training = {
+            f"training/{place}": step for place, step in enumerate(sorted(read, key=lambda each: each.fingerprint))
+        }
+        return {
+            name: Step(
+                stages.SEEN_PAIRS, f"test pairs of {name} in training text", recipe, {"corpus": corpus, **training}
+            )
+            for name, corpus in self._inputs.direction_corpora.items()
+        }
 
     def likelihood(self, finetune: Step, labels: Mapping[str, str]) -> Step:
         """Bits of the test references; every system's by the new tokens of the one downstream vocabulary."""

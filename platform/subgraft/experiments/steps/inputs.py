@@ -123,6 +123,35 @@ class InputSteps:
             labels=experiment.finetuned_on,
         )
 
+    @cached_property
+    def direction_corpora(self) -> dict[str, Step[CorpusRecipe]]:
+        """The corpus of each direction by its name, the task's first; empty without directions.
+
+        A direction that no system is finetuned on needs a test split alone.
+        """
+        experiment = self.experiment
+        trained = {each.name for system in experiment.systems for each in experiment.trained_on(system)}
+        return {
+            each.name: self.downstream_corpus
+            if each is experiment.directions[0]
+            else self._corpus(
+                each.corpus,
+                each.languages,
+                ("train", "dev", "test") if each.train or each.name in trained else ("test",),
+                pairs=True,
+            )
+            for each in experiment.directions
+        }
+
+    @property
+    def training_corpora(self) -> dict[str, Step]:
+        """The inputs with all text that the task's vocabularies are learnt on: `corpus`, and one for each further
+        direction with `train: true`. No text of the others is read, so that they stay unseen.
+        """
+        further = [each for each in self.experiment.directions[1:] if each.train]
+        corpora = self.direction_corpora if further else {}
+        return {"corpus": self.downstream_corpus, **{f"corpus/{each.name}": corpora[each.name] for each in further}}
+
     def corpus_of(self, further: FurtherTask) -> Step[CorpusRecipe]:
         """The corpus of a task that is learnt together with the experiment's own."""
         learnt = self.experiment.learnt_with(further)
@@ -161,11 +190,12 @@ class InputSteps:
 
     @property
     def language_codes(self) -> tuple[str, ...]:
-        """Language codes of all languages that upstream or downstream text is in, each once."""
+        """Language codes of all languages that upstream or downstream text is in, of every direction, each once."""
         task, texts = self.experiment.languages, self.upstream_corpus.recipe.texts
         pair = self.experiment.upstream_languages
         upstream = (pair.source, pair.target) if texts is None else tuple(texts.values())
-        return tuple(dict.fromkeys(code_token(code) for code in (*upstream, task.source, task.target)))
+        named = [code for each in self.experiment.directions for code in (each.source, each.target)]
+        return tuple(dict.fromkeys(code_token(code) for code in (*upstream, task.source, task.target, *named)))
 
     def _corpus(
         self,

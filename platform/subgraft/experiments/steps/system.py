@@ -10,7 +10,7 @@ from subgraft.config.settings_base import SideName
 from subgraft.config.systems import System
 from subgraft.orchestration.store.step import Step, in_order, made_by
 from subgraft.pipeline.recipes.corpora import BackTranslatedRecipe
-from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
+from subgraft.pipeline.recipes.evaluation import EvaluateRecipe, SeenPairsRecipe
 from subgraft.pipeline.recipes.models import TransferRecipe
 from subgraft.pipeline.recipes.training import EmbeddingWarmupRecipe, FinetuneRecipe, MultitaskRecipe, TrainedRecipe
 
@@ -23,7 +23,8 @@ class SystemSteps:
     """The steps that one system takes under one seed; pretraining, generator and transfer only where it has them.
 
     forgetting: translations of the upstream test set, before finetuning and after, where they are wanted. intrinsic:
-    the quality of held-out tokens' rows, likewise.  likelihood: bits of the test references, likewise.
+    the quality of held-out tokens' rows, likewise.  likelihood: bits of the test references, likewise.  directions: the
+    evaluations on each direction by its name, and seen: its test pairs in training text; empty without directions.
     """
 
     system: System
@@ -36,6 +37,8 @@ class SystemSteps:
     forgetting: Mapping[Moment, Step]
     intrinsic: Step | None
     likelihood: Step | None
+    directions: Mapping[str, Step[EvaluateRecipe]]
+    seen: Mapping[str, Step[SeenPairsRecipe]]
 
     @property
     def static(self) -> dict[SideName, Step]:

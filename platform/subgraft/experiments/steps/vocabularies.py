@@ -141,9 +141,7 @@ class VocabularySteps:
         has_checkpoint = self.experiment.upstream.checkpoint is not None
         upstream = {"model": self._inputs.checkpoint} if has_checkpoint else {"vocabulary": self.upstream[side]}
         more_text = self._inputs.text_on("source", "target") if text == "both" else self._inputs.text_on(text)
-        return adapted_vocabulary_step(
-            settings, side, text, {"corpus": self._inputs.downstream_corpus, **upstream, **more_text}
-        )
+        return adapted_vocabulary_step(settings, side, text, {**self._inputs.training_corpora, **upstream, **more_text})
 
     @cached_property
     def upstream(self) -> dict[SideName, Step]:
@@ -209,5 +207,6 @@ class VocabularySteps:
         name = f"vocabulary {language} of {corpus.name}" + (f" and {second.name}" if second else "")
         inputs = {"corpus": corpus} | ({"second": second} if second else {})
         if self._inputs.downstream_corpus in (corpus, second):
+            inputs = {**self._inputs.training_corpora, **inputs}
             inputs |= self._inputs.text_on(*(("source", "target") if shared else (side,)))
         return Step(stages.VOCABULARY, name, recipe, inputs)

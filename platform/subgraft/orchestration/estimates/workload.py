@@ -20,7 +20,7 @@ from subgraft.data.text.languages import repeated
 from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.recipes.recipe import FromCheckpoint
-from subgraft.pipeline.recipes.training import MultitaskRecipe, PretrainRecipe
+from subgraft.pipeline.recipes.training import FinetuneRecipe, PretrainRecipe
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.schedule import MixedPlan, batch_plan, planned_steps, steps_of
 
@@ -51,19 +51,33 @@ def workload(store: Store, step: Step[TrainedRecipe]) -> Workload:
 
 
 def _planned(store: Store, step: Step[TrainedRecipe]) -> Workload:
-    """The workload without `stop_after`; of several tasks, each of which has batches of its own, the sum."""
+    """The workload without `stop_after`; of several tasks or directions the sum, as if each had batches of its own."""
     recipe = step.recipe
-    if not isinstance(recipe, MultitaskRecipe):
+    if not isinstance(recipe, FinetuneRecipe) or len(recipe.parts) == 1:
         return _on_one_corpus(store, step)
     each = [
         _on_one_corpus(
             store, replace(step, recipe=alone, inputs={**step.inputs, "corpus": step.inputs[recipe.corpus_of(name)]})
         )
-        for name, alone in recipe.by_task.items()
+        for name, alone in recipe.parts.items()
     ]
-    updates, most = [work.updates for work in each if work.updates is not None], recipe.training.max_steps
-    known = None if len(updates) < len(each) else min(sum(updates), most or sum(updates))
+    times = _repetitions(store, step, recipe)
+    updates = [work.updates * often for work, often in zip(each, times, strict=True) if work.updates is not None]
+    whole, most = round(sum(updates)), recipe.training.max_steps
+    known = None if len(updates) < len(each) else min(whole, most or whole)
     return Workload(known, max((work.tokens for work in each if work.tokens is not None), default=None))
+
+
+def _repetitions(store: Store, step: Step[TrainedRecipe], recipe: FinetuneRecipe) -> list[float]:
+    """How often an epoch has each pair of a direction, as far as the corpora are known; 1 without an exponent."""
+    corpora = {name: step.inputs[recipe.corpus_of(name)] for name in recipe.parts}
+    if recipe.direction_exponent is None or any(store.find(corpus) is None for corpus in corpora.values()):
+        return [1.0] * len(corpora)
+    sizes = {name: Corpus.open(store.path(corpus)).size("train") for name, corpus in corpora.items()}
+    most = recipe.training.max_train_examples
+    sizes = {name: min(size, most or size) for name, size in sizes.items()}
+    wanted = repeated(sizes, recipe.direction_exponent)
+    return [wanted[name] / max(1, size) for name, size in sizes.items()]
 
 
 def _on_one_corpus(store: Store, step: Step[TrainedRecipe]) -> Workload:

@@ -103,3 +103,7 @@ class BackTranslatedRecipe(Recipe):
     tag: bool
     model: str = Field(exclude=True)
     batch_size: int = Field(exclude=True)
+
+
+# The recipes of all steps whose artifact is a corpus.
+CORPORA = (CorpusRecipe, TextRecipe, CopiedRecipe, ReversedRecipe, BackTranslatedRecipe)

@@ -61,6 +61,12 @@ class LikelihoodRecipe(Recipe):
     test_sentences: int | None = None
 
 
+class SeenPairsRecipe(Recipe):
+    """How many of the first `test_sentences` test pairs of the input `corpus`, or of all, the other inputs have."""
+
+    test_sentences: int | None = None
+
+
 class Design(Settings):
     """The place of a system in a sweep: what it shares with others, and how long its generator was trained.
 
@@ -86,6 +92,8 @@ class SystemInputs(Settings):
         embedding_warmup: A training of new embeddings before the finetuning.
         multitask: A training on several tasks before the finetuning.
         synthetic_data: Translations, and trainings for them, that made synthetic data which the system reads.
+        directions: The evaluations on each direction, by name, in an experiment with directions.
+        seen: How many test pairs of each direction occur in the text of the system's trainings.
         upstream_before, upstream_after: The upstream test set, translated before and after finetuning.
     """
 
@@ -103,6 +111,8 @@ class SystemInputs(Settings):
     upstream_after: str | None = None
     intrinsic: str | None = None
     likelihood: str | None = None
+    directions: dict[str, str] = Field(default_factory=dict)
+    seen: dict[str, str] = Field(default_factory=dict)
 
     @property
     def new_rows(self) -> tuple[str, ...]:
@@ -114,16 +124,24 @@ class SystemInputs(Settings):
     @property
     def own(self) -> tuple[str, ...]:
         """The steps that no other system or seed shares."""
-        return tuple(key for key in (self.finetune, self.evaluate, self.upstream_after, self.likelihood) if key)
+        evaluations = dict.fromkeys((self.evaluate, *self.directions.values()))
+        return tuple(key for key in (self.finetune, *evaluations, self.upstream_after, self.likelihood) if key)
 
 
 class ReportedSystem(Settings):
-    """A system under one seed."""
+    """A system under one seed.
+
+    Attributes:
+        trained_on: The directions of its finetuning, in an experiment with directions.
+        zero_shot: Directions of whose two languages no step behind it was trained on pairs.
+    """
 
     name: str
     seed: int
     design: Design
     inputs: SystemInputs
+    trained_on: tuple[str, ...] = ()
+    zero_shot: tuple[str, ...] = ()
 
 
 class ReportRecipe(Recipe):

@@ -86,6 +86,13 @@ class TrainedRecipe(Recipe):
         return (TranslationSettings(),)
 
     @property
+    def pairs_between(self) -> tuple[Languages, ...]:
+        """The languages of the pairs that it reads; none for text that is not parallel."""
+        languages: Languages | None = getattr(self, "languages", None)
+        paired = any(objective.needs_pairs for objective in self.trained_on)
+        return (languages,) if languages is not None and paired else ()
+
+    @property
     def trains_model(self) -> bool:
         """Whether any of the model's own parameters are trained, rather than only extra parameters."""
         return not self.frozen_model
@@ -170,6 +177,8 @@ class FinetuneRecipe(TrainedRecipe):
         objective: Of the task's corpus.
         text_objective: Of the input `synthetic` (pairs) or else `text`.
         drift: Whether the curve reports how far the language model has moved from its initial weights.
+        further_directions: Directions besides `languages`, by name; the input corpus/NAME has the pairs of each.
+        direction_exponent: α of p^α, by which directions are drawn; None takes each pair once per epoch.
         keeps_head: Whether the input `model` has the task's head already, of a training on several tasks.
     """
 
@@ -186,11 +195,34 @@ class FinetuneRecipe(TrainedRecipe):
 
     text_objective: TaskObjectiveSettings | None = None
     drift: bool = False
+    further_directions: dict[str, Languages] = Field(default_factory=dict)
+    direction_exponent: float | None = None
     keeps_head: bool = Field(default=False, exclude_if=lambda keeps: not keeps)
 
     @property
     def trained_on(self) -> tuple[TaskObjectiveSettings, ...]:
         return (self.objective,)
+
+    @property
+    def directions(self) -> dict[str, Languages]:
+        """All directions by name: that of `languages`, then the others in alphabetical order."""
+        return {self.languages.name: self.languages, **dict(sorted(self.further_directions.items()))}
+
+    @property
+    def pairs_between(self) -> tuple[Languages, ...]:
+        return tuple(self.directions.values()) if self.objective.needs_pairs else ()
+
+    def corpus_of(self, part: str) -> str:
+        """The role of the input with the examples of a direction."""
+        return "corpus" if part == self.languages.name else f"corpus/{part}"
+
+    @property
+    def parts(self) -> dict[str, FinetuneRecipe]:
+        """The training on each direction alone, by its name."""
+        return {
+            name: self.model_copy(update={"languages": languages, "further_directions": {}})
+            for name, languages in self.directions.items()
+        }
 
     @property
     def epochs_over(self) -> EpochsOver:
@@ -256,6 +288,11 @@ class MultitaskRecipe(FinetuneRecipe):
     tasks: dict[str, TaskObjectiveSettings]
 
     @property
+    def parts(self) -> dict[str, FinetuneRecipe]:
+        """The training on each task alone, by its name."""
+        return dict(self.by_task)
+
+    @property
     def by_task(self) -> dict[str, MultitaskRecipe]:
         """The same training on each task alone; that of `objective` is the first, as OWN."""
         whole = self.training.model_copy(update={"max_train_examples": None})
@@ -266,7 +303,6 @@ class MultitaskRecipe(FinetuneRecipe):
         }
         return {OWN: alone, **others}
 
-    @staticmethod
-    def corpus_of(task: str) -> str:
+    def corpus_of(self, part: str) -> str:
         """The role of the input with the examples of a task."""
-        return "corpus" if task == OWN else f"corpus/{task}"
+        return "corpus" if part == OWN else f"corpus/{part}"

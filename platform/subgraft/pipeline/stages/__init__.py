@@ -32,7 +32,13 @@ from subgraft.pipeline.recipes.embeddings import (
     TokenDistillationRecipe,
     VocadtRecipe,
 )
-from subgraft.pipeline.recipes.evaluation import EvaluateRecipe, IntrinsicRecipe, LikelihoodRecipe, ReportRecipe
+from subgraft.pipeline.recipes.evaluation import (
+    EvaluateRecipe,
+    IntrinsicRecipe,
+    LikelihoodRecipe,
+    ReportRecipe,
+    SeenPairsRecipe,
+)
 from subgraft.pipeline.recipes.models import (
     AssembleRecipe,
     BuildRecipe,
@@ -232,6 +238,12 @@ def _measure_likelihood(recipe: LikelihoodRecipe, inputs: Inputs, out: Path, con
     return measure_likelihood(recipe, inputs, out, context)
 
 
+def _count_seen_pairs(recipe: SeenPairsRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.seen_pairs import run
+
+    return run(recipe, inputs, out, context)
+
+
 def _import_vocabulary(
     recipe: ImportedVocabularyRecipe, inputs: Inputs, out: Path, context: Context
 ) -> Mapping[str, Json]:
@@ -319,6 +331,7 @@ MULTITASK = Stage("multitask", 1, _train_on_tasks, MultitaskRecipe, distributed=
 FINETUNE = Stage("finetune", 1, _finetune, FinetuneRecipe, distributed=True, accelerated=True)
 EVALUATE = Stage("evaluate", 1, _evaluate_model, EvaluateRecipe, accelerated=True)
 LIKELIHOOD = Stage("likelihood", 1, _measure_likelihood, LikelihoodRecipe, accelerated=True)
+SEEN_PAIRS = Stage("seen-pairs", 1, _count_seen_pairs, SeenPairsRecipe)
 IMPORTED_VOCABULARY = Stage("given-vocabulary", 1, _import_vocabulary, ImportedVocabularyRecipe)
 ENTITIES = Stage("entities", 1, _embed_entities, EntityRecipe)
 CURVE = Stage("curve", 1, _measure_curve, CurveRecipe)

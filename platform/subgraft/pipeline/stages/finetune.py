@@ -29,8 +29,9 @@ from subgraft.training.context import Context
 from subgraft.training.objectives.conditioned import losses_of
 from subgraft.training.objectives.conversations import ConversationsOfTask, with_template
 from subgraft.training.objectives.dev_scores import describe_dev_engine, with_drift
+from subgraft.training.objectives.directions import Directions
 from subgraft.training.objectives.objective import Request, TaskText
-from subgraft.training.objectives.registry import task_text, with_text
+from subgraft.training.objectives.registry import directions_text, with_text
 from subgraft.training.phases import copy_parameters, join_outcomes, of_first_phase, split_training, train_only
 from subgraft.training.progress import CURVE, SELECTIONS, Outcome
 from subgraft.training.rare_rows import RareRows, RowUpdates
@@ -45,7 +46,13 @@ def run(recipe: FinetuneRecipe, inputs: Inputs, out: Path, context: Context) -> 
     recipe = with_named_precision(recipe, bundle.model, context)
     settings = recipe.training
     request = Request(bundle, corpus, recipe.languages, settings, recipe.seed)
-    text = task_text(recipe.objective, request, settings)
+    requests = {
+        name: request
+        if languages == recipe.languages
+        else replace(request, corpus=Corpus.open(inputs[recipe.corpus_of(name)], context.cache), languages=languages)
+        for name, languages in recipe.directions.items()
+    }
+    text = directions_text(recipe.objective, requests, settings, recipe.direction_exponent)
     if recipe.text_objective is not None:
         text_request = replace(request, corpus=Corpus.open(inputs[recipe.text_role], context.cache))
         if is_tagged(text_request.corpus.identity):
@@ -74,6 +81,7 @@ def run(recipe: FinetuneRecipe, inputs: Inputs, out: Path, context: Context) -> 
         **write_curve(outcome, out),
         **(describe_dev_engine(settings, bundle.model) if _translates_dev(recipe) else {}),
         "cut_pairs": text.cut,
+        **({"pairs": text.sizes} if isinstance(text, Directions) else {}),
         **({"left_out": dict(text.left_out)} if isinstance(text, ConversationsOfTask) else {}),
         **({"rare_tokens": rare.sizes} if rare else {}),
         "parameters": bundle.model.num_parameters(),

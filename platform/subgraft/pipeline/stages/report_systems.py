@@ -15,10 +15,18 @@ from safetensors.numpy import load_file
 from subgraft.evaluation.metrics.bits_per_character import LEFT_OUT
 from subgraft.evaluation.metrics.calibration import Bin
 from subgraft.evaluation.metrics.parameter_drift import FEED_FORWARD
-from subgraft.evaluation.metrics.scores import Score
+from subgraft.evaluation.metrics.scores import Score, corpus_scores
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 from subgraft.evaluation.metrics.token_classes import Likelihood
-from subgraft.evaluation.reporting.records import Bill, CurvePoint, Forgetting, Intrinsic, SystemResult, TransferSummary
+from subgraft.evaluation.reporting.records import (
+    Bill,
+    CurvePoint,
+    DirectionResult,
+    Forgetting,
+    Intrinsic,
+    SystemResult,
+    TransferSummary,
+)
 from subgraft.modeling.families import vocabulary_sizes
 from subgraft.modeling.hub import read_config
 from subgraft.pipeline.recipes.evaluation import ReportedSystem
@@ -28,6 +36,7 @@ from subgraft.pipeline.stages.stage import (
     CONFIDENCE,
     LIKELIHOOD,
     QUALITY,
+    SEEN,
     SPELLED,
     STATISTICS,
     Inputs,
@@ -51,6 +60,25 @@ def system_result(system: ReportedSystem, inputs: Inputs) -> SystemResult:
         forgetting=_forgetting(_input_of(keys.upstream_before, inputs), _input_of(keys.upstream_after, inputs)),
         likelihood=_likelihood(_input_of(keys.likelihood, inputs)),
         spelled=statistics[SPELLED],
+        directions={name: _direction(name, system, inputs) for name in keys.directions},
+        trained_on=system.trained_on,
+    )
+
+
+def _direction(name: str, system: ReportedSystem, inputs: Inputs) -> DirectionResult:
+    evaluated, keys = inputs[system.inputs.directions[name]], system.inputs
+    evaluation, statistics = _evaluation(evaluated), load_file(evaluated / STATISTICS)
+    language = read_record(evaluated)["recipe"]["languages"]["target"]
+    sources, references = (read_lines(evaluated / f"{each}.txt") for each in ("sources", "references"))
+    return DirectionResult(
+        {metric: Score(**score) for metric, score in evaluation["scores"].items()},
+        {metric: counts for metric, counts in statistics.items() if metric != SPELLED},
+        {
+            str(metric): score
+            for metric, score in corpus_scores(sources, references, language, ["BLEU", "chrF"]).items()
+        },
+        name in system.zero_shot,
+        **json.loads((inputs[keys.seen[name]] / SEEN).read_text(encoding="utf-8")),
     )
 
 

@@ -24,6 +24,7 @@ BITS, CHARACTERS = "bits", "characters"
 CONFIDENCE = "confidence"
 QUALITY = "intrinsic.json"
 LIKELIHOOD = "likelihood.json"
+SEEN = "seen.json"
 
 
 # Without a type argument, `Stage` and `Step` take any recipe.
@@ -31,6 +32,11 @@ R = TypeVar("R", bound=Recipe, covariant=True, default=Recipe)
 Inputs: TypeAlias = Mapping[str, Path]  # the directory of each input, by role
 Summary: TypeAlias = "dict[str, Json]"
 StageFunction: TypeAlias = "Callable[[Any, Inputs, Path, Context], Mapping[str, Json]]"
+
+
+def further_corpora(inputs: Inputs) -> list[Path]:
+    """The corpora of further directions, or tasks, among the inputs: those of the roles corpus/NAME, by name."""
+    return [inputs[role] for role in sorted(inputs) if role.startswith("corpus/")]
 
 
 @dataclass(frozen=True, slots=True)

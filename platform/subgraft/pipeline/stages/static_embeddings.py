@@ -7,7 +7,7 @@ from pathlib import Path
 from subgraft.data.text.corpus import Corpus, training_lines
 from subgraft.embeddings.initialisers.static_embeddings import RECORD, train_static
 from subgraft.pipeline.recipes.vocabularies import StaticEmbeddingsRecipe
-from subgraft.pipeline.stages.stage import Inputs, Summary
+from subgraft.pipeline.stages.stage import Inputs, Summary, further_corpora
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.context import Context
 
@@ -15,7 +15,8 @@ from subgraft.training.context import Context
 def train_static_embeddings(recipe: StaticEmbeddingsRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     del context
     tokenizer = Tokenizer.load(inputs["vocabulary"])
-    corpora = [Corpus.open(inputs[role]) for role in ("corpus", "text") if role in inputs]
+    corpora = [Corpus.open(inputs["corpus"]), *map(Corpus.open, further_corpora(inputs))]
+    corpora += [Corpus.open(inputs["text"])] if "text" in inputs else []
     embeddings = train_static(training_lines(recipe.side, *corpora), tokenizer, recipe.algorithm, recipe.settings)
     embeddings.save(out)
     known = int(embeddings.known.sum())

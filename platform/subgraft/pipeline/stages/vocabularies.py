@@ -13,7 +13,7 @@ from typing import Literal
 from subgraft.base.errors import UserError
 from subgraft.config.settings_base import SideName, TextSide
 from subgraft.data.tasks.question_generation import require_marks
-from subgraft.data.text.corpus import Corpus, training_lines, training_texts
+from subgraft.data.text.corpus import Corpus, training_lines, training_texts, training_texts_by_language
 from subgraft.data.text.languages import balanced
 from subgraft.evaluation.metrics.scores import corpus_scores
 from subgraft.modeling.tokenizers import load_tokenizers
@@ -23,7 +23,7 @@ from subgraft.pipeline.recipes.vocabularies import (
     ImportedVocabularyRecipe,
     VocabularyRecipe,
 )
-from subgraft.pipeline.stages.stage import Inputs, Summary
+from subgraft.pipeline.stages.stage import Inputs, Summary, further_corpora
 from subgraft.subwords.vocabulary.compare import compare
 from subgraft.subwords.vocabulary.extend import extend
 from subgraft.subwords.vocabulary.learn import learn
@@ -83,7 +83,8 @@ def adapt_vocabulary(recipe: AdaptedVocabularyRecipe, inputs: Inputs, out: Path,
         old = _of_model(load_tokenizers(inputs["model"]), recipe.model_side, shared)
     else:
         old = Tokenizer.load(inputs["vocabulary"])
-    corpora = [Corpus.open(inputs[role]) for role in ("corpus", "text") if role in inputs]
+    corpora = [Corpus.open(inputs["corpus"]), *map(Corpus.open, further_corpora(inputs))]
+    corpora += [Corpus.open(inputs["text"])] if "text" in inputs else []
     lines: Iterable[str]
     if recipe.side == "both":
         lines = chain.from_iterable(chain.from_iterable(training_texts(*corpora).values()))
@@ -112,8 +113,9 @@ def learn_vocabulary(recipe: VocabularyRecipe, inputs: Inputs, out: Path, contex
     del context
     like = load_tokenizers(inputs["model"])["decoder"] if "model" in inputs else None
     corpora = [Corpus.open(inputs[role]) for role in ("corpus", "second") if role in inputs]
-    additional = [Corpus.open(inputs["text"])] if "text" in inputs else []
-    # The monolingual text belongs to the task's corpus, the last one.
+    additional = [*map(Corpus.open, further_corpora(inputs))]
+    additional += [Corpus.open(inputs["text"])] if "text" in inputs else []
+    # Further directions and monolingual text belong to the task's corpus, the last one.
     together = [[corpus] for corpus in corpora[:-1]] + [[corpora[-1], *additional]]
     texts = [partial(_lines, each, recipe.side, recipe.settings.language_exponent) for each in together]
     copies = _copies([_characters(text()) for text in texts]) if recipe.weighing == "equal" else [1] * len(texts)
@@ -137,10 +139,9 @@ def learn_vocabulary(recipe: VocabularyRecipe, inputs: Inputs, out: Path, contex
 def _lines(corpora: Sequence[Corpus], side: TextSide | Literal["both"], exponent: float | None) -> Iterator[str]:
     if side != "both":
         return training_lines(side, *corpora)
-    # By field: source and target may be in one language.
-    texts = training_texts(*corpora)
     if exponent is None:
-        return chain.from_iterable(chain.from_iterable(texts.values()))
+        return chain.from_iterable(chain.from_iterable(training_texts(*corpora).values()))
+    texts = training_texts_by_language(*corpora)
     # By number, as the draw has always been.
     opened = {str(at): partial(chain.from_iterable, each) for at, each in enumerate(texts.values())}
     sizes = {str(at): sum(map(len, each)) for at, each in enumerate(texts.values())}

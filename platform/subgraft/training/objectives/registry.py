@@ -15,6 +15,7 @@ from subgraft.training.objectives.conditioned import SourcedOfTask
 from subgraft.training.objectives.conversations import ConversationsOfTask
 from subgraft.training.objectives.denoising import DenoisedLines, denoise
 from subgraft.training.objectives.dialogue import DialogueObjective
+from subgraft.training.objectives.directions import Directions
 from subgraft.training.objectives.knowledge_text import KnowledgeTextObjective
 from subgraft.training.objectives.label_objective import TaskObjective
 from subgraft.training.objectives.label_tasks import SOURCES
@@ -86,6 +87,17 @@ def objectives_of(
 def task_text(settings: TaskObjectiveSettings, request: Request, training: FinetuneSettings) -> TaskText:
     """The text of a task with this objective."""
     return OBJECTIVES[settings.kind].finetuning(settings, request, training)
+
+
+def directions_text(
+    settings: TaskObjectiveSettings, requests: Mapping[str, Request], training: FinetuneSettings, exponent: float | None
+) -> TaskText:
+    """The pairs of the directions of a task, by name; of one direction, they are its text."""
+    parts = {name: task_text(settings, request, training) for name, request in requests.items()}
+    if len(parts) == 1:
+        return next(iter(parts.values()))
+    pairs = {name: part for name, part in parts.items() if isinstance(part, TaskPairs)}
+    return Directions(pairs, exponent, next(iter(requests.values())).seed)
 
 
 def with_text(

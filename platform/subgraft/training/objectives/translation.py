@@ -209,6 +209,7 @@ class TaskPairs(Seq2SeqData):
         examples = Translation(pairs, bundle.encoder, bundle.decoder, form, limit, training.batch_unit)
         super().__init__(examples, *bundle.padding)
         self._request, self._training = request, training
+        self.examples, self.padding = examples, bundle.padding
         self.cut = examples.cut
         self.texts: Mapping[SideName, Iterable[str]] = {"encoder": pairs.source, "decoder": pairs.target}
 

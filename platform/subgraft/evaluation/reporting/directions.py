@@ -1,0 +1,117 @@
+"""The section of a report on directions: scores of every system on each, what training saw of it, and their matrix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from statistics import fmean
+
+import numpy as np
+
+from subgraft.evaluation.metrics.significance import estimate
+from subgraft.evaluation.reporting.document import Block, Figure, Section
+from subgraft.evaluation.reporting.numbers import MISSING, count, fixed, interval
+from subgraft.evaluation.reporting.records import DirectionResult, ReportData
+from subgraft.evaluation.reporting.results import MAIN_METRICS
+from subgraft.evaluation.reporting.table import Span, Table, Text, table, text
+from subgraft.evaluation.reporting.transfer_matrix import MatrixRow, plot_transfer_matrix
+
+COPIED = "source copied"
+_ABOUT = (
+    "Means over seeds with 95 % intervals (bootstrap over sentences, and seeds by Student's t); the last column is the "
+    "mean over directions. Bold: the system was finetuned on this direction."
+)
+_ZERO_SHOT = (
+    "zero-shot: no step behind the system was trained on pairs of the two languages, whichever way round. What a "
+    "published checkpoint was trained on is not known here."
+)
+
+
+def directions(data: ReportData) -> list[Section]:
+    """Scores on each direction; nothing for an experiment without directions."""
+    names = tested(data)
+    if not names:
+        return []
+    blocks: list[Block] = [_scores(data, names, metric) for metric in MAIN_METRICS]
+    caption = "Rows: systems, and in brackets what they were finetuned on. Columns: what they were tested on."
+    drawn = plot_transfer_matrix(rows(data), names, MAIN_METRICS[0])
+    return [Section("Directions", (*blocks, Figure("directions", drawn, caption), _seen(data, names)))]
+
+
+def tested(data: ReportData) -> list[str]:
+    """The directions that systems were tested on, in order."""
+    return list(dict.fromkeys(name for system in data.systems for name in system.directions))
+
+
+def rows(data: ReportData, metric: str = MAIN_METRICS[0]) -> list[MatrixRow]:
+    """The rows of the matrix: means over seeds."""
+    return [
+        MatrixRow(
+            system,
+            data.results(system)[0].trained_on,
+            tuple(mean_score(data, system, name, metric) for name in tested(data)),
+        )
+        for system in data.system_names
+    ]
+
+
+def mean_score(data: ReportData, system: str, direction: str, metric: str) -> float | None:
+    """A system's score on a direction, as the mean over seeds."""
+    results = _results(data, system, direction)
+    return fmean(each.scores[metric].value for each in results) if results else None
+
+
+def _results(data: ReportData, system: str, direction: str) -> list[DirectionResult]:
+    return [each.directions[direction] for each in data.results(system) if direction in each.directions]
+
+
+def _scores(data: ReportData, names: Sequence[str], metric: str) -> Table:
+    body: list[list[str | Text]] = []
+    for system in data.system_names:
+        trained = data.results(system)[0].trained_on
+        cells = [_cell(data, system, name, metric, name in trained) for name in names]
+        means = [score for name in names if (score := mean_score(data, system, name, metric)) is not None]
+        body.append([system, *cells, fixed(fmean(means)) if means else MISSING])
+    body.append([COPIED, *(fixed(_copied(data, name, metric)) for name in names), MISSING])
+    headings = [*(f"{name}\n{metric}" for name in names), f"mean\n{metric}"]
+    about = f"{COPIED}: the score of the untranslated source, which a model that copies reaches."
+    return table(["system", *headings], body, f"{metric} on the test set of each direction", _ABOUT, about, _ZERO_SHOT)
+
+
+def _cell(data: ReportData, system: str, direction: str, metric: str, trained: bool) -> str | Text:
+    results = _results(data, system, direction)
+    if not results:
+        return MISSING
+    statistics = np.stack([each.statistics[metric] for each in results])
+    score = estimate(metric, statistics, samples=data.bootstrap_samples, seed=data.bootstrap_seed)
+    shown = Span(fixed(score.score), "strong" if trained else "plain")
+    zero_shot = (Span("\nzero-shot", "faint"),) if results[0].zero_shot else ()
+    return text(shown, "\n", Span(interval(score.interval), "faint"), *zero_shot)
+
+
+def _copied(data: ReportData, direction: str, metric: str) -> float | None:
+    results = [each.directions[direction] for each in data.systems if direction in each.directions]
+    return results[0].copied[metric].value if results else None
+
+
+def _seen(data: ReportData, names: Sequence[str]) -> Table:
+    """Test pairs in training text, a row for each direction and each group of systems with the same counts."""
+    body = [
+        [name, ", ".join(systems), count(seen.sentences), count(seen.pairs), count(seen.sources), count(seen.targets)]
+        for name in names
+        for systems, seen in _groups(data, name)
+    ]
+    about = (
+        "Lines equal up to case, white space, quotation marks and final punctuation, in any text that the trainings "
+        "behind a system and its vocabulary read. Pairs: both sides together; sources, targets: that side alone too."
+    )
+    headings = ["direction", "systems", "test pairs", "pairs\nseen", "sources\nseen", "targets\nseen"]
+    return table(headings, body, "Test pairs in training text, by digest", about, left=(0, 1))
+
+
+def _groups(data: ReportData, direction: str) -> Iterator[tuple[list[str], DirectionResult]]:
+    groups: dict[tuple[int, ...], tuple[list[str], DirectionResult]] = {}
+    for system in data.system_names:
+        for each in _results(data, system, direction)[:1]:
+            counts = (each.sentences, each.pairs, each.sources, each.targets)
+            groups.setdefault(counts, ([], each))[0].append(system)
+    yield from groups.values()
