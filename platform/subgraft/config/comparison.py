@@ -29,6 +29,7 @@ from subgraft.config.systems import System
 from subgraft.config.task_objectives import (
     ChatSettings,
     ConversationSettings,
+    DocumentTranslationSettings,
     LabelledPairsSettings,
     LabelledSettings,
     LabelSettings,
@@ -149,8 +150,10 @@ class Comparison(Settings):
         return learnt.after(self.upstream.objectives)
 
     def objective_of(self, system: System) -> TaskObjectiveSettings:
-        """How a system learns the task's text: a task with labels by the system's head."""
+        """How a system learns the task's text: a task with labels by the system's head, documents in blocks."""
         learnt = self.finetuned_on
+        if system.documents is not None:
+            return DocumentTranslationSettings(block_tokens=system.documents)
         if system.head is None or not isinstance(learnt, LabelledSettings | LabelledPairsSettings):
             return learnt
         return learnt.model_copy(update={"labels": learnt.labels.model_copy(update={"head": system.head})})

@@ -74,6 +74,9 @@ class MeasurementSettings(Settings):
     outputs, with other speeds: sentences of one length are translated together.
     draw: how text is sampled for a class, in place of beam search.
     no_repeat_ngrams: no n-gram of this size may occur twice in text written for a class.
+    documents: whether outputs are scored by document, of corpora that say where documents are: each is one segment, so
+    that BLEU is d-BLEU (Liu et al., TACL 2020, section 4.2). The report adds s-BLEU, of sentences, where all documents
+    have as many as their references. Then speed is of the whole test set, and calibration is not measured.
     metrics: additional metrics: ROUGE-1, ROUGE-2, CIDEr, or those of installed packages.
     """
 
@@ -88,6 +91,7 @@ class MeasurementSettings(Settings):
     speed_measured: Literal["apart", "in-translation"] = "apart"
     draw: DrawSettings | None = None
     no_repeat_ngrams: Annotated[int, Field(ge=1, le=1000)] | None = None
+    documents: bool = False
     metrics: Annotated[tuple[str, ...], AfterValidator(_offered)] = ()
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from subgraft.base.limits import LARGEST_VOCABULARY
+from subgraft.base.limits import LARGEST_VOCABULARY, LONGEST_SEQUENCE
 from subgraft.config.conditioning import CopyingName, VariantName
 from subgraft.config.heads import HeadSettings
 from subgraft.config.initialiser_registry import (
@@ -84,6 +84,9 @@ class System(Settings):
     back_translation_rounds: of the text that this system reads back-translated, in place of back_translation.rounds.
     source_encoder: a new encoder of foreign sources in a vocabulary of their own, learnt as downstream.vocabulary, for
     models of the family bart, which continue to write in the upstream vocabulary.
+    documents: the most tokens of a block, for a system that is finetuned on blocks of consecutive pairs of a document
+    and translates documents in such blocks (Liu et al., TACL 2020, section 4.2); without it, a system reads single
+    sentences. The model must be an mBART. Blocks of the target may have up to finetune.max_length tokens.
     multitask: a training on several tasks at once (multitask.tasks), for tasks with labels: alone, in place of
     finetuning; or finetuned, before it, which then begins with the head that the task has already.
     """
@@ -115,6 +118,7 @@ class System(Settings):
     source_encoder: SourceEncoderSettings | None = None
     multitask: MultitaskUse | None = None
     directions: tuple[str, ...] | None = None
+    documents: Annotated[int, Field(ge=4, le=LONGEST_SEQUENCE)] | None = None
     head: HeadSettings | None = Field(default=None, exclude_if=lambda head: head is None)
 
     @property

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field
 
+from subgraft.base.limits import LONGEST_SEQUENCE
 from subgraft.config.heads import HeadSettings
 from subgraft.config.objectives import (
     AnyObjective,
@@ -57,6 +58,25 @@ class FeatureConditionedSettings(AnyConditionedSettings):
     kind: Literal["conditioned-on-features"] = "conditioned-on-features"
 
     source = "features"
+
+
+class DocumentTranslationSettings(AnyObjective):
+    """Blocks of consecutive sentences of a document, given those of the source (Liu et al., TACL 2020, section 4).
+
+    block_tokens: the most tokens of a block of the source; the training's max_length limits those of the target.
+    """
+
+    kind: Literal["document-translation"] = "document-translation"
+    block_tokens: Annotated[int, Field(ge=4, le=LONGEST_SEQUENCE)]
+
+    needs_pairs = True
+    needs_dev = True
+    needs_documents = True
+    translates = True
+
+    @property
+    def longest_block(self) -> int | None:
+        return self.block_tokens
 
 
 class ChatSettings(Settings):
@@ -124,6 +144,7 @@ class LabelledPairsSettings(_AnyLabelled):
 # The objectives of finetuning: models are not pretrained with a source other than text.
 TaskObjectiveSettings = Annotated[
     TranslationSettings
+    | DocumentTranslationSettings
     | DenoisingSettings
     | MaskedSettings
     | CausalSettings

@@ -130,6 +130,7 @@ def design(system: System, experiment: Experiment) -> Design:
     variant += [f"{system.back_translation_rounds} rounds"] if system.back_translation_rounds else []
     variant += [f"on {', '.join(system.directions)}"] if system.directions else []
     variant += [f"head {system.head.kind}"] if system.head else []
+    variant += [f"documents in blocks of {system.documents}"] if system.documents else []
     variant += [f"several tasks, {system.multitask}"] if system.multitask else []
     variant += _rates(system) + _rare(system)
     steps = None

@@ -95,8 +95,9 @@ class Pipeline:
         else:
             finetune = self._finetune(system, seed, multitask or begun, whole)
         pretrained = None if system.pretraining == "none" else model
-        by_tokens = self.experiment.evaluation.by_token_count
         evaluate = self.evaluation.scores(finetune)
+        # Likelihoods by token are those of single sentences.
+        by_tokens = self.experiment.evaluation.by_token_count and not self.experiment.evaluation.documents
         return SystemSteps(
             system,
             seed,

@@ -25,6 +25,7 @@ from subgraft.data.text.features import look_through
 from subgraft.data.text.fields import CONVERSATION
 from subgraft.data.text.tensors import row_count
 from subgraft.modeling.families import Family, family_of, language_code
+from subgraft.modeling.families.sequence_format import no_blocks
 from subgraft.modeling.hub import read_config, require_model
 from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -179,6 +180,7 @@ def require_checkpoint(model: str, experiment: Experiment) -> Path:
             _require_next_sentence(config, experiment.upstream.continue_pretraining, directory)
     if any(system.source_encoder for system in experiment.systems):
         family.with_source_encoder(config, 1, 1)
+    require_ends_of_blocks(experiment, config, str(directory))
     _require_size(config, experiment, directory)
     _require_place_for_source(family, experiment, directory)
     longest = experiment.longest_of_checkpoint
@@ -204,6 +206,14 @@ def require_head(experiment: Experiment, config: Mapping[str, Any], where: str) 
                     require_body_for(own, config, where)
         except UserError as error:
             raise UserError(error.what, where=where, hint=error.hint) from error
+
+
+def require_ends_of_blocks(experiment: Experiment, config: Mapping[str, Any], where: str) -> None:
+    """Raises UserError where a system translates documents and the model of a config.json cannot."""
+    family, systems = family_of(config), [system.name for system in experiment.systems if system.documents]
+    if systems and not family.ends_blocks(config):
+        refused = no_blocks(family.model_type)
+        raise UserError(f"system {systems[0]}: {refused.what}", where=where, hint=refused.hint)
 
 
 def _require_seen_text(experiment: Experiment) -> None:

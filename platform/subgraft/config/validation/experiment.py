@@ -15,6 +15,7 @@ from subgraft.config.tasks import TASKS, tasks_with
 from subgraft.config.training import ROWS_IN_PARTS
 from subgraft.config.validation.conditioning import require_conditioned_systems
 from subgraft.config.validation.directions import require_directions
+from subgraft.config.validation.documents import require_documents_of_task
 from subgraft.config.validation.multitask import require_tasks_at_once
 from subgraft.config.validation.upstream import (
     require_corpora_of_objectives,
@@ -380,6 +381,7 @@ CHECKS = (
     require_tasks_at_once,
     require_model_of_task,
     require_conditioned_systems,
+    require_documents_of_task,
     require_changing_tables,
     require_both_sides_to_share,
     require_new_tokens,

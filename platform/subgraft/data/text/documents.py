@@ -75,13 +75,14 @@ def texts_by_document(corpus: Corpus, split: str) -> Iterator[DocumentText]:
                 yield DocumentText(str(text.language), lines, whole, np.zeros(1, dtype=np.int64))
 
 
-def document_blocks(costs: np.ndarray, starts: np.ndarray, room: int) -> np.ndarray:
+def document_blocks(costs: np.ndarray, starts: np.ndarray, room: int | Sequence[int]) -> np.ndarray:
     """The starts of blocks of consecutive sentences of one document, and the end of the last [b + 1].
 
-    Each block takes as many sentences as fit into `room` by their costs [n], and at least one.
+    Each block takes as many sentences as fit into `room` by their costs [n], or by each of several costs [k, n] into
+    each of the rooms [k], and at least one.
     """
     bounds = [
-        blocks(costs[begin:end], room)[:-1] + begin
+        blocks(costs[..., begin:end], room)[:-1] + begin
         for begin, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)
     ]
     return np.concatenate([*bounds, starts[-1:]])

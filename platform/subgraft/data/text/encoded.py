@@ -100,16 +100,18 @@ def offsets(lengths: Iterable[int]) -> np.ndarray:
     return np.concatenate([np.zeros(1, dtype=np.int64), np.cumsum(np.fromiter(lengths, dtype=np.int64))])
 
 
-def blocks(costs: np.ndarray, room: int) -> np.ndarray:
+def blocks(costs: np.ndarray, room: int | Sequence[int]) -> np.ndarray:
     """The starts of blocks of consecutive items, and the end of the last [b + 1].
 
-    Each block takes as many items as fit into `room` by their costs [n], and at least one.
+    Each block takes as many items as fit into `room` by their costs [n], or by each of several costs [k, n] into each
+    of the rooms [k], and at least one.
     """
-    total = np.cumsum(costs)
-    bounds = [0]
-    while bounds[-1] < len(costs):
-        before = total[bounds[-1] - 1] if bounds[-1] else 0
-        bounds.append(max(bounds[-1] + 1, int(np.searchsorted(total, before + room, side="right"))))
+    totals, rooms, bounds = np.cumsum(np.atleast_2d(costs), axis=1), np.atleast_1d(room), [0]
+    while bounds[-1] < totals.shape[1]:
+        begin = bounds[-1]
+        limits = rooms + (totals[:, begin - 1] if begin else 0)
+        ends = (np.searchsorted(total, limit, side="right") for total, limit in zip(totals, limits, strict=True))
+        bounds.append(max(begin + 1, int(min(ends))))
     return np.array(bounds, dtype=np.int64)
 
 

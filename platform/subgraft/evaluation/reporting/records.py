@@ -184,11 +184,26 @@ class SystemResult:
     on_several_tasks: bool = False
     directions: Mapping[str, DirectionResult] = field(default_factory=dict)
     trained_on: tuple[str, ...] = ()
+    documents: DocumentScores | None = None
 
     @property
     def untrained(self) -> bool:
         """Whether no training on the task made the weights."""
         return self.selected_step == 0 and not self.on_several_tasks
+
+
+@dataclass(frozen=True)
+class DocumentScores:
+    """Scores of translated documents.
+
+    count: the documents.  differing: those with another number of sentences than their references.
+    by_sentence: s-BLEU; None if any differs.
+    """
+
+    count: int
+    differing: int
+    by_document: Score
+    by_sentence: Score | None
 
 
 @dataclass(frozen=True)
@@ -343,6 +358,11 @@ class ReportData:
     def generated(self) -> bool:
         """Whether any corpus is the built-in one."""
         return any(corpus.generated for corpus in self.corpora)
+
+    @property
+    def unit(self) -> str:
+        """The segments that are scored and resampled, in words."""
+        return "documents" if any(system.documents for system in self.systems) else "sentences"
 
     @property
     def plugin_metrics(self) -> tuple[str, ...]:

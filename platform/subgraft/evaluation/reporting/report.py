@@ -8,6 +8,7 @@ from pathlib import Path
 from subgraft.data.text.held_out import RUN, SHARE
 from subgraft.evaluation.reporting import auxiliary_metrics, document, findings, sweeps
 from subgraft.evaluation.reporting.directions import directions
+from subgraft.evaluation.reporting.document_scores import document_scores
 from subgraft.evaluation.reporting.examples import translations
 from subgraft.evaluation.reporting.numbers import MISSING, count, duration, fixed, percent
 from subgraft.evaluation.reporting.plots import plot_stage_seconds
@@ -33,6 +34,7 @@ def build_document(data: ReportData) -> document.Document:
         document.Section("In short", (*findings.generated_notice(data.generated), findings.in_short(data))),
         results(data),
         *directions(data),
+        *document_scores(data),
         *sweeps.quality_and_speed(data),
         *sweeps.sweeps(data),
         learning(data),
@@ -47,7 +49,7 @@ def build_document(data: ReportData) -> document.Document:
     seeds = len(data.seeds)
     subtitle = (
         f"{data.languages[0]} → {data.languages[1]} · {len(data.system_names)} systems · "
-        f"{seeds} seed{'s' * (seeds > 1)} · {count(len(data.references))} test sentences"
+        f"{seeds} seed{'s' * (seeds > 1)} · {count(len(data.references))} test {data.unit}"
     )
     return document.Document(data.title, subtitle, sections)
 

@@ -90,7 +90,9 @@ def _spelled_scores(data: ReportData) -> list[Table]:
     mask = data.spelled_by_all
     if mask is None or mask.all():
         return []
-    caption = f"Scores on the {count(int(mask.sum()))} of {count(len(mask))} test sentences that every system can spell"
+    caption = (
+        f"Scores on the {count(int(mask.sum()))} of {count(len(mask))} test {data.unit} that every system can spell"
+    )
     about = "Neither source nor reference has an unknown token, whatever the system: here no gain is spelling alone."
     return [_scores_without_seeds(data, summarise_spelled(data, MAIN_METRICS), MAIN_METRICS, caption, about)]
 
@@ -144,8 +146,8 @@ def _score_notes(data: ReportData) -> list[str | Text]:
     )
     of_seeds = ", with the variance between seeds by Student's t" if len(data.seeds) > 1 else ""
     return [
-        f"Seeds: {seeds}. {count(len(data.references))} test sentences.",
-        f"Intervals and p-values: paired bootstrap with {count(data.bootstrap_samples)} resamples of sentences"
+        f"Seeds: {seeds}. {count(len(data.references))} test {data.unit}.",
+        f"Intervals and p-values: paired bootstrap with {count(data.bootstrap_samples)} resamples of {data.unit}"
         f"{of_seeds}.{against}",
         *findings.on_few_seeds(findings.compared_seeds(data)),
     ]
@@ -265,7 +267,7 @@ def terminal_table(data: ReportData) -> MainTable:
     Bits per character are of the selected weights, like all other figures.
     Where forgetting was measured, BLEU on the upstream test set comes last.
     """
-    caption = f"{count(len(data.references))} test sentences; Δ and p against {data.baseline or 'nothing'}"
+    caption = f"{count(len(data.references))} test {data.unit}; Δ and p against {data.baseline or 'nothing'}"
     caption += findings.caption_remarks(data, findings.compared_seeds(data))
     seeds = [f"BLEU\nseed {seed}" for seed in data.seeds] if len(data.seeds) > 1 else []
     forgotten = ["upstr.\nBLEU"] if _with_upstream(data) else []

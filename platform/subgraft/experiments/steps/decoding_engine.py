@@ -38,8 +38,10 @@ def with_engine(step: Step[R]) -> Step[R]:
     """
     recipe: Recipe = step.recipe
     if isinstance(recipe, EvaluateRecipe):
-        # Only transformers draws texts and predicts labels.
-        alone = recipe.objective.source is not None or recipe.objective.kind == "chat" or recipe.objective.understands
+        # Only transformers draws texts, predicts labels and ends outputs at another token than the model's.
+        objective = recipe.objective
+        alone = objective.source is not None or objective.kind == "chat" or objective.understands
+        alone = alone or objective.needs_documents
         if recipe.evaluation.engine == "ctranslate2" and (alone or not _has(step.inputs["model"])):
             evaluation = recipe.evaluation.model_copy(update={"engine": "transformers"})
             return _changed(step, evaluation=evaluation)
@@ -76,7 +78,8 @@ def _translates_on_dev(recipe: FinetuneRecipe | PretrainRecipe) -> bool:
     """Whether dev scores need translations, by a model without adapters, which CTranslate2 does not support."""
     if isinstance(recipe, FinetuneRecipe):
         objective = recipe.objective
-        return objective.needs_pairs and not objective.understands and recipe.training.train != "adapters"
+        alone = objective.understands or objective.needs_documents
+        return objective.needs_pairs and not alone and recipe.training.train != "adapters"
     return any(objective.needs_pairs for objective in recipe.objectives)
 
 

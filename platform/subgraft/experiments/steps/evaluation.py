@@ -19,6 +19,7 @@ from subgraft.pipeline import stages
 from subgraft.pipeline.recipes.corpora import CORPORA
 from subgraft.pipeline.recipes.evaluation import EvaluateRecipe, IntrinsicRecipe, LikelihoodRecipe, SeenPairsRecipe
 from subgraft.pipeline.recipes.models import TransferRecipe
+from subgraft.pipeline.recipes.training import FinetuneRecipe
 from subgraft.pipeline.recipes.vocabularies import GapRecipe
 
 
@@ -42,12 +43,13 @@ class EvaluationSteps:
         inputs |= {"encoder": self._vocabularies.downstream["encoder"]} if "encoder" in self.experiment.sides else {}
         return Step(stages.GAP, "subword gap", GapRecipe(), inputs)
 
-    def scores(self, finetune: Step) -> Step[EvaluateRecipe]:
+    def scores(self, finetune: Step[FinetuneRecipe]) -> Step[EvaluateRecipe]:
         experiment, labels = self.experiment, finetune.labels
+        by_document = finetune.recipe.objective.needs_documents
         recipe = EvaluateRecipe(
             languages=experiment.languages,
             evaluation=experiment.evaluation.measurement,
-            objective=experiment.finetuned_on,
+            objective=finetune.recipe.objective if by_document else experiment.finetuned_on,
             packages=packages(METRICS, experiment.evaluation.metrics),
             ranking=experiment.evaluation.ranking if experiment.finetuned_on.source else None,
         )

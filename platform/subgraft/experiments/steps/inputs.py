@@ -121,6 +121,7 @@ class InputSteps:
             source=TASKS[experiment.task].source,
             chat=experiment.finetuned_on.kind == "chat",
             labels=experiment.finetuned_on,
+            documented="document-translation" if experiment.evaluation.documents else None,
         )
 
     @cached_property

@@ -12,7 +12,7 @@ from subgraft.config.settings_base import SideName
 from subgraft.config.systems import System
 from subgraft.config.tasks import TASKS
 from subgraft.config.vocabularies import SamplingSettings, VocabularySettings
-from subgraft.experiments.preflight import require_head
+from subgraft.experiments.preflight import require_ends_of_blocks, require_head
 from subgraft.experiments.steps.decoding_engine import with_engine
 from subgraft.experiments.steps.inputs import InputSteps, from_checkpoint
 from subgraft.experiments.steps.vocabularies import VocabularySteps, language_exponent
@@ -49,6 +49,7 @@ class ModelSteps:
         upstream = self.experiment.upstream
         if upstream.checkpoint is None:
             require_head(self.experiment, described(self.experiment.model, 0, 0), "model")
+            require_ends_of_blocks(self.experiment, described(self.experiment.model, 0, 0), "model")
             return self._pretrain(f"pretrain on {upstream.corpus}", self._parts(self._vocabularies.upstream))
         if upstream.continue_pretraining:
             return self._pretrain(f"pretrain further on {upstream.corpus}", {"model": self._inputs.checkpoint})

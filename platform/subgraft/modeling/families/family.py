@@ -226,6 +226,10 @@ class Family(ABC):
         """The tokens between the sentences of a text that the model reconstructs; by default none, as in BART."""
         return ()
 
+    def ends_blocks(self, config: Config) -> bool:
+        """Whether a text of several sentences ends with another token than each of them, so that models write such."""
+        return False
+
     def has_segments(self, config: Config) -> bool:
         """Whether the model marks the tokens of a second text as such."""
         return False

@@ -63,6 +63,10 @@ class MBart(BartLike):
         """None: published tokenizers put two texts next to each other."""
         return ()
 
+    def ends_blocks(self, config: Config) -> bool:
+        """Whether a language code follows the last sentence: an mBART-50 ends as a sentence does."""
+        return start_role(config, "language") != "eos"
+
     def sentence_separator(self, tokenizer: Tokenizer) -> tuple[int, ...]:
         """</s> (Liu et al., 2020, section 2.2)."""
         return (needed(tokenizer, "eos", "an mBART"),)

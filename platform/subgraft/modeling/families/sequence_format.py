@@ -96,6 +96,14 @@ def needed(tokenizer: Tokenizer, role: str, model: str) -> int:
     return tokenizer.special[role]
 
 
+def no_blocks(model_type: str) -> UserError:
+    """The refusal of a model that cannot translate blocks."""
+    return UserError(
+        f"this {model_type} model has no token that ends a block of sentences but none of them",
+        hint="Translate documents with an mBART, in which a language code follows the last sentence.",
+    )
+
+
 def language_code(tokenizer: Tokenizer, language: str) -> int:
     """The id of a language's code: `en`, `eng` and `en-XX` match en_XX, and `en` also __en__, eng_Latn, >>eng<<, <2en>.
 

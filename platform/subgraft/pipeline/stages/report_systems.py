@@ -22,6 +22,7 @@ from subgraft.evaluation.reporting.records import (
     Bill,
     CurvePoint,
     DirectionResult,
+    DocumentScores,
     Forgetting,
     Intrinsic,
     SystemResult,
@@ -62,6 +63,7 @@ def system_result(system: ReportedSystem, inputs: Inputs) -> SystemResult:
         spelled=statistics[SPELLED],
         directions={name: _direction(name, system, inputs) for name in keys.directions},
         trained_on=system.trained_on,
+        documents=_documents(evaluation.get("documents")),
     )
 
 
@@ -162,6 +164,13 @@ def _bill(system: ReportedSystem, inputs: Inputs) -> Bill:
 
 def _input_of(key: str | None, inputs: Inputs) -> Path | None:
     return None if key is None else inputs[key]
+
+
+def _documents(scored: Mapping[str, Any] | None) -> DocumentScores | None:
+    if scored is None:
+        return None
+    by_sentence = Score(**scored["s-BLEU"]) if scored["s-BLEU"] else None
+    return DocumentScores(scored["count"], scored["differing"], Score(**scored["d-BLEU"]), by_sentence)
 
 
 def _forgetting(before: Path | None, after: Path | None) -> Forgetting | None:

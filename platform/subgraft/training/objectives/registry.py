@@ -16,6 +16,7 @@ from subgraft.training.objectives.conversations import ConversationsOfTask
 from subgraft.training.objectives.denoising import DenoisedLines, denoise
 from subgraft.training.objectives.dialogue import DialogueObjective
 from subgraft.training.objectives.directions import Directions
+from subgraft.training.objectives.document_translation import TaskDocuments
 from subgraft.training.objectives.knowledge_text import KnowledgeTextObjective
 from subgraft.training.objectives.label_objective import TaskObjective
 from subgraft.training.objectives.label_tasks import SOURCES
@@ -53,6 +54,7 @@ class Uses:
 
 OBJECTIVES: Mapping[str, Uses] = {
     "translation": Uses(TranslationObjective, TaskPairs, partial(TaskPairs, counted=False)),
+    "document-translation": Uses(finetuning=TaskDocuments),
     "denoising": Uses(denoise, additional=DenoisedLines),
     "masked": Uses(MaskedObjective.of),
     "left-to-right": Uses(LeftToRightObjective),

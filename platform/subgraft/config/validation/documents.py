@@ -1,0 +1,37 @@
+"""Checks of the settings of documents. Each raises ValueError with the setting to change."""
+
+from __future__ import annotations
+
+from subgraft.config.comparison import Comparison
+
+
+def require_documents_of_task(experiment: Comparison) -> None:
+    """Documents are translated by all systems or scored alone, and are read whole."""
+    evaluation, systems = experiment.evaluation, [system.name for system in experiment.systems if system.documents]
+    if not (systems or evaluation.documents):
+        return
+    where = f"system {systems[0]}: documents" if systems else "evaluation.documents"
+    if experiment.task != "translation":
+        raise ValueError(f"{where}: documents are translated, which is not `task: {experiment.task}`: leave it out")
+    if experiment.directions:
+        raise ValueError(f"{where}: documents are translated in one direction: leave out either this or directions")
+    if not evaluation.documents:
+        raise ValueError(
+            f"{where}: blocks may have other numbers of sentences than their references, so all systems are scored by "
+            "document: write `evaluation: {documents: true}`"
+        )
+    if systems and experiment.finetune.max_train_examples is not None:
+        raise ValueError(f"{where}: documents are read whole: leave out finetune.max_train_examples")
+    if evaluation.metrics:
+        raise ValueError("evaluation.metrics are of sentences, and evaluation.documents scores documents: leave it out")
+    if experiment.search is not None:
+        raise ValueError("evaluation.documents: a search scores sentences: leave out either")
+    for system in experiment.systems:
+        if (system.documents or 0) > experiment.finetune.max_length:
+            raise ValueError(
+                f"system {system.name}: documents: blocks of {system.documents} tokens are longer than "
+                f"finetune.max_length {experiment.finetune.max_length}"
+            )
+        unsupported = ("conditioning", "text", "embedding_warmup", "tie_to_sources")
+        if system.documents and (named := [name for name in unsupported if getattr(system, name)]):
+            raise ValueError(f"system {system.name}: documents does not go with {named[0]}: leave out either")

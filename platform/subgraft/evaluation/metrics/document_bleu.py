@@ -1,0 +1,60 @@
+"""BLEU of translated documents: d-BLEU of whole documents, and s-BLEU of their sentences.
+
+Liu et al., "Multilingual Denoising Pre-training for Neural Machine Translation" (TACL 2020), section 4.2: sentences of
+blocks that are translated as a whole can be scored only where each document has as many as its reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import chain
+
+from subgraft.base.errors import UserError
+from subgraft.evaluation.metrics.scores import Score, check_parallel, corpus_scores
+
+Documents = Sequence[Sequence[str]]
+
+
+def joined(document: Sequence[str]) -> str:
+    """A document as one segment: its sentences with spaces between them."""
+    return " ".join(document)
+
+
+def document_bleu(hypotheses: Documents, references: Documents, language: str) -> Score:
+    """BLEU of documents, each of which is one segment, so that n-grams are matched across its sentences.
+
+    Raises UserError if there are none, or their numbers differ.
+    """
+    check_parallel(hypotheses, references, kind="documents")
+    whole = [[joined(document) for document in documents] for documents in (hypotheses, references)]
+    return replace(corpus_scores(*whole, language, ["BLEU"])["BLEU"], name="d-BLEU")
+
+
+def sentence_bleu(hypotheses: Documents, references: Documents, language: str) -> Score:
+    """BLEU of the sentences of documents.
+
+    Raises UserError if there are none, or a document has more or fewer sentences than its reference.
+    """
+    check_parallel(hypotheses, references, kind="documents")
+    if differing := unaligned(hypotheses, references):
+        place = differing[0]
+        raise UserError(
+            f"{len(differing)} of {len(references)} documents have other numbers of sentences than their references "
+            f"(the {_ordinal(place + 1)} has {len(hypotheses[place])}, not {len(references[place])}), so that their "
+            "sentences cannot be compared",
+            hint="d-BLEU compares whole documents.",
+        )
+    sentences = [list(chain.from_iterable(documents)) for documents in (hypotheses, references)]
+    return replace(corpus_scores(*sentences, language, ["BLEU"])["BLEU"], name="s-BLEU")
+
+
+def unaligned(hypotheses: Documents, references: Documents) -> list[int]:
+    """The documents that have more or fewer sentences than their references."""
+    pairs = zip(hypotheses, references, strict=True)
+    return [place for place, (output, wanted) in enumerate(pairs) if len(output) != len(wanted)]
+
+
+def _ordinal(number: int) -> str:
+    ending = "th" if 10 < number % 100 < 14 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number:,}{ending}"

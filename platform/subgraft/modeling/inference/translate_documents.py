@@ -1,0 +1,91 @@
+"""Translation of documents in blocks of consecutive sentences (Liu et al., TACL 2020, section 4)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from subgraft.data.text.encoded import blocks
+from subgraft.data.text.noise import joined
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.families import SequenceFormat, family_of
+from subgraft.modeling.families.sequence_format import no_blocks
+from subgraft.modeling.inference.search import AT_ONCE, Progress, is_blank
+from subgraft.modeling.inference.translate import Translator
+
+
+def block_separator(bundle: Bundle, form: SequenceFormat) -> tuple[int, ...]:
+    """The tokens between two sentences of a block.
+
+    Raises UserError for a model whose texts end as the sentences in them do, so that no end of a block can be seen.
+    """
+    separator = family_of(bundle.model).sentence_separator(bundle.decoder)
+    if not separator or form.target_ending[-1] in separator:
+        raise no_blocks(family_of(bundle.model).model_type)
+    return separator
+
+
+class BlockTranslator(Translator):
+    """Translates texts of several lines, a sentence in each; outputs have a line for each sentence that is written.
+
+    An output ends at the token after a block, such as an mBART's language code; the token between sentences does not
+    end it. Its length is limited by the bytes of the block.
+    """
+
+    def __init__(self, bundle: Bundle, form: SequenceFormat, **search: Any) -> None:
+        """search: as in `Translator`, without the tokenizers, format and positions, which are those of the bundle.
+
+        Raises UserError for a model that cannot translate blocks.
+        """
+        positions = bundle.max_positions
+        super().__init__(bundle.model, bundle.encoder, bundle.decoder, form, **search, max_positions=positions)
+        self._separator = block_separator(bundle, form)
+        self._between = family_of(bundle.model).sentence_separator(bundle.encoder)
+        self._ends = (form.target_ending[-1],)
+
+    def translate(
+        self,
+        documents: Sequence[Sequence[str]],
+        block_tokens: int,
+        batch_size: int = AT_ONCE,
+        progress: Progress | None = None,
+    ) -> list[list[str]]:
+        """The sentences of each document's translation, in blocks of at most `block_tokens` tokens of the source."""
+        of_documents = [self.blocks(document, block_tokens) for document in documents]
+        written = iter(self([block for blocks in of_documents for block in blocks], batch_size, progress))
+        return [[sentence for _ in blocks for sentence in sentences_of(next(written))] for blocks in of_documents]
+
+    def blocks(self, document: Sequence[str], block_tokens: int) -> list[str]:
+        """Texts of as many consecutive sentences as fit into `block_tokens`, special tokens included, or one."""
+        costs = np.array([len(ids) for ids in self._source.encode_batch(document)]) + len(self._between)
+        room = min(block_tokens, self._max_positions) - self._sequence_format.around + len(self._between)
+        return ["\n".join(document[begin:end]) for begin, end in pairwise(blocks(costs, room).tolist())]
+
+    def _encoded(self, texts: Sequence[str]) -> tuple[list[list[int]], list[int]]:
+        form = self._sequence_format
+        room = self._max_positions - len(form.source_beginning) - len(form.source_ending)
+        sentences = [self._source.encode_batch(text.split("\n")) for text in texts]
+        bodies = [joined(each, self._between)[:room] for each in sentences]
+        plain = [[token for sentence in each for token in sentence] for each in sentences]
+        spoken = [place for place, text in enumerate(texts) if not is_blank(text, plain[place], self._source)]
+        return [[*form.source_beginning, *body, *form.source_ending] for body in bodies], spoken
+
+    def _text(self, tokens: list[int]) -> str:
+        return "\n".join(super(BlockTranslator, self)._text(each) for each in self._split(self._body(tokens)))
+
+    def _split(self, body: Sequence[int]) -> list[list[int]]:
+        """The sentences of an output; the one that ends it may or may not have a separator after it."""
+        size, sentences, begin = len(self._separator), list[list[int]](), 0
+        for place in range(len(body) - size + 1):
+            if place >= begin and tuple(body[place : place + size]) == self._separator:
+                sentences.append(list(body[begin:place]))
+                begin = place + size
+        return [*sentences, list(body[begin:])] if begin < len(body) else sentences
+
+
+def sentences_of(text: str) -> list[str]:
+    """The lines of a block; none of an empty one."""
+    return text.split("\n") if text else []

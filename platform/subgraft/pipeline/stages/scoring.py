@@ -1,0 +1,70 @@
+"""Translations of a test set and their scores, with the statistics for resampling."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import save_file
+
+from subgraft.config.corpora import Languages
+from subgraft.config.evaluation import MeasurementSettings
+from subgraft.evaluation.metrics.plugin_metrics import plugin_metric, plugin_score, plugin_statistics
+from subgraft.evaluation.metrics.scores import FURTHER_METRICS, METRICS, Score
+from subgraft.evaluation.metrics.sentence_statistics import corpus_score, sentence_statistics
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.exporting.ctranslate2 import fast_translator
+from subgraft.modeling.inference.translate import Translator
+from subgraft.pipeline.stages.stage import SPELLED, STATISTICS
+from subgraft.training.setup import device
+
+
+class Texts(NamedTuple):
+    """The texts to score."""
+
+    sources: Sequence[str]
+    hypotheses: Sequence[str]
+    references: Sequence[str]
+    language: str
+
+
+def scores_of(texts: Texts, further: Sequence[str], spelled: NDArray[np.bool_], out: Path) -> dict[str, Score]:
+    """Scores by every metric; their sentence statistics are saved for resampling.
+
+    `further` are names of additional metrics, some of them from plugins.
+    """
+    _, hypotheses, references, language = texts
+    asked = (*METRICS, *(metric for metric in FURTHER_METRICS if metric in further))
+    statistics = {metric: sentence_statistics(metric, hypotheses, references, language) for metric in asked}
+    own = {name: plugin_metric(name) for name in further if name not in FURTHER_METRICS}
+    own_counts = {name: plugin_statistics(metric, *texts) for name, metric in own.items()}
+    counted = {**{str(metric): counts for metric, counts in statistics.items()}, **own_counts}
+    save_file({**counted, SPELLED: spelled}, out / STATISTICS)
+    scores = {str(metric): corpus_score(metric, counts, language) for metric, counts in statistics.items()}
+    return scores | {name: plugin_score(metric, own_counts[name]) for name, metric in own.items()}
+
+
+def translator(
+    bundle: Bundle, languages: Languages | None, settings: MeasurementSettings, kind: type[Translator] = Translator
+) -> Translator:
+    """Beam search with the settings of the evaluation, on the GPU where there is one."""
+    return kind(
+        bundle.model.to(device()),  # type: ignore[arg-type]
+        bundle.encoder,
+        bundle.decoder,
+        bundle.sequence_format(languages),
+        beam=settings.beam,
+        max_length_ratio=settings.max_length_ratio,
+        max_positions=bundle.max_positions,
+    )
+
+
+def searcher(bundle: Bundle, languages: Languages | None, settings: MeasurementSettings) -> Translator:
+    """A translator with the configured engine."""
+    if settings.engine == "transformers":
+        return translator(bundle, languages, settings)
+    bundle.model.to(device())  # type: ignore[arg-type]
+    return fast_translator(bundle, languages, beam=settings.beam, max_length_ratio=settings.max_length_ratio)

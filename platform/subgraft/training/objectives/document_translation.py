@@ -1,0 +1,174 @@
+"""Document translation: blocks of consecutive pairs of a document (Liu et al., TACL 2020, section 4).
+
+Both sides of a block have the form of pretraining: sentences with a separator between them, and at the end the language
+code, at which decoding stops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Literal, NamedTuple
+
+import numpy as np
+from torch import nn
+
+from subgraft.base.errors import UserError
+from subgraft.config.settings_base import SideName
+from subgraft.config.task_objectives import DocumentTranslationSettings
+from subgraft.config.training import FinetuneSettings
+from subgraft.data.text.corpus import Corpus
+from subgraft.data.text.documents import document_blocks
+from subgraft.data.text.encoded import encode
+from subgraft.data.text.noise import joined
+from subgraft.data.text.segments import sides
+from subgraft.evaluation.metrics.bits_per_character import LEFT_OUT, bits_per_character, count_characters
+from subgraft.evaluation.metrics.scores import corpus_scores
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.families import SequenceFormat
+from subgraft.modeling.inference.search import AT_ONCE
+from subgraft.modeling.inference.translate_documents import BlockTranslator, block_separator, sentences_of
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.objectives.distributed import texts_by_worker
+from subgraft.training.objectives.objective import Request
+from subgraft.training.objectives.seq2seq import Example, Seq2SeqData, Seq2SeqLoss, token_loss
+from subgraft.training.objectives.translation import DEV_LENGTH_RATIO
+from subgraft.training.objectives.whole_examples import WholeExamples
+
+
+class PairedDocuments(NamedTuple):
+    """Pairs of sentences; document d has the pairs starts[d] to starts[d + 1], without a gap [D + 1]."""
+
+    pairs: Sequence[tuple[str, str]]
+    starts: np.ndarray
+
+    @classmethod
+    def of(cls, corpus: Corpus, split: str, most: int | None = None) -> PairedDocuments:
+        """Those of a split, or the documents that begin among its first `most` pairs.
+
+        Raises UserError for a corpus without documents.
+        """
+        runs = list(corpus.documents(split))
+        runs = runs if most is None else [run for run in runs if run.start < most]
+        starts = np.array([0, *(run.stop for run in runs)], dtype=np.int64)
+        return cls(corpus.text_pairs(split)[: int(starts[-1])], starts)
+
+
+class Vocabularies(NamedTuple):
+    """The form of examples: the vocabulary of each side, the tokens around a block, and those between sentences."""
+
+    source: Tokenizer
+    target: Tokenizer
+    form: SequenceFormat
+    separator: tuple[int, ...]
+
+    @classmethod
+    def of(cls, bundle: Bundle, request: Request) -> Vocabularies:
+        """Raises UserError for a model that cannot translate blocks."""
+        form = bundle.sequence_format(request.languages)
+        return cls(bundle.encoder, bundle.decoder, form, block_separator(bundle, form))
+
+
+class DocumentTranslation:
+    """Examples of as many consecutive pairs of a document as fit into the limits of both sides, or one pair.
+
+    limits: the most tokens of a block of the source and of the target, with special tokens.
+
+    Attributes:
+        cut: The pairs with a sentence that is longer than a block, and is cut.
+        bounds: The first pair of each block, and the end of the last [n + 1].
+        whole_targets: Which blocks have no sentence that is cut in their target [n].
+    """
+
+    def __init__(
+        self,
+        documents: PairedDocuments,
+        vocabularies: Vocabularies,
+        limits: tuple[int, int],
+        batch_unit: Literal["tokens", "characters"] = "tokens",
+    ) -> None:
+        self._form, self._separator = vocabularies.form, vocabularies.separator
+        between, rooms = len(self._separator), [limit - self._form.around for limit in limits]
+        texts = sides(documents.pairs)
+        sources, targets = encode(texts[0], vocabularies.source), encode(texts[1], vocabularies.target)
+        self._sources, self._targets = sources.sequences.cut(rooms[0]), targets.sequences.cut(rooms[1])
+        self.cut = int((~(self._sources.whole & self._targets.whole)).sum())
+        costs = np.stack([self._sources.lengths, self._targets.lengths]).astype(np.int64) + between
+        self.bounds = document_blocks(costs, documents.starts, [room + between for room in rooms])
+        self.whole_targets = np.logical_and.reduceat(self._targets.whole, self.bounds[:-1])
+        if batch_unit == "characters":
+            costs = np.stack([sources.characters, targets.characters]).astype(np.int64)
+        self._lengths: np.ndarray = np.add.reduceat(costs, self.bounds[:-1], axis=1).max(axis=0) + 1
+
+    def __len__(self) -> int:
+        return len(self._lengths)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self._lengths
+
+    def example(self, index: int, epoch: int) -> Example:
+        del epoch
+        places = range(*self.bounds[index : index + 2].tolist())
+        source, target = ([side[place] for place in places] for side in (self._sources, self._targets))
+        return Example.of(joined(source, self._separator), joined(target, self._separator), self._form)
+
+
+class DevDocuments:
+    """Scores on the dev documents that begin among the first dev sentences: as `DevScores`, of blocks.
+
+    BLEU and chrF are of greedy translations of blocks, each of which is a segment.
+    """
+
+    def __init__(self, bundle: Bundle, request: Request, training: FinetuneSettings, block_tokens: int) -> None:
+        documents = PairedDocuments.of(request.corpus, "dev", training.dev_sentences)
+        vocabularies = Vocabularies.of(bundle, request)
+        examples = DocumentTranslation(documents, vocabularies, (block_tokens, bundle.max_positions))
+        data = Seq2SeqData(examples, *bundle.padding)
+        size = max(training.batch_size, bundle.max_positions)
+        self._whole = WholeExamples(data, examples.whole_targets, size)
+        if not len(self._whole.places):
+            raise UserError(
+                f"no dev reference fits into the {bundle.max_positions} tokens that the model takes",
+                hint="Give a model of more positions (model.max_positions), or dev references of fewer tokens.",
+            )
+        self._model, self._precision, self._language = bundle.model, training.precision, request.languages.target
+        pairs = list(documents.pairs)
+        blocks = [pairs[begin:end] for begin, end in zip(examples.bounds[:-1], examples.bounds[1:], strict=True)]
+        self._sources = ["\n".join(source for source, _ in block) for block in blocks]
+        self._references = [[target for _, target in block] for block in blocks]
+        self._lengths = examples.lengths.tolist()
+        form = vocabularies.form
+        self._translate = BlockTranslator(bundle, form, beam=1, max_length_ratio=DEV_LENGTH_RATIO)
+
+    def __call__(self) -> dict[str, float]:
+        whole, device = self._whole, next(self._model.parameters()).device
+        characters = sum(count_characters(self._references[place]) for place in whole.places)
+        nats = whole.total(partial(token_loss, self._model), device, self._precision)
+        left_out = len(self._references) - len(whole.places)
+        written = texts_by_worker(self._sources, lambda: self._lengths, AT_ONCE, self._translate, self._model)
+        outputs, references = [" ".join(sentences_of(text)) for text in written], map(" ".join, self._references)
+        scores = corpus_scores(outputs, list(references), self._language, ["BLEU", "chrF"])
+        omitted = {LEFT_OUT: float(left_out)} if left_out else {}
+        bits = bits_per_character(nats, characters)
+        return {"bits_per_character": bits, "bleu": scores["BLEU"].value, "chrf": scores["chrF"].value, **omitted}
+
+
+class TaskDocuments(Seq2SeqData):
+    """The documents of a finetuning on pairs."""
+
+    def __init__(self, settings: DocumentTranslationSettings, request: Request, training: FinetuneSettings) -> None:
+        documents, self._settings = PairedDocuments.of(request.corpus, "train"), settings
+        vocabularies = Vocabularies.of(request.bundle, request)
+        limits = (settings.block_tokens, training.max_length)
+        examples = DocumentTranslation(documents, vocabularies, limits, training.batch_unit)
+        super().__init__(examples, *request.bundle.padding)
+        self._request, self._training, self.cut = request, training, examples.cut
+        texts = sides(documents.pairs)
+        self.texts: Mapping[SideName, Iterable[str]] = {"encoder": texts[0], "decoder": texts[1]}
+
+    def loss(self, bundle: Bundle) -> nn.Module:
+        return Seq2SeqLoss(bundle.model, self._training.label_smoothing)
+
+    def dev_scores(self, bundle: Bundle) -> Callable[[], dict[str, float]]:
+        return DevDocuments(bundle, self._request, self._training, self._settings.block_tokens)

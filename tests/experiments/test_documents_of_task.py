@@ -1,0 +1,116 @@
+"""Sentences and blocks of documents are translated by systems of one experiment, and compared by document."""
+
+from __future__ import annotations
+
+import json
+from itertools import chain
+from pathlib import Path
+
+import pytest
+import sacrebleu
+
+from small_experiments import finish, tiny, written
+from subgraft.base.errors import UserError
+from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
+from subgraft.experiments.pipeline import Pipeline
+from toys import english, german
+
+RECORDS = "{records: {folder: chapters, fields: {en: {}, de: {}}, document: document}}"
+SENTENCES = "{name: sentences, vocabulary: upstream}"
+BLOCKS = "{name: blocks, vocabulary: upstream, documents: 60}"
+RANDOM = "{name: random-blocks, pretraining: none, documents: 60}"
+CONFIG = tiny(
+    corpora=f"{{upstream: {RECORDS}, downstream: {RECORDS}}}",
+    cleaning="{drop_held_out: false, deduplicate: false}",
+    upstream="{corpus: upstream, languages: all, objectives: [{kind: denoising}], vocabulary: {size: 90, "
+    "byte_fallback: false}}",
+    downstream="{corpus: downstream, shared: true, vocabulary: {size: 80, byte_fallback: false}}",
+    sides="[encoder, decoder]",
+    model="{family: mbart, d_model: 16, encoder_layers: 1, decoder_layers: 1, attention_heads: 2, ffn_dim: 16, "
+    "max_positions: 160}",
+    pretrain="{epochs: 1, batch_size: 500, precision: fp32, max_length: 100}",
+    finetune="{epochs: 1, max_steps: 3, batch_size: 500, precision: fp32, dev_sentences: 4, max_length: 100}",
+    systems=f"[{SENTENCES}, {BLOCKS}, {{name: blocks-mean, initialiser: mean, documents: 60}}, {RANDOM}]",
+    evaluation="{beam: 1, documents: true, bootstrap_samples: 20, test_sentences: 5}",
+)
+
+
+def place(folder: Path) -> Path:
+    """Documents of four and three sentences."""
+    config = written(folder, CONFIG)
+    (folder / "chapters").mkdir()
+    for split, count, seed in (("train", 12, 1), ("dev", 2, 2), ("test", 3, 3)):
+        rows = [
+            {"document": f"{split}{number}", "en": english(size, 10 * seed + number), "de": german(size, seed + number)}
+            for number in range(count)
+            for size in (4 - number % 2,)
+        ]
+        (folder / "chapters" / f"{split}.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    return config
+
+
+def test_all_systems_are_scored_by_document(tmp_path: Path) -> None:
+    pipeline, store = finish(place(tmp_path), f"systems=[{SENTENCES}, {BLOCKS}, {RANDOM}]")
+    rows = [json.loads(line) for line in (tmp_path / "chapters" / "test.jsonl").read_text().splitlines()][:2]
+    references = [" ".join(row["de"]) for row in rows]  # those that begin among the first five sentences
+    for steps in pipeline.systems:
+        out = store.path(steps.evaluate)
+        evaluation = json.loads((out / "evaluation.json").read_text())
+        assert (out / "references.txt").read_text().splitlines() == references
+        hypotheses = json.loads((out / "documents.json").read_text())
+        assert [" ".join(document) for document in hypotheses] == (out / "hypotheses.txt").read_text().splitlines()
+        expected = sacrebleu.corpus_bleu([" ".join(document) for document in hypotheses], [references]).score
+        scored = evaluation["documents"]
+        assert scored["d-BLEU"]["value"] == pytest.approx(expected) == evaluation["scores"]["BLEU"]["value"]
+        agree = [len(document) for document in hypotheses] == [4, 3]
+        assert (scored["s-BLEU"] is not None) == agree == (scored["differing"] == 0)
+        assert evaluation["sentences"] == 7 and scored["count"] == 2
+        if steps.system.name == "sentences":
+            flat = [list(chain.from_iterable(texts)) for texts in (hypotheses, [row["de"] for row in rows])]
+            assert scored["s-BLEU"]["value"] == pytest.approx(sacrebleu.corpus_bleu(flat[0], [flat[1]]).score)
+    report = (store.path(pipeline.report) / "report.md").read_text()
+    assert "d-BLEU" in report and "BLEU of 2 documents" in report and "2 test sentences" not in report
+
+
+def test_blocks_are_finetuned_with_the_objective_of_documents_and_others_are_not(tmp_path: Path) -> None:
+    pipeline = Pipeline(load(place(tmp_path), Experiment), tmp_path)
+    kinds = {steps.system.name: steps.finetune.recipe.objective.kind for steps in pipeline.systems}
+    assert kinds == {
+        "sentences": "translation",
+        "blocks": "document-translation",
+        "blocks-mean": "document-translation",
+        "random-blocks": "document-translation",
+    }
+    assert all(steps.evaluate.recipe.objective == steps.finetune.recipe.objective for steps in pipeline.systems)
+    engines = {steps.system.name: steps.evaluate.recipe.evaluation.engine for steps in pipeline.systems}
+    assert engines["blocks"] == engines["random-blocks"] == "transformers"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ("evaluation.documents=false", "write `evaluation: {documents: true}`"),
+        ("finetune.max_train_examples=10", "leave out finetune.max_train_examples"),
+        ("finetune.max_length=50", "blocks of 60 tokens are longer than finetune.max_length 50"),
+        ("evaluation.metrics=[ROUGE-1]", "leave it out"),
+        ("task=text-to-text", "documents are translated"),
+    ],
+)
+def test_settings_that_do_not_go_with_documents_are_refused(tmp_path: Path, change: str, message: str) -> None:
+    config = place(tmp_path)
+    with pytest.raises(UserError, match=message):
+        load(config, Experiment, [change])
+
+
+def test_a_corpus_without_documents_and_a_model_without_ends_of_blocks_are_refused_before_any_step(
+    tmp_path: Path,
+) -> None:
+    config = place(tmp_path)
+    plain = load(config, Experiment, ["corpora.downstream={folder: downstream}"])
+    with pytest.raises(UserError, match="does not say where they are"):
+        Pipeline(plain, tmp_path).report  # noqa: B018
+    changes = ["model={family: m2m_100, max_positions: 160}", "upstream.objectives=[{kind: translation}]"]
+    other = load(config, Experiment, [*changes, "upstream.languages=null"])
+    with pytest.raises(UserError, match="system blocks: this m2m_100 model has no token that ends a block"):
+        Pipeline(other, tmp_path).report  # noqa: B018
