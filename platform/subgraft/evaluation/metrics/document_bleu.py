@@ -28,7 +28,7 @@ def document_bleu(hypotheses: Documents, references: Documents, language: str) -
     """
     check_parallel(hypotheses, references, kind="documents")
     whole = [[joined(document) for document in documents] for documents in (hypotheses, references)]
-    return replace(corpus_scores(*whole, language, ["BLEU"])["BLEU"], name="d-BLEU")
+    return _bleu("d-BLEU", *whole, language=language)
 
 
 def sentence_bleu(hypotheses: Documents, references: Documents, language: str) -> Score:
@@ -46,7 +46,11 @@ def sentence_bleu(hypotheses: Documents, references: Documents, language: str) -
             hint="d-BLEU compares whole documents.",
         )
     sentences = [list(chain.from_iterable(documents)) for documents in (hypotheses, references)]
-    return replace(corpus_scores(*sentences, language, ["BLEU"])["BLEU"], name="s-BLEU")
+    return _bleu("s-BLEU", *sentences, language=language)
+
+
+def _bleu(name: str, hypotheses: Sequence[str], references: Sequence[str], *, language: str) -> Score:
+    return replace(corpus_scores(hypotheses, references, language, ["BLEU"])["BLEU"], name=name)
 
 
 def unaligned(hypotheses: Documents, references: Documents) -> list[int]:
