@@ -14,8 +14,8 @@ mixture of two objectives that each have parameters of their own; or sampled, a 
 their nearest tokens alone (the candidates of each step go to OUT/candidates-RANK-STOP.json); or sourced-VARIANT, a
 language model with features for its source; or entities, a model that reads entities, with both of its losses; or
 ernie, hidden words and two objectives with heads of their own; or bart, noised text and masked spans; or
-multitask-masked, hidden tokens under four attentions; or permuted, an XLNet with a memory of documents. ENGINE: plain,
-or zero0 to zero3, with -optimizer or -parameters for what is offloaded.
+multitask-masked, hidden tokens under four attentions; or permuted, an XLNet with a memory of documents; or recurrent,
+an ERNIE 3 with two. ENGINE: plain, or zero0 to zero3, with -optimizer or -parameters for what is offloaded.
 """
 
 from __future__ import annotations
@@ -42,6 +42,7 @@ from documented import next_sentence_mixture
 from entities import entity_sentences, knowledgeable
 from ernie_tasks import ernie_mixture
 from permuted import documents, objective
+from recurrent import Remembered, recurrent_mixture, some_documents
 from several_tasks import Several
 from several_tasks import settings as finetuning
 from subgraft.config.conditioning import ConditioningSettings
@@ -110,7 +111,7 @@ def main(task: str, kind: str, out: Path, stop: int, background: bool) -> None:
         settings = settings.model_copy(update={"micro_batch_size": None})
     module, weights, data = _made(task)
     preparation: Any = _Written(module) if isinstance(module, SampledLoss) else None
-    if isinstance(data, StreamedData):
+    if isinstance(data, StreamedData | Remembered):
         preparation = data.memory
     tables: Sequence[Tensor] = ()
     if task.startswith("tasks"):
@@ -205,6 +206,7 @@ def _made(task: str) -> tuple[nn.Module, Mapping[str, float], Data]:
         "bart": _bart,
         "multitask-masked": _multitask_masked,
         "permuted": _permuted,
+        "recurrent": _recurrent,
     }
     return others.get(task, _pretraining)()
 
@@ -296,6 +298,11 @@ def _permuted() -> tuple[nn.Module, Mapping[str, float], Data]:
     made = objective(corpus, settings, xlnet(dropout=0.0))
     loss = made.loss(0.1)
     return loss, loss.weights, made
+
+
+def _recurrent() -> tuple[nn.Module, Mapping[str, float], Data]:
+    loss, data = recurrent_mixture(some_documents(Path(tempfile.mkdtemp())))
+    return loss, loss.weights, data
 
 
 def _sourced(variant: str) -> tuple[nn.Module, Mapping[str, float], Data]:

@@ -72,6 +72,11 @@ class AnyObjective(Settings):
         return False
 
     @property
+    def recurrent(self) -> bool:
+        """Whether the layers of its model read their own states of the block before."""
+        return False
+
+    @property
     def longest_block(self) -> int | None:
         """The maximum number of tokens of an example, if the settings say it."""
         return None

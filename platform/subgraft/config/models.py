@@ -37,6 +37,7 @@ class TransformerSettings(Settings):
     attends_to_source: whether the layers of a decoder can attend to a source.
     reads_entities: whether it reads embeddings of entities.
     assembles: whether a model that generates text can be made of one that does not.
+    recurrent: whether its layers can read their own states of the block before.
     """
 
     objectives: ClassVar[frozenset[str]]
@@ -48,6 +49,7 @@ class TransformerSettings(Settings):
     takes_source_encoder: ClassVar[bool] = False
     reads_entities: ClassVar[bool] = False
     assembles: ClassVar[bool] = True
+    recurrent: ClassVar[bool] = False
     vocabulary_kinds: ClassVar[tuple[VocabularyKind, ...]] = get_args(VocabularyKind)
 
     d_model: Annotated[int, Field(ge=8, le=WIDEST)]
@@ -368,6 +370,7 @@ class BranchedSettings(OneStackSettings):
 
     objectives = frozenset({"masked", "causal", "knowledge-text"})
     vocabulary_kinds = ("wordpiece",)
+    recurrent = True
 
     family: Literal["branched"] = "branched"
     branch_layers: Layers = 3

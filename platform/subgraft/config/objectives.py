@@ -26,7 +26,7 @@ from subgraft.config.ernie_objectives import (
     TokenDocumentSettings,
     UnitStage,
 )
-from subgraft.config.settings_base import Count, Share
+from subgraft.config.settings_base import Count, MemoryTokens, Share
 from subgraft.config.xlnet_objectives import PermutationSettings
 
 
@@ -103,6 +103,8 @@ class MaskedSettings(AnyObjective):
     short_inputs: the fraction of segment pairs that are filled to a random length only, for tasks with short inputs.
     sentences_per_document: of `sentences`: half of the lines are read this many at a time, for tasks with longer inputs
     than the upstream sentences.
+    memory_tokens: of `doc-sentences`, on a model of the family `branched`: how many states of the document's earlier
+    blocks each layer reads, those of the same layer (ERNIE 3; Sun et al., 2021, section 3.1).
     static_copies: how many times the text is masked before training: the masks (and pairs) of an epoch are those of the
     epoch this many before it. By default each epoch has its own.
     units: what is hidden as a whole, by stages (ERNIE; Sun et al., 2019, section 3.2); tokens by default. Generators
@@ -123,6 +125,7 @@ class MaskedSettings(AnyObjective):
     phrases: str | None = Field(default=None, exclude_if=lambda field: field is None)
     entities: str | None = Field(default=None, exclude_if=lambda field: field is None)
     static_copies: Count | None = None
+    memory_tokens: MemoryTokens = 0
 
     needs_mask = True
     samples_targets = True
@@ -141,6 +144,14 @@ class MaskedSettings(AnyObjective):
     def head(self) -> str:  # type: ignore[override]
         return "tokens and next sentence" if self.predicts_next else "tokens"
 
+    @property
+    def ordered(self) -> bool:
+        return self.recurrent
+
+    @property
+    def recurrent(self) -> bool:
+        return self.memory_tokens > 0
+
     @model_validator(mode="after")
     def _consistent(self) -> MaskedSettings:
         if self.masked + self.random > 1.0:
@@ -151,6 +162,8 @@ class MaskedSettings(AnyObjective):
             raise ValueError("sentences_per_document joins the lines of `input: sentences`: leave it out")
         if self.short_inputs != type(self).model_fields["short_inputs"].default and self.input != "segment-pair":
             raise ValueError("short_inputs are segment pairs: it needs `input: segment-pair`")
+        if self.memory_tokens and self.input != "doc-sentences":
+            raise ValueError("memory_tokens are of a document's earlier blocks: write `input: doc-sentences`")
         return self
 
     @model_validator(mode="after")
@@ -197,14 +210,34 @@ class CausalSettings(AnyObjective):
     GPT-2; if not, each line is an example.
     block_tokens: the length of a block; the training's max_length by default.
     separator: the role of the special token between lines.
+    memory_tokens: as for `masked`; blocks are then of one document each, of a corpus with documents.
     """
 
     kind: Literal["causal"] = "causal"
     packed: bool = True
     block_tokens: Annotated[int, Field(ge=4, le=LONGEST_SEQUENCE)] | None = None
     separator: Literal["eos", "bos"] = "eos"
+    memory_tokens: MemoryTokens = 0
 
     continues = True
+
+    @property
+    def needs_documents(self) -> bool:  # type: ignore[override]
+        return self.recurrent
+
+    @property
+    def ordered(self) -> bool:
+        return self.recurrent
+
+    @property
+    def recurrent(self) -> bool:
+        return self.memory_tokens > 0
+
+    @model_validator(mode="after")
+    def _remembers_blocks(self) -> CausalSettings:
+        if self.memory_tokens and not self.packed:
+            raise ValueError("memory_tokens are of a document's earlier blocks: leave out `packed: false`")
+        return self
 
     @property
     def longest_block(self) -> int | None:

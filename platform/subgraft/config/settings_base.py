@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from subgraft.base.limits import LARGEST_COUNT
+from subgraft.base.limits import LARGEST_COUNT, LONGEST_SEQUENCE
 
 Split = Literal["train", "dev", "test"]
 SideName = Literal["encoder", "decoder"]
@@ -30,6 +30,8 @@ HeadKind = Literal["sequence", "tokens", "span", "choice"]
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Count = Annotated[int, Field(ge=1, le=LARGEST_COUNT)]
+# How many states of earlier text a layer reads.
+MemoryTokens = Annotated[int, Field(ge=0, le=LONGEST_SEQUENCE)]
 
 
 class Settings(BaseModel):

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from subgraft.base.limits import LONGEST_SEQUENCE
 from subgraft.config.any_objective import AnyObjective
-from subgraft.config.settings_base import Count
+from subgraft.config.settings_base import Count, MemoryTokens
 
 
 class PermutationSettings(AnyObjective):
@@ -32,7 +32,7 @@ class PermutationSettings(AnyObjective):
     partial_prediction: Count = 6
     spans: bool = True
     bidirectional: bool = True
-    memory_tokens: Annotated[int, Field(ge=0, le=LONGEST_SEQUENCE)] = 0
+    memory_tokens: MemoryTokens = 0
     next_sentence: bool = False
 
     writes = False

@@ -196,6 +196,12 @@ class BranchedModel(BranchedPreTrainedModel):
         result.memory = remembered
         return result
 
+    def layer_widths(self, branch: BranchName) -> list[int]:
+        """The width of the states of each layer that a branch uses, the body's first."""
+        own: Branch = self.nlu if branch == "nlu" else self.nlg
+        body, narrow = len(self.universal.layer), len(own.stack.layer)
+        return [self.config.hidden_size] * body + [self.config.branch_width] * narrow
+
     def _checked(self, memory: SegmentMemory, branch: Branch, rows: int) -> tuple[Tensor, ...]:
         wanted = len(self.universal.layer) + len(branch.stack.layer), rows
         if (len(memory.states), len(memory.present)) != wanted:

@@ -8,14 +8,31 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from subgraft.training.streams import NO_BLOCK, NO_PLACE
+from subgraft.base.errors import UserError
+from subgraft.training.streams import NO_BLOCK, NO_PLACE, StreamedData
 
 if TYPE_CHECKING:
     from subgraft.training.engine import Batch, Engine
+    from subgraft.training.progress import Preparation
+
+
+def require_fitting_memory(tokens: int, lengths: np.ndarray, first_blocks: np.ndarray) -> None:
+    """Raise UserError if a memory has more states than the longest document.
+
+    lengths: of the blocks [n].  first_blocks: of each document, and the end of the last [D + 1].
+    """
+    longest = int(np.add.reduceat(lengths, first_blocks[:-1]).max())
+    if tokens > longest:
+        raise UserError(
+            f"memory_tokens {tokens} is more than the {longest} tokens of the longest document",
+            where="upstream.objectives",
+            hint="Lower memory_tokens; a few blocks' tokens are enough.",
+        )
 
 
 class Recalled(NamedTuple):
@@ -119,3 +136,44 @@ class StreamMemory:
         dist.all_reduce(both)
         self._blocks, self._filled = both.cpu().unbind()
         self._written.zero_()
+
+
+class Memories:
+    """The memories of several objectives in one training, by kind; a batch fills that of its own objective."""
+
+    every: int | None = None
+
+    def __init__(self, memories: Mapping[str, Preparation]) -> None:
+        self._memories = memories
+
+    def look_ahead(self, batches: Iterable[Batch], engine: Engine) -> None:
+        """Nothing: streams need no batch that is still to come."""
+
+    def prepare(self, batches: Sequence[Batch], step: int, engine: Engine) -> Sequence[Batch]:
+        """The same batches; every worker then knows all memories."""
+        for memory in self._memories.values():
+            memory.prepare(batches, step, engine)
+        return batches
+
+    def measured(self) -> Mapping[str, float]:
+        return {}
+
+    def state(self) -> dict[str, Tensor]:
+        return {
+            f"{kind}.{name}": tensor
+            for kind, memory in self._memories.items()
+            for name, tensor in memory.state().items()
+        }
+
+    def load_state(self, tensors: Mapping[str, Tensor]) -> None:
+        for kind, memory in self._memories.items():
+            start = f"{kind}."
+            memory.load_state(
+                {name.removeprefix(start): each for name, each in tensors.items() if name.startswith(start)}
+            )
+
+
+def memory_of(data: Mapping[str, object]) -> Preparation | None:
+    """The memory of a training on these objectives, by kind; None if none of them has one."""
+    memories = {kind: each.memory for kind, each in data.items() if isinstance(each, StreamedData)}
+    return Memories(memories) if len(memories) > 1 else next(iter(memories.values()), None)

@@ -47,6 +47,10 @@ class PackedSentences:
         """The tokens of each block, separators included [n]."""
         return self._lengths
 
+    def first_blocks(self, starts: np.ndarray) -> np.ndarray:
+        """The block that each of these sentences begins [n], or the number of blocks for the end of the last one."""
+        return np.searchsorted(self._bounds, starts)
+
     def __getitem__(self, index: int) -> list[int]:
         """The tokens of a block."""
         tokens: list[int] = []

@@ -16,6 +16,9 @@ from subgraft.modeling.families.heads import Head
 from subgraft.modeling.families.model_parts import Config, Parameters, Projection
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from torch import nn
     from transformers import PreTrainedModel
 
     from subgraft.config.models import BranchedSettings
@@ -79,6 +82,12 @@ class Branched(Bert):
             *parameter_counts.projections(names, inner, *body),
             *parameter_counts.projections(names, inner, *branch),
         ]
+
+    def unused_parameters(self, model: nn.Module, *, forwards: bool) -> Iterable[nn.Parameter]:
+        """Those of the other branch."""
+        body: Any = model.base_model
+        other: nn.Module = body.nlu if forwards else body.nlg
+        return other.parameters()
 
     def in_words(self, config: Config) -> str:
         branch = f"{config['branch_layers']} layers of width {config['branch_width']}"

@@ -439,6 +439,10 @@ class Family(ABC):
         stack: Any = model.base_model
         return states_at(stack(**inputs, output_hidden_states=layer is not None), layer)
 
+    def unused_parameters(self, model: nn.Module, *, forwards: bool) -> Iterable[nn.Parameter]:
+        """Parameters of layers that a pass does not use; `forwards`: a pass in which tokens see earlier ones alone."""
+        return ()
+
     def source(self, config: Config) -> SourceSettings | None:
         """The settings of the model's source; None for a model without one."""
         return None

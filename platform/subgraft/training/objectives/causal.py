@@ -65,26 +65,50 @@ class Stream:
     """The concatenation of lines with separators, cut into blocks of `block_tokens` tokens.
 
     A block starts with the last token of the previous block, so every token is predicted once in an epoch.
+
+    documents: the first line of each document, and the end of the last [D + 1]; each is concatenated by itself.
+
+    Attributes:
+        first_blocks: of each document, and the end of the last [D + 1].
     """
 
-    def __init__(self, lines: Sequence[str], tokenizer: Tokenizer, separator: int, block_tokens: int) -> None:
+    def __init__(
+        self,
+        lines: Sequence[str],
+        tokenizer: Tokenizer,
+        separator: int,
+        block_tokens: int,
+        documents: np.ndarray | None = None,
+    ) -> None:
         encoded = encode(lines, tokenizer).sequences
-        ended = chain.from_iterable((*encoded[place], separator) for place in range(len(encoded)))
-        self._stream = np.fromiter(chain([separator], ended), dtype=np.int32)
-        self._starts = np.arange(0, max(1, len(self._stream) - 1), block_tokens - 1)
-        self._block_tokens = block_tokens
+        bounds = np.array([0, len(encoded)]) if documents is None else documents
+        begins = frozenset(bounds[:-1].tolist())
+        # Where a document begins, its first line has a separator before it too.
+        marked = (
+            (*([separator] if place in begins else ()), *encoded[place], separator) for place in range(len(encoded))
+        )
+        self._stream = np.fromiter(chain.from_iterable(marked) if len(encoded) else [separator], dtype=np.int32)
+        tokens = np.concatenate([[0], np.cumsum(encoded.lengths + 1, dtype=np.int64)])
+        ends = tokens[bounds[1:]] + np.arange(1, len(bounds))
+        starts = [
+            np.arange(begin, max(begin + 1, end - 1), block_tokens - 1)
+            for begin, end in zip([0, *ends[:-1].tolist()], ends.tolist(), strict=True)
+        ]
+        self._starts = np.concatenate(starts)
+        self._ends = np.minimum(self._starts + block_tokens, np.repeat(ends, [len(each) for each in starts]))
+        self.first_blocks = np.cumsum([0, *map(len, starts)])
 
     def __len__(self) -> int:
         return len(self._starts)
 
     @property
     def lengths(self) -> np.ndarray:
-        return np.minimum(self._block_tokens, len(self._stream) - self._starts)
+        lengths: np.ndarray = self._ends - self._starts
+        return lengths
 
     def example(self, index: int, epoch: int) -> StackExample:
         del epoch
-        start = self._starts[index]
-        return shifted(self._stream[start : start + self._block_tokens].tolist())
+        return shifted(self._stream[self._starts[index] : self._ends[index]].tolist())
 
 
 class Lines:
@@ -131,6 +155,12 @@ class Lines:
         return collate([self.example(int(index), epoch) for index in indices], self._padding)
 
 
+class CausalLoss(StackLoss):
+    """The loss of tokens that are predicted from those before them."""
+
+    forwards = True
+
+
 class CausalView(StackView):
     """The view that trains generators: all tokens but the first may be re-segmented."""
 
@@ -156,11 +186,23 @@ class CausalObjective(StackObjective):
         tokenizer, limit = request.bundle.decoder, request.training.max_length
         self._separator = separator_of(tokenizer, settings)
         begin_with(request.bundle.model, self._separator)
-        block = min(settings.block_tokens or limit, limit)
-        source = Stream if settings.packed else Lines
-        parts = [source(lines, tokenizer, self._separator, block) for _, lines in request.texts()]
+        common = tokenizer, self._separator, min(settings.block_tokens or limit, limit)
+        source, self._streams = Stream if settings.packed else Lines, list[Stream]()
+        if settings.recurrent:
+            self._streams = [Stream(text.lines, *common, text.starts) for text in request.documents()]
+        parts = self._streams or [source(lines, *common) for _, lines in request.texts()]
         super().__init__(request.bundle.model, Concatenation(parts), padding_of(tokenizer))
         self.select = "bits_per_character" if "dev" in request.corpus.splits else None
+
+    @property
+    def first_blocks(self) -> np.ndarray:
+        """The first block of each document, and the end of the last [D + 1], where blocks are of one document."""
+        before = np.cumsum([0, *map(len, self._streams)])
+        ends = [each.first_blocks[1:] + first for each, first in zip(self._streams, before.tolist(), strict=False)]
+        return np.concatenate([[0], *ends])
+
+    def loss(self, label_smoothing: float) -> CausalLoss:
+        return CausalLoss(self._model, label_smoothing)
 
     def view(self, name: SideName) -> CausalView:
         del name

@@ -255,8 +255,8 @@ class MaskedObjective:
     def of(cls, settings: MaskedSettings, request: Request) -> MaskedObjective:
         """Raises UserError for a corpus without the documents that the settings need."""
         judged = settings.predicts_next and "dev" in request.corpus.splits and not isinstance(request, HeldOut)
-        held_out = _text(settings, HeldOut(**vars(request))) if judged else None
-        return cls(request.bundle, _text(settings, request), held_out, request.training)
+        held_out = masked_text(settings, HeldOut(**vars(request))) if judged else None
+        return cls(request.bundle, masked_text(settings, request), held_out, request.training)
 
     @property
     def lengths(self) -> np.ndarray:
@@ -284,8 +284,10 @@ class MaskedObjective:
         return accuracy_of(self._bundle.model, self._held_out, self._training)
 
 
-def _text(settings: MaskedSettings, request: Request) -> MaskedText:
+def masked_text(settings: MaskedSettings, request: Request, inputs: Examples[InputText] | None = None) -> MaskedText:
+    """The configured text of a corpus. inputs: those of the settings, if they are known."""
     bundle = request.bundle
     segments = family_of(bundle.model).has_segments(bundle.model.config.to_dict())
     units = Units(settings.units) if hides_units(settings, request) else None
-    return MaskedText(inputs_of(settings, request), bundle.encoder, settings, request.seed, segments, units)
+    inputs = inputs_of(settings, request) if inputs is None else inputs
+    return MaskedText(inputs, bundle.encoder, settings, request.seed, segments, units)

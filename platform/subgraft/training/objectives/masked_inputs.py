@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import repeat
 from typing import NamedTuple
 
@@ -78,11 +78,18 @@ def inputs_of(settings: MaskedSettings, request: Request) -> Examples[InputText]
         size = settings.sentences_per_document
         lines = [text for _, lines in request.texts() for text in _lines(list(lines), size)]
         return Whole(encode(lines, tokenizer).sequences.cut(limit - AROUND))
-    form, texts = _FORMS[settings.input], enumerate(request.documents())
-    known = repeat(None) if packed is None else packed
-    return Concatenation(
-        [form(_Asked(text, number, settings, request, own)) for (number, text), own in zip(texts, known, strict=False)]
-    )
+    return Concatenation([_FORMS[settings.input](asked) for asked in _asked(settings, request, packed)])
+
+
+def blocks_of_documents(settings: MaskedSettings, request: Request) -> tuple[Examples[InputText], np.ndarray]:
+    """The input doc-sentences, with the first block of each document, and the end of the last [D + 1]."""
+    packed = sentences_with_bits(settings, request) if hides_units(settings, request) else None
+    parts, starts = list[Whole](), [np.zeros(1, dtype=np.int64)]
+    for asked in _asked(settings, request, packed):
+        blocks = doc_sentences(asked.sentences, asked.text, asked.room)
+        parts.append(Whole(blocks))
+        starts.append(starts[-1][-1] + blocks.first_blocks(asked.text.starts)[1:])
+    return Concatenation(parts), np.concatenate(starts)
 
 
 def hides_units(settings: MaskedSettings, request: Request) -> bool:
@@ -106,6 +113,13 @@ class _Asked(NamedTuple):
     @property
     def room(self) -> int:
         return self.request.training.max_length - AROUND
+
+
+def _asked(settings: MaskedSettings, request: Request, packed: Iterable[Sequences] | None) -> Iterator[_Asked]:
+    """Each language's text by documents. packed: their tokens, if they are known."""
+    texts, known = enumerate(request.documents()), repeat(None) if packed is None else packed
+    for (number, text), own in zip(texts, known, strict=False):
+        yield _Asked(text, number, settings, request, own)
 
 
 def _pairs(asked: _Asked, short: float = 0.0, sentences: int | None = None) -> Paired:

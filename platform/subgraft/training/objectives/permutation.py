@@ -24,7 +24,7 @@ from subgraft.modeling.two_streams import CONTEXT, Memory, Streams, content_stre
 from subgraft.training.objectives.embedding_view import IGNORED, EmbeddingView, ModelEmbeddings
 from subgraft.training.objectives.objective import Body, PaddedBatch, Request, TokenLoss, pad, pad_with_mask
 from subgraft.training.objectives.permutation_text import SegmentBlocks, Segments, draw_targets
-from subgraft.training.stream_memory import StreamMemory
+from subgraft.training.stream_memory import StreamMemory, require_fitting_memory
 from subgraft.training.streams import NO_BLOCK, NO_PLACE, StreamPlan
 
 # <sep> and <cls>; two segments have another <sep>.
@@ -342,6 +342,7 @@ class StreamedPermutation(PermutationObjective):
 
     def __init__(self, settings: PermutationSettings, request: Request) -> None:
         super().__init__(settings, request)
+        require_fitting_memory(settings.memory_tokens, self.lengths, self.blocks.starts)
         width = max(1, request.training.batch_size // int(self.lengths.max()))
         self.plan = StreamPlan(self.lengths, self.blocks.starts, width, request.seed, self.blocks.backwards)
 

@@ -10,7 +10,7 @@ from typing import Any
 from subgraft.config.objectives import ObjectiveSettings
 from subgraft.config.task_objectives import TaskObjectiveSettings
 from subgraft.config.training import FinetuneSettings
-from subgraft.training.objectives.causal import CausalObjective, TaskLines
+from subgraft.training.objectives.causal import TaskLines
 from subgraft.training.objectives.conditioned import SourcedOfTask
 from subgraft.training.objectives.conversations import ConversationsOfTask
 from subgraft.training.objectives.denoising import DenoisedLines, denoise
@@ -21,13 +21,13 @@ from subgraft.training.objectives.knowledge_text import KnowledgeTextObjective
 from subgraft.training.objectives.label_objective import TaskObjective
 from subgraft.training.objectives.label_tasks import SOURCES
 from subgraft.training.objectives.left_to_right import LeftToRightObjective
-from subgraft.training.objectives.masked import MaskedObjective
 from subgraft.training.objectives.masked_entities import MaskedEntitiesObjective
 from subgraft.training.objectives.masked_seq2seq import mask_spans
 from subgraft.training.objectives.mixture import AuxiliaryText, TextAlone
 from subgraft.training.objectives.multitask_masked import MultitaskMaskedObjective
 from subgraft.training.objectives.objective import Objective, Request, TaskText, TrainedText
 from subgraft.training.objectives.permutation import permute
+from subgraft.training.objectives.recurrence import causal, masked
 from subgraft.training.objectives.translation import TaskPairs, TranslationObjective
 from subgraft.training.understanding.objective import LabelledExamples
 
@@ -56,14 +56,14 @@ OBJECTIVES: Mapping[str, Uses] = {
     "translation": Uses(TranslationObjective, TaskPairs, partial(TaskPairs, counted=False)),
     "document-translation": Uses(finetuning=TaskDocuments),
     "denoising": Uses(denoise, additional=DenoisedLines),
-    "masked": Uses(MaskedObjective.of),
+    "masked": Uses(masked),
     "left-to-right": Uses(LeftToRightObjective),
     "knowledge-text": Uses(KnowledgeTextObjective.of),
     "masked-entities": Uses(MaskedEntitiesObjective.of),
     "multitask-masked": Uses(MultitaskMaskedObjective.of),
     "masked-seq2seq": Uses(mask_spans),
     "permutation": Uses(permute),
-    "causal": Uses(CausalObjective, TaskLines, partial(TaskLines, counted=False)),
+    "causal": Uses(causal, TaskLines, partial(TaskLines, counted=False)),
     "conditioned": Uses(finetuning=SourcedOfTask),
     "conditioned-on-text": Uses(finetuning=SourcedOfTask),
     "conditioned-on-features": Uses(finetuning=SourcedOfTask),

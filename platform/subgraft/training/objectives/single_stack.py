@@ -86,11 +86,17 @@ class StackStates:
 
 
 class StackLoss(TokenLoss):
-    """The loss of a single-stack model, over the tokens to predict."""
+    """The loss of a single-stack model, over the tokens to predict.
+
+    forwards: as of its batches.
+    """
+
+    forwards: ClassVar[bool] = False
 
     def used(self) -> Iterable[nn.Parameter]:
-        """All but a head for next sentences."""
-        unused = {id(parameter) for parameter in next_sentence_parameters(self.model)}
+        """All but a head for next sentences, and the layers that only batches of the other direction use."""
+        of_others = family_of(self.model).unused_parameters(self.model, forwards=self.forwards)
+        unused = {id(parameter) for parameter in (*next_sentence_parameters(self.model), *of_others)}
         return [parameter for parameter in self.parameters() if id(parameter) not in unused]
 
     def states(self, batch: StackBatch, embedding_view: EmbeddingView) -> StackStates:
