@@ -175,7 +175,7 @@ class Comparison(Settings):
     @property
     def longest_of_checkpoint(self) -> int:
         """The maximum sequence length, in tokens, over all trainings of a checkpoint."""
-        further = self.pretrain.max_length if self.upstream.continue_pretraining else 0
+        further = self.pretrain.longest if self.upstream.continue_pretraining else 0
         return max(further, self.longest_after_pretraining)
 
     @property

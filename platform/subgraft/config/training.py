@@ -53,6 +53,7 @@ class NoiseContrastive(Settings):
 TargetSamplingSettings = Annotated[NearestTargets | UniformTargets | NoiseContrastive, Field(discriminator="kind")]
 ScheduleName = Literal["inverse-square-root", "linear", "noam", "cosine", "constant"]
 OptimizerName = Literal["adamw", "adamax"]
+Length = Annotated[int, Field(ge=4, le=LONGEST_SEQUENCE)]
 SelectName = Literal["bleu", "chrf", "likelihood", "score", "last"]
 NamedPrecision = Literal["fp32", "bf16"]
 Precision = Literal["fp32", "bf16", "auto"]
@@ -103,6 +104,17 @@ class BatchSizeFrom(Settings):
     batch_size: Count
 
 
+class LengthFrom(Settings):
+    """A length of sequences from a given step on.
+
+    step: the number of updates before it applies.
+    max_length: in tokens, with special ones.
+    """
+
+    step: Count
+    max_length: Length
+
+
 class TrainingSettings(Settings):
     """A training: every setting that its result depends on. Devices and workers are in `runtime`.
 
@@ -139,7 +151,7 @@ class TrainingSettings(Settings):
     batch_size_schedule: tuple[BatchSizeFrom, ...] = ()
     batch_unit: Literal["tokens", "characters"] = "tokens"
     micro_batch_size: Count | None = None
-    max_length: Annotated[int, Field(ge=4, le=LONGEST_SEQUENCE)] = 256
+    max_length: Length = 256
     learning_rate: Annotated[float, Field(gt=0)]
     schedule: ScheduleName = "inverse-square-root"
     warmup_steps: Count
@@ -206,14 +218,45 @@ class ModelTrainingSettings(TrainingSettings):
 class PretrainSettings(ModelTrainingSettings):
     """A pretraining.
 
+    length_schedule: other values of max_length from later steps on, for which text is cut into examples again (ERNIE 3;
+    Sun et al., 2021, section 3.3.2). With it, or with several objectives, each change of the length or the batch size
+    ends the running epoch.
     target_sampling: the tokens in the softmax of a batch and its label_smoothing, in place of the whole vocabulary,
     which dev scores always use.
     schedule_per_objective: with several objectives, whether the learning rate of a batch follows the number of updates
     that its own objective has had, so that each warms up when it joins (ERNIE 2; Sun et al., AAAI 2020).
     """
 
+    length_schedule: tuple[LengthFrom, ...] = ()
     target_sampling: TargetSamplingSettings | None = None
     schedule_per_objective: bool = Field(default=False, exclude_if=lambda own: not own)
+
+    @property
+    def longest(self) -> int:
+        """The largest max_length of the whole training."""
+        return max(self.max_length, *(each.max_length for each in self.length_schedule), 0)
+
+    @property
+    def stages(self) -> list[tuple[int, Self]]:
+        """Each step from which on lengths or batch sizes are others, 0 first, with settings that have no schedule."""
+        sizes = {0: self.batch_size} | {each.step: each.batch_size for each in self.batch_size_schedule}
+        lengths = {0: self.max_length} | {each.step: each.max_length for each in self.length_schedule}
+        stages, size, length = list[tuple[int, Self]](), self.batch_size, self.max_length
+        for step in sorted(sizes | lengths):
+            size, length = sizes.get(step, size), lengths.get(step, length)
+            constant = {"batch_size_schedule": (), "length_schedule": ()}
+            stages.append((step, self.model_copy(update={"batch_size": size, "max_length": length, **constant})))
+        return stages
+
+    @model_validator(mode="after")
+    def _reaches_every_length(self) -> Self:
+        _require_ascending("length_schedule", [each.step for each in self.length_schedule])
+        if self.length_schedule and self.length_schedule[-1].step >= (self.max_steps or LARGEST_COUNT):
+            raise ValueError(
+                f"length_schedule: step {self.length_schedule[-1].step} is not before the end, max_steps "
+                f"{self.max_steps}: change earlier, or raise max_steps"
+            )
+        return self
 
     @model_validator(mode="after")
     def _schedule_without_an_end(self) -> Self:

@@ -29,6 +29,7 @@ from subgraft.training.schedule import (
     JointPlan,
     MixedPlan,
     StagedData,
+    StagedPlan,
     coming,
     data_plan,
     dropout_seed,
@@ -211,7 +212,7 @@ class Trainer:
 
     def _schedule_step(self, indices: np.ndarray) -> int:
         """The step of the schedule for a global batch, from 1: that of the training, or of the batch's source."""
-        if not self._schedule_by_source or not isinstance(self._plan, MixedPlan):
+        if not self._schedule_by_source or not isinstance(self._plan, MixedPlan | StagedPlan):
             return self._progress.step + 1
         source, updates = str(self._plan.source_of(indices)), self._progress.updates
         updates[source] = updates.get(source, 0) + 1

@@ -144,6 +144,48 @@ class MixedPlan:
 
 
 @dataclass(frozen=True)
+class StagedPlan:
+    """Batches of stages that each have examples of their own, numbered stage after stage.
+
+    A stage begins with an epoch: the one before it ends where the stage does.
+
+    begins: the number of updates before each stage, ascending from 0.
+    """
+
+    plans: Sequence[RampedPlan | StreamPlan | MixedPlan]
+    begins: Sequence[int]
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        return np.concatenate([plan.lengths for plan in self.plans])
+
+    def largest(self) -> list[np.ndarray]:
+        """The batches of the first epoch of every stage, for choosing the one that needs most memory."""
+        return [batch + first for plan, first in zip(self.plans, self._first, strict=True) for batch in plan.largest()]
+
+    def epoch(self, epoch: int, first_step: int = 0) -> list[np.ndarray]:
+        """The batches of an epoch, or as many as its stage has updates left."""
+        stage = int(np.searchsorted(self.begins, first_step, side="right")) - 1
+        end = None if stage + 1 == len(self.begins) else self.begins[stage + 1] - first_step
+        return [batch + self._first[stage] for batch in self.plans[stage].epoch(epoch, first_step)[:end]]
+
+    def parts(self, batch: np.ndarray) -> list[np.ndarray]:
+        """The parts of a batch that are computed separately: one."""
+        return [batch]
+
+    def source_of(self, batch: np.ndarray) -> int:
+        """The number of a batch's source among those of its stage; 0 where there is one."""
+        stage = int(np.searchsorted(self._first, batch[0], side="right")) - 1
+        plan = self.plans[stage]
+        return plan.source_of(batch - self._first[stage]) if isinstance(plan, MixedPlan) else 0
+
+    @cached_property
+    def _first(self) -> list[int]:
+        """The number of each stage's first example."""
+        return [0, *np.cumsum([len(plan.lengths) for plan in self.plans])[:-1].tolist()]
+
+
+@dataclass(frozen=True)
 class JointPlan:
     """Each batch is a batch of `first` and one of `second`, whose examples are numbered after those of `first`.
 
@@ -203,7 +245,7 @@ class JointPlan:
         return len(self.first.costs)
 
 
-Plan: TypeAlias = RampedPlan | StreamPlan | MixedPlan | JointPlan
+Plan: TypeAlias = RampedPlan | StreamPlan | MixedPlan | StagedPlan | JointPlan
 
 
 class Data(Protocol):
@@ -250,6 +292,14 @@ class MixedData(Data, Protocol):
 
     @property
     def from_steps(self) -> Sequence[int] | None: ...
+
+
+@runtime_checkable
+class DataInStages(Data, Protocol):
+    """Examples of several stages, numbered one after another, with the step and the settings of each stage."""
+
+    @property
+    def stages(self) -> Sequence[tuple[int, TrainingSettings, Data]]: ...
 
 
 @runtime_checkable
@@ -306,7 +356,7 @@ def _plan_of(
 
 
 def data_plan(data: Data, settings: TrainingSettings, seed: int, files: BatchFiles | None = None) -> Plan:
-    """The batches of a training on plain, streamed, mixed or joint data.
+    """The batches of a training on plain, streamed, mixed, joint or staged data.
 
     files: keeps costs and batches of large data sets on disk.
     """
@@ -314,6 +364,9 @@ def data_plan(data: Data, settings: TrainingSettings, seed: int, files: BatchFil
         share, own = data.second_share, int(np.random.SeedSequence([seed, 1]).generate_state(1)[0])
         first = _plan_of(data.first, settings, seed, 1.0 - share, files)
         return JointPlan(first, _plan_of(data.second, settings, own, share, files))
+    if isinstance(data, DataInStages):
+        plans = [data_plan(own, of_stage, seed, files) for _, of_stage, own in data.stages]
+        return StagedPlan([_of_stage(plan) for plan in plans], [step for step, _, _ in data.stages])
     if isinstance(data, StreamedData):
         return data.plan
     if not isinstance(data, MixedData):
@@ -323,6 +376,12 @@ def data_plan(data: Data, settings: TrainingSettings, seed: int, files: BatchFil
         for part in data.parts
     ]
     return MixedPlan(plans, data.weights, seed, data.from_steps)
+
+
+def _of_stage(plan: Plan) -> RampedPlan | StreamPlan | MixedPlan:
+    if isinstance(plan, JointPlan | StagedPlan):
+        raise TypeError("a stage has no other plans within it")
+    return plan
 
 
 def planned_steps(settings: TrainingSettings, lengths: np.ndarray, seed: int, share: float = 1.0) -> int:

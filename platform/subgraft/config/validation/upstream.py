@@ -43,8 +43,6 @@ def require_pretraining(experiment: Comparison) -> None:
     one_sided = [each.kind for each in experiment.upstream.objectives if each.one_sided]
     if one_sided and len(experiment.upstream.objectives) > 1:
         raise ValueError(f"upstream.objectives: {one_sided[0]} hides later tokens in the model, so it must be alone")
-    if experiment.pretrain.batch_size_schedule and len(experiment.upstream.objectives) > 1:
-        raise ValueError("pretrain.batch_size_schedule needs one objective: several take turns, batch by batch")
     if experiment.pretrain.batch_size_schedule and any(each.ordered for each in experiment.upstream.objectives):
         raise ValueError("pretrain.batch_size_schedule: a memory needs as many streams throughout: leave out either")
     sampled = any(system.pretraining == "sampled" for system in experiment.systems)
@@ -68,6 +66,8 @@ def require_samplable_targets(experiment: Comparison) -> None:
             raise ValueError(
                 f"pretrain.target_sampling is for the objectives masked and denoising, not for {objective.kind}"
             )
+        if objective.ordered:
+            raise ValueError(f"pretrain.target_sampling: {objective.kind} has memory_tokens: leave out either")
 
 
 def require_corpora_of_objectives(experiment: Comparison) -> None:
@@ -135,7 +135,7 @@ def require_one_head(experiment: Comparison) -> None:
 
 
 def require_fitting_blocks(experiment: Comparison) -> None:
-    longest = max(experiment.pretrain.max_length, experiment.generator_training.max_length)
+    longest = max(experiment.pretrain.longest, experiment.generator_training.max_length)
     for place, objective in enumerate(experiment.upstream.objectives):
         if (objective.longest_block or 0) > longest:
             raise ValueError(
@@ -154,6 +154,10 @@ def require_trainable_model(experiment: Comparison) -> None:
         if objective.kind not in experiment.model.objectives:
             able = " or ".join(families_for(objective.kind))
             raise ValueError(f"the objective {objective.kind} needs model.family {able}, not {family}")
+        if objective.recurrent and not experiment.model.recurrent:
+            raise ValueError(
+                f"upstream.objectives: memory_tokens of {objective.kind} needs model.family branched, not {family}"
+            )
         if objective.predicts_next and not experiment.model.predicts_next:
             raise ValueError(
                 "transformers' next sentences need model.family bert or ernie, without embedding_width: write "
@@ -166,7 +170,7 @@ def require_trainable_model(experiment: Comparison) -> None:
         raise ValueError(f"sides: a model of the family {family} has no {absent[0]}")
     if experiment.model.one_table and not experiment.downstream.shared:
         raise ValueError(f"model.family {family} has one table for both sides: it needs downstream.shared: true")
-    longest = max(experiment.pretrain.max_length, experiment.longest_after_pretraining)
+    longest = max(experiment.pretrain.longest, experiment.longest_after_pretraining)
     if longest > experiment.model.max_positions:
         raise ValueError(f"a max_length of {longest} is beyond model.max_positions {experiment.model.max_positions}")
 

@@ -19,15 +19,15 @@ from subgraft.training.auto_precision import with_named_precision
 from subgraft.training.context import Context
 from subgraft.training.objectives.dev_scores import describe_dev_engine
 from subgraft.training.objectives.label_objective import save_task_heads, task_losses
-from subgraft.training.objectives.mixture import MixedLoss, Mixture
+from subgraft.training.objectives.mixture import MixedLoss
 from subgraft.training.objectives.objective import HeldOut, Objective, ObjectiveLoss, Request
 from subgraft.training.objectives.registry import objectives_of
 from subgraft.training.objectives.seq2seq import Seq2SeqObjective
+from subgraft.training.objectives.stages import in_stages, of_length
 from subgraft.training.objectives.target_sampling import SampledLoss, target_sampling
 from subgraft.training.progress import CURVE, SELECTIONS, Selection
-from subgraft.training.schedule import Data
 from subgraft.training.setup import fit, held_out_mean, is_writer, write_curve
-from subgraft.training.streams import StreamedData
+from subgraft.training.stream_memory import memory_of
 
 
 def run(recipe: PretrainRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
@@ -37,17 +37,10 @@ def run(recipe: PretrainRecipe, inputs: Inputs, out: Path, context: Context) -> 
     sampled = (recipe.training, recipe.seed, recipe.sampling, recipe.language_exponent)
     further = {kind: Corpus.open(inputs[f"corpus/{kind}"], context.cache) for kind in recipe.further_corpora}
     request = Request(bundle, corpus, recipe.languages, *sampled, further)
-    objectives = objectives_of(recipe.objectives, request)
-    losses = {kind: objective.loss(smoothing) for kind, objective in objectives.items()}
-    first = next(iter(objectives.values()))
-    module: ObjectiveLoss = next(iter(losses.values()))
-    data: Data = first
-    if len(objectives) > 1:
-        weighed: dict[str, float] = {each.kind: each.weight for each in recipe.objectives}
-        data = Mixture(objectives, weighed, {each.kind: each.from_step for each in recipe.objectives})
-        module = MixedLoss(bundle.model, losses)
-    judge = next((objective for objective in objectives.values() if objective.select), first)
-    memory = next((each.memory for each in objectives.values() if isinstance(each, StreamedData)), None)
+    text = in_stages(recipe.objectives, recipe.training, request)
+    losses = {kind: objective.loss(smoothing) for kind, objective in text.of_loss.items()}
+    module: ObjectiveLoss = next(iter(losses.values())) if len(losses) == 1 else MixedLoss(bundle.model, losses)
+    judge = next((each for each in text.longest.values() if each.select), next(iter(text.longest.values())))
     sampling, evaluate = None, judge.dev_scores()
     if recipe.training.target_sampling is not None:
         sampling = target_sampling(recipe.training.target_sampling, bundle.model, recipe.seed)
@@ -55,14 +48,14 @@ def run(recipe: PretrainRecipe, inputs: Inputs, out: Path, context: Context) -> 
     outcome = fit(
         module,
         module.weights,
-        data,
+        text.data,
         recipe.training,
         context,
         group="pretrain",
         seed=recipe.seed,
         evaluate=evaluate,
         select=_selection(recipe.training.select, judge),
-        preparation=sampling or memory,
+        preparation=sampling or memory_of(text.of_loss),
     )
     if is_writer():
         bundle.save(out)
@@ -70,7 +63,7 @@ def run(recipe: PretrainRecipe, inputs: Inputs, out: Path, context: Context) -> 
     translated = any(objective.needs_pairs for objective in recipe.objectives)
     engine = describe_dev_engine(recipe.training, bundle.model) if translated else {}
     heads = [HEADS] if task_losses(losses) else []
-    cut = sum(objective.cut for objective in objectives.values() if isinstance(objective, Seq2SeqObjective))
+    cut = sum(objective.cut for objective in text.longest.values() if isinstance(objective, Seq2SeqObjective))
     if cut:
         context.warn(f"{cut:,} sentences are longer than pretrain.max_length or block_tokens, and were cut")
     parameters = bundle.model.num_parameters()
@@ -95,7 +88,7 @@ def _dev_losses(recipe: PretrainRecipe, request: Request) -> Callable[[], dict[s
     """
     if "dev" not in request.corpus.splits:
         return None
-    held_out = HeldOut(**vars(request))
+    held_out = HeldOut(**vars(of_length(request, recipe.training.longest)))
     objectives = objectives_of(recipe.objectives, held_out)
     means = [held_out_mean(each.loss(0.0), each, recipe.training, f"{kind}_loss") for kind, each in objectives.items()]
     return lambda: {name: value for mean in means for name, value in mean().items()}
