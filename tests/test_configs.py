@@ -59,7 +59,7 @@ def test_the_promised_configurations_are_there() -> None:
     assert {"figures.yaml", "tuning.yaml", "few-updates.yaml", *REAL_SIZE, *TRANSFERRED} <= set(NAMES)
 
 
-OTHERS = ("copying", "few-examples", "domain-text", "polarity", "bart", "ernie", "xlnet", "ernie3", "bert", "continued")
+OTHERS = ("copying", "few-examples", "domain-text", "polarity", "bart", "ernie", "xlnet", "ernie3", "bert", "continued", "documents", "mbart")
 # Ways of learning from text without translations.
 MONOLINGUAL = ("rounds",)
 

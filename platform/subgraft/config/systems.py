@@ -53,6 +53,8 @@ class System(Settings):
     kd_weight: the weight of distillation, the paper's lambda (equation 5).
     pretraining: how the system's initial model is pretrained: plain; sampled, with sampled segmentations;
     downstream-vocabulary or joint-vocabulary, with that vocabulary; or none, random weights.
+    pretraining_step: the updates of pretraining after which its weights are this system's start; by default all. A
+    multiple of pretrain.save_every.
     copy_shared_tokens: whether tokens in both vocabularies keep their embeddings; if not, the initialiser makes them.
     embeddings_only_fraction: the fraction of finetuning steps, at the start, that trains embeddings alone.
     tie_to_sources: whether finetuning trains new embeddings as mixtures of upstream embeddings.
@@ -96,6 +98,7 @@ class System(Settings):
     initialiser: AnyInitialiser | None = None
     kd_weight: Annotated[float, Field(ge=0)] | None = None
     pretraining: PretrainingName = "plain"
+    pretraining_step: Count | None = None
     copy_shared_tokens: bool = True
     embeddings_only_fraction: Annotated[float, Field(ge=0, lt=1)] = 0.0
     tie_to_sources: bool = False

@@ -223,12 +223,14 @@ class PretrainSettings(ModelTrainingSettings):
     ends the running epoch.
     target_sampling: the tokens in the softmax of a batch and its label_smoothing, in place of the whole vocabulary,
     which dev scores always use.
+    save_every: weights are also saved after every so many updates; systems can start from them (pretraining_step).
     schedule_per_objective: with several objectives, whether the learning rate of a batch follows the number of updates
     that its own objective has had, so that each warms up when it joins (ERNIE 2; Sun et al., AAAI 2020).
     """
 
     length_schedule: tuple[LengthFrom, ...] = ()
     target_sampling: TargetSamplingSettings | None = None
+    save_every: Count | None = None
     schedule_per_objective: bool = Field(default=False, exclude_if=lambda own: not own)
 
     @property

@@ -142,8 +142,16 @@ def design(system: System, experiment: Experiment) -> Design:
         family=", ".join([*parts, *variant]),
         variant=", ".join(variant),
         generator_steps=steps,
+        pretraining_step=_pretraining_step(system, experiment),
         select=_training_of(system, experiment).select,
     )
+
+
+def _pretraining_step(system: System, experiment: Experiment) -> int | None:
+    """The updates before a system's start, if some system starts from an earlier step than the last."""
+    if system.pretraining != "plain" or all(each.pretraining_step is None for each in experiment.systems):
+        return None
+    return system.pretraining_step or experiment.pretrain.max_steps
 
 
 def _training_of(system: System, experiment: Experiment) -> ModelTrainingSettings:

@@ -55,6 +55,7 @@ def fit(
     tables: Collection[Tensor] = (),
     row_updates: Sequence[RowUpdates] = (),
     preparation: Preparation | None = None,
+    save: Callable[[int], None] | None = None,
 ) -> Outcome:
     """Train `module` in this step's work directory, from its last checkpoint if there is one.
 
@@ -73,6 +74,7 @@ def fit(
         tables: Parameters with `embedding_learning_rate`.
         row_updates: Rows with updates of their own.
         preparation: Look-ahead hook that rewrites batches.
+        save: Saves the model of a step, for settings that have its steps saved.
 
     Raises:
         OperationalError: If memory does not suffice for the largest batch.
@@ -99,7 +101,7 @@ def fit(
         hooks=Hooks(
             evaluate,
             select,
-            _dropout_by_step(module, settings),
+            _before_updates(module, settings, engine, save),
             partial(_recorded, context, steps_before),
             context.progress,
         ),
@@ -164,6 +166,25 @@ def _width(module: nn.Module) -> int:
     """The width of the hidden states of a loss's model."""
     model: nn.Module = module.model  # type: ignore[assignment]
     return family_of(model).width(model.config.to_dict())  # type: ignore[union-attr,operator]
+
+
+def _before_updates(
+    module: nn.Module, settings: TrainingSettings, engine: Engine, save: Callable[[int], None] | None
+) -> Callable[[int], None]:
+    """A function that sets the dropout of an update, and saves the weights that the updates before it have made."""
+    set_dropout = _dropout_by_step(module, settings)
+    every = settings.save_every if isinstance(settings, PretrainSettings) else None
+    if save is None or every is None:
+        return set_dropout
+
+    def begin(step: int) -> None:
+        set_dropout(step)
+        if step and step % every == 0:
+            with engine.whole():
+                if is_writer():
+                    save(step)
+
+    return begin
 
 
 def _dropout_by_step(module: nn.Module, settings: TrainingSettings) -> Callable[[int], None]:

@@ -58,6 +58,23 @@ def require_pretraining(experiment: Comparison) -> None:
             )
 
 
+def require_saved_weights(experiment: Comparison) -> None:
+    """Systems that start from weights of an earlier step need a pretraining that saves them."""
+    pretrain, every = experiment.pretrain, experiment.pretrain.save_every
+    for system in experiment.systems:
+        step = system.pretraining_step
+        if step is None:
+            continue
+        where = f"system {system.name}: pretraining_step {step}"
+        if system.pretraining != "plain" or not experiment.pretrains:
+            raise ValueError(f"{where} is of the pretraining that all systems share, which this system has not")
+        if every is None or step % every:
+            saved = "are not saved: write pretrain.save_every" if every is None else f"are saved every {every} updates"
+            raise ValueError(f"{where}: weights {saved}")
+        if step >= (pretrain.max_steps or step + 1):
+            raise ValueError(f"{where}: the pretraining ends after {pretrain.max_steps} updates: leave it out")
+
+
 def require_samplable_targets(experiment: Comparison) -> None:
     if experiment.pretrain.target_sampling is None:
         return

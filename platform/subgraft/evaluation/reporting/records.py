@@ -168,6 +168,7 @@ class SystemResult:
     variant: str = ""
     vocabulary_size: int | None = None
     generator_steps: int | None = None
+    pretraining_step: int | None = None
     bins: tuple[Bin, ...] = ()
     forgetting: Forgetting | None = None
     intrinsic: Mapping[str, Intrinsic] = field(default_factory=dict)

@@ -151,6 +151,7 @@ class SystemSummary:
     variant: str
     vocabulary_size: int | None
     generator_steps: int | None
+    pretraining_step: int | None
     bins: tuple[Bin, ...]
     forgetting: ForgettingSummary | None
     intrinsic: Mapping[str, Intrinsic]
@@ -196,6 +197,7 @@ def _summarise_system(data: ReportData, name: str, metrics: Mapping[str, MetricS
         variant=results[0].variant,
         vocabulary_size=results[0].vocabulary_size,
         generator_steps=results[0].generator_steps,
+        pretraining_step=results[0].pretraining_step,
         bins=pooled_bins(results),
         forgetting=summarise_forgetting(results, data.bootstrap_samples, data.bootstrap_seed),
         intrinsic=mean_intrinsic(results),

@@ -48,6 +48,12 @@ def sweeps(data: ReportData) -> list[Section]:
             "(2021). At step 0 a generator is the plain mean of similar tokens, which is `avg`. Bars: 95 % intervals."
         )
         blocks.append(Figure("generator_steps", plot_generator_steps(data, systems), about))
+    if pretraining_series(systems):
+        about = (
+            "Systems that differ in the number of updates of pretraining before their finetuning alone, all of one "
+            "training. Means over seeds; bars are 95 % intervals, the dashed line is the baseline."
+        )
+        blocks.append(Figure("pretraining_steps", plot_pretraining_steps(data, systems), about))
     return [Section("Sweeps", tuple(blocks))] if blocks else []
 
 
@@ -80,6 +86,13 @@ def step_series(systems: Sequence[SystemSummary]) -> list[Series]:
         else series
         for series in trained
     ]
+
+
+def pretraining_series(systems: Sequence[SystemSummary]) -> list[Series]:
+    """Systems that differ only in the updates of pretraining that their weights are from."""
+    return _series(
+        systems, lambda system: system.pretraining_step, lambda system: (system.vocabulary_size, system.generator_steps)
+    )
 
 
 def _alike(system: SystemSummary) -> Hashable:
@@ -135,6 +148,19 @@ def plot_generator_steps(data: ReportData, systems: Sequence[SystemSummary]) -> 
         _draw_series(bits, step_series(systems), lambda system: system.bits.start, False, None)
         bleu.set(title="BLEU after finetuning", xlabel="steps of the generator's training")
         bits.set(title="Bits per character on dev, before (low is good)", xlabel="steps of the generator's training")
+        return drawing.png(figure)
+
+
+@drawing.for_narrow_screens
+def plot_pretraining_steps(data: ReportData, systems: Sequence[SystemSummary]) -> bytes:
+    """BLEU, and the bits per character before finetuning, against the updates of pretraining."""
+    baseline, series = baseline_of(systems, data), pretraining_series(systems)
+    with drawing.new_figure(10, _HEIGHT) as figure:
+        bleu, bits = drawing.side_by_side(figure, 2)
+        _draw_series(bleu, series, lambda system: system.metrics["BLEU"].mean, True, baseline)
+        _draw_series(bits, series, lambda system: system.bits.start, False, None)
+        bleu.set(title="BLEU after finetuning", xlabel="updates of pretraining")
+        bits.set(title="Bits per character on dev, before (low is good)", xlabel="updates of pretraining")
         return drawing.png(figure)
 
 

@@ -27,6 +27,7 @@ from subgraft.pipeline.recipes.models import (
     BuildRecipe,
     CheckpointRecipe,
     ConditionRecipe,
+    SavedWeightsRecipe,
     SourceEncoderRecipe,
 )
 from subgraft.pipeline.recipes.training import PretrainRecipe
@@ -85,7 +86,13 @@ class ModelSteps:
         if system.pretraining == "joint-vocabulary":
             name = f"pretrain on {corpus} with a joint vocabulary"
             return self._pretrain(name, self._parts(self._vocabularies.on_changed_sides(self._vocabularies.joint)))
-        return self.pretrained
+        return self.pretrained if system.pretraining_step is None else self._saved(system.pretraining_step)
+
+    def _saved(self, step: int) -> Step:
+        """The upstream model after so many updates of its pretraining."""
+        recipe = SavedWeightsRecipe(step=step)
+        model = self.pretrained
+        return Step(stages.SAVED_WEIGHTS, f"{model.name}, {step} updates", recipe, {"model": model})
 
     def _parts(self, vocabularies: Mapping[SideName, Step]) -> dict[str, Step]:
         """The inputs of a model that is built: its vocabularies, and the entities that it reads, if it reads any."""

@@ -74,12 +74,14 @@ class Design(Settings):
         family: The settings that the system shares with others of a sweep, in words.
         variant: The same without the initialiser.
         generator_steps: 0 for `avg`, the initial state of every generator; None without a generator.
+        pretraining_step: The updates of the pretraining that its weights are from, where systems differ in them.
         select: The score that selected the finetuning's weights; dev BLEU if None.
     """
 
     family: str
     variant: str = ""
     generator_steps: int | None = None
+    pretraining_step: int | None = None
     select: SelectName | None = None
 
 

@@ -46,6 +46,12 @@ class BuildRecipe(Recipe):
         return FromSettings(self.model)
 
 
+class SavedWeightsRecipe(Recipe):
+    """The weights of the input `model`, a pretraining, after so many updates."""
+
+    step: int
+
+
 class AssembleRecipe(Recipe):
     """An encoder-decoder from an encoder; `seed` is that of the decoder's new attention to the encoder."""
 

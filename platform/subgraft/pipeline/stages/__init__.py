@@ -45,6 +45,7 @@ from subgraft.pipeline.recipes.models import (
     CheckpointRecipe,
     ConditionRecipe,
     EntityRecipe,
+    SavedWeightsRecipe,
     SourceEncoderRecipe,
     TransferRecipe,
 )
@@ -128,6 +129,12 @@ def _pretrain(recipe: PretrainRecipe, inputs: Inputs, out: Path, context: Contex
     from subgraft.pipeline.stages.pretrain import run
 
     return run(recipe, inputs, out, context)
+
+
+def _take_saved_weights(recipe: SavedWeightsRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.models import take_saved_weights
+
+    return take_saved_weights(recipe, inputs, out, context)
 
 
 def _assemble_model(recipe: AssembleRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
@@ -305,6 +312,7 @@ GAP = Stage("gap", 1, _measure_gap, GapRecipe)
 CHECKPOINT = Stage("checkpoint", 2, _import_checkpoint, CheckpointRecipe)
 BUILD = Stage("build", 1, _build_model, BuildRecipe)
 PRETRAIN = Stage("pretrain", 2, _pretrain, PretrainRecipe, distributed=True, accelerated=True)
+SAVED_WEIGHTS = Stage("saved-weights", 1, _take_saved_weights, SavedWeightsRecipe)
 ASSEMBLE = Stage("assemble", 1, _assemble_model, AssembleRecipe)
 GENERATOR = Stage("generator", 1, _train_generator, GeneratorRecipe, distributed=True, accelerated=True)
 NETWORK = Stage("network", 1, _train_network, NetworkRecipe, distributed=True, accelerated=True)

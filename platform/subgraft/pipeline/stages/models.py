@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from subgraft.base import json_io
 from subgraft.base.errors import UserError
 from subgraft.config.conditioning import PretrainedTextSourceSettings
 from subgraft.config.corpora import Languages
@@ -28,9 +29,10 @@ from subgraft.pipeline.recipes.models import (
     BuildRecipe,
     CheckpointRecipe,
     ConditionRecipe,
+    SavedWeightsRecipe,
     SourceEncoderRecipe,
 )
-from subgraft.pipeline.stages.stage import Inputs, Summary
+from subgraft.pipeline.stages.stage import SAVED_STEPS, Inputs, Summary
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.context import Context
 
@@ -74,6 +76,23 @@ def import_checkpoint(recipe: CheckpointRecipe, inputs: Inputs, out: Path, conte
     if (heads := Path(recipe.model) / HEADS).is_file():  # for a pretraining that continues
         shutil.copyfile(heads, out / HEADS)
     return {"parameters": bundle.model.num_parameters(), "family": family_of(bundle.model).model_type}
+
+
+def take_saved_weights(recipe: SavedWeightsRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
+    """Raises UserError if the pretraining ended earlier."""
+    del context
+    saved = inputs["model"] / SAVED_STEPS
+    if not (saved / str(recipe.step)).is_dir():
+        steps = ", ".join(sorted((each.name for each in saved.iterdir()), key=int)) if saved.is_dir() else "none"
+        raise UserError(
+            f"the pretraining saved no weights after {recipe.step} updates",
+            where="pretraining_step",
+            hint=f"Those that it saved: {steps}.",
+        )
+    shutil.copytree(saved / str(recipe.step), out, dirs_exist_ok=True)
+    record = json_io.object_in(inputs["model"] / "record.json")["summary"]
+    seconds = record["training_seconds"] * recipe.step / record["steps"]
+    return {"step": recipe.step, "training_seconds": round(seconds, 1)}
 
 
 def assemble_model(recipe: AssembleRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:

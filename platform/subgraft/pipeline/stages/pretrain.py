@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from subgraft.config.training import SelectName
@@ -14,7 +16,7 @@ from subgraft.modeling.left_to_right import left_to_right
 from subgraft.modeling.next_sentence import with_next_sentence
 from subgraft.pipeline.recipes.training import PretrainRecipe
 from subgraft.pipeline.stages.models import build
-from subgraft.pipeline.stages.stage import Inputs, Summary
+from subgraft.pipeline.stages.stage import SAVED_STEPS, Inputs, Summary
 from subgraft.training.auto_precision import with_named_precision
 from subgraft.training.context import Context
 from subgraft.training.objectives.dev_scores import describe_dev_engine
@@ -56,9 +58,12 @@ def run(recipe: PretrainRecipe, inputs: Inputs, out: Path, context: Context) -> 
         evaluate=evaluate,
         select=_selection(recipe.training.select, judge),
         preparation=sampling or memory_of(text.of_loss),
+        save=partial(_save_step, bundle, context.work / SAVED_STEPS),
     )
     if is_writer():
         bundle.save(out)
+        if (saved := context.work / SAVED_STEPS).is_dir():
+            shutil.copytree(saved, out / SAVED_STEPS)
         save_task_heads(bundle.model, losses, out)
     translated = any(objective.needs_pairs for objective in recipe.objectives)
     engine = describe_dev_engine(recipe.training, bundle.model) if translated else {}
@@ -69,6 +74,17 @@ def run(recipe: PretrainRecipe, inputs: Inputs, out: Path, context: Context) -> 
     parameters = bundle.model.num_parameters()
     counts = {**engine, **({"cut_sentences": cut} if cut else {}), "parameters": parameters}
     return {**write_curve(outcome, out), **counts, "artifacts": [CURVE, *heads]}
+
+
+def _save_step(bundle: Bundle, folder: Path, step: int) -> None:
+    """Save the weights of a step, complete or not at all: a training that resumes may do so again."""
+    whole, unfinished = folder / str(step), folder.with_name(f"{folder.name}.unfinished")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir(parents=True)
+    bundle.save(unfinished)
+    shutil.rmtree(whole, ignore_errors=True)
+    folder.mkdir(exist_ok=True)
+    unfinished.rename(whole)
 
 
 def _begun(recipe: PretrainRecipe, inputs: Inputs) -> Bundle:

@@ -149,6 +149,7 @@ def _of_any_task(system: ReportedSystem, inputs: Inputs, evaluation: Mapping[str
         "variant": design.variant,
         "vocabulary_size": vocabulary_sizes(read_config(finetuned))["decoder"],
         "generator_steps": design.generator_steps,
+        "pretraining_step": design.pretraining_step,
         "intrinsic": _intrinsic(_input_of(keys.intrinsic, inputs)),
     }
 

@@ -23,6 +23,8 @@ SPELLED = "spelled"
 BITS, CHARACTERS = "bits", "characters"
 CONFIDENCE = "confidence"
 QUALITY = "intrinsic.json"
+# A pretraining's weights of earlier steps: a model directory for each, by its step.
+SAVED_STEPS = "steps"
 LIKELIHOOD = "likelihood.json"
 SEEN = "seen.json"
 
