@@ -59,7 +59,20 @@ def test_the_promised_configurations_are_there() -> None:
     assert {"figures.yaml", "tuning.yaml", "few-updates.yaml", *REAL_SIZE, *TRANSFERRED} <= set(NAMES)
 
 
-OTHERS = ("copying", "few-examples", "domain-text", "polarity", "bart", "ernie", "xlnet", "ernie3", "bert", "continued", "documents", "mbart")
+OTHERS = (
+    "copying",
+    "few-examples",
+    "domain-text",
+    "polarity",
+    "bart",
+    "ernie",
+    "xlnet",
+    "ernie3",
+    "bert",
+    "continued",
+    "documents",
+    "mbart",
+)
 # Ways of learning from text without translations.
 MONOLINGUAL = ("rounds",)
 
@@ -385,3 +398,22 @@ def test_the_text_bears_the_vocabularies_of_real_size(
         perform(Job(step, tmp_path, Runtime(), 1, 0, False, Provenance.here()))
     sizes = [Store(tmp_path).artifact(step) for step in (new, *old)]
     assert [len(Tokenizer.load(path)) for path in sizes] == [step.recipe.settings.size for step in (new, *old)]  # type: ignore[attr-defined]
+
+
+def test_documents_are_compared_with_sentences_from_random_and_from_pretrained_weights() -> None:
+    """Table 5 of Liu et al. (TACL 2020); no book that is held out is in the text of pretraining."""
+    experiment = load(CONFIGS / "documents.yaml", Experiment)
+    rows = {(each.pretraining, each.documents is not None) for each in experiment.systems}
+    assert rows == {("none", False), ("none", True), ("plain", False), ("plain", True)}
+    texts, task = (experiment.corpora[name].verses for name in ("texts", "task"))
+    assert texts is not None and task is not None and (texts.dev, texts.test) == (task.dev, task.test)
+    assert experiment.evaluation.documents and not experiment.cleaning.deduplicate
+
+
+def test_an_mbarts_rows_differ_in_languages_and_its_curve_in_updates() -> None:
+    experiment = load(CONFIGS / "mbart.yaml", Experiment)
+    sizes = [len(experiment.corpora[name].texts or {}) for name in ("many", "six", "two", "one")]
+    assert sizes == [8, 6, 2, 1] and experiment.upstream.language_exponent == 0.7
+    assert [each.pretraining_step for each in experiment.systems if each.pretraining == "plain"] == [500, 1500, None]
+    rates = [experiment.pretrain.dropout_at(step) for step in (1999, 2000, 3199, 3200)]
+    assert rates == [None, 0.05, 0.05, 0.0], "at half and at four fifths, as 250K and 400K of 500K"

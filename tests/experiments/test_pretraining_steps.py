@@ -21,7 +21,7 @@ from subgraft.orchestration.store.store import Store
 
 CONFIG = tiny(
     pretrain="{epochs: 100, max_steps: 9, save_every: 3, batch_size: 500, precision: fp32, dev_sentences: 2, "
-    "select: last}",
+    "select: last, dropout_schedule: [{step: 4, dropout: 0.05}, {step: 7, dropout: 0.0}]}",
     finetune="{epochs: 1, max_steps: 2, batch_size: 500, precision: fp32, dev_sentences: 2}",
     systems="""
     - {name: three, vocabulary: upstream, pretraining_step: 3}

@@ -67,9 +67,8 @@ def measure(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context)
         "hypotheses": [joined(document) for document in hypotheses],
     }
     spelled = np.array(spells(bundle.encoder, texts["sources"])) & np.array(spells(bundle.decoder, texts["references"]))
-    scores = scores_of(
-        Texts(*(texts[name] for name in ("sources", "hypotheses", "references")), language), (), spelled, out
-    )
+    by_document = Texts(texts["sources"], texts["hypotheses"], texts["references"], language)
+    scores = scores_of(by_document, (), spelled, out)
     write_texts(out, **texts)
     (out / "documents.json").write_text(json.dumps(hypotheses, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     differing = len(unaligned(hypotheses, references))

@@ -72,8 +72,8 @@ def run(recipe: PretrainRecipe, inputs: Inputs, out: Path, context: Context) -> 
     if cut:
         context.warn(f"{cut:,} sentences are longer than pretrain.max_length or block_tokens, and were cut")
     parameters = bundle.model.num_parameters()
-    counts = {**engine, **({"cut_sentences": cut} if cut else {}), "parameters": parameters}
-    return {**write_curve(outcome, out), **counts, "artifacts": [CURVE, *heads]}
+    cuts = {"cut_sentences": cut} if cut else {}
+    return {**write_curve(outcome, out), **engine, **cuts, "parameters": parameters, "artifacts": [CURVE, *heads]}
 
 
 def _save_step(bundle: Bundle, folder: Path, step: int) -> None:
