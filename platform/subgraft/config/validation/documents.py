@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from subgraft.config.comparison import Comparison
+from subgraft.config.tasks import TASKS
 
 
 def require_documents_of_task(experiment: Comparison) -> None:
@@ -11,7 +12,7 @@ def require_documents_of_task(experiment: Comparison) -> None:
     if not (systems or evaluation.documents):
         return
     where = f"system {systems[0]}: documents" if systems else "evaluation.documents"
-    if experiment.task != "translation":
+    if not TASKS[experiment.task].two_languages:
         raise ValueError(f"{where}: documents are translated, which is not `task: {experiment.task}`: leave it out")
     if experiment.directions:
         raise ValueError(f"{where}: documents are translated in one direction: leave out either this or directions")
