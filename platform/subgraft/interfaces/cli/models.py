@@ -8,7 +8,7 @@ from typing import Any
 
 import subgraft
 from subgraft.base.errors import UserError
-from subgraft.base.limits import LARGEST_BEAM
+from subgraft.base.limits import LARGEST_BEAM, LONGEST_SEQUENCE
 from subgraft.base.terminal_escaping import say, write
 from subgraft.config.tasks import TASKS
 from subgraft.data.text import reading
@@ -36,6 +36,10 @@ def add_to(commands: Commands) -> None:
     turn = "each line is a user's turn, which an instruct model answers, by its tokenizer's chat template"
     generate.add_argument("--chat", action="store_true", help=turn)
     _add_generation(generate)
+    blocks = (
+        "blank lines separate documents, which an mBART translates in blocks of at most so many tokens (default 512)"
+    )
+    _add_documents(generate, blocks)
     generate.set_defaults(command=generate_text)
 
     evaluate = commands.add_parser("evaluate", help="BLEU, chrF, TER, ROUGE-L and METEOR, or scores of labels")
@@ -56,6 +60,10 @@ def add_to(commands: Commands) -> None:
     evaluate.add_argument("--language", default="", help=language)
     further = "one more: ROUGE-1, ROUGE-2, CIDEr, or one that an installed package offers"
     evaluate.add_argument("--metric", action="append", default=[], metavar="NAME", help=further)
+    scored_whole = (
+        "blank lines separate documents: d-BLEU, and s-BLEU where each has as many sentences as its reference"
+    )
+    _add_documents(evaluate, f"{scored_whole}; a model translates blocks of at most so many tokens (default 512)")
     add_json(evaluate)
     evaluate.set_defaults(command=evaluate_text)
 
@@ -69,7 +77,16 @@ def _add_generation(command: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_documents(command: argparse.ArgumentParser, about: str) -> None:
+    command.add_argument(
+        "--documents", type=whole(4, LONGEST_SEQUENCE), nargs="?", const=512, metavar="TOKENS", help=about
+    )
+
+
 def generate_text(arguments: argparse.Namespace) -> None:
+    if arguments.documents is not None:
+        _generate_documents(arguments)
+        return
     inputs: Any = None
     if arguments.features is None:
         inputs = list(reading.lines(arguments.input) if arguments.input else standard_input())
@@ -88,6 +105,25 @@ def generate_text(arguments: argparse.Namespace) -> None:
         write(line)
 
 
+def _generate_documents(arguments: argparse.Namespace) -> None:
+    """Print documents with blank lines between them; an empty sentence, which would be one, is left out."""
+    if arguments.features is not None or arguments.chat or arguments.max_tokens is not None:
+        raise UserError("--features, --chat and --max-tokens are not of documents: leave them out", where="--documents")
+    lines = list(reading.lines(arguments.input) if arguments.input else standard_input())
+    for number, document in enumerate(_translated_documents(arguments, lines)):
+        for line in [""] * (number > 0) + [sentence for sentence in document if sentence.strip()]:
+            write(line)
+
+
+def _translated_documents(arguments: argparse.Namespace, lines: list[str]) -> list[list[str]]:
+    from subgraft.interfaces.api.documents import documents_of, translate_documents
+    from subgraft.orchestration.execution.progress import counting
+
+    with counting("translating") as progress:
+        search = {**_search(arguments), "block_tokens": arguments.documents}
+        return translate_documents(arguments.model, documents_of(lines), **search, progress=progress)
+
+
 def _search(arguments: argparse.Namespace) -> dict[str, Any]:
     return {"languages": arguments.languages, "beam": arguments.beam, "batch_size": arguments.batch_size}
 
@@ -95,6 +131,9 @@ def _search(arguments: argparse.Namespace) -> dict[str, Any]:
 def evaluate_text(arguments: argparse.Namespace) -> None:
     if arguments.labels is not None:
         _evaluate_labels(arguments)
+        return
+    if arguments.documents is not None:
+        _evaluate_documents(arguments)
         return
     from subgraft.evaluation.metrics.scores import check_parallel
     from subgraft.interfaces.api.scores import package_metrics
@@ -121,6 +160,36 @@ def evaluate_text(arguments: argparse.Namespace) -> None:
     for score in scores:
         decimals = 4 if score.name in own else 2
         say(f"{score.name}\t{score.value:.{decimals}f}\t{score.signature}")
+
+
+def _evaluate_documents(arguments: argparse.Namespace) -> None:
+    if (arguments.model is None) != (arguments.sources is None):
+        raise UserError("a model is evaluated on --sources, and nothing else takes them", where="evaluate")
+    if arguments.metric:
+        raise UserError("documents are scored by BLEU alone: leave out --metric", where="--documents")
+    from subgraft.evaluation.metrics.document_bleu import unaligned
+    from subgraft.evaluation.metrics.scores import check_parallel
+    from subgraft.interfaces.api.documents import documents_of, evaluate_documents
+
+    kind = "hypotheses" if arguments.model is None else "sources"
+    lines, references = (list(reading.lines(path)) for path in (vars(arguments)[kind], arguments.references))
+    where = f"{vars(arguments)[kind]} and {arguments.references}"
+    wanted = documents_of(references)
+    check_parallel(documents_of(lines), wanted, where, "documents")
+    outputs = documents_of(lines) if arguments.model is None else _translated_documents(arguments, lines)
+    scores, differing = (
+        evaluate_documents(outputs, wanted, language=arguments.language).scores,
+        unaligned(outputs, wanted),
+    )
+    if arguments.json:
+        print_json(documents=len(wanted), documents_of_other_lengths=len(differing), scores=scores)
+        return
+    for score in scores:
+        say(f"{score.name}\t{score.value:.2f}\t{score.signature}")
+    if differing:
+        say(
+            f"no s-BLEU: {len(differing)} of {len(wanted)} documents have more or fewer sentences than their references"
+        )
 
 
 def _evaluate_labels(arguments: argparse.Namespace) -> None:
