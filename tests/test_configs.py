@@ -74,7 +74,7 @@ OTHERS = (
     "mbart",
 )
 # Ways of learning from text without translations.
-MONOLINGUAL = ("rounds",)
+MONOLINGUAL = ("rounds", "unsupervised")
 
 
 @pytest.mark.parametrize("name", TRANSFERRED)
@@ -100,6 +100,15 @@ def test_each_round_of_back_translation_is_a_row_next_to_the_pairs_alone() -> No
     experiment = load(CONFIGS / "rounds.yaml", Experiment)
     rounds = [experiment.rounds(system) if system.text else 0 for system in experiment.systems]
     assert rounds == [*range(experiment.back_translation.rounds + 1)] and experiment.finetune.max_steps is not None
+
+
+def test_learning_without_pairs_is_compared_with_few_pairs_and_read_text_of_other_sentences() -> None:
+    experiment = load(CONFIGS / "unsupervised.yaml", Experiment)
+    systems = {system.name: system for system in experiment.systems}
+    assert systems["without-pairs"].unsupervised and not systems["few-pairs"].unsupervised
+    assert {systems[name].vocabulary for name in systems} == {"upstream"}
+    source = experiment.corpora["english"].files
+    assert source and "en-de" not in source["train"][0], "the English side of the pairs would be parallel"
 
 
 def test_every_way_of_reading_a_class_is_compared_with_both_vocabularies() -> None:

@@ -37,6 +37,7 @@ from subgraft.config.task_objectives import (
 )
 from subgraft.config.tasks import TASKS, TaskName, labelled_by
 from subgraft.config.training import EmbeddingWarmupSettings, FinetuneSettings, PretrainSettings, TrainingSettings
+from subgraft.config.unsupervised import UnsupervisedSettings
 from subgraft.config.vocabularies import JointVocabularySettings
 
 
@@ -76,6 +77,7 @@ class Comparison(Settings):
     vocadt_training: the training of the embeddings of systems of `vocadt`; required if there is such a system.
     copied_text: how pairs are made for systems of `text: copied`.
     back_translation: the reverse model, for systems of `text: back-translated`, and how it translates.
+    unsupervised: for systems with `unsupervised`: how they learn from text without pairs.
     embedding_warmup_training: the training of systems with `embedding_warmup`; required if there is such a system.
     multitask: for systems with `multitask`: the tasks that are learnt together with this one.
     multitask_training: their training; required if there is such a system.
@@ -118,6 +120,7 @@ class Comparison(Settings):
     vocadt_training: TrainingSettings | None = None
     copied_text: CopiedTextSettings = CopiedTextSettings()
     back_translation: BackTranslationSettings = BackTranslationSettings()
+    unsupervised: UnsupervisedSettings = UnsupervisedSettings()
     embedding_warmup_training: EmbeddingWarmupSettings | None = None
     multitask: MultitaskSettings | None = None
     multitask_training: MultitaskTrainingSettings | None = None

@@ -83,6 +83,7 @@ class System(Settings):
     or lines, for `task: continuation`.
     directions: of this system's finetuning, in place of all with `train: true`, by their names.
     head: of a task with labels: this system's head, in place of labels.head.
+    unsupervised: whether the system learns to translate from downstream.text alone, without pairs (`unsupervised`).
     back_translation_rounds: of the text that this system reads back-translated, in place of back_translation.rounds.
     source_encoder: a new encoder of foreign sources in a vocabulary of their own, learnt as downstream.vocabulary, for
     models of the family bart, which continue to write in the upstream vocabulary.
@@ -117,6 +118,7 @@ class System(Settings):
     copying: CopyingName | None = None
     shuffled_sources: bool = False
     text: TextUse | None = None
+    unsupervised: bool = False
     back_translation_rounds: Rounds | None = None
     source_encoder: SourceEncoderSettings | None = None
     multitask: MultitaskUse | None = None
@@ -206,6 +208,20 @@ class System(Settings):
         for name in others:
             if getattr(self, name) is not None:
                 raise ValueError(f"source_encoder does not go with {name}: leave out either")
+        return self
+
+    @model_validator(mode="after")
+    def _without_pairs(self) -> System:
+        if not self.unsupervised:
+            return self
+        others = ("text", "embedding_warmup", "multitask", "conditioning", "source_encoder", "tie_to_sources")
+        for name in (*others, "embeddings_only_fraction", "rare_tokens", "shuffled_sources"):
+            if getattr(self, name):
+                raise ValueError(f"unsupervised does not go with {name}: leave out either")
+        if initialiser_info(self.initialiser).learnt_by:
+            raise ValueError(f"{self.initialiser} learns new rows on pairs, which an unsupervised system does not read")
+        if self.train in ("new-rows", "head", "adapters"):
+            raise ValueError(f"unsupervised trains a model in rounds: it needs train all or body, not {self.train}")
         return self
 
     @model_validator(mode="after")

@@ -43,6 +43,19 @@ def write_pairs(
     return corpus
 
 
+# A part of a text, so that every line has its turn.
+
+
+def lines_in_turn(lines: int, size: int, number: int, seed: int) -> np.ndarray:
+    """The indices of the part `number`, from 0, of so many lines of a text, in ascending order.
+
+    Parts follow each other in a shuffled order; after its end comes another one.
+    """
+    places = np.arange(number * size, number * size + min(size, lines))
+    orders = {turn: np.random.default_rng([seed, turn]).permutation(lines) for turn in set((places // lines).tolist())}
+    return np.unique([orders[place // lines][place % lines] for place in places.tolist()])
+
+
 # Copied text: a line as the target of itself, some of whose words are left out (Currey, Miceli Barone, Heafield 2017).
 #
 # The words that are left out are the noise of Hill et al. (2016) and Lample et al. (2018, section 2.3): without it a

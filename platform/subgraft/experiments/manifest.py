@@ -127,6 +127,7 @@ def design(system: System, experiment: Experiment) -> Design:
     variant += [f"{system.train} trained"] if system.train else []
     variant += [f"rows first, {system.embedding_warmup} text"] if system.embedding_warmup else []
     variant += [f"{system.text} text"] if system.text else []
+    variant += ["without pairs"] if system.unsupervised else []
     variant += [f"{system.back_translation_rounds} rounds"] if system.back_translation_rounds else []
     variant += [f"on {', '.join(system.directions)}"] if system.directions else []
     variant += [f"head {system.head.kind}"] if system.head else []
@@ -143,7 +144,7 @@ def design(system: System, experiment: Experiment) -> Design:
         variant=", ".join(variant),
         generator_steps=steps,
         pretraining_step=_pretraining_step(system, experiment),
-        select=_training_of(system, experiment).select,
+        select="last" if system.unsupervised else _training_of(system, experiment).select,
     )
 
 

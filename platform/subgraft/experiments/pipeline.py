@@ -18,10 +18,12 @@ from subgraft.experiments.steps.inputs import InputSteps
 from subgraft.experiments.steps.models import ModelSteps, conditioned_step, source_encoder_step
 from subgraft.experiments.steps.multitask import MultitaskSteps
 from subgraft.experiments.steps.system import SystemSteps
+from subgraft.experiments.steps.unsupervised import UnsupervisedSteps
 from subgraft.experiments.steps.vocabularies import VocabularySteps
 from subgraft.orchestration.store.step import Step
 from subgraft.pipeline import stages
 from subgraft.pipeline.recipes.evaluation import ReportRecipe
+from subgraft.pipeline.recipes.models import TransferRecipe
 from subgraft.pipeline.recipes.training import FinetuneRecipe, FirstPhase, NewRows
 
 
@@ -35,6 +37,7 @@ class Pipeline:
         additional_text: Text of the task's domain.
         embeddings: Of new tokens.
         multitask: Trainings on several tasks at once.
+        unsupervised: Translation learnt from text without pairs.
         evaluation: Scores and other measurements.
     """
 
@@ -51,6 +54,7 @@ class Pipeline:
         self.additional_text = AdditionalTextSteps(self.inputs, BackTranslationSteps(self.inputs, self.models))
         self.embeddings = EmbeddingSteps(self.inputs, self.vocabularies, self.additional_text)
         self.multitask = MultitaskSteps(self.inputs)
+        self.unsupervised = UnsupervisedSteps(self.inputs)
         self.evaluation = EvaluationSteps(self.inputs, self.vocabularies, self.models)
 
     @cached_property
@@ -89,11 +93,27 @@ class Pipeline:
         begun = self.additional_text.embedding_warmup(system, transfer, whole) or transfer or whole
         begun = conditioned_step(self.inputs, system, seed, begun)
         begun = source_encoder_step(self.inputs, system, seed, begun)
+        if system.unsupervised:
+            return self._measured(
+                system, seed, model, generator, transfer, self.unsupervised.training(system, seed, begun)
+            )
         multitask = self.multitask.training(system, seed, begun)
         if multitask is not None and system.multitask == "alone":
             finetune: Step[FinetuneRecipe] = multitask
         else:
             finetune = self._finetune(system, seed, multitask or begun, whole)
+        return self._measured(system, seed, model, generator, transfer, finetune)
+
+    def _measured(
+        self,
+        system: System,
+        seed: int,
+        model: Step,
+        generator: Step | None,
+        transfer: Step[TransferRecipe] | None,
+        finetune: Step[FinetuneRecipe],
+    ) -> SystemSteps:
+        """The steps of a system with its evaluations; `model` is the one before any transfer."""
         pretrained = None if system.pretraining == "none" else model
         evaluate = self.evaluation.scores(finetune)
         # Likelihoods by token are those of single sentences.

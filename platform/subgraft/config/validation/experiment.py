@@ -17,6 +17,7 @@ from subgraft.config.validation.conditioning import require_conditioned_systems
 from subgraft.config.validation.directions import require_directions
 from subgraft.config.validation.documents import require_documents_of_task
 from subgraft.config.validation.multitask import require_tasks_at_once
+from subgraft.config.validation.unsupervised import require_unsupervised
 from subgraft.config.validation.upstream import (
     require_corpora_of_objectives,
     require_fitting_blocks,
@@ -406,4 +407,5 @@ CHECKS = (
     require_layer,
     require_self_translations,
     require_text_to_read,
+    require_unsupervised,
 )

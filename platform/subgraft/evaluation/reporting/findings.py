@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from subgraft.evaluation.metrics.significance import FEWEST_SEEDS, LEVEL, Claim, Comparison
+from subgraft.evaluation.reporting.copies import systems_that_copy
 from subgraft.evaluation.reporting.document import Block, Bullets, Notice
 from subgraft.evaluation.reporting.numbers import count, equals, fixed, interval, percent, signed
 from subgraft.evaluation.reporting.records import ReportData, SystemResult
@@ -41,7 +42,7 @@ def in_short(data: ReportData) -> Block:
         )
     compared = [system for system in systems if system.metrics["BLEU"].comparison]
     items += [_difference(system) for system in compared] if len(compared) <= MOST_LISTED else _verdicts(compared)
-    return Bullets((*items, *map(text, on_few_seeds(compared_seeds(data)))))
+    return Bullets((*items, *map(text, (*on_few_seeds(compared_seeds(data)), *systems_that_copy(data)))))
 
 
 def _verdicts(systems: Sequence[SystemSummary]) -> list[Text]:
@@ -111,7 +112,7 @@ def compared_seeds(data: ReportData) -> dict[str, int]:
 
 def caption_remarks(data: ReportData, seeds: Mapping[str, int]) -> str:
     """Further lines of a caption in a terminal, where a table stands alone. seeds: compared, by system."""
-    lines = [*on_few_seeds(seeds), *untrained(data)]
+    lines = [*on_few_seeds(seeds), *untrained(data), *systems_that_copy(data)]
     lines += [GENERATED_NOTICE[0].lower() + GENERATED_NOTICE[1:].removesuffix(".")] if data.generated else []
     return unknown_token_caption(data) + "".join(f"\n{line}" for line in lines)
 

@@ -11,6 +11,7 @@ from subgraft.evaluation.metrics.calibration import BINS
 from subgraft.evaluation.metrics.scores import LOWER_IS_BETTER, METRICS
 from subgraft.evaluation.metrics.significance import Comparison
 from subgraft.evaluation.reporting import findings
+from subgraft.evaluation.reporting.copies import copying_notes
 from subgraft.evaluation.reporting.document import Figure, Section
 from subgraft.evaluation.reporting.drawing import MOST_COLOURED
 from subgraft.evaluation.reporting.numbers import (
@@ -180,6 +181,7 @@ def _cost_table(data: ReportData, systems: Sequence[SystemSummary]) -> Table:
         *_trained(data),
         *_left_out(data),
         *_cut_outputs(data),
+        *copying_notes(data),
     )
 
 

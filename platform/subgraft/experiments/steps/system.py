@@ -12,7 +12,12 @@ from subgraft.orchestration.store.step import Step, in_order, made_by
 from subgraft.pipeline.recipes.corpora import BackTranslatedRecipe
 from subgraft.pipeline.recipes.evaluation import EvaluateRecipe, SeenPairsRecipe
 from subgraft.pipeline.recipes.models import TransferRecipe
-from subgraft.pipeline.recipes.training import EmbeddingWarmupRecipe, FinetuneRecipe, MultitaskRecipe, TrainedRecipe
+from subgraft.pipeline.recipes.training import (
+    EmbeddingWarmupRecipe,
+    FinetuneRecipe,
+    MultitaskRecipe,
+    TrainedRecipe,
+)
 
 SIDES: tuple[SideName, ...] = ("encoder", "decoder")
 Moment = Literal["upstream_before", "upstream_after"]
@@ -60,13 +65,14 @@ class SystemSteps:
     def synthetic_data(self) -> list[Step]:
         """The trainings and translations behind the system's back-translated text, inputs first.
 
-        The system's own pretraining is not among them.
+        The system's own pretraining, and what made its new rows, is not among them.
         """
         readers = [step for step in (self.finetune, self.embedding_warmup) if step]
+        roles = ("synthetic", "synthetic/reversed")
         made = made_by(
-            BackTranslatedRecipe, (step.inputs["synthetic"] for step in readers if "synthetic" in step.inputs)
+            BackTranslatedRecipe, (step.inputs[role] for step in readers for role in roles if role in step.inputs)
         )
-        pretraining = {step.fingerprint for step in in_order([self.pretrained] if self.pretrained else [])}
+        pretraining = {step.fingerprint for step in in_order(filter(None, (self.pretrained, self.transfer)))}
         costly = (BackTranslatedRecipe, TrainedRecipe)
         return [
             step for step in in_order(made) if isinstance(step.recipe, costly) and step.fingerprint not in pretraining

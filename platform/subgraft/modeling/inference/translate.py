@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import DynamicCache, EncoderDecoderCache, StoppingCriteriaList
+from transformers import (
+    DynamicCache,
+    EncoderDecoderCache,
+    LogitsProcessor,
+    LogitsProcessorList,
+    StoppingCriteriaList,
+)
 
 from subgraft.modeling.families import SequenceFormat
 from subgraft.modeling.inference.search import AT_ONCE, BatchSearch, LengthLimit, Progress, is_blank, searched
@@ -37,6 +43,7 @@ class Translator(BatchSearch):
         beam: The beam size; None samples from the full distribution with torch's generator.
         max_length_ratio: The limit of an output in bytes, per byte of its source.
         max_positions: The maximum length of sources and outputs in tokens.
+        tokens: Ids of the tokens that may be generated, besides the special ones of the format; None for all.
     """
 
     def __init__(
@@ -49,6 +56,7 @@ class Translator(BatchSearch):
         beam: int | None,
         max_length_ratio: float,
         max_positions: int,
+        tokens: Collection[int] | None = None,
     ) -> None:
         super().__init__(model, target)
         self._source = source
@@ -57,6 +65,7 @@ class Translator(BatchSearch):
         self._search = _search(beam)
         self._ratio = max_length_ratio
         self._max_positions = max_positions
+        self._allowed = None if tokens is None else OnlyTokens([*tokens, *self._ends, *_forced(sequence_format)])
 
     def __call__(self, texts: Sequence[str], batch_size: int = AT_ONCE, progress: Progress | None = None) -> list[str]:
         """Translations of `texts`. Leaves the model in evaluation mode."""
@@ -115,6 +124,7 @@ class Translator(BatchSearch):
             forced_eos_token_id=None,
             max_length=self._max_positions,
             past_key_values=BeamCache(),
+            logits_processor=LogitsProcessorList([] if self._allowed is None else [self._allowed]),
             stopping_criteria=StoppingCriteriaList([LengthLimit(self._lengths, texts, self._ratio)]),
         )
         return generated[:, 1:]
@@ -126,6 +136,25 @@ def _search(beam: int | None) -> dict[str, Any]:
         return {"do_sample": True, "num_beams": 1, "temperature": 1.0, "top_k": 0, "top_p": 1.0}
     # transformers warns about early_stopping in greedy search.
     return {"do_sample": False, "num_beams": beam, "early_stopping": beam > 1}
+
+
+def _forced(sequence_format: SequenceFormat) -> list[int]:
+    """The token that every output begins with, if any."""
+    return [] if sequence_format.target_beginning is None else [sequence_format.target_beginning]
+
+
+class OnlyTokens(LogitsProcessor):
+    """Leaves these tokens alone possible."""
+
+    def __init__(self, tokens: Collection[int]) -> None:
+        self._tokens = torch.tensor(sorted(set(tokens)))
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        del input_ids
+        tokens = self._tokens = self._tokens.to(scores.device)
+        possible = torch.full_like(scores, float("-inf"))
+        possible[:, tokens] = scores[:, tokens]
+        return possible
 
 
 class BeamCache(EncoderDecoderCache):

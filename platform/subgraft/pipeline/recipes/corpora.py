@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import Field
 
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages, QuestionGenerationSettings
-from subgraft.config.settings_base import DecodingEngine, TextSide
+from subgraft.config.settings_base import DecodingEngine, Settings, TextSide
 from subgraft.config.synthetic import CopiedTextSettings
 from subgraft.pipeline.recipes.recipe import Recipe
 
@@ -80,6 +80,14 @@ class ReversedRecipe(Recipe):
     languages: Languages
 
 
+class TextPart(Settings):
+    """The part `number`, from 0, of `size` lines of a text in an order drawn with `seed`."""
+
+    size: int
+    number: int
+    seed: int
+
+
 class BackTranslatedRecipe(Recipe):
     """Back-translated pairs: the input `model` translates the input `text` into the task's source language.
 
@@ -89,6 +97,8 @@ class BackTranslatedRecipe(Recipe):
         beam: Hypotheses of the search; None samples tokens with `seed`.
         max_length_ratio: Bytes of a translation per byte of the text.
         engine: Of the search.
+        part: The lines that are translated; None for all.
+        min_count: Only tokens are generated that occur so many times in the text of the other side; None for all.
         tag: Whether sources start with the tag of back-translations.
         model: The model's name; not in the fingerprint.
         batch_size: Sentences that are searched at once; not in the fingerprint.
@@ -100,6 +110,8 @@ class BackTranslatedRecipe(Recipe):
     seed: int | None
     max_length_ratio: float
     engine: DecodingEngine = "transformers"
+    part: TextPart | None = None
+    min_count: int | None = None
     tag: bool
     model: str = Field(exclude=True)
     batch_size: int = Field(exclude=True)

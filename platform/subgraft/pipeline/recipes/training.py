@@ -275,6 +275,18 @@ class EmbeddingWarmupRecipe(FinetuneRecipe):
     group: ClassVar[str] = "embedding_warmup_training"
 
 
+class UnsupervisedRecipe(FinetuneRecipe):
+    """A round of learning to translate in both directions.
+
+    It trains on the input `synthetic`, pairs of the task's direction, and on `synthetic/reversed`, pairs of the other.
+    Of the input `corpus` it reads dev alone.
+    """
+
+    @property
+    def epochs_over(self) -> EpochsOver:
+        return EpochsOver("synthetic", share=0.5)
+
+
 class MultitaskRecipe(FinetuneRecipe):
     """A finetuning on several tasks at once, each with a head of its own.
 

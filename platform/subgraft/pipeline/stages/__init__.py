@@ -49,7 +49,13 @@ from subgraft.pipeline.recipes.models import (
     SourceEncoderRecipe,
     TransferRecipe,
 )
-from subgraft.pipeline.recipes.training import EmbeddingWarmupRecipe, FinetuneRecipe, MultitaskRecipe, PretrainRecipe
+from subgraft.pipeline.recipes.training import (
+    EmbeddingWarmupRecipe,
+    FinetuneRecipe,
+    MultitaskRecipe,
+    PretrainRecipe,
+    UnsupervisedRecipe,
+)
 from subgraft.pipeline.recipes.vocabularies import (
     AdaptedVocabularyRecipe,
     GapRecipe,
@@ -221,6 +227,14 @@ def _train_on_tasks(recipe: MultitaskRecipe, inputs: Inputs, out: Path, context:
     return run(recipe, inputs, out, context)
 
 
+def _translate_unsupervised(
+    recipe: UnsupervisedRecipe, inputs: Inputs, out: Path, context: Context
+) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.unsupervised import run
+
+    return run(recipe, inputs, out, context)
+
+
 def _condition_model(recipe: ConditionRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
     from subgraft.pipeline.stages.models import condition_model
 
@@ -337,6 +351,7 @@ CONDITION = Stage("condition", 1, _condition_model, ConditionRecipe)
 INTRINSIC = Stage("intrinsic", 1, _measure_intrinsic, IntrinsicRecipe)
 MULTITASK = Stage("multitask", 1, _train_on_tasks, MultitaskRecipe, distributed=True, accelerated=True)
 FINETUNE = Stage("finetune", 1, _finetune, FinetuneRecipe, distributed=True, accelerated=True)
+UNSUPERVISED = Stage("unsupervised", 1, _translate_unsupervised, UnsupervisedRecipe, distributed=True, accelerated=True)
 EVALUATE = Stage("evaluate", 1, _evaluate_model, EvaluateRecipe, accelerated=True)
 LIKELIHOOD = Stage("likelihood", 1, _measure_likelihood, LikelihoodRecipe, accelerated=True)
 SEEN_PAIRS = Stage("seen-pairs", 1, _count_seen_pairs, SeenPairsRecipe)

@@ -5,34 +5,65 @@ Sennrich, Haddow and Birch (2016); with a tag before every such source, Caswell,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from subgraft.data.synthetic_pairs import SPLIT, tagged, write_pairs
+import numpy as np
+
+from subgraft.base.errors import UserError
+from subgraft.config.settings_base import TextSide
+from subgraft.data.synthetic_pairs import SPLIT, lines_in_turn, tagged, write_pairs
 from subgraft.data.text.corpus import Corpus
+from subgraft.data.text.encoded import encode
+from subgraft.data.text.segments import Text
 from subgraft.modeling.bundle import Bundle
 from subgraft.pipeline.recipes.corpora import BackTranslatedRecipe
 from subgraft.pipeline.stages.chunked_translation import Search, translated_in_chunks
 from subgraft.pipeline.stages.stage import Inputs, Summary
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.context import Context
 from subgraft.training.setup import is_writer
 
+_OTHER: dict[TextSide, TextSide] = {"source": "target", "target": "source"}
+
 
 def run(recipe: BackTranslatedRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
-    text, back = Corpus.open(inputs["text"]), recipe.languages.reversed
-    lines = text.text(SPLIT, recipe.side)
+    text, back = Corpus.open(inputs["text"], context.cache), recipe.languages.reversed
+    bundle, lines = Bundle.load(inputs["model"]), _lines(recipe, text)
     search = Search(recipe.beam, recipe.max_length_ratio, recipe.batch_size, recipe.seed, recipe.engine)
-    made = translated_in_chunks(Bundle.load(inputs["model"]), lines, back, search, context, SPLIT)
+    if recipe.min_count is not None:
+        written = text.text(SPLIT, _OTHER[recipe.side])
+        search = replace(search, tokens=frequent_tokens(written, bundle.decoder, recipe.min_count))
+    made = translated_in_chunks(bundle, lines, back, search, context, SPLIT)
     # A model may have no output for a line, and an empty line is not a source.
     pairs = [(source, target) for source, target in zip(made.texts, lines, strict=True) if source.strip()]
+    if not pairs:
+        hint = "Train it longer, or on more text, before it translates."
+        raise UserError(f"the model ({recipe.model}) has no output for any of {len(lines):,} lines", hint=hint)
     if is_writer():
         identity = {"kind": "back-translated", "text": dict(text.identity), **recipe.model_dump(mode="json")}
         sources = (tagged(source) if recipe.tag else source for source, _ in pairs)
-        written = zip(sources, (target for _, target in pairs), strict=True)
-        write_pairs({SPLIT: written}, recipe.languages, identity, out)
+        tagged_pairs = zip(sources, (target for _, target in pairs), strict=True)
+        write_pairs({SPLIT: tagged_pairs}, recipe.languages, identity, out)
+    copies = sum(source == target for source, target in pairs)
     return {
         "model": recipe.model,
+        **({} if search.tokens is None else {"generated_tokens": len(search.tokens)}),
         "sizes": {SPLIT: len(pairs)},
         "empty": len(lines) - len(pairs),
+        "copies": copies,
         "cut_translations": made.cut,
         "translation_seconds": made.seconds,
     }
+
+
+def _lines(recipe: BackTranslatedRecipe, text: Corpus) -> Sequence[str]:
+    whole, part = text.text(SPLIT, recipe.side), recipe.part
+    return whole if part is None else whole.take(lines_in_turn(len(whole), part.size, part.number, part.seed))
+
+
+def frequent_tokens(text: Text, tokenizer: Tokenizer, min_count: int) -> frozenset[int]:
+    """The tokens that occur at least so many times in a text."""
+    counts = np.bincount(encode(text, tokenizer).sequences.flat, minlength=len(tokenizer))
+    return frozenset(np.flatnonzero(counts >= min_count).tolist())

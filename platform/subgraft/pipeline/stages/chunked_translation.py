@@ -47,7 +47,8 @@ class Search:
         max_length_ratio: Bytes of a translation per byte of its source.
         batch_size: Sentences that are searched at once.
         seed: Of sampling.
-        engine: Of the search; only transformers samples.
+        engine: Of the search; only transformers samples, or restricts tokens.
+        tokens: Ids of the tokens that may be generated, besides special ones; None for all.
     """
 
     beam: int | None
@@ -55,11 +56,12 @@ class Search:
     batch_size: int = 32
     seed: int | None = None
     engine: DecodingEngine = "transformers"
+    tokens: frozenset[int] | None = None
 
     def translator(self, bundle: Bundle, languages: Languages) -> Translator:
         """The translator of these settings, on the GPU if there is one."""
         bundle.model.to(device())  # type: ignore[arg-type]
-        if self.engine == "ctranslate2" and self.beam is not None:
+        if self.engine == "ctranslate2" and self.beam is not None and self.tokens is None:
             return fast_translator(bundle, languages, beam=self.beam, max_length_ratio=self.max_length_ratio)
         return Translator(
             bundle.model,
@@ -69,6 +71,7 @@ class Search:
             beam=self.beam,
             max_length_ratio=self.max_length_ratio,
             max_positions=bundle.max_positions,
+            tokens=self.tokens,
         )
 
 

@@ -59,7 +59,7 @@ def run(recipe: FinetuneRecipe, inputs: Inputs, out: Path, context: Context) -> 
             require_tag(bundle.encoder, "back_translation.tag")
         text = with_text(text, recipe.text_objective, text_request, settings)
     rare = _rare_rows(recipe, bundle, inputs, text)
-    finetuning = _Finetuning(recipe, text, context, rare)
+    finetuning = Finetuning(recipe, text, context, rare)
     if recipe.tie_to_sources:
         matrices = {side: load_matrix(inputs["model"], side) for side in recipe.tie_to_sources}
         outcome = finetuning.train_tied(bundle, Bundle.load(inputs["upstream"]), matrices)
@@ -120,7 +120,9 @@ def _rare_rows(recipe: FinetuneRecipe, bundle: Bundle, inputs: Inputs, text: Tas
 
 
 @dataclass(frozen=True)
-class _Finetuning:
+class Finetuning:
+    """A finetuning of a model on this data."""
+
     recipe: FinetuneRecipe
     data: TaskText
     context: Context
