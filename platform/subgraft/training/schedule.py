@@ -365,8 +365,8 @@ def data_plan(data: Data, settings: TrainingSettings, seed: int, files: BatchFil
         first = _plan_of(data.first, settings, seed, 1.0 - share, files)
         return JointPlan(first, _plan_of(data.second, settings, own, share, files))
     if isinstance(data, DataInStages):
-        plans = [data_plan(own, of_stage, seed, files) for _, of_stage, own in data.stages]
-        return StagedPlan([_of_stage(plan) for plan in plans], [step for step, _, _ in data.stages])
+        of_stages = [data_plan(own, of_stage, seed, files) for _, of_stage, own in data.stages]
+        return StagedPlan([_of_stage(plan) for plan in of_stages], [step for step, _, _ in data.stages])
     if isinstance(data, StreamedData):
         return data.plan
     if not isinstance(data, MixedData):

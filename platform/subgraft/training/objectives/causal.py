@@ -187,10 +187,11 @@ class CausalObjective(StackObjective):
         self._separator = separator_of(tokenizer, settings)
         begin_with(request.bundle.model, self._separator)
         common = tokenizer, self._separator, min(settings.block_tokens or limit, limit)
-        source, self._streams = Stream if settings.packed else Lines, list[Stream]()
+        self._streams = list[Stream]()
         if settings.recurrent:
             self._streams = [Stream(text.lines, *common, text.starts) for text in request.documents()]
-        parts = self._streams or [source(lines, *common) for _, lines in request.texts()]
+        source: type[Stream | Lines] = Stream if settings.packed else Lines
+        parts: Sequence[Stream | Lines] = self._streams or [source(lines, *common) for _, lines in request.texts()]
         super().__init__(request.bundle.model, Concatenation(parts), padding_of(tokenizer))
         self.select = "bits_per_character" if "dev" in request.corpus.splits else None
 
