@@ -98,6 +98,7 @@ class CorpusSource(Settings):
     squad: questions in SQuAD's JSON format: a folder with {train,dev,test}.json[.gz], or a path per split.
     columns: pairs in columns of a file.
     together: several corpora cleaned as one; each part has its own limit.
+    multipliers: of together: how often each part's training segments are read after cleaning; once by default.
     records: named fields (texts, labels, spans, tensors) in files, which may form documents.
     conversations: turns of users and assistants, for `task: chat`.
     labelled: labelled examples: classes, numbers, choices, answers, tags, ranked candidates, relations, types.
@@ -118,6 +119,7 @@ class CorpusSource(Settings):
     squad: str | dict[Split, str] | None = None
     columns: ColumnFiles | None = None
     together: tuple[CorpusSource, ...] | None = None
+    multipliers: tuple[Count, ...] = ()
     records: RecordFiles | None = None
     conversations: ConversationFiles | None = None
     labelled: LabelledFiles | None = None
@@ -159,6 +161,11 @@ class CorpusSource(Settings):
         apart = ("together", "squad", "records", "conversations", "labelled", "features", "verses", "texts")
         if self.together and any(part.kind in apart for part in self.together):
             raise ValueError(f"together cannot have parts of kind {', '.join(apart)}")
+        if self.multipliers and len(self.multipliers) != len(self.together or ()):
+            raise ValueError(
+                f"multipliers has {len(self.multipliers)} numbers, one for each part of together, which has "
+                f"{len(self.together or ())}"
+            )
         if self.texts and self.limit:
             raise ValueError("limit applies to one text: give it in each of texts")
         return self
@@ -171,19 +178,32 @@ class Cleaning(Settings):
     """Rules a training pair must pass; dev and test are only stripped, never filtered. null disables a rule.
 
     min_characters, max_characters: bounds on the length of either side.
+    min_words: the fewest words of either side, between spaces (ERNIE 3 has 10; Sun et al., 2021, section 3.3.1).
     max_ratio: the largest ratio of the longer side's length to the shorter's.
     drop_identical: whether to drop pairs whose sides are the same text.
     deduplicate: whether to keep only the first occurrence of a pair.
     drop_held_out: whether to drop pairs with a side that occurs in dev or test, ignoring case, Unicode form, white
     space, quotation marks and final punctuation.
+    drop_repeats: of documents: a run of at most so many segments that repeats the run right before it is dropped (99 in
+    ERNIE 3).
+    deduplicate_documents: of documents: the number of longest segments (3 in ERNIE 3) that must equal those of an
+    earlier document for the whole document to be dropped.
     """
 
     min_characters: Count = 1
+    min_words: Count | None = None
     max_characters: Count | None = 1000
     max_ratio: Annotated[float, Field(ge=1.0)] | None = 5.0
     drop_identical: bool = False
     deduplicate: bool = True
     drop_held_out: bool = True
+    drop_repeats: Annotated[int, Field(ge=1, le=1000)] | None = None
+    deduplicate_documents: Count | None = None
+
+    @property
+    def of_documents(self) -> bool:
+        """Whether there is a rule for whole documents."""
+        return self.drop_repeats is not None or self.deduplicate_documents is not None
 
 
 class QuestionGenerationSettings(Settings):

@@ -13,12 +13,14 @@ from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.config.settings_base import Split
 from subgraft.data.sources import registry as sources
+from subgraft.data.sources.file_sources import TogetherSource
 from subgraft.data.sources.known_classes import drop_lines, limited_to_classes, require_classes
 from subgraft.data.sources.monolingual import TextsSource
 from subgraft.data.sources.resolved_corpus import ResolvedSource
 from subgraft.data.sources.squad import Pairing
 from subgraft.data.text.cleaning import clean, strip
 from subgraft.data.text.corpus import Corpus
+from subgraft.data.text.document_cleaning import clean_documents, multiplied
 from subgraft.data.text.fields import Sides, count_documents, text_places
 from subgraft.data.text.held_out import HeldOut
 from subgraft.data.text.tensors import write_rows
@@ -135,11 +137,15 @@ class _Part:
         inputs = [at for at, field in enumerate(fields) if labelled and field.is_input]
         # The training split comes last, because it must not contain the text of the others.
         for split in reversed(self.source.splits):
-            segments = reported(self.source.read(split), self.sizes[split], split, self.progress)
+            times = self.source.multipliers if isinstance(self.source, TogetherSource) and split == "train" else ()
+            read = self.source.read_numbered(split) if times else self.source.read(split)  # type: ignore[attr-defined]
+            segments = reported(read, self.sizes[split], split, self.progress)
             if split == "train":
-                segments = clean(
-                    segments, self.cleaning, held_out, self.counts[split], places, folder=self.out, inputs=inputs
-                )
+                counts = self.counts[split]
+                if self.source.documented and self.cleaning.of_documents:
+                    segments = clean_documents(segments, self.cleaning, counts, places, self.out)
+                segments = clean(segments, self.cleaning, held_out, counts, places, folder=self.out, inputs=inputs)
+                segments = multiplied(segments, times, counts, self.out) if times else segments
             else:
                 segments = _collected(segments, held_out, self.counts[split], places)
             self._write(count_documents(segments, self.counts[split]) if self.source.documented else segments, split)

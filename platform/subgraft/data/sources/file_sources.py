@@ -28,13 +28,21 @@ class TogetherSource(SeveralSources):
     """
 
     parts: tuple[ResolvedSource, ...]
+    multipliers: tuple[int, ...] = ()
 
     @property
     def _sources(self) -> Collection[ResolvedSource]:
         return self.parts
 
     def identity(self) -> dict[str, object]:
-        return {"together": [part.identity() for part in self.parts]}
+        times = {"multipliers": list(self.multipliers)} if self.multipliers else {}
+        return {"together": [part.identity() for part in self.parts], **times}
+
+    def read_numbered(self, split: Split) -> Iterator[Sides]:
+        """The segments, part after part, each with the number of its part as one more cell."""
+        for number, part in enumerate(self.parts):
+            if split in part.splits:
+                yield from ((*sides, str(number)) for sides in part.read(split))
 
     def read(self, split: Split) -> Iterator[Sides]:
         if split == "train":

@@ -188,7 +188,7 @@ def _together(asked: _Asked) -> ResolvedSource:
     if any(part.documented or part.fields != parts[0].fields or isinstance(part, TextsSource) for part in parts):
         what = "every part must be a parallel text or a text of one language, without labels or documents"
         raise UserError(what, where="together")
-    return TogetherSource(parts[0].fields, {}, parts)
+    return TogetherSource(parts[0].fields, {}, parts, asked.source.multipliers)
 
 
 def _records(asked: _Asked) -> ResolvedSource:

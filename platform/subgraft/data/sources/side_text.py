@@ -95,6 +95,10 @@ def side_text(
     own = languages.target if side == "target" else languages.source
     asked = Languages(source=own, target=own) if _is_one_text(source) else languages
     resolved = resolve(source, asked, base, pairing=pairing)
+    if source.multipliers:
+        raise UserError(
+            "multipliers are of a task's or an upstream corpus, and not of additional text", where="together"
+        )
     if "train" not in resolved.splits:
         hint = f"It has: {', '.join(resolved.splits)}."
         raise UserError("a corpus without a train split has no text to learn from", where=source.kind, hint=hint)

@@ -31,7 +31,10 @@ RULES: Mapping[str, str] = {
     "word_with_space": "with a word that is empty or has a space",
     "empty_turn": "with an empty turn",
     "no_answer": "without an assistant's turn after a user's",
+    "repeated": "the same as right before",
+    "same_document": "in a document that came before",
     "too_short": "too short",
+    "few_words": "of too few words",
     "too_long": "too long",
     "ratio": "unequally long",
     "identical": "the same on both sides",
@@ -89,8 +92,8 @@ def clean(
 ) -> Iterator[Sides]:
     """The stripped segments that pass every rule.
 
-    A segment is counted under the first rule it breaks, in the order too_short, too_long, ratio, identical, held_out,
-    elsewhere, duplicate. Memory is constant in the number of segments, except for digests without a folder.
+    A segment is counted under the first rule it breaks, in the order too_short, few_words, too_long, ratio, identical,
+    held_out, elsewhere, duplicate. Memory is constant in the number of segments, except for digests without a folder.
 
     Args:
         held_out: The stripped dev and test texts.
@@ -135,6 +138,8 @@ def _broken_rule(sides: Sides, cleaning: Cleaning) -> str | None:
     shortest, longest = min(map(len, sides)), max(map(len, sides))
     if shortest < cleaning.min_characters:
         return "too_short"
+    if cleaning.min_words is not None and min(len(side.split()) for side in sides) < cleaning.min_words:
+        return "few_words"
     if cleaning.max_characters is not None and longest > cleaning.max_characters:
         return "too_long"
     if cleaning.max_ratio is not None and longest > cleaning.max_ratio * shortest:

@@ -1,0 +1,144 @@
+"""Rules of whole documents, and parts of a corpus that are read several times."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from subgraft.config.corpora import Cleaning, CorpusSource, Languages
+from subgraft.data.sources.corpus_builder import build
+from subgraft.data.text.cleaning import clean
+from subgraft.data.text.document_cleaning import clean_documents, without_repeats
+from subgraft.data.text.fields import Sides
+from subgraft.data.text.held_out import HeldOut
+
+ENGLISH = Languages(source="en", target="en")
+
+
+def placed(*documents: str) -> list[Sides]:
+    """A document of each text, whose characters are its segments."""
+    return [(segment, f"{number}\t{at}") for number, text in enumerate(documents) for at, segment in enumerate(text)]
+
+
+def read(segments: list[Sides]) -> list[str]:
+    """The documents again; positions must be without gaps."""
+    found: dict[str, list[str]] = {}
+    for text, place in segments:
+        document, position = place.split("\t")
+        assert int(position) == len(found.setdefault(document, []))
+        found[document].append(text)
+    return ["".join(each) for each in found.values()]
+
+
+@pytest.mark.parametrize(
+    ("text", "longest", "left"),
+    [
+        ("aab", 1, "ab"),
+        ("aaaa", 3, "a"),
+        ("ababc", 2, "abc"),
+        ("ababc", 1, "ababc"),
+        ("abcabcabd", 3, "abcabd"),
+        ("abcabd", 3, "abcabd"),
+    ],
+)
+def test_a_run_that_repeats_the_one_before_is_dropped(text: str, longest: int, left: str) -> None:
+    assert "".join(text[place] for place in without_repeats(text, longest)) == left
+
+
+def test_no_repeat_remains_in_any_short_text() -> None:
+    """All texts of two kinds of segments and 9 places, by brute force."""
+    for letters in product("ab", repeat=9):
+        text = "".join(letters)
+        left = "".join(text[place] for place in without_repeats(text, 3))
+        repeats = [
+            size
+            for size in (1, 2, 3)
+            for at in range(len(left))
+            if left[at : at + size] == left[at + size : at + 2 * size]
+        ]
+        assert not [size for size in repeats if size], (text, left)
+
+
+def test_documents_with_the_same_longest_segments_come_once() -> None:
+    counts: Counter[str] = Counter()
+    long = ["the longest of all segments", "a segment almost as long", "a third long one", "short"]
+    documents = [
+        long,
+        [long[2], "x", long[0], long[1]],  # the same three, in another order
+        [long[0], long[1], "another one here", "short"],
+        ["short"],
+        ["short"],
+    ]
+    segments: list[Sides] = [
+        (text, f"{number}\t{at}") for number, document in enumerate(documents) for at, text in enumerate(document)
+    ]
+    cleaned = list(clean_documents(segments, Cleaning(deduplicate_documents=3), counts, [0], None))
+    assert {place.split("\t")[0] for _, place in cleaned} == {"0", "2", "3"}
+    assert counts == {"read": 5, "same_document": 5}
+
+
+def test_repeats_leave_no_gap_and_are_counted() -> None:
+    counts: Counter[str] = Counter()
+    cleaned = list(clean_documents(placed("xyxyz", "abc"), Cleaning(drop_repeats=99), counts, [0], None))
+    assert read(cleaned) == ["xyz", "abc"] and counts == {"read": 2, "repeated": 2}
+
+
+def test_segments_of_few_words_are_dropped_on_either_side() -> None:
+    counts: Counter[str] = Counter()
+    segments: list[Sides] = [
+        ("one two three", "eins zwei drei"),
+        ("one two three", "eins zwei"),
+        ("one", "eins zwei drei"),
+    ]
+    left = list(clean(segments, Cleaning(min_words=3), HeldOut([]), counts, [0, 1]))
+    assert left == segments[:1] and counts == {"read": 3, "kept": 1, "few_words": 2}
+
+
+def test_they_are_in_the_record_of_a_corpus(tmp_path: Path) -> None:
+    lines = [f"sentence number {number} of a text of several words" for number in range(6)]
+    documents = [lines[:3], [*lines[3:6], lines[5]], lines[:3][::-1], ["too few", *lines[1:3]]]
+    rows = [json.dumps({"document": f"d{at}", "en": document}) for at, document in enumerate(documents)]
+    (tmp_path / "train.jsonl").write_text("\n".join(rows) + "\n")
+    records = {"folder": str(tmp_path), "fields": {"en": {"language": "en"}}, "document": "document"}
+    source = CorpusSource.model_validate({"records": records})
+    rules = Cleaning(deduplicate=False, drop_repeats=9, deduplicate_documents=3, min_words=4)
+    corpus = build(source, ENGLISH, rules, tmp_path / "corpus")
+    assert list(corpus.lines("train", "source")) == [*lines, *lines[1:3]]
+    dropped = {"few_words": 1, "repeated": 1, "same_document": 3}
+    assert corpus.counts["train"] == {"documents": 3, "kept": 8, "read": 13, **dropped}
+    assert [run.stop - run.start for run in corpus.documents("train")] == [3, 3, 2]
+
+
+@pytest.mark.parametrize("times", [(1, 3), (2, 1)])
+def test_a_part_is_read_as_often_as_its_multiplier_says(tmp_path: Path, times: tuple[int, int]) -> None:
+    """After cleaning, so that copies are no duplicates; dev text once."""
+    rng, parts = random.Random(1), list[dict[str, object]]()
+    texts = []
+    for part in range(2):
+        texts.append([f"part {part} line {rng.random()}" for _ in range(5)])
+        files = {}
+        for split, lines in (("train", [*texts[part], texts[part][0]]), ("dev", [f"dev {part}"])):
+            (tmp_path / f"{part}.{split}").write_text("\n".join(lines) + "\n")
+            files[split] = [str(tmp_path / f"{part}.{split}")]
+        parts.append({"files": files})
+    source = CorpusSource.model_validate({"together": parts, "multipliers": times})
+    corpus = build(source, ENGLISH, Cleaning(), tmp_path / "corpus")
+    assert list(corpus.lines("train", "source")) == [
+        line for own, count in zip(texts, times, strict=True) for line in own * count
+    ]
+    assert corpus.size("dev") == 2
+    copies = sum(5 * (count - 1) for count in times)
+    assert corpus.counts["train"] == {"duplicate": 2, "kept": 10 + copies, "multiplied": copies, "read": 12}
+    once = build(CorpusSource.model_validate({"together": parts}), ENGLISH, Cleaning(), tmp_path / "once")
+    assert once.identity != corpus.identity and "multipliers" not in once.identity
+
+
+def test_there_is_a_multiplier_for_each_part() -> None:
+    part = {"generated": "law"}
+    with pytest.raises(ValueError, match="multipliers has 1 numbers, one for each part of together, which has 2"):
+        CorpusSource.model_validate({"together": [part, part], "multipliers": [2]})
