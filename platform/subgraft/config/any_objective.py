@@ -43,7 +43,7 @@ class AnyObjective(Settings):
     """
 
     weight: Annotated[float, Field(gt=0)] = 1.0
-    from_step: int = Field(default=0, ge=0, le=LARGEST_COUNT, exclude_if=lambda step: not step)
+    from_step: int = Field(default=0, ge=0, le=LARGEST_COUNT)
 
     needs_pairs: ClassVar[bool] = False
     needs_dev: ClassVar[bool] = False

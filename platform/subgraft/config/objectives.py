@@ -121,9 +121,9 @@ class MaskedSettings(AnyObjective):
     next_sentence: bool | None = None
     short_inputs: Share = 0.1
     sentences_per_document: Count = 1
-    units: tuple[UnitStage, ...] = Field(default=(), exclude_if=lambda stages: not stages)
-    phrases: str | None = Field(default=None, exclude_if=lambda field: field is None)
-    entities: str | None = Field(default=None, exclude_if=lambda field: field is None)
+    units: tuple[UnitStage, ...] = ()
+    phrases: str | None = None
+    entities: str | None = None
     static_copies: Count | None = None
     memory_tokens: MemoryTokens = 0
 

@@ -124,7 +124,7 @@ class System(Settings):
     multitask: MultitaskUse | None = None
     directions: tuple[str, ...] | None = None
     documents: Annotated[int, Field(ge=4, le=LONGEST_SEQUENCE)] | None = None
-    head: HeadSettings | None = Field(default=None, exclude_if=lambda head: head is None)
+    head: HeadSettings | None = None
 
     @property
     def generator(self) -> TrainedGenerator | None:

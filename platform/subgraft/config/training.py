@@ -231,7 +231,7 @@ class PretrainSettings(ModelTrainingSettings):
     length_schedule: tuple[LengthFrom, ...] = ()
     target_sampling: TargetSamplingSettings | None = None
     save_every: Count | None = None
-    schedule_per_objective: bool = Field(default=False, exclude_if=lambda own: not own)
+    schedule_per_objective: bool = False
 
     @property
     def longest(self) -> int:

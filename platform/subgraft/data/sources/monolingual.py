@@ -20,12 +20,11 @@ from subgraft.data.text.fields import Sides
 
 
 @dataclass(frozen=True)
-class PlainSource(FilesSource):
-    """The text of one language; `name` is its tag in a file of `name<TAB>segment` lines."""
+class UnsplitSource(FilesSource):
+    """Files of one language without splits: what the settings hold out is dev and test, the rest train."""
 
-    file: Path
+    files: tuple[Path, ...]
     settings: PlainTexts
-    name: str
 
     on_disk = True
 
@@ -35,12 +34,27 @@ class PlainSource(FilesSource):
 
     def paths(self, split: Split) -> tuple[Path, ...]:
         del split
-        return (self.file,)
+        return self.files
+
+    @property
+    def _digests(self) -> list[str]:
+        return [file_digest(path) for path in self.files]
+
+
+@dataclass(frozen=True)
+class PlainSource(UnsplitSource):
+    """The text of one language in one file; `name` is its tag in a file of `name<TAB>segment` lines."""
+
+    name: str
+
+    @property
+    def _file(self) -> Path:
+        return self.files[0]
 
     def _origin(self) -> dict[str, object]:
         form: dict[str, object] = {"held_out": dict(sorted(self.settings.held_out.items())), "seed": self.settings.seed}
         form |= {"name": self.name} if self.settings.tagged else {}
-        return {"plain": form, "files": [file_digest(self.file)]}
+        return {"plain": form, "files": self._digests}
 
     def _segments(self, split: Split) -> Iterator[Sides]:
         splits = self._splits
@@ -55,10 +69,10 @@ class PlainSource(FilesSource):
         count, held_out = sum(1 for _ in self._lines()), sum(self.settings.held_out.values())
         if count == 0:
             what = f"no line of '{self.name}'" if self.settings.tagged else "an empty corpus"
-            raise UserError(what, where=str(self.file))
+            raise UserError(what, where=str(self._file))
         if held_out >= count:
             what = f"{held_out:,} segments are to be held out of {count:,} of '{self.name}'"
-            raise UserError(what, where=str(self.file), hint="Lower plain.held_out.")
+            raise UserError(what, where=str(self._file), hint="Lower plain.held_out.")
         return count
 
     @cached_property
@@ -79,13 +93,13 @@ class PlainSource(FilesSource):
 
     def _lines(self) -> Iterator[str]:
         if self.settings.tagged is None:
-            yield from reading.lines(self.file)
+            yield from reading.lines(self._file)
             return
-        for number, line in enumerate(reading.lines(self.file), 1):
+        for number, line in enumerate(reading.lines(self._file), 1):
             name, tab, text = line.partition("\t")
             if not tab:
                 hint = "Lines are expected as in: en<TAB>text."
-                raise UserError("no tab behind a language", where=f"{self.file}:{number}", hint=hint)
+                raise UserError("no tab behind a language", where=f"{self._file}:{number}", hint=hint)
             if name == self.name:
                 yield text
 

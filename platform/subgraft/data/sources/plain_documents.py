@@ -11,12 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from subgraft.base.errors import UserError
-from subgraft.base.files import file_digest
 from subgraft.config.settings_base import Split
-from subgraft.config.source_files import PlainTexts
 from subgraft.data.sources.file_sources import FileSource
-from subgraft.data.sources.paths import SPLITS
-from subgraft.data.sources.resolved_corpus import FilesSource
+from subgraft.data.sources.monolingual import UnsplitSource
 from subgraft.data.text import reading
 from subgraft.data.text.fields import Place, Sides, whole_documents
 from subgraft.data.text.sentences import sentence_limits
@@ -59,29 +56,17 @@ def _between_blank(rows: Iterator[Sides], paths: Sequence[Path]) -> Iterator[Ite
 
 
 @dataclass(frozen=True)
-class PlainDocumentsSource(FilesSource):
+class PlainDocumentsSource(UnsplitSource):
     """The documents of one language, complete ones of which are held out.
 
     files: one with blank lines between documents, or one for each document.
     """
 
-    files: tuple[Path, ...]
-    settings: PlainTexts
-
-    on_disk = True
     documented = True
-
-    @property
-    def splits(self) -> tuple[Split, ...]:
-        return tuple(split for split in SPLITS if split == "train" or split in self.settings.held_out)
-
-    def paths(self, split: Split) -> tuple[Path, ...]:
-        del split
-        return self.files
 
     def _origin(self) -> dict[str, object]:
         form = self.settings.model_dump(mode="json", exclude={"folder", "tagged", "languages"})
-        return {"plain": form, "files": [file_digest(path) for path in self.files]}
+        return {"plain": form, "files": self._digests}
 
     def _segments(self, split: Split) -> Iterator[Sides]:
         splits = self._splits

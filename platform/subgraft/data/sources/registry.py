@@ -253,7 +253,7 @@ def _plain(asked: _Asked) -> ResolvedSource:
         file_of = {code: _existing(folder / f"{settings.names[code]}.txt") for code in named}
     make = partial(PlainSource, limit=asked.limit, settings=settings)
     return _texts_of(
-        {at.name: make(fields=(at,), file=file_of[code], name=settings.names[code]) for code, at in named.items()}
+        {at.name: make(fields=(at,), files=(file_of[code],), name=settings.names[code]) for code, at in named.items()}
     )
 
 

@@ -50,7 +50,7 @@ class IntrinsicRecipe(Recipe):
     max_similar: int
     seed: int
     package: str | None = None
-    donor: DonorMapping | None = Field(default=None, exclude_if=lambda donor: donor is None)
+    donor: DonorMapping | None = None
     sample: IntrinsicSettings
 
 

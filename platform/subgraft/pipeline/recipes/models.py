@@ -29,8 +29,8 @@ class CheckpointRecipe(Recipe):
 
     digest: str
     model: str = Field(exclude=True)
-    body: bool = Field(default=False, exclude_if=lambda body: not body)
-    next_sentence: bool = Field(default=False, exclude_if=lambda head: not head)
+    body: bool = False
+    next_sentence: bool = False
 
     @property
     def model_change(self) -> FromCheckpoint:
@@ -116,8 +116,7 @@ class TransferRecipe(Recipe):
     max_similar: int
     seed: int
     package: str | None = None
-    # Left out of other methods' recipes, which are as old as their results.
-    donor: DonorMapping | None = Field(default=None, exclude_if=lambda donor: donor is None)
+    donor: DonorMapping | None = None
     copy_shared_tokens: bool = True
     keep_matrices: bool = False
 

@@ -197,7 +197,7 @@ class FinetuneRecipe(TrainedRecipe):
     drift: bool = False
     further_directions: dict[str, Languages] = Field(default_factory=dict)
     direction_exponent: float | None = None
-    keeps_head: bool = Field(default=False, exclude_if=lambda keeps: not keeps)
+    keeps_head: bool = False
 
     @property
     def trained_on(self) -> tuple[TaskObjectiveSettings, ...]:
