@@ -216,7 +216,8 @@ class Comparison(Settings):
         reads = self.upstream.continue_pretraining or any(
             self.trains(system) or initialiser_info(system.initialiser).learnt_by for system in self.systems
         )
-        return self.finetuned_on.understands and self.upstream.checkpoint is not None and not reads
+        headed = self.finetuned_on.understands and self.labels.zero_shot is None
+        return headed and self.upstream.checkpoint is not None and not reads
 
     def generator_steps(self, system: System) -> int | None:
         """The training steps of the system's generator, if it is trained here."""

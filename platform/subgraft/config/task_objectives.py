@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from subgraft.base.limits import LONGEST_SEQUENCE
 from subgraft.config.heads import HeadSettings
@@ -103,6 +104,42 @@ TextTaskName = Literal["classification", "regression", "tagging", "relation-clas
 PairTaskName = Literal["pair-classification", "regression", "multiple-choice", "span-extraction", "ranking"]
 
 
+class ZeroShotSettings(Settings):
+    """How a model predicts classes without finetuning (ERNIE 3; Sun et al., 2021, section 4.3): it needs a pretraining
+    that continues texts, with the objective causal.
+
+    template: a text with {label}, the place of a class's words, and {text}; of pairs also {text_pair}.
+    words: the words of each class; its name by default.
+    by: perplexity takes the class whose filled template has the lowest perplexity per token; generation takes the one
+    that beam search writes, which may write the words of classes alone.
+    beams: of generation.
+    """
+
+    template: str
+    words: dict[str, Annotated[str, Field(min_length=1)]] = Field(default_factory=dict)
+    by: Literal["perplexity", "generation"] = "perplexity"
+    beams: Annotated[int, Field(ge=1, le=1000)] = 8
+
+    def filled(self, text: str, second: str, words: str) -> str:
+        """The template with a class's words."""
+        parts = {"text": text, "text_pair": second, "label": words}
+        return _PLACE.sub(lambda place: parts[place[1]], self.template)
+
+    @model_validator(mode="after")
+    def _has_places(self) -> ZeroShotSettings:
+        for place in ("{label}", "{text}"):
+            if place not in self.template:
+                raise ValueError(f"template needs {place}")
+        if len(set(self.words.values())) < len(self.words):
+            raise ValueError("words: two classes have the same words")
+        if self.by == "generation" and not self.template.rstrip().endswith("{label}"):
+            raise ValueError("by: generation writes the class at the end: template must end with {label}")
+        return self
+
+
+_PLACE = re.compile(r"\{(text|text_pair|label)\}")
+
+
 class LabelSettings(Settings):
     """How a task with labels is learnt and judged.
 
@@ -110,17 +147,19 @@ class LabelSettings(Settings):
     negative: the class that says that there is nothing, such as no_relation: precision, recall and F1 are over the
     others.
     metrics: the task's metrics, in place of the usual ones; the first selects weights. "F1 of CLASS" is one too.
+    zero_shot: of classes of texts or pairs: systems are not finetuned, and the pretrained model predicts them.
     """
 
     head: HeadSettings | None = None
     negative: str | None = None
     metrics: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
+    zero_shot: ZeroShotSettings | None = None
 
 
 class _AnyLabelled(AnyObjective):
     """labels: how the task is learnt and judged."""
 
-    labels: LabelSettings = Field(default=LabelSettings(), exclude_if=lambda labels: labels == LabelSettings())
+    labels: LabelSettings = LabelSettings()
 
     understands = True
 

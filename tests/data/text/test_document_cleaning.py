@@ -27,12 +27,12 @@ def placed(*documents: str) -> list[Sides]:
 
 def read(segments: list[Sides]) -> list[str]:
     """The documents again; positions must be without gaps."""
-    found: dict[str, list[str]] = {}
+    joined: dict[str, list[str]] = {}
     for text, place in segments:
         document, position = place.split("\t")
-        assert int(position) == len(found.setdefault(document, []))
-        found[document].append(text)
-    return ["".join(each) for each in found.values()]
+        assert int(position) == len(joined.setdefault(document, []))
+        joined[document].append(text)
+    return ["".join(each) for each in joined.values()]
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_they_are_in_the_record_of_a_corpus(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("times", [(1, 3), (2, 1)])
 def test_a_part_is_read_as_often_as_its_multiplier_says(tmp_path: Path, times: tuple[int, int]) -> None:
-    """After cleaning, so that copies are no duplicates; dev text once."""
+    """After cleaning, so that copies are not struck; dev text once."""
     rng, parts = random.Random(1), list[dict[str, object]]()
     texts = []
     for part in range(2):

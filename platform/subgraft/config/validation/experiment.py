@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from subgraft.config.comparison import Comparison
 from subgraft.config.initialiser_registry import LEARNINGS, initialiser_info, names_with
 from subgraft.config.models import families_for, is_decoder_alone
+from subgraft.config.objectives import CONTINUING_KINDS
 from subgraft.config.search import require_searchable
 from subgraft.config.synthetic import TextUse
 from subgraft.config.systems import System, require_trained_parameters
 from subgraft.config.task_objectives import ChatSettings, LabelSettings
-from subgraft.config.tasks import TASKS, tasks_with
+from subgraft.config.tasks import TASKS, TaskName, tasks_with
 from subgraft.config.training import ROWS_IN_PARTS
 from subgraft.config.validation.conditioning import require_conditioned_systems
 from subgraft.config.validation.directions import require_directions
@@ -193,6 +194,34 @@ def require_settings_of_chat(experiment: Comparison) -> None:
         raise ValueError(f"systems with {read[0]}: chat is learnt of conversations, not of mere lines")
 
 
+# The tasks that zero-shot predictions are of, and how many texts an example of each has.
+_CLASSES_OF_TEXTS: Mapping[TaskName, int] = {"classification": 1, "pair-classification": 2}
+
+
+def _require_zero_shot(experiment: Comparison) -> None:
+    """Predictions without finetuning are of classes, by a model that continues texts; nothing is trained."""
+    settings = experiment.labels.zero_shot
+    if settings is None:
+        return
+    texts = _CLASSES_OF_TEXTS.get(experiment.task)
+    if texts is None:
+        raise ValueError(f"labels.zero_shot predicts classes of texts or pairs, and {experiment.task} has others")
+    if (texts == 2) != ("{text_pair}" in settings.template):
+        needs = "needs {text_pair}" if texts == 2 else "has {text_pair}, and the task has one text"
+        raise ValueError(f"labels.zero_shot.template {needs}")
+    if experiment.labels.head is not None or any(system.head for system in experiment.systems):
+        raise ValueError("labels.zero_shot: no head is trained; leave out head")
+    named = ("train", "embedding_warmup", "multitask", "text")
+    if trained := [system.name for system in experiment.systems if any(getattr(system, name) for name in named)]:
+        what = ", ".join(named)
+        raise ValueError(f"system {trained[0]}: labels.zero_shot finetunes nothing; leave out {what}")
+    if experiment.upstream.checkpoint is None and CONTINUING_KINDS.isdisjoint(experiment.model.objectives):
+        raise ValueError(
+            f"labels.zero_shot needs a model that continues texts, as of model.family branched or gpt2, not "
+            f"{experiment.model.family}"
+        )
+
+
 def require_settings_of_labels(experiment: Comparison) -> None:
     """Tasks that predict labels are scored by their own metrics, and train a new head."""
     task, select = experiment.task, experiment.finetune.select
@@ -208,6 +237,7 @@ def require_settings_of_labels(experiment: Comparison) -> None:
             raise ValueError(f"system {headed[0]}: head is of tasks with labels, which {task} is not: leave it out")
         return
     require_tasks_of_heads(experiment)
+    _require_zero_shot(experiment)
     if select not in ("score", "last"):
         raise ValueError(f"finetune.select {select}: {task} has labels, and no text to score: write score, or last")
     if experiment.finetune.label_smoothing and task in ("regression", "span-extraction"):

@@ -33,15 +33,18 @@ from subgraft.training.objectives.directions import Directions
 from subgraft.training.objectives.objective import Request, TaskText
 from subgraft.training.objectives.registry import directions_text, with_text
 from subgraft.training.phases import copy_parameters, join_outcomes, of_first_phase, split_training, train_only
-from subgraft.training.progress import CURVE, SELECTIONS, Outcome
+from subgraft.training.progress import CURVE, SELECTIONS, CurvePoint, Outcome
 from subgraft.training.rare_rows import RareRows, RowUpdates
-from subgraft.training.setup import fit, is_writer, peak_memory, write_curve
+from subgraft.training.setup import device, fit, is_writer, peak_memory, write_curve
 from subgraft.training.understanding.objective import task_of, with_task_head
 from subgraft.training.understanding.registry import record_task
+from subgraft.training.understanding.zero_shot import zero_shot
 
 
 def run(recipe: FinetuneRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     corpus = Corpus.open(inputs["corpus"], context.cache)
+    if isinstance(recipe.objective, LabelledSettings | LabelledPairsSettings) and recipe.objective.labels.zero_shot:
+        return _untrained(recipe, recipe.objective, Bundle.load(inputs["model"]), corpus, out)
     bundle = _prepared(recipe, inputs, corpus)
     recipe = with_named_precision(recipe, bundle.model, context)
     settings = recipe.training
@@ -89,6 +92,26 @@ def run(recipe: FinetuneRecipe, inputs: Inputs, out: Path, context: Context) -> 
         "peak_memory": peak_memory(),
         "artifacts": [CURVE],
     }
+
+
+def _untrained(
+    recipe: FinetuneRecipe,
+    objective: LabelledSettings | LabelledPairsSettings,
+    bundle: Bundle,
+    corpus: Corpus,
+    out: Path,
+) -> Summary:
+    """The model as it is, with its dev scores without finetuning."""
+    bundle.model.to(device())  # type: ignore[arg-type]
+    judged = zero_shot(bundle, objective, corpus, "dev", recipe.training.dev_sentences)
+    task, predictions = judged.task, judged.predictions
+    scores = {name: score.value for name, score in task.scores(task.statistics(predictions)).items()}
+    dev = {"score": scores[task.metrics[0]], **scores, "nats": judged.nats}
+    outcome = Outcome((CurvePoint(0, 0.0, 0.0, dev),), steps=0, best_step=0, seconds=0.0)
+    if is_writer():
+        bundle.save(out)
+    summary = {**write_curve(outcome, out), "cut_pairs": judged.cut, "parameters": bundle.model.num_parameters()}
+    return {**summary, "trained_parameters": 0, "peak_memory": peak_memory(), "artifacts": [CURVE]}
 
 
 def _translates_dev(recipe: FinetuneRecipe) -> bool:

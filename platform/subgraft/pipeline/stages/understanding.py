@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -26,30 +27,81 @@ from subgraft.training.setup import device
 from subgraft.training.understanding.inputs import LabelledExample, TextEncoder
 from subgraft.training.understanding.objective import head_outputs, task_of
 from subgraft.training.understanding.task import LabelledTask, Predictions
+from subgraft.training.understanding.zero_shot import zero_shot
 
 
-def measure(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
-    bundle, corpus, settings = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"]), recipe.evaluation
-    assert isinstance(recipe.objective, LabelledSettings | LabelledPairsSettings)
-    task = task_of(recipe.objective, corpus)
-    bundle.model.to(device())  # type: ignore[arg-type]
+class _Measured(NamedTuple):
+    """A task, what was read, what is predicted, and how long the model takes for some inputs at a time."""
+
+    task: LabelledTask
+    texts: Sequence[str]
+    predictions: Predictions
+    nats: float
+    cut: int
+    timed: Sequence[Any]
+    predict: Callable[[Sequence[Any]], object]
+
+
+def _with_head(
+    recipe: EvaluateRecipe,
+    objective: LabelledSettings | LabelledPairsSettings,
+    bundle: Bundle,
+    corpus: Corpus,
+    context: Context,
+) -> _Measured:
+    """The predictions of a finetuned model's head."""
+    task = task_of(objective, corpus)
     encoder = TextEncoder.of(bundle, recipe.languages)
-    split = task.split(corpus, recipe.split, encoder, settings.test_sentences)
+    split = task.split(corpus, recipe.split, encoder, recipe.evaluation.test_sentences)
     outputs = head_outputs(bundle.model, task, split, encoder.padding, progress=context.progress)
-    predictions = task.predictions(outputs.by_example, split)
-    statistics = task.statistics(predictions)
-    confidence = {} if predictions.probabilities is None else {CONFIDENCE: predictions.probabilities.max(axis=1)}
-    save_file({name: np.ascontiguousarray(each) for name, each in (statistics | confidence).items()}, out / STATISTICS)
-    scores = task.scores(statistics)
-    write_texts(out, sources=split.texts, references=predictions.reference_texts, hypotheses=predictions.texts)
 
     @torch.inference_mode()
     def predict(examples: Sequence[LabelledExample]) -> Tensor:
         return task.logits(bundle.model, task.collate(examples, encoder.padding).to(device())).cpu()
 
-    timed = split.examples[: settings.speed_sentences]
+    predictions = task.predictions(outputs.by_example, split)
+    return _Measured(task, split.texts, predictions, outputs.nats, split.cut, split.examples, predict)
+
+
+def _without_finetuning(
+    recipe: EvaluateRecipe,
+    objective: LabelledSettings | LabelledPairsSettings,
+    bundle: Bundle,
+    corpus: Corpus,
+    context: Context,
+) -> _Measured:
+    judged = zero_shot(
+        bundle, objective, corpus, recipe.split, recipe.evaluation.test_sentences, progress=context.progress
+    )
+    return _Measured(
+        judged.task,
+        judged.texts,
+        judged.predictions,
+        judged.nats,
+        judged.cut,
+        judged.inputs,
+        judged.classifier.scores,
+    )
+
+
+def measure(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
+    bundle, corpus, settings = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"]), recipe.evaluation
+    objective = recipe.objective
+    assert isinstance(objective, LabelledSettings | LabelledPairsSettings)
+    bundle.model.to(device())  # type: ignore[arg-type]
+    measured = (_with_head if objective.labels.zero_shot is None else _without_finetuning)(
+        recipe, objective, bundle, corpus, context
+    )
+    task, predictions = measured.task, measured.predictions
+    statistics = task.statistics(predictions)
+    confidence = {} if predictions.probabilities is None else {CONFIDENCE: predictions.probabilities.max(axis=1)}
+    save_file({name: np.ascontiguousarray(each) for name, each in (statistics | confidence).items()}, out / STATISTICS)
+    scores = task.scores(statistics)
+    write_texts(out, sources=measured.texts, references=predictions.reference_texts, hypotheses=predictions.texts)
+
+    timed = measured.timed[: settings.speed_sentences]
     speed = (
-        measure_speed(predict, timed, batch_size=settings.batch_size, repeats=settings.speed_repeats)
+        measure_speed(measured.predict, timed, batch_size=settings.batch_size, repeats=settings.speed_repeats)
         if recipe.speed
         else None
     )
@@ -57,23 +109,23 @@ def measure(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context)
     calibration = None if probabilities is None else class_calibration(probabilities, predictions.references)
     result: dict[str, Json] = {
         "scores": {name: asdict(score) for name, score in scores.items()},
-        "nats": outputs.nats,
+        "nats": measured.nats,
         **_lengths(bundle, corpus, recipe.split),
         "calibration": asdict(calibration) if calibration else None,
         "confusion": _confusion(task, predictions),
         "speed": asdict(speed) if speed else None,
         "parameters": bundle.model.num_parameters(),
-        "sentences": len(split.references),
-        "cut_inputs": split.cut,
+        "sentences": len(measured.texts),
+        "cut_inputs": measured.cut,
         "cut_outputs": 0,
     }
     (out / "evaluation.json").write_text(json.dumps(result, indent=1) + "\n")
     return {
         **{name: score.value for name, score in scores.items()},
-        "nats": outputs.nats,
+        "nats": measured.nats,
         **({"calibration_error": calibration.error} if calibration else {}),
         **({"sentences_per_second": speed.median} if speed else {}),
-        "cut_inputs": split.cut,
+        "cut_inputs": measured.cut,
         "signatures": {name: score.signature for name, score in scores.items()},
         "artifacts": ["evaluation.json"],
     }

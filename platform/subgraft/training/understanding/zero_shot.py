@@ -1,0 +1,214 @@
+"""Classes without finetuning: a model that writes chooses the words that it expects (ERNIE 3; Sun et al., 2021, section
+4.3: the candidate with the lowest perplexity per token, or beam search over the candidates' words alone).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from subgraft.base.errors import UserError
+from subgraft.config.objectives import CONTINUING_KINDS
+from subgraft.config.task_objectives import LabelledPairsSettings, LabelledSettings, ZeroShotSettings
+from subgraft.data.text.corpus import Corpus
+from subgraft.evaluation.metrics.sentence_statistics import FloatArray
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.families import family_of
+from subgraft.modeling.sides import side
+from subgraft.training.objectives.causal import collate, padding_of, shifted, stack_nats
+from subgraft.training.objectives.embedding_view import ModelEmbeddings
+from subgraft.training.objectives.single_stack import StackBatch, StackStates
+from subgraft.training.understanding.inputs import LabelledExample
+from subgraft.training.understanding.objective import task_of
+from subgraft.training.understanding.sequences import BETWEEN
+from subgraft.training.understanding.task import LabelledTask, Predictions, Split
+
+# The probability of a class with which no beam ends, in proportion to the least of the others.
+_UNFOUND = 1e-12
+
+
+@dataclass
+class Trie:
+    """The continuations that may be written. ends: the class whose words end here.  after: by the next token."""
+
+    ends: int | None = None
+    after: dict[int, Trie] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, continuations: Sequence[Sequence[int]]) -> Trie:
+        """Raises ValueError for two that are equal."""
+        root = cls()
+        for number, tokens in enumerate(continuations):
+            node = root
+            for token in tokens:
+                node = node.after.setdefault(token, cls())
+            if node.ends is not None:
+                raise ValueError(f"the classes {node.ends} and {number} have the same words")
+            node.ends = number
+        return root
+
+
+def beam_search(next_tokens: Callable[[list[list[int]]], Tensor], trie: Trie, beams: int) -> dict[int, float]:
+    """The classes that beam search over a trie ends with, each with its mean log-likelihood per token.
+
+    As in transformers with `prefix_allowed_tokens_fn`, likelihoods are over the whole vocabulary. A beam that has ended
+    competes no longer; so as many beams as classes end with all of them.
+
+    next_tokens: the log-likelihoods [n, V] of the token after each of n continuations.
+    """
+    ended, living = dict[int, float](), [(0.0, list[int](), trie)]
+    while living:
+        likelihoods = next_tokens([tokens for _, tokens, _ in living])
+        grown = [
+            (score + float(row[token]), [*tokens, token], node)
+            for (score, tokens, before), row in zip(living, likelihoods, strict=True)
+            for token, node in before.after.items()
+        ]
+        best = sorted(grown, key=lambda each: -each[0])[:beams]
+        for score, tokens, node in best:
+            if node.ends is not None:
+                ended[node.ends] = score / len(tokens)
+        living = [each for each in best if each[2].after]
+    return ended
+
+
+class _Lines:
+    """Candidates between separators, in batches."""
+
+    def __init__(self, lines: Sequence[Sequence[int]], separator: int, padding: int) -> None:
+        self._lines, self._separator, self._padding = lines, separator, padding
+        self.lengths: np.ndarray = np.array([len(tokens) + 2 for tokens in lines])
+
+    def batch(self, indices: np.ndarray, epoch: int) -> StackBatch:
+        del epoch
+        around = [self._separator]
+        return collate([shifted([*around, *self._lines[int(at)], *around]) for at in indices], self._padding)
+
+
+class Judged(NamedTuple):
+    """What a model predicts of a split without finetuning.
+
+    inputs: what was read.  outputs: the score of each class, of each input.  nats: the mean negative log-likelihood of
+    the right class.  cut: how many inputs lack their end.
+    """
+
+    task: LabelledTask
+    classifier: ZeroShot
+    inputs: list[Any]
+    texts: list[str]
+    outputs: list[FloatArray]
+    predictions: Predictions
+    nats: float
+    cut: int
+
+
+def zero_shot(
+    bundle: Bundle,
+    objective: LabelledSettings | LabelledPairsSettings,
+    corpus: Corpus,
+    split: str,
+    limit: int | None = None,
+    progress: Callable[[int, int, str], None] | None = None,
+) -> Judged:
+    """The predictions of a pretrained model for the first examples of a split. Raises UserError as `ZeroShot` does."""
+    task, settings = task_of(objective, corpus), objective.labels.zero_shot
+    assert settings is not None
+    inputs = task.inputs(corpus, split, limit)
+    classifier = ZeroShot(bundle, settings, task.labels)
+    outputs = classifier.scores(inputs, progress)
+    texts = [each if isinstance(each, str) else BETWEEN.join(each) for each in inputs]
+    read = task.labelled(Split([LabelledExample(()) for _ in inputs], texts), corpus, split, limit)
+    predictions = task.predictions(outputs, read)
+    right = torch.from_numpy(np.stack(outputs)).log_softmax(dim=1)[np.arange(len(inputs)), read.references]
+    return Judged(task, classifier, inputs, texts, outputs, predictions, -float(right.mean()), classifier.cut)
+
+
+class ZeroShot:
+    """A pretrained model as a classifier.
+
+    cut: the number of texts that lack their end, because their candidates are too long.
+    """
+
+    def __init__(self, bundle: Bundle, settings: ZeroShotSettings, labels: Sequence[str]) -> None:
+        """Raises UserError for a model that does not write, and for words of no class."""
+        family = family_of(bundle.model)
+        if CONTINUING_KINDS.isdisjoint(family.objectives):
+            raise UserError(
+                f"labels.zero_shot: a model of the family {family.model_type} does not continue texts",
+                hint="It needs a decoder, or `model: {family: branched}` with the objective causal.",
+            )
+        if unknown := [label for label in settings.words if label not in labels]:
+            hint = f"There are: {', '.join(labels)}."
+            raise UserError(f"labels.zero_shot.words: '{unknown[0]}' is not a class", hint=hint)
+        self._bundle, self._settings = bundle, settings
+        self._words = [settings.words.get(label, label) for label in labels]
+        tokenizer, configured = bundle.decoder, bundle.model.config.bos_token_id
+        self._separator = tokenizer.special["eos"] if configured is None else int(configured)
+        self._padding = padding_of(tokenizer)
+        self.cut = 0
+
+    def scores(
+        self, inputs: Sequence[str | tuple[str, str]], progress: Callable[[int, int, str], None] | None = None
+    ) -> list[FloatArray]:
+        """For each text or pair of texts, a score of each class [C]: log-likelihoods per token."""
+        each = [self._candidates(texts) for texts in inputs]
+        if self._settings.by == "generation":
+            return [self._searched(candidates) for candidates in each]
+        lines = _Lines(list(chain.from_iterable(each)), self._separator, self._padding)
+        scores = np.zeros(len(lines.lengths))
+        whole = np.ones(len(scores), dtype=np.bool_)
+        for place, nats in stack_nats(self._bundle, lines, whole, progress):
+            scores[place] = -nats.mean()
+        return list(scores.reshape(len(inputs), len(self._words)))
+
+    def _candidates(self, texts: str | tuple[str, str]) -> list[list[int]]:
+        """The tokens of the template with each class's words; the first text loses words until all fit."""
+        first, second = (texts, "") if isinstance(texts, str) else texts
+        room, words = self._bundle.max_positions - 2, first.split()
+        left = len(words)
+        while True:
+            text = first if left == len(words) else " ".join(words[:left])
+            filled = [self._settings.filled(text, second, word) for word in self._words]
+            encoded = self._bundle.decoder.encode_batch(filled)
+            over = max(map(len, encoded)) - room
+            if over <= 0:
+                self.cut += left < len(words)
+                return encoded
+            if not left:
+                raise UserError(
+                    f"labels.zero_shot: the template is longer than the {room} tokens that the model takes",
+                    hint="Shorten the template, or give a model of more positions.",
+                )
+            left = max(0, left - max(1, over // 4))
+
+    def _searched(self, candidates: Sequence[Sequence[int]]) -> FloatArray:
+        """Scores by beam search over what follows the tokens that all candidates begin with."""
+        shared = 0
+        while all(len(tokens) > shared and tokens[shared] == candidates[0][shared] for tokens in candidates):
+            shared += 1
+        prompt = [self._separator, *candidates[0][:shared]]
+        trie = Trie.of([[*tokens[shared:], self._separator] for tokens in candidates])
+        ended = beam_search(lambda several: self._next_tokens(prompt, several), trie, self._settings.beams)
+        least = min(ended.values()) + float(np.log(_UNFOUND))
+        return np.array([ended.get(place, least) for place in range(len(candidates))])
+
+    @torch.inference_mode()
+    def _next_tokens(self, prompt: Sequence[int], continuations: Sequence[Sequence[int]]) -> Tensor:
+        """Log-likelihoods [n, V] of the token after the prompt and each continuation, which are of one length."""
+        model = self._bundle.model
+        model.train(False)
+        batch = collate([shifted([*prompt, *tokens]) for tokens in continuations], self._padding)
+        states = StackStates(model, batch.to(next(model.parameters()).device), ModelEmbeddings(model)).top[:, -1]
+        decoder: Any = side(model, "decoder")
+        states = states if decoder.transform is None else decoder.transform(states)
+        logits = states @ decoder.output.weight.T
+        logits = logits if decoder.bias is None else logits + decoder.bias.reshape(-1)
+        logits = logits if decoder.cap is None else decoder.cap * (logits / decoder.cap).tanh()
+        likelihoods: Tensor = logits.float().log_softmax(dim=1).cpu()
+        return likelihoods
