@@ -75,6 +75,8 @@ OTHERS = (
 )
 # Ways of learning from text without translations.
 MONOLINGUAL = ("rounds", "unsupervised")
+# Ways between several languages.
+DIRECTIONS = ("transfer", "transfer-back")
 
 
 @pytest.mark.parametrize("name", TRANSFERRED)
@@ -176,6 +178,21 @@ def test_a_bert_predicts_next_sentences_and_its_rows_are_configurations() -> Non
     )
 
 
+def test_every_pair_of_a_transfer_is_finetuned_on_alone_with_and_without_pretraining() -> None:
+    experiment = load(CONFIGS / "transfer.yaml", Experiment)
+    rows = {each.name: (each.pretraining, each.directions) for each in experiment.systems}
+    trained = [each.name for each in experiment.directions if each.train]
+    for pretraining, name in (("plain", "on"), ("none", "untrained-on")):
+        assert [rows[f"{name}-{pair.partition('-')[0]}"] for pair in trained] == [(pretraining, (p,)) for p in trained]
+    assert rows["all"] == ("plain", None) and any(not each.train for each in experiment.directions)
+    books = {(each.verses.dev, each.verses.test) for each in experiment.corpora.values() if each.verses}
+    assert len(books) == 1, "what is held out of one translation is held out of all"
+    back = load(CONFIGS / "transfer-back.yaml", Experiment)
+    for group in ("upstream", "model", "pretrain"):
+        assert getattr(back, group) == getattr(experiment, group), "the store has it already"
+    assert back.corpora["texts"] == experiment.corpora["texts"]
+
+
 def test_copying_is_compared_with_the_same_systems_without() -> None:
     systems = {each.name: each for each in load(CONFIGS / "copying.yaml", Experiment).systems}
     copying = [each for each in systems.values() if each.copying]
@@ -187,7 +204,10 @@ def test_copying_is_compared_with_the_same_systems_without() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", sorted(set(NAMES) - {*WITH_SOURCE, *TRANSFERRED, *(f"{name}.yaml" for name in (*OTHERS, *MONOLINGUAL))})
+    "name",
+    sorted(
+        set(NAMES) - {*WITH_SOURCE, *TRANSFERRED, *(f"{name}.yaml" for name in (*OTHERS, *MONOLINGUAL, *DIRECTIONS))}
+    ),
 )
 def test_configuration_compares_what_it_should(name: str) -> None:
     experiment = load(CONFIGS / name, Experiment)

@@ -18,8 +18,19 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.orchestration.store.step import made_by
 from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.recipes.training import FinetuneRecipe, PretrainRecipe
+from subgraft.subwords.vocabulary.learn import learn
 from toy_steps import record_of
-from toys import SHAPE, bert, build_marian, cased_tokenizer, english_tokenizer, german, german_tokenizer
+from toys import (
+    SHAPE,
+    bert,
+    build_marian,
+    build_mbart,
+    cased_tokenizer,
+    english,
+    english_tokenizer,
+    german,
+    german_tokenizer,
+)
 
 LINES = 12
 OLD = "[{name: old, vocabulary: upstream, text: back-translated}]"
@@ -136,6 +147,10 @@ def test_a_reverse_model_of_other_languages_is_refused(tmp_path: Path) -> None:
     (tmp_path / "reverse" / "tokenizer_config.json").write_text('{"source_lang": "de", "target_lang": "fr"}')
     with pytest.raises(UserError, match="a model from de to fr, but one from de to en is needed"):
         _ = pipeline(config).report
+    # A model without codes has one source, whatever its target is.
+    (tmp_path / "reverse" / "tokenizer_config.json").write_text('{"source_lang": "fr", "target_lang": "en"}')
+    with pytest.raises(UserError, match="a model from fr to en, but one from de to en is needed"):
+        _ = pipeline(config).report
     # The name of a group says nothing of its languages.
     (tmp_path / "reverse" / "tokenizer_config.json").write_text('{"source_lang": "gmw", "target_lang": "en"}')
     assert pipeline(config).report
@@ -148,3 +163,19 @@ def test_a_model_that_does_not_translate_is_refused(tmp_path: Path) -> None:
         _ = pipeline(written(tmp_path, back_translation="{model: encoder}")).report
     with pytest.raises(UserError, match="leave out beam"):
         pipeline(tmp_path / "config.yaml", "back_translation={sample: true, beam: 4}")
+
+
+def test_a_reverse_model_that_marks_its_sources_may_be_finetuned_on_another_language(tmp_path: Path) -> None:
+    """Back-translation by transfer (Liu et al. 2020, section 5.2): from French to English, it reads German."""
+    codes = ("de_DE", "en_XX", "fr_XX")
+    tokenizer = learn(english() + german(), kind="unigram", size=110, mask=True, languages=codes)
+    (tmp_path / "reverse").mkdir()
+    Bundle(build_mbart(tokenizer, seed=1, **SHAPE), tokenizer, tokenizer).save(tmp_path / "reverse")
+    record = tmp_path / "reverse" / "record.json"
+    config = written(tmp_path, back_translation="{model: reverse}")
+    record.write_text(json.dumps({"recipe": {"languages": {"source": "fr", "target": "en"}}}))
+    made = pipeline(config).systems[0].finetune.inputs["synthetic"]
+    assert made.inputs["model"].stage.name == "checkpoint" and made.recipe.model == "reverse"  # type: ignore[attr-defined]
+    record.write_text(json.dumps({"recipe": {"languages": {"source": "de", "target": "fr"}}}))
+    with pytest.raises(UserError, match="a model from de to fr, but one from de to en is needed"):
+        _ = pipeline(config).report

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from pathlib import Path
 
 from subgraft.base.errors import UserError
@@ -166,8 +166,10 @@ def _require_reverse(directory: Path, wanted: Languages, objective: TaskObjectiv
         hint = f"Give an encoder-decoder that translates from {wanted.source} to {wanted.target}."
         raise UserError(f"a {family.model_type} model does not translate", where=where, hint=hint)
     tokenizers = load_tokenizers(directory)
-    family.sequence_format(config, tokenizers["encoder"], tokenizers["decoder"], wanted)
-    known = checkpoint_languages(directory)
+    form = partial(family.sequence_format, config, tokenizers["encoder"], tokenizers["decoder"])
+    marked, known = form(wanted), checkpoint_languages(directory)
+    if known is not None and _plain(known)[1] == _plain(wanted)[1] and form(known) != marked:
+        return  # it marks its sources: one of another language than it was finetuned on is zero-shot
     if known is not None and _plain(known) != _plain(wanted):
         raise UserError(
             f"a model from {known.source} to {known.target}, but one from {wanted.source} to {wanted.target} is needed",
