@@ -83,7 +83,7 @@ def test_evaluations_are_those_of_ctranslate2_where_it_is_installed(
         return [step.fingerprint for step in made_by(EvaluateRecipe, in_order([planned(tmp_path, *changes).report]))]
 
     assert evaluations() == evaluations(FAST[0]) != evaluations(SLOW[0])
-    monkeypatch.setattr("subgraft.config.evaluation.find_spec", lambda name: None)
+    monkeypatch.setattr("subgraft.config.settings_base.find_spec", lambda name: None)
     assert evaluations() == evaluations(SLOW[0])
 
 

@@ -34,6 +34,13 @@ class Direction(Settings):
         return Languages(source=self.source, target=self.target)
 
 
+# What `with_first_direction` fills in, by group of settings; "" is the experiment itself.
+FILLED_BY_DIRECTIONS: Mapping[str, frozenset[str]] = {
+    "": frozenset({"languages"}),
+    "downstream": frozenset({"corpus"}),
+}
+
+
 def with_first_direction(settings: Mapping[str, Any]) -> dict[str, Any]:
     """`settings` with the languages and the corpus of the first direction, where they are left out.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
+from subgraft.config.directions import FILLED_BY_DIRECTIONS
 from subgraft.config.presets import PRESETS, preset
 from subgraft.config.settings_base import groups_in
 from subgraft.config.tasks import TASKS
@@ -57,11 +58,14 @@ class _Described(GenerateJsonSchema):
 
 
 def _filled_by_presets(settings: type[BaseModel]) -> dict[type[BaseModel], frozenset[str]]:
-    """The settings that every preset gives, by group of settings; and the family of a model."""
-    filled = {settings: frozenset(set[str].intersection(*(set(preset(each)) for each in PRESETS)))}
+    """The settings that every preset or the first direction gives, by group of settings; and the family of a model."""
+    by_directions = FILLED_BY_DIRECTIONS if "directions" in settings.model_fields else {}
+    by_presets = set[str].intersection(*(set(preset(each)) for each in PRESETS))
+    filled = {settings: frozenset(by_presets | by_directions.get("", frozenset()))}
     for name, field in settings.model_fields.items():
         names = set[str].intersection(*(set(preset(each).get(name, {})) for each in PRESETS))
         names |= {key for task in TASKS.values() for key in task.defaults.get(name, {})}
+        names |= by_directions.get(name, frozenset())
         for group in groups_in(field.annotation):
             filled[group] = frozenset(names | {"family"})
     return filled

@@ -174,7 +174,7 @@ def able(place: Path) -> Path:
 
 def test_its_own_translations_take_the_place_of_references(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A changed reference changes nothing; chunks survive a kill, are not made again, and their cost is reported."""
-    monkeypatch.setattr("subgraft.pipeline.stages.likelihood_matching.CHUNK", 16)
+    monkeypatch.setattr("subgraft.pipeline.stages.chunked_translation.CHUNK", 16)
     (tmp_path / "given").mkdir()
     inputs = written("marian", tmp_path / "given") | {"model": able(tmp_path / "able")}
     own = recipe(text="own-translations")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from subgraft.config.comparison import Comparison
+from subgraft.config.tasks import TASKS, tasks_with
 
 
 def require_unsupervised(experiment: Comparison) -> None:
@@ -11,8 +12,8 @@ def require_unsupervised(experiment: Comparison) -> None:
     if not systems:
         return
     where, text, upstream = f"system {systems[0].name}: unsupervised", experiment.downstream.text, experiment.upstream
-    if experiment.task != "translation":
-        raise ValueError(f"{where} is for `task: translation`, not {experiment.task}")
+    if not TASKS[experiment.task].two_languages:
+        raise ValueError(f"{where} is for `task: {' or '.join(tasks_with('two_languages'))}`, not {experiment.task}")
     if text is None or not (text.source and text.target):
         raise ValueError(f"{where} learns from text of both languages: give downstream.text.source and .target")
     if upstream.checkpoint is None and not experiment.model.needs_language_codes:
