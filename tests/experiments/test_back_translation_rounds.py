@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from ray import cloudpickle
 
 from killed_steps import made_again_after_a_kill
 from small_experiments import finish, tiny
@@ -72,6 +73,12 @@ def test_the_models_of_a_round_read_what_those_of_the_last_one_wrote(tmp_path: P
     assert len(made_by(BackTranslatedRecipe, steps)) == 5, "three texts of targets, two of sources: rounds are shared"
     shared = pairs_of(result, "two").inputs["model"].inputs["synthetic"].input("model", FinetuneRecipe)
     assert direction(shared.recipe) == "en-de" and shared.recipe.text_objective is None
+
+
+def test_steps_with_rounds_can_be_sent_to_a_searchs_trials(tmp_path: Path) -> None:
+    result = pipeline(written(tmp_path))
+    sent = cloudpickle.loads(cloudpickle.dumps(result))
+    assert sent.report.fingerprint == result.report.fingerprint
 
 
 def test_every_round_begins_with_the_upstream_model_and_has_its_share_of_each_batch(tmp_path: Path) -> None:

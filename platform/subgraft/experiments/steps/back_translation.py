@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from pathlib import Path
 
 from subgraft.base.errors import UserError
@@ -42,8 +42,9 @@ class BackTranslationSteps:
         self.experiment = inputs.experiment
         self._inputs = inputs
         self._models = models
-        self._text = cache(self._translated)
-        self.model = cache(self._after)
+        # Dictionaries, since a search sends the object to its trials.
+        self._texts: dict[tuple[TextSide, int], Step[BackTranslatedRecipe]] = {}
+        self._finetuned: dict[tuple[TextSide, int], Step] = {}
 
     def pairs(self, rounds: int) -> Step[BackTranslatedRecipe]:
         """The pairs of the last of so many rounds, for the task's models.
@@ -54,8 +55,21 @@ class BackTranslationSteps:
         self._require_tag(rounds)
         return self._text("target", rounds)
 
-    def _translated(self, side: TextSide, number: int) -> Step[BackTranslatedRecipe]:
+    def model(self, reads: TextSide, rounds: int) -> Step:
+        """The model that reads a side of the task, after so many rounds."""
+        key = reads, rounds
+        if key not in self._finetuned:
+            self._finetuned[key] = self._after(reads, rounds)
+        return self._finetuned[key]
+
+    def _text(self, side: TextSide, number: int) -> Step[BackTranslatedRecipe]:
         """Pairs whose targets are the text of a side, in a round."""
+        key = side, number
+        if key not in self._texts:
+            self._texts[key] = self._translated(side, number)
+        return self._texts[key]
+
+    def _translated(self, side: TextSide, number: int) -> Step[BackTranslatedRecipe]:
         experiment, text = self.experiment, self._inputs.text
         assert text is not None  # validation requires it
         settings, model = experiment.back_translation, self.model(side, number - 1)
@@ -75,7 +89,6 @@ class BackTranslationSteps:
         return with_engine(Step(stages.BACK_TRANSLATED, _in_round(name, number, 2), recipe, inputs))
 
     def _after(self, reads: TextSide, rounds: int) -> Step:
-        """The model that reads a side of the task, after so many rounds."""
         named = self.experiment.back_translation.model
         if reads == "target" and named is not None and not rounds:
             return self._imported(named)
