@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Annotated, Any, Literal, get_args
 
@@ -12,6 +13,7 @@ from subgraft.base.limits import LARGEST_COUNT, LONGEST_SEQUENCE
 Split = Literal["train", "dev", "test"]
 SideName = Literal["encoder", "decoder"]
 TextSide = Literal["source", "target"]  # of a pair
+OTHER_SIDE: Mapping[TextSide, TextSide] = {"source": "target", "target": "source"}
 VocabularyKind = Literal["unigram", "bpe", "wordpiece", "byte-level-bpe"]
 # How the upstream vocabulary changes: another replaces it, subwords are added, or removed.
 VocabularyMode = Literal["replace", "extend", "trim"]

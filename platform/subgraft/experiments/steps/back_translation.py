@@ -8,7 +8,7 @@ from pathlib import Path
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.objectives import TranslationSettings
-from subgraft.config.settings_base import TextSide
+from subgraft.config.settings_base import OTHER_SIDE, TextSide
 from subgraft.config.synthetic import TextUse
 from subgraft.config.systems import System
 from subgraft.config.task_objectives import TaskObjectiveSettings
@@ -26,7 +26,6 @@ from subgraft.pipeline.recipes.corpora import BackTranslatedRecipe, ReversedReci
 from subgraft.pipeline.recipes.training import FinetuneRecipe
 
 WHERE = "back_translation.model"
-_OTHER: dict[TextSide, TextSide] = {"source": "target", "target": "source"}
 # A model is named by the text that it reads: the task's is `source`, the reverse model's is `target`.
 _NAMES: dict[TextSide, str] = {"source": "forward", "target": "reverse"}
 
@@ -74,7 +73,7 @@ class BackTranslationSteps:
         assert text is not None  # validation requires it
         settings, model = experiment.back_translation, self.model(side, number - 1)
         recipe = BackTranslatedRecipe(
-            languages=self._languages(_OTHER[side]),
+            languages=self._languages(OTHER_SIDE[side]),
             side=side,
             beam=None if settings.sample else settings.beam,
             seed=experiment.upstream.seed if settings.sample else None,
@@ -101,7 +100,7 @@ class BackTranslationSteps:
             text_objective=TranslationSettings() if rounds else None,
         )
         inputs = {"model": self._start(reads), "corpus": self._corpus(reads)}
-        inputs |= {"synthetic": self._text(_OTHER[reads], rounds)} if rounds else {}
+        inputs |= {"synthetic": self._text(OTHER_SIDE[reads], rounds)} if rounds else {}
         name = _in_round(f"finetune the {_NAMES[reads]} model", rounds, 1)
         return with_engine(Step(stages.FINETUNE, name, recipe, inputs))
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from subgraft.base.errors import UserError
-from subgraft.config.settings_base import TextSide
+from subgraft.config.settings_base import OTHER_SIDE
 from subgraft.data.synthetic_pairs import SPLIT, lines_in_turn, tagged, write_pairs
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.encoded import encode
@@ -25,15 +25,13 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.context import Context
 from subgraft.training.setup import is_writer
 
-_OTHER: dict[TextSide, TextSide] = {"source": "target", "target": "source"}
-
 
 def run(recipe: BackTranslatedRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     text, back = Corpus.open(inputs["text"], context.cache), recipe.languages.reversed
     bundle, lines = Bundle.load(inputs["model"]), _lines(recipe, text)
     search = Search(recipe.beam, recipe.max_length_ratio, recipe.batch_size, recipe.seed, recipe.engine)
     if recipe.min_count is not None:
-        written = text.text(SPLIT, _OTHER[recipe.side])
+        written = text.text(SPLIT, OTHER_SIDE[recipe.side])
         search = replace(search, tokens=frequent_tokens(written, bundle.decoder, recipe.min_count))
     made = translated_in_chunks(bundle, lines, back, search, context, SPLIT)
     # A model may have no output for a line, and an empty line is not a source.

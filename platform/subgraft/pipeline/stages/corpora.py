@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
-from subgraft.config.settings_base import TextSide
+from subgraft.config.settings_base import OTHER_SIDE, TextSide
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.sources.side_text import build_monolingual_corpus, side_texts
 from subgraft.data.synthetic_pairs import SPLIT, copied, write_pairs
@@ -44,7 +43,6 @@ HELD_OUT_SHARE = 0.1
 # So many lines, evenly spaced, tell what language a text is in; so many of the pairs what their language looks like.
 JUDGED = 500
 KNOWN = 2000
-_OTHER: Mapping[TextSide, TextSide] = {"source": "target", "target": "source"}
 _SHOWN = 100
 
 
@@ -69,15 +67,14 @@ def import_text(recipe: TextRecipe, inputs: Inputs, out: Path, context: Context)
 def _check_language(side: TextSide, corpus: Corpus, pairs: Corpus, context: Context) -> None:
     """Raises UserError for text in the language of the other side, and warns of text that resembles neither."""
     own = pairs.field(side).language
-    others = [field for field in pairs.fields if field.name == _OTHER[side] and field.language != own]
-    other = _sample(pairs, _OTHER[side]) if others else None
+    others = [field for field in pairs.fields if field.name == OTHER_SIDE[side] and field.language != own]
+    other = _sample(pairs, OTHER_SIDE[side]) if others else None
     judgement: Similarity = similarity(_lines(corpus, "train", side, JUDGED), _sample(pairs, side), other)
     example = judgement.example if len(judgement.example) <= _SHOWN else f"{judgement.example[:_SHOWN]}…"
     where = f"downstream.text.{side}"
     if judgement.verdict is Verdict.OTHER:
-        what = (
-            f"the text looks like the {_OTHER[side]} of the pairs ({others[0].language}), not like the {side} ({own})"
-        )
+        other_language = f"the {OTHER_SIDE[side]} of the pairs ({others[0].language})"
+        what = f"the text looks like {other_language}, not like the {side} ({own})"
         hint = "Are source and target of downstream.text swapped?"
         raise UserError(f"{what}, as in: {example}", where=where, hint=hint)
     if judgement.verdict is Verdict.NEITHER:
