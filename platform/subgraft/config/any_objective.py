@@ -69,7 +69,7 @@ class AnyObjective(Settings):
 
     @property
     def ordered(self) -> bool:
-        return False
+        return self.recurrent
 
     @property
     def recurrent(self) -> bool:

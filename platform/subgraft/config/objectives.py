@@ -145,10 +145,6 @@ class MaskedSettings(AnyObjective):
         return "tokens and next sentence" if self.predicts_next else "tokens"
 
     @property
-    def ordered(self) -> bool:
-        return self.recurrent
-
-    @property
     def recurrent(self) -> bool:
         return self.memory_tokens > 0
 
@@ -223,10 +219,6 @@ class CausalSettings(AnyObjective):
 
     @property
     def needs_documents(self) -> bool:  # type: ignore[override]
-        return self.recurrent
-
-    @property
-    def ordered(self) -> bool:
         return self.recurrent
 
     @property
