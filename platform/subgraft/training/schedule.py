@@ -85,7 +85,35 @@ class RampedPlan:
 
 
 @dataclass(frozen=True)
-class MixedPlan:
+class _SeveralPlans:
+    """Plans whose examples are numbered plan after plan; each batch is of one plan."""
+
+    plans: Sequence[RampedPlan | StreamPlan | MixedPlan]
+
+    @cached_property
+    def lengths(self) -> np.ndarray:
+        return np.concatenate([plan.lengths for plan in self.plans])
+
+    def largest(self) -> list[np.ndarray]:
+        """The batches of every plan's first epoch, for choosing the one that needs most memory."""
+        return [batch + first for plan, first in zip(self.plans, self._first, strict=True) for batch in plan.largest()]
+
+    def parts(self, batch: np.ndarray) -> list[np.ndarray]:
+        """The parts of a batch that are computed separately: one."""
+        return [batch]
+
+    @cached_property
+    def _first(self) -> list[int]:
+        """The number of each plan's first example."""
+        return [0, *np.cumsum([len(plan.lengths) for plan in self.plans])[:-1].tolist()]
+
+    def _plan_of(self, batch: np.ndarray) -> int:
+        """The place of the plan that a batch is of."""
+        return int(np.searchsorted(self._first, batch[0], side="right")) - 1
+
+
+@dataclass(frozen=True)
+class MixedPlan(_SeveralPlans):
     """Batches from several sources: each batch has one source, drawn by weight as a function of (seed, epoch).
 
     Examples are numbered source after source. An epoch ends when the drawn source has no batch left ("stop when the
@@ -99,14 +127,6 @@ class MixedPlan:
     weights: Sequence[float] | None
     seed: int
     from_steps: Sequence[int] | None = None
-
-    @cached_property
-    def lengths(self) -> np.ndarray:
-        return np.concatenate([plan.lengths for plan in self.plans])
-
-    def largest(self) -> list[np.ndarray]:
-        """The batches of all sources in the first epoch, for choosing the one that needs most memory."""
-        return [batch + first for plan, first in zip(self.plans, self._first, strict=True) for batch in plan.largest()]
 
     def epoch(self, epoch: int, first_step: int = 0) -> list[np.ndarray]:
         """The batches of an epoch: arrays of example indices, each example at most once."""
@@ -129,22 +149,13 @@ class MixedPlan:
                 return batches
             batches.append(drawn + self._first[source])
 
-    def parts(self, batch: np.ndarray) -> list[np.ndarray]:
-        """The parts of a batch that are computed separately: one, because a batch has one source."""
-        return [batch]
-
     def source_of(self, batch: np.ndarray) -> int:
         """The number of a batch's source."""
-        return int(np.searchsorted(self._first, batch[0], side="right")) - 1
-
-    @cached_property
-    def _first(self) -> list[int]:
-        """The number of each source's first example."""
-        return [0, *np.cumsum([len(plan.costs) for plan in self.plans])[:-1].tolist()]
+        return self._plan_of(batch)
 
 
 @dataclass(frozen=True)
-class StagedPlan:
+class StagedPlan(_SeveralPlans):
     """Batches of stages that each have examples of their own, numbered stage after stage.
 
     A stage begins with an epoch: the one before it ends where the stage does.
@@ -152,16 +163,7 @@ class StagedPlan:
     begins: the number of updates before each stage, ascending from 0.
     """
 
-    plans: Sequence[RampedPlan | StreamPlan | MixedPlan]
     begins: Sequence[int]
-
-    @cached_property
-    def lengths(self) -> np.ndarray:
-        return np.concatenate([plan.lengths for plan in self.plans])
-
-    def largest(self) -> list[np.ndarray]:
-        """The batches of the first epoch of every stage, for choosing the one that needs most memory."""
-        return [batch + first for plan, first in zip(self.plans, self._first, strict=True) for batch in plan.largest()]
 
     def epoch(self, epoch: int, first_step: int = 0) -> list[np.ndarray]:
         """The batches of an epoch, or as many as its stage has updates left."""
@@ -169,20 +171,11 @@ class StagedPlan:
         end = None if stage + 1 == len(self.begins) else self.begins[stage + 1] - first_step
         return [batch + self._first[stage] for batch in self.plans[stage].epoch(epoch, first_step)[:end]]
 
-    def parts(self, batch: np.ndarray) -> list[np.ndarray]:
-        """The parts of a batch that are computed separately: one."""
-        return [batch]
-
     def source_of(self, batch: np.ndarray) -> int:
         """The number of a batch's source among those of its stage; 0 where there is one."""
-        stage = int(np.searchsorted(self._first, batch[0], side="right")) - 1
+        stage = self._plan_of(batch)
         plan = self.plans[stage]
         return plan.source_of(batch - self._first[stage]) if isinstance(plan, MixedPlan) else 0
-
-    @cached_property
-    def _first(self) -> list[int]:
-        """The number of each stage's first example."""
-        return [0, *np.cumsum([len(plan.lengths) for plan in self.plans])[:-1].tolist()]
 
 
 @dataclass(frozen=True)
