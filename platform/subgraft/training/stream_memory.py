@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from subgraft.base.errors import UserError
-from subgraft.training.streams import NO_BLOCK, NO_PLACE, StreamedData
+from subgraft.training.streams import NO_BLOCK, NO_PLACE, StreamedData, StreamPlan
 
 if TYPE_CHECKING:
     from subgraft.training.engine import Batch, Engine
@@ -40,6 +40,26 @@ class Recalled(NamedTuple):
 
     states: Tensor
     filled: Tensor
+
+    @property
+    def empty(self) -> Tensor:
+        """Which places of each row hold nothing [B, m]."""
+        size = self.states.shape[1]
+        return torch.arange(size, device=self.filled.device)[None] < size - self.filled[:, None]
+
+
+class StreamRows(NamedTuple):
+    """The stream of each row of a batch, the block that it continues, and the block that it is [B]."""
+
+    streams: Tensor
+    before: Tensor
+    blocks: Tensor
+
+    @classmethod
+    def of(cls, plan: StreamPlan, blocks: np.ndarray, epoch: int) -> StreamRows:
+        """Those of a batch of blocks in an epoch."""
+        arrays = plan.streams(epoch)[blocks], plan.before(blocks, epoch), blocks.astype(np.int64)
+        return cls(*(torch.from_numpy(each) for each in arrays))
 
 
 class StreamMemory:

@@ -24,7 +24,7 @@ from subgraft.modeling.two_streams import CONTEXT, Memory, Streams, content_stre
 from subgraft.training.objectives.embedding_view import IGNORED, EmbeddingView, ModelEmbeddings
 from subgraft.training.objectives.objective import Body, PaddedBatch, Request, TokenLoss, pad, pad_with_mask
 from subgraft.training.objectives.permutation_text import SegmentBlocks, Segments, draw_targets
-from subgraft.training.stream_memory import StreamMemory, require_fitting_memory
+from subgraft.training.stream_memory import StreamMemory, StreamRows, require_fitting_memory
 from subgraft.training.streams import NO_BLOCK, NO_PLACE, StreamPlan
 
 # <sep> and <cls>; two segments have another <sep>.
@@ -237,9 +237,7 @@ class PermutationLoss(TokenLoss):
         recalled = None if self._memory is None else self._memory.recall(batch.streams, batch.before)
         if recalled is None:
             return None
-        size = recalled.states.shape[1]
-        places = torch.arange(size, device=recalled.filled.device)
-        return Memory(recalled.states, places[None] < size - recalled.filled[:, None])
+        return Memory(recalled.states, recalled.empty)
 
 
 class PermutedView:
@@ -361,9 +359,7 @@ class StreamedPermutation(PermutationObjective):
             carried[row, size - len(last) :] = last
         return replace(
             self.permutation.collate(examples),
-            streams=torch.from_numpy(self.plan.streams(epoch)[indices]),
-            before=torch.from_numpy(self.plan.before(indices, epoch)),
-            blocks=torch.from_numpy(indices.astype(np.int64)),
+            **StreamRows.of(self.plan, indices, epoch)._asdict(),
             carried=torch.from_numpy(carried),
         )
 

@@ -28,7 +28,7 @@ from subgraft.training.objectives.masked_inputs import blocks_of_documents
 from subgraft.training.objectives.objective import GeneratorView, Request
 from subgraft.training.objectives.single_stack import StackBatch, StackLoss, StackStates
 from subgraft.training.schedule import StagedData
-from subgraft.training.stream_memory import StreamMemory, require_fitting_memory
+from subgraft.training.stream_memory import StreamMemory, StreamRows, require_fitting_memory
 from subgraft.training.streams import NO_PLACE, StreamPlan
 
 
@@ -86,9 +86,8 @@ class RecurrentStates(StackStates):
         recalled = self._memory.recall(self._batch.streams, self._batch.before)
         if recalled is None:
             return None
-        states, size = recalled.states[0].transpose(0, 1), recalled.states.shape[1]
-        places = torch.arange(size, device=recalled.filled.device)
-        return SegmentMemory(torch.split(states, widths, dim=2), places[None] >= size - recalled.filled[:, None])
+        states = recalled.states[0].transpose(0, 1)
+        return SegmentMemory(torch.split(states, widths, dim=2), ~recalled.empty)
 
 
 class RecurrentLoss(StackLoss):
@@ -161,9 +160,7 @@ class RecurrentObjective:
             batch.input_ids,
             batch.attention_mask,
             batch.labels,
-            torch.from_numpy(self.plan.streams(epoch)[indices]),
-            torch.from_numpy(self.plan.before(indices, epoch)),
-            torch.from_numpy(indices.astype(np.int64)),
+            *StreamRows.of(self.plan, indices, epoch),
             self._carried(batch.attention_mask.sum(dim=1)),
         )
 
