@@ -16,6 +16,8 @@ from transformers import (
     StoppingCriteriaList,
 )
 
+from subgraft.config.corpora import Languages
+from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import SequenceFormat
 from subgraft.modeling.inference.search import AT_ONCE, BatchSearch, LengthLimit, Progress, is_blank, searched
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -204,3 +206,17 @@ def token_probabilities(model: nn.Module, input_ids: Tensor, attention_mask: Ten
         chosen = logits.gather(2, generated[part, 1:, None])[..., 0]
         probabilities.append((chosen - logits.logsumexp(2)).exp())
     return torch.cat(probabilities)
+
+
+def translator_of(
+    bundle: Bundle, languages: Languages | None, kind: type[Translator] = Translator, **search: Any
+) -> Translator:
+    """A translator with the tokenizers, the format and the positions of a model. search: as in `Translator`."""
+    return kind(
+        bundle.model,
+        bundle.encoder,
+        bundle.decoder,
+        bundle.sequence_format(languages),
+        max_positions=bundle.max_positions,
+        **search,
+    )

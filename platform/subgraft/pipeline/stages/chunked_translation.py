@@ -17,7 +17,7 @@ from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import DecodingEngine
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.exporting.ctranslate2 import fast_translator
-from subgraft.modeling.inference.translate import Translator
+from subgraft.modeling.inference.translate import Translator, translator_of
 from subgraft.training.context import Context
 from subgraft.training.objectives.distributed import rank_and_world
 from subgraft.training.objectives.translation import DEV_LENGTH_RATIO
@@ -63,16 +63,8 @@ class Search:
         bundle.model.to(device())  # type: ignore[arg-type]
         if self.engine == "ctranslate2" and self.beam is not None and self.tokens is None:
             return fast_translator(bundle, languages, beam=self.beam, max_length_ratio=self.max_length_ratio)
-        return Translator(
-            bundle.model,
-            bundle.encoder,
-            bundle.decoder,
-            bundle.sequence_format(languages),
-            beam=self.beam,
-            max_length_ratio=self.max_length_ratio,
-            max_positions=bundle.max_positions,
-            tokens=self.tokens,
-        )
+        ratio = self.max_length_ratio
+        return translator_of(bundle, languages, beam=self.beam, max_length_ratio=ratio, tokens=self.tokens)
 
 
 def translated_in_chunks(

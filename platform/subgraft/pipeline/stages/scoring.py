@@ -17,7 +17,7 @@ from subgraft.evaluation.metrics.scores import FURTHER_METRICS, METRICS, Score
 from subgraft.evaluation.metrics.sentence_statistics import corpus_score, sentence_statistics
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.exporting.ctranslate2 import fast_translator
-from subgraft.modeling.inference.translate import Translator
+from subgraft.modeling.inference.translate import Translator, translator_of
 from subgraft.pipeline.stages.stage import SPELLED, STATISTICS
 from subgraft.training.setup import device
 
@@ -51,15 +51,8 @@ def translator(
     bundle: Bundle, languages: Languages | None, settings: MeasurementSettings, kind: type[Translator] = Translator
 ) -> Translator:
     """Beam search with the settings of the evaluation, on the GPU where there is one."""
-    return kind(
-        bundle.model.to(device()),  # type: ignore[arg-type]
-        bundle.encoder,
-        bundle.decoder,
-        bundle.sequence_format(languages),
-        beam=settings.beam,
-        max_length_ratio=settings.max_length_ratio,
-        max_positions=bundle.max_positions,
-    )
+    bundle.model.to(device())  # type: ignore[arg-type]
+    return translator_of(bundle, languages, kind, beam=settings.beam, max_length_ratio=settings.max_length_ratio)
 
 
 def searcher(bundle: Bundle, languages: Languages | None, settings: MeasurementSettings) -> Translator:

@@ -24,7 +24,7 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.exporting.ctranslate2 import fast_translator
 from subgraft.modeling.families import SequenceFormat
 from subgraft.modeling.inference.search import AT_ONCE
-from subgraft.modeling.inference.translate import Translator
+from subgraft.modeling.inference.translate import Translator, translator_of
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.dev_scores import dev_engine
 from subgraft.training.objectives.distributed import texts_by_worker
@@ -129,15 +129,7 @@ class DevScores:
         self._sources = [source for source, _ in self._pairs]
         self._settings, self._bundle, self._languages = settings, bundle, languages
         self._checked = False
-        self._translate = Translator(
-            bundle.model,
-            bundle.encoder,
-            bundle.decoder,
-            form,
-            beam=1,
-            max_length_ratio=DEV_LENGTH_RATIO,
-            max_positions=limit,
-        )
+        self._translate = translator_of(bundle, languages, beam=1, max_length_ratio=DEV_LENGTH_RATIO)
 
     def __call__(self) -> dict[str, float]:
         references = [target for _, target in self._pairs]
