@@ -362,6 +362,21 @@ class Concatenation(Generic[E]):
         return self._parts[part].example(index - before, epoch)
 
 
+class OfExamples(Generic[E]):
+    """What the data of a training takes from its examples: their lengths, and which of them an epoch has."""
+
+    _examples: Examples[E]
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self._examples.lengths
+
+    @property
+    def draws(self) -> LanguageDraws | None:
+        """Which examples an epoch has; all if None."""
+        return draws_of(self._examples)
+
+
 def draws_of(examples: object) -> LanguageDraws | None:
     """How examples are drawn by language, if they are."""
     draws: LanguageDraws | None = getattr(examples, "draws", None)

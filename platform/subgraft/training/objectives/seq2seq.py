@@ -12,7 +12,6 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from subgraft.config.settings_base import SideName
-from subgraft.data.text.language_draws import LanguageDraws
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import SequenceFormat
 from subgraft.modeling.sides import decoder_states_from_memory, encoder_states
@@ -20,9 +19,9 @@ from subgraft.training.objectives.embedding_view import IGNORED, EmbeddingView, 
 from subgraft.training.objectives.objective import (
     Body,
     Examples,
+    OfExamples,
     PaddedBatch,
     TokenLoss,
-    draws_of,
     pad,
     pad_with_mask,
 )
@@ -79,21 +78,12 @@ class Seq2SeqBatch(PaddedBatch):
         return len(self.labels), max(self.input_ids.shape[1], self.labels.shape[1])
 
 
-class Seq2SeqData:
+class Seq2SeqData(OfExamples[Example]):
     """Examples in padded batches: the data of a training."""
 
     def __init__(self, examples: Examples[Example], source_pad: int, target_pad: int) -> None:
         self._examples = examples
         self._pads = (source_pad, target_pad)
-
-    @property
-    def lengths(self) -> np.ndarray:
-        return self._examples.lengths
-
-    @property
-    def draws(self) -> LanguageDraws | None:
-        """Which examples an epoch has; all if None."""
-        return draws_of(self._examples)
 
     def batch(self, indices: np.ndarray, epoch: int) -> Seq2SeqBatch:
         return collate([self._examples.example(int(index), epoch) for index in indices], *self._pads)

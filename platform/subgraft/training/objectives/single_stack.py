@@ -12,17 +12,16 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from subgraft.config.settings_base import SideName
-from subgraft.data.text.language_draws import LanguageDraws
 from subgraft.modeling.families import family_of
 from subgraft.modeling.next_sentence import next_sentence_parameters
 from subgraft.modeling.sides import stack_states
 from subgraft.training.objectives.embedding_view import IGNORED, EmbeddingView, ModelEmbeddings
 from subgraft.training.objectives.objective import (
     Examples,
+    OfExamples,
     PaddedBatch,
     States,
     TokenLoss,
-    draws_of,
     pad,
     pad_with_mask,
 )
@@ -103,7 +102,7 @@ class StackLoss(TokenLoss):
         return StackStates(self.model, batch, embedding_view)
 
 
-class StackObjective:
+class StackObjective(OfExamples[StackExample]):
     """An objective of a single-stack model; the last weights are selected."""
 
     select: str | None = None
@@ -111,15 +110,6 @@ class StackObjective:
 
     def __init__(self, model: PreTrainedModel, examples: Examples[StackExample], padding: int) -> None:
         self._model, self._examples, self._padding = model, examples, padding
-
-    @property
-    def lengths(self) -> np.ndarray:
-        return self._examples.lengths
-
-    @property
-    def draws(self) -> LanguageDraws | None:
-        """Which examples an epoch has; all if None."""
-        return draws_of(self._examples)
 
     def batch(self, indices: np.ndarray, epoch: int) -> StackBatch:
         return self.collate([self._examples.example(int(index), epoch) for index in indices])
