@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +12,12 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from engine_runs import run_workers
+from killed_training import trained_weights
 from permuted import documents, objective
 from subgraft.config.training import PretrainSettings
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.families import family_of
 from subgraft.training.checkpoint import Checkpoints
-from subgraft.training.engine import PlainEngine
-from subgraft.training.loop import Hooks, Trainer
 from subgraft.training.objectives.embedding_view import IGNORED, ModelEmbeddings
 from subgraft.training.objectives.permutation import PermutationObjective, StreamedPermutation
 from subgraft.training.parameter_groups import Layers
@@ -193,24 +191,7 @@ def _train(
     """Weights after a training, with dropout unless the model has none, or KilledError at a step."""
     made = streamed(corpus, model or xlnet())
     module, chosen = made.loss(0.1), PretrainSettings(**{**SETTINGS, **training})
-
-    def metrics(step: int, values: Mapping[str, float]) -> None:
-        if step == die_at:
-            raise KilledError
-
-    Trainer(
-        module,
-        module.weights,
-        made,
-        chosen,
-        PlainEngine(module, chosen, torch.device("cpu")),
-        Checkpoints(place),
-        seed=3,
-        checkpoint_seconds=1e-9,
-        hooks=Hooks(metrics=metrics),
-        preparation=made.memory,
-    ).run()
-    return {name: each.clone() for name, each in module.state_dict().items()}
+    return trained_weights(place, module, made, chosen, made.memory, die_at)
 
 
 @pytest.mark.parametrize("die_at", [2, 5])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +10,11 @@ import pytest
 import torch
 from torch import Tensor
 
+from killed_training import trained_weights
 from recurrent import BOTH, branched, request, some_documents
 from subgraft.config.objectives import CausalSettings, MaskedSettings
 from subgraft.config.training import PretrainSettings
 from subgraft.data.text.corpus import Corpus
-from subgraft.training.checkpoint import Checkpoints
-from subgraft.training.engine import PlainEngine
-from subgraft.training.loop import Hooks, Trainer
 from subgraft.training.objectives.mixture import MixedLoss
 from subgraft.training.objectives.stages import in_stages
 from subgraft.training.schedule import StagedPlan, data_plan, steps_of
@@ -122,24 +119,7 @@ def _train(place: Path, corpus: Corpus, objectives: Any, die_at: int | None = No
     asked = request(corpus, branched(dropout=0.1), **SETTINGS)
     text = in_stages(objectives, settings, asked)
     module = MixedLoss(asked.bundle.model, {kind: each.loss(0.1) for kind, each in text.of_loss.items()})
-
-    def metrics(step: int, values: Mapping[str, float]) -> None:
-        if step == die_at:
-            raise KilledError
-
-    Trainer(
-        module,
-        module.weights,
-        text.data,
-        settings,
-        PlainEngine(module, settings, torch.device("cpu")),
-        Checkpoints(place),
-        seed=3,
-        checkpoint_seconds=1e-9,
-        hooks=Hooks(metrics=metrics),
-        preparation=memory_of(text.of_loss),
-    ).run()
-    return {name: each.clone() for name, each in module.state_dict().items()}
+    return trained_weights(place, module, text.data, settings, memory_of(text.of_loss), die_at)
 
 
 @pytest.mark.parametrize("objectives", [PLAIN, BOTH])
