@@ -159,11 +159,12 @@ class System(Settings):
 
     @model_validator(mode="after")
     def _consistent(self) -> System:
-        if self.made_with_its_vocabulary and (self.initialiser is not None or self.vocabulary == "upstream"):
-            raise ValueError(
-                f"with `pretraining: {self.pretraining}` the model is made with its vocabulary: "
-                "give neither an initialiser nor `vocabulary: upstream`"
-            )
+        if self.made_with_its_vocabulary:
+            where = f"with `pretraining: {self.pretraining}` the model is made with its vocabulary"
+            if self.initialiser is not None:
+                raise ValueError(f"{where}: leave out the initialiser")
+            if self.vocabulary == "upstream" and self.pretraining != "none":
+                raise ValueError(f"{where}: leave out `vocabulary: upstream`")
         if self.initialiser is None and not (self.copy_shared_tokens and self.embeddings_only_fraction == 0):
             raise ValueError(
                 "copy_shared_tokens and embeddings_only_fraction need an initialiser: without one there are no new rows"

@@ -68,13 +68,9 @@ class ModelSteps:
         """The model of a system before any transfer."""
         corpus = self.experiment.upstream.corpus
         if system.pretraining == "none":
-            recipe = BuildRecipe(model=self.experiment.model, seed=seed)
-            return Step(
-                stages.BUILD,
-                f"untrained model seed {seed}",
-                recipe,
-                self._parts(self._vocabularies.of_new_model(system)),
-            )
+            recipe, names = BuildRecipe(model=self.experiment.model, seed=seed), self._vocabularies
+            vocabularies = names.upstream if system.vocabulary == "upstream" else names.of_new_model(system)
+            return Step(stages.BUILD, f"untrained model seed {seed}", recipe, self._parts(vocabularies))
         if system.pretraining == "sampled":
             sampling = self.experiment.upstream.sampling
             return self._pretrain(f"pretrain on {corpus}, sampled", self._parts(self._vocabularies.upstream), sampling)
