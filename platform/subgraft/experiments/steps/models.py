@@ -95,12 +95,21 @@ class ModelSteps:
         entities = self._inputs.entities
         return {str(side): step for side, step in vocabularies.items()} | ({"entities": entities} if entities else {})
 
+    @property
+    def _languages(self) -> Languages:
+        """The direction of upstream pairs. Text in all languages has none: one pretraining serves every task."""
+        experiment, texts = self.experiment, self._inputs.upstream_corpus.recipe.texts
+        if experiment.upstream.languages != "all" or not texts:
+            return experiment.upstream_languages
+        first = next(iter(texts.values()))
+        return Languages(source=first, target=first)
+
     def _pretrain(self, name: str, start: Mapping[str, Step], sampling: SamplingSettings | None = None) -> Step:
         """start: the inputs of a model that is built, or the model that is pretrained further."""
         experiment, upstream = self.experiment, self.experiment.upstream
         recipe = PretrainRecipe(
             objectives=upstream.objectives,
-            languages=experiment.upstream_languages,
+            languages=self._languages,
             model=None if "model" in start else experiment.model,
             training=experiment.pretrain,
             seed=upstream.seed,
