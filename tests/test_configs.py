@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
@@ -76,7 +77,7 @@ OTHERS = (
 # Ways of learning from text without translations.
 MONOLINGUAL = ("rounds", "unsupervised")
 # Ways between several languages.
-DIRECTIONS = ("transfer", "transfer-back")
+DIRECTIONS = ("transfer", "transfer-back", "zero-shot")
 
 
 @pytest.mark.parametrize("name", TRANSFERRED)
@@ -191,6 +192,34 @@ def test_every_pair_of_a_transfer_is_finetuned_on_alone_with_and_without_pretrai
     for group in ("upstream", "model", "pretrain"):
         assert getattr(back, group) == getattr(experiment, group), "the store has it already"
     assert back.corpora["texts"] == experiment.corpora["texts"]
+
+
+SHARED_PRETRAINING = (("zero-shot", "rounds", "unsupervised"), ("documents", "transfer", "transfer-back"))
+
+
+@pytest.mark.parametrize("names", SHARED_PRETRAINING, ids=" ".join)
+def test_tasks_in_other_languages_share_one_pretraining_on_text_in_all_languages(names: Sequence[str]) -> None:
+    experiments = [load(CONFIGS / f"{name}.yaml", Experiment) for name in names]
+    for group in ("upstream", "model", "pretrain", "cleaning"):
+        assert len({repr(getattr(each, group)) for each in experiments}) == 1
+    assert len({each.corpora["texts"].model_dump_json() for each in experiments}) == 1
+    assert {each.upstream.languages for each in experiments} == {"all"}
+
+
+def test_no_pair_of_the_zero_shot_direction_is_trained_on() -> None:
+    """The untrained row has the vocabulary of the pretrained one, as in mBART; the German text has no English side."""
+    experiment = load(CONFIGS / "zero-shot.yaml", Experiment)
+    assert [(each.source, each.train) for each in experiment.directions] == [("fr", True), ("de", False)]
+    assert [(each.vocabulary, each.pretraining) for each in experiment.systems] == [
+        ("upstream", "none"),
+        ("upstream", "plain"),
+    ]
+    texts = experiment.corpora["texts"].texts or {}
+    assert {code: (text.files or {})["train"] for code, text in texts.items()} == {
+        "en": ("en-fr/tatoeba/train.en.gz",),
+        "fr": ("en-fr/tatoeba/train.fr.gz",),
+        "de": ("en-de/tatoeba/train.de.gz",),
+    }
 
 
 def test_copying_is_compared_with_the_same_systems_without() -> None:

@@ -56,6 +56,16 @@ def test_a_model_is_pretrained_with_the_vocabulary_that_systems_would_be_given(r
     assert result["single"].pretrained is result["single"].transfer is None
 
 
+def test_an_untrained_model_may_have_the_vocabulary_of_pretraining(repository: Path) -> None:
+    """mBART's row Random (Liu et al., TACL 2020): only the weights differ."""
+    rows = "systems=[{name: plain, vocabulary: upstream}, {name: random, vocabulary: upstream, pretraining: none}]"
+    result = systems(pipeline(repository, rows))
+    untrained = result["random"].finetune.inputs["model"]
+    assert untrained.stage.name == "build" and result["random"].transfer is None
+    for side in ("encoder", "decoder"):
+        assert made_with(untrained, side) == made_with(result["plain"].pretrained, side)
+
+
 def test_a_joint_vocabulary_is_learnt_on_both_texts(repository: Path) -> None:
     made = pipeline(repository)
     joint = systems(made)["joint"].pretrained
