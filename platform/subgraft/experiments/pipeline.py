@@ -90,18 +90,18 @@ class Pipeline:
             if self.experiment.vocabulary_mode(system)
             else None
         )
-        begun = self.additional_text.embedding_warmup(system, transfer, whole) or transfer or whole
-        begun = conditioned_step(self.inputs, system, seed, begun)
-        begun = source_encoder_step(self.inputs, system, seed, begun)
+        prepared = self.additional_text.embedding_warmup(system, transfer, whole) or transfer or whole
+        prepared = conditioned_step(self.inputs, system, seed, prepared)
+        prepared = source_encoder_step(self.inputs, system, seed, prepared)
         if system.unsupervised:
             return self._measured(
-                system, seed, model, generator, transfer, self.unsupervised.training(system, seed, begun)
+                system, seed, model, generator, transfer, self.unsupervised.training(system, seed, prepared)
             )
-        multitask = self.multitask.training(system, seed, begun)
+        multitask = self.multitask.training(system, seed, prepared)
         if multitask is not None and system.multitask == "alone":
             finetune: Step[FinetuneRecipe] = multitask
         else:
-            finetune = self._finetune(system, seed, multitask or begun, whole)
+            finetune = self._finetune(system, seed, multitask or prepared, whole)
         return self._measured(system, seed, model, generator, transfer, finetune)
 
     def _measured(
@@ -133,8 +133,8 @@ class Pipeline:
             self.evaluation.seen(finetune),
         )
 
-    def _finetune(self, system: System, seed: int, begun: Step, upstream: Step) -> Step[FinetuneRecipe]:
-        """Finetune `begun`, which has the system's vocabulary; `upstream` is the model before the transfer."""
+    def _finetune(self, system: System, seed: int, prepared: Step, upstream: Step) -> Step[FinetuneRecipe]:
+        """Finetune `prepared`, which has the system's vocabulary; `upstream` is the model before the transfer."""
         experiment, sides = self.experiment, self.experiment.sides
         training = system.finetuning(experiment.finetune)
         asks_for_new = training.rare_tokens is not None or training.train == "new-rows"
@@ -158,7 +158,7 @@ class Pipeline:
         )
         corpora: dict[str, Step] = {"corpus": self.inputs.downstream_corpus}
         corpora |= {recipe.corpus_of(each.name): self.inputs.direction_corpora[each.name] for each in trained}
-        inputs = {"model": begun, **corpora}
+        inputs = {"model": prepared, **corpora}
         inputs |= {"upstream": upstream} if system.tie_to_sources or new else {}
         inputs |= self.additional_text.inputs_for(system, system.text)
         labels = {"system": system.name, "seed": str(seed)}

@@ -61,13 +61,13 @@ class Checkpoints:
         """Write and publish a checkpoint with one file of tensors."""
         if self._final(step).exists():
             return
-        begun = self._begun(step)
+        unfinished = self._unfinished(step)
         with self._write_errors(step):
-            shutil.rmtree(begun, ignore_errors=True)
-            begun.mkdir()
-            with _undone(begun):
-                _save_tensors(tensors, begun / TENSORS)
-                self._publish(step, {"step": step, **state}, {"sha256": file_digest(begun / TENSORS)})
+            shutil.rmtree(unfinished, ignore_errors=True)
+            unfinished.mkdir()
+            with _undone(unfinished):
+                _save_tensors(tensors, unfinished / TENSORS)
+                self._publish(step, {"step": step, **state}, {"sha256": file_digest(unfinished / TENSORS)})
 
     def save_shard(
         self, step: int, tensors: Mapping[str, Tensor], parts: Mapping[str, TensorSlice], rank: int, world: int
@@ -83,21 +83,23 @@ class Checkpoints:
         """
         if self._final(step).exists():
             return
-        begun, named = self._begun(step), shard_name(rank, world)
+        unfinished, named = self._unfinished(step), shard_name(rank, world)
         own = {name: tensor for name, tensor in tensors.items() if tensor.numel()}
         with self._write_errors(step):
-            begun.mkdir(exist_ok=True)
-            with _undone(begun / named):
-                _save_tensors(own, begun / named)
-                describe(begun, rank, world, {name: parts.get(name) or TensorSlice.whole(own[name]) for name in own})
-                sync(begun)
+            unfinished.mkdir(exist_ok=True)
+            with _undone(unfinished / named):
+                _save_tensors(own, unfinished / named)
+                describe(
+                    unfinished, rank, world, {name: parts.get(name) or TensorSlice.whole(own[name]) for name in own}
+                )
+                sync(unfinished)
 
     def publish(self, step: int, state: Mapping[str, Any], world: int) -> None:
         """Publish the checkpoint after all `world` workers have written their shards. Called by one worker."""
         if self._final(step).exists():
             return
-        with self._write_errors(step), _undone(self._begun(step)):
-            shards = collect(self._begun(step), world)
+        with self._write_errors(step), _undone(self._unfinished(step)):
+            shards = collect(self._unfinished(step), world)
             self._publish(step, {"step": step, **state}, {"world": world, "shards": [asdict(each) for each in shards]})
 
     def latest(self) -> Checkpoint | None:
@@ -120,9 +122,9 @@ class Checkpoints:
 
     def _publish(self, step: int, state: Mapping[str, Any], files: Mapping[str, Any]) -> None:
         """Write state.json, which describes the files of tensors, and rename the directory."""
-        begun = self._begun(step)
-        _save_state(begun, {"state": state, **files})
-        begun.rename(self._final(step))
+        unfinished = self._unfinished(step)
+        _save_state(unfinished, {"state": state, **files})
+        unfinished.rename(self._final(step))
         sync(self._directory)
         for old in self._published()[: -self._keep]:
             shutil.rmtree(old)
@@ -143,7 +145,7 @@ class Checkpoints:
     def _final(self, step: int) -> Path:
         return self._directory / f"step-{step:09d}"
 
-    def _begun(self, step: int) -> Path:
+    def _unfinished(self, step: int) -> Path:
         return self._directory / f"{_BEGUN}{step:09d}"
 
 

@@ -228,8 +228,8 @@ class JointPlan:
 
     def _begin(self, epoch: int) -> int:
         while len(self._begins) <= epoch:
-            begun = len(self._begins) - 1
-            self._begins.append(self._begins[begun] + len(self.second.epoch(begun, self._begins[begun])))
+            last = len(self._begins) - 1
+            self._begins.append(self._begins[last] + len(self.second.epoch(last, self._begins[last])))
         return self._begins[epoch]
 
     @property

@@ -64,10 +64,10 @@ class Stopwatch:
     """Starts when it is created. On a busy machine more time passes than this thread computes."""
 
     def __init__(self) -> None:
-        self._begun, self._computed = time.perf_counter(), time.thread_time()
+        self._started, self._computed = time.perf_counter(), time.thread_time()
 
     def read(self) -> Timed:
-        seconds = time.perf_counter() - self._begun
+        seconds = time.perf_counter() - self._started
         return Timed(seconds, max(1.0, seconds / max(1e-6, time.thread_time() - self._computed)))
 
 

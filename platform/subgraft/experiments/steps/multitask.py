@@ -16,8 +16,8 @@ class MultitaskSteps:
         self.experiment = inputs.experiment
         self._inputs = inputs
 
-    def training(self, system: System, seed: int, begun: Step) -> Step[MultitaskRecipe] | None:
-        """The training of `begun`, which has the system's vocabulary; None for a system without one."""
+    def training(self, system: System, seed: int, prepared: Step) -> Step[MultitaskRecipe] | None:
+        """The training of `prepared`, which has the system's vocabulary; None for a system without one."""
         experiment = self.experiment
         if system.multitask is None:
             return None
@@ -31,6 +31,6 @@ class MultitaskSteps:
             tasks={name: experiment.learnt_with(each) for name, each in tasks.items()},
         )
         corpora = {recipe.corpus_of(name): self._inputs.corpus_of(each) for name, each in tasks.items()}
-        inputs = {"model": begun, "corpus": self._inputs.downstream_corpus, **corpora}
+        inputs = {"model": prepared, "corpus": self._inputs.downstream_corpus, **corpora}
         labels = {"system": system.name, "seed": str(seed)}
         return Step(stages.MULTITASK, f"multitask {system.name} seed {seed}", recipe, inputs, labels)

@@ -24,14 +24,14 @@ class UnsupervisedSteps:
         self.experiment = inputs.experiment
         self._inputs = inputs
 
-    def training(self, system: System, seed: int, begun: Step) -> Step[UnsupervisedRecipe]:
-        """The last round of a system; `begun` has its vocabulary.
+    def training(self, system: System, seed: int, prepared: Step) -> Step[UnsupervisedRecipe]:
+        """The last round of a system; `prepared` has its vocabulary.
 
         Raises UserError for a checkpoint that cannot be asked for one language or the other.
         """
         self._require_codes()
         rounds = self.experiment.unsupervised.rounds
-        step = self._round(system, seed, begun, 1, rounds)
+        step = self._round(system, seed, prepared, 1, rounds)
         for number in range(2, rounds + 1):
             step = self._round(system, seed, step, number, rounds)
         return step

@@ -140,7 +140,7 @@ class Tracker(Observer):
         self._cached[step.fingerprint] = None
         if step.fingerprint not in self._places:
             return
-        for run, part in self._begun(step):
+        for run, part in self._started_runs(step):
             run.cached.add(part)
             if part == TRAINED and (points := list(payloads.curve_of(self._store, step, milliseconds_now()))):
                 self._note(outbox.LogMetrics(run.key, points))
@@ -150,7 +150,7 @@ class Tracker(Observer):
         if step.fingerprint not in self._made:
             self._made.add(step.fingerprint)
             self._note(outbox.Need(step.fingerprint))
-        self._begun(step)
+        self._started_runs(step)
 
     def metrics(self, step: Step, event: Metrics) -> None:
         self.started(step)
@@ -159,25 +159,25 @@ class Tracker(Observer):
         fresh = [name for name, curve in curves.items() if event.step > self._last_points.get(curve, -1)]
         self._last_points.update((curves[name], event.step) for name in fresh)
         now = int(event.time * 1000)
-        for run, part in self._begun(step) if fresh else ():
+        for run, part in self._started_runs(step) if fresh else ():
             before = f"{part}/" if part not in ("", TRAINED) else ""
             points = [(f"{before}{name}", event.values[name], now, event.step) for name in fresh]
             self._note(outbox.LogMetrics(run.key, points))
 
     def warned(self, step: Step, event: Warned) -> None:
         self.started(step)
-        for run, _ in self._begun(step):
+        for run, _ in self._started_runs(step):
             self._note(outbox.SetTags(run.key, {"warning": event.line}))
 
     def finished(self, step: Step, record: Record) -> None:
         self.started(step)
-        for run, part in self._begun(step):
+        for run, part in self._started_runs(step):
             self._finish(run, part, step, record)
 
     def failed(self, step: Step, error: BaseException) -> None:
         self.started(step)
         said = str(error) or type(error).__name__
-        for run, part in self._begun(step):
+        for run, part in self._started_runs(step):
             self._note(outbox.SetTags(run.key, {"error": f"{part}: {said}" if part else said}))
             if run.key != PARENT:
                 self._end(run, "FAILED" if isinstance(error, Exception) else "KILLED")
@@ -258,7 +258,7 @@ class Tracker(Observer):
             return self._places[step.fingerprint]
         return [(self._of_others.setdefault(step.fingerprint, _Run(step.fingerprint)), "")]
 
-    def _begun(self, step: Step) -> list[tuple[_Run, str]]:
+    def _started_runs(self, step: Step) -> list[tuple[_Run, str]]:
         """The step's runs and parts, after starting the runs; without systems' runs that have ended."""
         places = [(run, part) for run, part in self._places_of(step) if not (run.system and run.ended)]
         for run, _ in places:

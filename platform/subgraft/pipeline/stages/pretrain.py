@@ -34,7 +34,7 @@ from subgraft.training.stream_memory import memory_of
 
 def run(recipe: PretrainRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     corpus, smoothing = Corpus.open(inputs["corpus"], context.cache), recipe.training.label_smoothing
-    bundle = _begun(recipe, inputs)
+    bundle = _initial_model(recipe, inputs)
     recipe = with_named_precision(recipe, bundle.model, context)
     sampled = (recipe.training, recipe.seed, recipe.sampling, recipe.language_exponent)
     further = {kind: Corpus.open(inputs[f"corpus/{kind}"], context.cache) for kind in recipe.further_corpora}
@@ -87,7 +87,7 @@ def _save_step(bundle: Bundle, folder: Path, step: int) -> None:
     unfinished.rename(whole)
 
 
-def _begun(recipe: PretrainRecipe, inputs: Inputs) -> Bundle:
+def _initial_model(recipe: PretrainRecipe, inputs: Inputs) -> Bundle:
     """The model before its first step: built, or loaded to continue its pretraining; as its objectives need it."""
     bundle = Bundle.load(inputs["model"]) if recipe.model is None else build(recipe.model, inputs, recipe.seed)
     if recipe.predicts_next:
