@@ -39,7 +39,11 @@ HEAVY = {
         "modeling/exporting/",
     },
     "peft": {"training/adapters.py", "modeling/lora.py"},
-    "sklearn": {"subwords/allocation/", "evaluation/metrics/conditional_generation.py"},
+    "sklearn": {
+        "subwords/allocation/",
+        "evaluation/metrics/conditional_generation.py",
+        "evaluation/metrics/output_language.py",
+    },
     "gensim": {"embeddings/initialisers/static_embeddings.py"},
 }
 

@@ -15,6 +15,7 @@ from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.data.text.corpus import Corpus
+from subgraft.evaluation.metrics.output_language import LanguageIdentifier
 from subgraft.evaluation.metrics.scores import corpus_scores
 from subgraft.experiments.manifest import system_runs
 from subgraft.experiments.pipeline import Pipeline
@@ -23,6 +24,7 @@ from subgraft.orchestration.estimates.workload import workload
 from subgraft.orchestration.store.record import Record
 from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store
+from subgraft.pipeline.recipes.evaluation import LANGUAGE_TEXT
 from subgraft.pipeline.recipes.training import FinetuneRecipe
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from toys import english, german, sentences
@@ -226,6 +228,24 @@ def test_the_report_has_a_table_of_systems_and_directions_and_their_matrix(whole
         assert f"{evaluation['scores']['chrF']['value']:.2f}" in section
     assert "zero-shot" in section and "source copied" in rows
     assert (report / "plots" / "directions.png").stat().st_size > 5000
+
+
+def test_the_language_of_outputs_is_recorded_and_reported_for_every_direction(whole: tuple[Pipeline, Store]) -> None:
+    pipeline, store = whole
+    corpora = pipeline.evaluation.scores(pipeline.systems[0].finetune).inputs
+    texts = [Corpus.open(store.path(step)) for role, step in corpora.items() if role.startswith(LANGUAGE_TEXT)]
+    identify = LanguageIdentifier.of(texts)
+    assert identify is not None and set(identify.languages) == {"de", "en", "fr", "es"}
+    report = (store.path(pipeline.report) / "report.md").read_text()
+    (caption,) = [line for line in report.splitlines() if "Outputs in the target language" in line]
+    shown = report.partition(caption)[2]
+    for steps in pipeline.systems:
+        for step in steps.directions.values():
+            shares = read(store, step, "evaluation.json")["output_language"]
+            outputs = (store.path(step) / "hypotheses.txt").read_text().splitlines()
+            assert shares == identify.shares(outputs) and sum(shares.values()) == pytest.approx(1)
+            assert read(store, step, "record.json")["summary"]["output_language"] == shares
+            assert f"{100 * shares.get('en', 0):.1f} %" in shown
 
 
 def _steps(pipeline: Pipeline) -> dict[str, SystemSteps]:

@@ -87,7 +87,10 @@ def test_a_round_translates_both_ways_and_trains_on_both(finished: tuple[Pipelin
             assert pairs.languages == way and 0 < pairs.size("train") <= 8
             whole = list(Corpus.open(store.path(text.inputs["text"])).lines("train", side))
             assert {target for _, target in pairs.pairs("train")} <= set(whole)
-    assert "alone" in (store.path(result.report) / "report.md").read_text()
+    report = (store.path(result.report) / "report.md").read_text()
+    assert "alone" in report and "Outputs in the language de: alone " in report
+    shares = record_of(store, system.evaluate).summary["output_language"]
+    assert set(shares) <= {"en", "de", "und"} and sum(shares.values()) == pytest.approx(1)
 
 
 def test_constrained_rounds_write_no_token_that_the_text_of_the_language_lacks(

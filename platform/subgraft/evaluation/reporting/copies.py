@@ -1,12 +1,18 @@
-"""Notes of a report on outputs that are copies of their sources."""
+"""Notes of a report on outputs that are copies of their sources, or in another language than the one asked for."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
 from subgraft.evaluation.metrics.copying import Copying, copied_score, copying
-from subgraft.evaluation.reporting.numbers import fixed, percent
+from subgraft.evaluation.reporting.numbers import MISSING, fixed, percent
 from subgraft.evaluation.reporting.records import ReportData
+
+IDENTIFIED = (
+    "Languages are identified by character n-grams (naive Bayes, learnt from the experiment's training text); und: "
+    "outputs without a letter."
+)
 
 
 @lru_cache(maxsize=1)
@@ -30,7 +36,33 @@ def copying_notes(data: ReportData) -> list[str]:
     shares = {name: sum(each.identical for each in seeds) / len(seeds) for name, seeds in by_system.items()}
     systems = ", ".join(f"{name} {percent(share)}" for name, share in shares.items() if share)
     written = f" Outputs that are copies of their sources: {systems}." if systems else ""
-    return [f"BLEU of the sources themselves, as if they were translations: {fixed(score, 1)}.{written}"]
+    return [
+        f"BLEU of the sources themselves, as if they were translations: {fixed(score, 1)}.{written}",
+        *_language_notes(data),
+    ]
+
+
+def _language_notes(data: ReportData) -> list[str]:
+    """The share of each system's outputs in the target language, where it was identified."""
+    by_system = {name: [each.output_language for each in data.results(name)] for name in data.system_names}
+    if not all(all(seeds) for seeds in by_system.values()):
+        return []
+    target = data.languages[1]
+    shares = ", ".join(f"{name} {in_target(mean_shares(seeds), target)}" for name, seeds in by_system.items())
+    return [f"Outputs in the language {target}: {shares}. {IDENTIFIED}"]
+
+
+def mean_shares(by_seed: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """The share of outputs in each language, as the mean over seeds; empty if any seed's are not known."""
+    if not all(by_seed):
+        return {}
+    languages = dict.fromkeys(language for shares in by_seed for language in shares)
+    return {name: sum(shares.get(name, 0.0) for shares in by_seed) / len(by_seed) for name in languages}
+
+
+def in_target(shares: Mapping[str, float], target: str) -> str:
+    """The share of outputs in the language that was asked for."""
+    return percent(shares.get(target, 0.0)) if shares else MISSING
 
 
 def systems_that_copy(data: ReportData) -> list[str]:

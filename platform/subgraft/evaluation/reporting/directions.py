@@ -8,8 +8,9 @@ from statistics import fmean
 import numpy as np
 
 from subgraft.evaluation.metrics.significance import estimate
+from subgraft.evaluation.reporting.copies import IDENTIFIED, in_target, mean_shares
 from subgraft.evaluation.reporting.document import Block, Figure, Section
-from subgraft.evaluation.reporting.numbers import MISSING, count, fixed, interval
+from subgraft.evaluation.reporting.numbers import MISSING, count, fixed, interval, percent
 from subgraft.evaluation.reporting.records import DirectionResult, ReportData
 from subgraft.evaluation.reporting.results import MAIN_METRICS
 from subgraft.evaluation.reporting.table import Span, Table, Text, table, text
@@ -31,7 +32,7 @@ def directions(data: ReportData) -> list[Section]:
     names = tested(data)
     if not names:
         return []
-    blocks: list[Block] = [_scores(data, names, metric) for metric in MAIN_METRICS]
+    blocks: list[Block] = [*(_scores(data, names, metric) for metric in MAIN_METRICS), _languages(data, names)]
     caption = "Rows: systems, and in brackets what they were finetuned on. Columns: what they were tested on."
     drawn = plot_transfer_matrix(rows(data), names, MAIN_METRICS[0])
     return [Section("Directions", (*blocks, Figure("directions", drawn, caption), _seen(data, names)))]
@@ -91,6 +92,35 @@ def _cell(data: ReportData, system: str, direction: str, metric: str, trained: b
 def _copied(data: ReportData, direction: str, metric: str) -> float | None:
     results = [each.directions[direction] for each in data.systems if direction in each.directions]
     return results[0].copied[metric].value if results else None
+
+
+def _languages(data: ReportData, names: Sequence[str]) -> Table:
+    """The share of outputs in the language that was asked for, and of copies of their sources."""
+    body: list[list[str | Text]] = []
+    for system in data.system_names:
+        body.append([system, *(_language_cell(_results(data, system, name), name) for name in names)])
+    about = (
+        "Means over seeds; below, the language that most other outputs are in, and the share of outputs that equal "
+        f"their sources. {IDENTIFIED}"
+    )
+    headings = [f"{name}\nin {_target(name)}" for name in names]
+    return table(["system", *headings], body, "Outputs in the target language", about)
+
+
+def _language_cell(results: Sequence[DirectionResult], name: str) -> str | Text:
+    if not results:
+        return MISSING
+    shares, target = mean_shares([each.output_language for each in results]), _target(name)
+    others = {language: share for language, share in shares.items() if language != target}
+    most = max(others, key=others.__getitem__, default=None)
+    other = (Span(f"\n{most} {percent(others[most])}", "faint"),) if most else ()
+    copied = fmean(each.copying.identical for each in results)
+    copies = (Span(f"\ncopies {percent(copied)}", "faint"),) if copied else ()
+    return text(Span(in_target(shares, target), "strong"), *other, *copies)
+
+
+def _target(name: str) -> str:
+    return name.partition("-")[2]
 
 
 def _seen(data: ReportData, names: Sequence[str]) -> Table:

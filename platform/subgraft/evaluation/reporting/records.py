@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import SelectName
 from subgraft.evaluation.metrics.calibration import Bin
+from subgraft.evaluation.metrics.copying import Copying
 from subgraft.evaluation.metrics.scores import METRICS, Score
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 from subgraft.evaluation.metrics.token_classes import Likelihood
@@ -99,6 +100,8 @@ class DirectionResult:
 
     scores, statistics: as those of `SystemResult`.  copied: the scores of the untranslated sources.
     zero_shot: whether no step behind the system was trained on pairs of the two languages.
+    copying: copies of sources among the outputs.  output_language: the share of outputs in each language; empty if it
+    is not known.
     sentences, pairs, sources, targets: of the test set, and how many of them training text has
     (`data.text.seen_pairs`).
     """
@@ -111,6 +114,8 @@ class DirectionResult:
     pairs: int
     sources: int
     targets: int
+    copying: Copying
+    output_language: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -145,6 +150,7 @@ class SystemResult:
     confidence: of each prediction, its probability [n].
     directions: the results on each direction by its name, in an experiment with directions.  trained_on: those of the
         finetuning.
+    output_language: the share of hypotheses in each language, in an evaluation of several; the greatest first.
     """
 
     name: str
@@ -186,6 +192,7 @@ class SystemResult:
     directions: Mapping[str, DirectionResult] = field(default_factory=dict)
     trained_on: tuple[str, ...] = ()
     documents: DocumentScores | None = None
+    output_language: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def untrained(self) -> bool:

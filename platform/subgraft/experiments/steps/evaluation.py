@@ -17,7 +17,13 @@ from subgraft.experiments.steps.vocabularies import VocabularySteps
 from subgraft.orchestration.store.step import TEST_SET, Step, in_order
 from subgraft.pipeline import stages
 from subgraft.pipeline.recipes.corpora import CORPORA
-from subgraft.pipeline.recipes.evaluation import EvaluateRecipe, IntrinsicRecipe, LikelihoodRecipe, SeenPairsRecipe
+from subgraft.pipeline.recipes.evaluation import (
+    LANGUAGE_TEXT,
+    EvaluateRecipe,
+    IntrinsicRecipe,
+    LikelihoodRecipe,
+    SeenPairsRecipe,
+)
 from subgraft.pipeline.recipes.models import TransferRecipe
 from subgraft.pipeline.recipes.training import FinetuneRecipe
 from subgraft.pipeline.recipes.vocabularies import GapRecipe
@@ -43,6 +49,20 @@ class EvaluationSteps:
         inputs |= {"encoder": self._vocabularies.downstream["encoder"]} if "encoder" in self.experiment.sides else {}
         return Step(stages.GAP, "subword gap", GapRecipe(), inputs)
 
+    @cached_property
+    def _texts_of_languages(self) -> dict[str, Step]:
+        """Inputs with text of all languages, where a system might write another than it is asked for: with several
+        directions, and where none are paired.
+        """
+        experiment, inputs = self.experiment, self._inputs
+        unsupervised = any(system.unsupervised for system in experiment.systems)
+        if len(experiment.directions) < 2 and not unsupervised:
+            return {}
+        upstream = [inputs.upstream_corpus] if experiment.upstream.corpus else []
+        texts = [inputs.text] if inputs.text else []
+        steps = dict.fromkeys([inputs.downstream_corpus, *inputs.direction_corpora.values(), *texts, *upstream])
+        return {f"{LANGUAGE_TEXT}{place:04}": step for place, step in enumerate(steps)}
+
     def scores(self, finetune: Step[FinetuneRecipe]) -> Step[EvaluateRecipe]:
         experiment, labels = self.experiment, finetune.labels
         by_document = finetune.recipe.objective.needs_documents
@@ -53,7 +73,7 @@ class EvaluationSteps:
             packages=packages(METRICS, experiment.evaluation.metrics),
             ranking=experiment.evaluation.ranking if experiment.finetuned_on.source else None,
         )
-        inputs = {"model": finetune, "corpus": self._inputs.downstream_corpus}
+        inputs = {"model": finetune, "corpus": self._inputs.downstream_corpus, **self._texts_of_languages}
         name = f"evaluate {labels['system']} seed {labels['seed']}"
         return with_engine(Step(stages.EVALUATE, name, recipe, inputs, labels))
 
@@ -71,7 +91,7 @@ class EvaluationSteps:
                 continue
             changes = {"languages": each.languages, "evaluation": scored, "speed": False}
             name = f"evaluate {labels['system']} seed {labels['seed']} on {each.name}"
-            inputs = {"model": finetune, "corpus": corpora[each.name]}
+            inputs = {"model": finetune, "corpus": corpora[each.name], **self._texts_of_languages}
             step = Step(
                 stages.EVALUATE, name, first.recipe.model_copy(update=changes), inputs, {TEST_SET: each.name, **labels}
             )

@@ -15,6 +15,9 @@ from subgraft.config.task_objectives import TaskObjectiveSettings
 from subgraft.config.training import SelectName
 from subgraft.pipeline.recipes.recipe import Recipe
 
+# Prefix of an evaluation's inputs with text of the languages that outputs may be in.
+LANGUAGE_TEXT = "language/"
+
 
 class EvaluateRecipe(Recipe):
     """An evaluation of a model on a corpus.

@@ -18,7 +18,7 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.inference.translate_documents import BlockTranslator
 from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
 from subgraft.pipeline.stages.measurements import measure_length, outputs_recorded, write_texts
-from subgraft.pipeline.stages.scoring import Texts, scores_of, searcher
+from subgraft.pipeline.stages.scoring import Texts, output_language, scores_of, searcher
 from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.subwords.vocabulary.spelling import spelling, spells
 from subgraft.training.context import Context, Json
@@ -60,6 +60,7 @@ def measure(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context)
     documents = EvaluatedDocuments.of(Corpus.open(inputs["corpus"]), recipe.split, settings.test_sentences)
     translated = _translated(recipe, bundle, documents, context)
     hypotheses, references = translated.documents, documents.references
+    written = translated.record | output_language(inputs, list(chain.from_iterable(hypotheses)), language)
     sentences = list(chain.from_iterable(references))
     texts = {
         "sources": [joined(document) for document in documents.sources],
@@ -88,7 +89,7 @@ def measure(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context)
         "speed": asdict(speed),
         "parameters": bundle.model.num_parameters(),
         "sentences": len(sentences),
-        **translated.record,
+        **written,
         "spelling": {
             "sentences": int(spelled.sum()),
             "source": asdict(spelling(bundle.encoder, list(chain.from_iterable(documents.sources)))),
@@ -103,7 +104,7 @@ def measure(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context)
         "documents_of_other_lengths": differing,
         "sentences_per_second": speed.median,
         "characters_per_token": length["characters_per_token"],
-        **translated.record,
+        **written,
         "signatures": {name: score.signature for name, score in scores.items()},
         "artifacts": ["evaluation.json", "documents.json"],
     }

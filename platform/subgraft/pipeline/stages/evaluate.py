@@ -20,7 +20,7 @@ from subgraft.modeling.inference.translate import Translator
 from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
 from subgraft.pipeline.stages import chat, continuation, documents, sourced, understanding
 from subgraft.pipeline.stages.measurements import measure_length, outputs_recorded, search_speed, warm_up, write_texts
-from subgraft.pipeline.stages.scoring import Texts, scores_of, searcher
+from subgraft.pipeline.stages.scoring import Texts, output_language, scores_of, searcher
 from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.subwords.vocabulary.spelling import spelling, spells
 from subgraft.training.context import Context, Json
@@ -39,7 +39,7 @@ def _of_pairs(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Contex
     translate = searcher(bundle, recipe.languages, settings)
     warm_up(translate, sources, settings)
     hypotheses, calibration = _translations(translate, bundle, sources, references, settings, context)
-    written = outputs_recorded(translate)
+    written = outputs_recorded(translate) | output_language(inputs, hypotheses, recipe.languages.target)
     speed = search_speed(translate, sources, settings) if recipe.speed else None
     spelled = np.array(spells(bundle.encoder, sources)) & np.array(spells(bundle.decoder, references))
     scores = scores_of(Texts(sources, hypotheses, references, recipe.languages.target), settings.metrics, spelled, out)

@@ -14,6 +14,7 @@ from safetensors.numpy import load_file
 
 from subgraft.evaluation.metrics.bits_per_character import LEFT_OUT
 from subgraft.evaluation.metrics.calibration import Bin
+from subgraft.evaluation.metrics.copying import copying
 from subgraft.evaluation.metrics.parameter_drift import FEED_FORWARD
 from subgraft.evaluation.metrics.scores import Score, corpus_scores
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
@@ -64,6 +65,7 @@ def system_result(system: ReportedSystem, inputs: Inputs) -> SystemResult:
         directions={name: _direction(name, system, inputs) for name in keys.directions},
         trained_on=system.trained_on,
         documents=_documents(evaluation.get("documents")),
+        output_language=evaluation.get("output_language", {}),
     )
 
 
@@ -71,7 +73,9 @@ def _direction(name: str, system: ReportedSystem, inputs: Inputs) -> DirectionRe
     evaluated, keys = inputs[system.inputs.directions[name]], system.inputs
     evaluation, statistics = _evaluation(evaluated), load_file(evaluated / STATISTICS)
     language = read_record(evaluated)["recipe"]["languages"]["target"]
-    sources, references = (read_lines(evaluated / f"{each}.txt") for each in ("sources", "references"))
+    sources, references, outputs = (
+        read_lines(evaluated / f"{each}.txt") for each in ("sources", "references", "hypotheses")
+    )
     return DirectionResult(
         {metric: Score(**score) for metric, score in evaluation["scores"].items()},
         {metric: counts for metric, counts in statistics.items() if metric != SPELLED},
@@ -80,6 +84,8 @@ def _direction(name: str, system: ReportedSystem, inputs: Inputs) -> DirectionRe
             for metric, score in corpus_scores(sources, references, language, ["BLEU", "chrF"]).items()
         },
         name in system.zero_shot,
+        copying=copying(sources, outputs, language),
+        output_language=evaluation.get("output_language", {}),
         **json.loads((inputs[keys.seen[name]] / SEEN).read_text(encoding="utf-8")),
     )
 

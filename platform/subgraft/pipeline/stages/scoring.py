@@ -12,13 +12,17 @@ from safetensors.numpy import save_file
 
 from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
+from subgraft.data.text.corpus import Corpus
+from subgraft.evaluation.metrics.output_language import LanguageIdentifier
 from subgraft.evaluation.metrics.plugin_metrics import plugin_metric, plugin_score, plugin_statistics
 from subgraft.evaluation.metrics.scores import FURTHER_METRICS, METRICS, Score
 from subgraft.evaluation.metrics.sentence_statistics import corpus_score, sentence_statistics
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.exporting.ctranslate2 import fast_translator
 from subgraft.modeling.inference.translate import Translator, translator_of
-from subgraft.pipeline.stages.stage import SPELLED, STATISTICS
+from subgraft.pipeline.recipes.evaluation import LANGUAGE_TEXT
+from subgraft.pipeline.stages.stage import SPELLED, STATISTICS, Inputs
+from subgraft.training.context import Json
 from subgraft.training.setup import device
 
 
@@ -45,6 +49,15 @@ def scores_of(texts: Texts, further: Sequence[str], spelled: NDArray[np.bool_], 
     save_file({**counted, SPELLED: spelled}, out / STATISTICS)
     scores = {str(metric): corpus_score(metric, counts, language) for metric, counts in statistics.items()}
     return scores | {name: plugin_score(metric, own_counts[name]) for name, metric in own.items()}
+
+
+def output_language(inputs: Inputs, hypotheses: Sequence[str], target: str) -> dict[str, Json]:
+    """For the record, the share of outputs in each language, where an evaluation has text of several with `target`."""
+    roles = sorted(role for role in inputs if role.startswith(LANGUAGE_TEXT))
+    identify = LanguageIdentifier.of(Corpus.open(inputs[role]) for role in roles)
+    if identify is None or target not in identify.languages:
+        return {}
+    return {"output_language": identify.shares(hypotheses)}
 
 
 def translator(
