@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import islice
 from pathlib import Path
 
@@ -84,6 +85,27 @@ def test_what_cannot_be_spelled_is_part_of_no_new_piece() -> None:
     assert old.encode("(… «ж» €").count(old.special["unk"]) >= 3
     known = set("".join(old.pieces))
     assert all(known.issuperset(piece) for piece in new.pieces[len(old) :])
+
+
+_LETTERS = {ord(latin): 0x430 + at for at, latin in enumerate("abcdefghijklmnopqrstuvwxyz")}
+CYRILLIC = [re.sub("[^ \u0430-\u044f]", "", line.lower().translate(_LETTERS)) for line in TASK]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_script_that_the_vocabulary_lacks_gets_its_letters_and_their_joins(kind: str) -> None:
+    """What is cut into bytes, or is unknown, becomes subwords, and other text is cut as before."""
+    old = KINDS[kind]()
+    new = extend(old, CYRILLIC, 100)
+    assert new.pieces[: len(old)] == old.pieces and len(new) == len(old) + 100
+    cuts = [token for line in CYRILLIC for token in new.encode(line)]
+    assert new.special.get("unk") not in cuts
+    if kind != "byte-level":  # of which every character has two, and which joins them as they are
+        assert not {*new.byte_ids.values()} & {*cuts}
+        assert {"о", "▁о", "##о"} & {*new.pieces}
+    assert sum(token >= len(old) for token in cuts) > 0.6 * len(cuts)
+    assert len(cuts) < 0.5 * sum(len(line.encode()) for line in CYRILLIC)
+    for line in (*TASK, *GERMAN):
+        assert _runs_as_one(old, old.encode(line)) == _runs_as_one(new, new.encode(line)), line
 
 
 @pytest.mark.parametrize("kind", KINDS)

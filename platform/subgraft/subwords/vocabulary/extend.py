@@ -1,6 +1,7 @@
 """Extend a vocabulary with a task's subwords: old tokens keep their ids, other text is segmented as before.
 
-New pieces join neighbouring old ones (see `pair_merges`), so a text is segmented as before except for the joins.
+New pieces join neighbouring old ones (see `pair_merges`), so a text is segmented as before except for the joins. Of a
+script that the vocabulary lacks, single letters come first, which are then joined.
 
 - BPE: new merges come after the old ones, which apply as before (continued BPE; Purason et al. 2025, *Teaching Old
   Tokenizers New Words*).
@@ -8,13 +9,16 @@ New pieces join neighbouring old ones (see `pair_merges`), so a text is segmente
   then the best one by the old scores, with the fewest tokens. Another old segmentation wins only if it scored almost
   the same. An unknown token costs a fixed sum more than the rarest piece, so text that was unknown because its pieces
   are rare may be cut differently after new, rarer pieces are added.
+  A new letter scores as the rarest piece.
 - WordPiece segments greedily from the left, so a new piece may move the boundaries after it.
 """
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 
 from subgraft.base.errors import UserError
 from subgraft.subwords.vocabulary.entry import CONTINUATION_MARK, SPACE_MARK, Mark
@@ -23,10 +27,17 @@ from subgraft.subwords.vocabulary.pair_merges import Join, join_pieces
 from subgraft.subwords.vocabulary.sentencepiece_model import SCORE_STEPS
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.tokenizer_description import BYTE_PIECE
-from subgraft.subwords.vocabulary.tokenizer_spec import Specification, keeping, with_pieces, with_scores
+from subgraft.subwords.vocabulary.tokenizer_spec import (
+    Specification,
+    keeping,
+    with_pieces,
+    with_scores,
+    with_special_tokens,
+)
 from subgraft.subwords.vocabulary.words import cut_words, word_counts
 
 MIN_COUNT = 2  # a string that occurs once is not a subword
+_ALPHABET = 3  # fewer letters of a script are signs: µ, ª, ℃
 
 
 def extend(tokenizer: Tokenizer, lines: Iterable[str], added: int, min_count: int = MIN_COUNT) -> Tokenizer:
@@ -37,18 +48,62 @@ def extend(tokenizer: Tokenizer, lines: Iterable[str], added: int, min_count: in
     Raises:
         TooLargeError: The text supports fewer pieces; the error has their number.
     """
-    backend, specification = tokenizer.backend, tokenizer.specification
+    words = word_counts(tokenizer.backend, tokenizer.guard.checked(lines))
+    letters = _new_letters(tokenizer, words, min_count)[:added]
+    spelling = _with_letters(tokenizer, letters) if letters else tokenizer
+    wanted = added - len(letters)
+    if not wanted:
+        return spelling
+    specification = spelling.specification
     kind = specification["model"]["type"]
-    words = word_counts(backend, tokenizer.guard.checked(lines))
-    cuts = cut_words(backend, words)
-    known = frozenset(tokenizer.pieces)
-    joined = join_pieces(words, cuts, _join(tokenizer), known, added, min_count, on_the_way=kind == "BPE")
-    if len(joined.pieces) < added:
-        raise _too_many(added, len(joined.pieces), min_count)
-    whole = keeping(specification, range(len(tokenizer)))
+    cuts, known = cut_words(spelling.backend, words), frozenset(spelling.pieces)
+    joined = join_pieces(words, cuts, _join(spelling), known, wanted, min_count, on_the_way=kind == "BPE")
+    if len(joined.pieces) < wanted:
+        raise _too_many(added, len(letters) + len(joined.pieces), min_count)
+    whole = keeping(specification, range(len(spelling)))
     if kind == "Unigram":
-        return tokenizer.with_specification(with_scores(whole, _scored(tokenizer, whole, joined.pieces)))
-    return tokenizer.with_specification(with_pieces(whole, joined.pieces))
+        return spelling.with_specification(with_scores(whole, _scored(spelling, whole, joined.pieces)))
+    return spelling.with_specification(with_pieces(whole, joined.pieces))
+
+
+def _new_letters(tokenizer: Tokenizer, words: Mapping[str, int], min_count: int) -> list[str]:
+    """Pieces of single letters of scripts that the vocabulary has none of, the most frequent first.
+
+    A vocabulary of bytes has all scripts; in others unknown tokens or bytes, which are never joined, would remain.
+    """
+    if tokenizer.mark is Mark.BYTELEVEL:
+        return []
+    known = set(map(_script, chain.from_iterable(tokenizer.pieces[i] for i in tokenizer.ordinary_ids.tolist())))
+    letters = {each for each in chain.from_iterable(words) if _script(each) not in known}
+    scripts = {script for script, count in Counter(map(_script, letters)).items() if script and count >= _ALPHABET}
+    counts: Counter[str] = Counter()
+    for word, times in words.items():
+        for at, character in enumerate(word):
+            if character in letters and _script(character) in scripts:
+                inside = at > 0 and tokenizer.mark is Mark.WORDPIECE
+                counts[f"{CONTINUATION_MARK}{character}" if inside else character] += times
+    return sorted((piece for piece, count in counts.items() if count >= min_count), key=lambda p: (-counts[p], p))
+
+
+def _script(character: str) -> str | None:
+    """The script of a letter or a vowel sign, as Unicode's names begin: CYRILLIC, HANGUL, CJK; None for others."""
+    if unicodedata.category(character)[0] not in "LM":
+        return None
+    return unicodedata.name(character, "").partition(" ")[0] or None
+
+
+def _with_letters(tokenizer: Tokenizer, letters: Sequence[str]) -> Tokenizer:
+    whole = keeping(tokenizer.specification, range(len(tokenizer)))
+    if whole["model"]["type"] != "Unigram":
+        return tokenizer.with_specification(with_pieces(whole, letters))
+    rarest = min(score for _, score in whole["model"]["vocab"])
+    return tokenizer.with_specification(with_scores(whole, [(each, rarest) for each in letters]))
+
+
+def with_codes(tokenizer: Tokenizer, codes: Sequence[str]) -> Tokenizer:
+    """The vocabulary with further language codes after the old tokens, which keep their ids and cut text as before."""
+    whole = keeping(tokenizer.specification, range(len(tokenizer)))
+    return tokenizer.with_specification(with_special_tokens(whole, codes))
 
 
 def _scored(tokenizer: Tokenizer, specification: Specification, pieces: Sequence[str]) -> list[tuple[str, float]]:

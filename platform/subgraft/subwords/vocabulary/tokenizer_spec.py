@@ -134,6 +134,20 @@ def with_pieces(specification: Specification, pieces: Sequence[str]) -> Specific
     return {**specification, "model": changed}
 
 
+def with_special_tokens(specification: Specification, pieces: Sequence[str]) -> Specification:
+    """A tokenizer, numbered by `keeping`, with special tokens appended: no ordinary text is cut into them."""
+    model, vocabulary = specification["model"], specification["model"]["vocab"]
+    first = len(vocabulary)
+    if model["type"] == "Unigram":
+        least = min(score for _, score in vocabulary)
+        vocabulary = [*vocabulary, *([piece, least] for piece in pieces)]
+    else:
+        vocabulary = {**vocabulary, **{piece: first + at for at, piece in enumerate(pieces)}}
+    new = [_special_token(first + at, piece) for at, piece in enumerate(pieces)]
+    added = [*specification["added_tokens"], *new]
+    return {**specification, "model": {**model, "vocab": vocabulary}, "added_tokens": added}
+
+
 def hiding(specification: Specification, ids: Collection[int]) -> Specification:
     """The tokenizer with these ids as special tokens that do not occur in text; all other tokens keep their ids.
 
