@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
@@ -12,6 +13,9 @@ from subgraft.config.models import families_for
 from subgraft.config.objectives import ObjectiveSettings, TranslationSettings
 from subgraft.config.settings_base import Seed, Settings, TextSide
 from subgraft.config.vocabularies import SamplingSettings, TaskVocabularySettings, VocabularySettings
+
+# How the embedding of a new language's code starts; a language in place of these lends that of its own code.
+MEAN_OF_CODES, DRAWN_LIKE_CODES = "mean", "random-matched"
 
 
 class UpstreamSettings(Settings):
@@ -30,6 +34,9 @@ class UpstreamSettings(Settings):
     entities: the entities that a new model of the family knowledgeable reads.
     checkpoint: a local directory or a hub id to start from, in place of pretraining.
     revision: the commit, branch or tag of a checkpoint on the hub; by default its newest commit.
+    new_languages: languages that the checkpoint has no code for, each with the start of its code's embedding: `mean` of
+    the other codes', `random-matched` (drawn from the normal distribution of theirs), or the language of the checkpoint
+    whose code's is copied. The codes follow its vocabulary; as in `new_languages: {ukr: mean}`.
     continue_pretraining: whether the checkpoint is first pretrained further on the corpus, by `pretrain`, with its own
     vocabularies.
     sampling: how text is segmented for systems with `pretraining: sampled`.
@@ -45,6 +52,7 @@ class UpstreamSettings(Settings):
     entities: EntitySettings | None = None
     checkpoint: str | None = None
     revision: str | None = None
+    new_languages: Mapping[str, str] = {}
     continue_pretraining: bool = False
     sampling: SamplingSettings = SamplingSettings()
     seed: Seed = 1
@@ -54,6 +62,11 @@ class UpstreamSettings(Settings):
         kinds = [objective.kind for objective in self.objectives]
         if self.revision is not None and self.checkpoint is None:
             raise ValueError("revision needs a checkpoint, which is missing")
+        if self.new_languages and self.checkpoint is None:
+            raise ValueError(
+                "new_languages needs a checkpoint, which is missing: a model that is pretrained here has a code for "
+                "each language of its corpora"
+            )
         if len(set(kinds)) != len(kinds):
             raise ValueError(f"objectives must be of different kinds, not {', '.join(kinds)}")
         paired = [objective.kind for objective in self.objectives if objective.needs_pairs]

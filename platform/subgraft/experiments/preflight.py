@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
 from subgraft.config.initialiser_registry import initialiser_info, names_with
 from subgraft.config.objectives import ObjectiveSettings
-from subgraft.config.settings_base import Split
+from subgraft.config.settings_base import SideName, Split
 from subgraft.config.source_files import FieldKind
 from subgraft.config.task_objectives import LabelledPairsSettings, LabelledSettings, LabelSettings
 from subgraft.data.sources.file_sources import FeaturesSource
@@ -24,10 +25,10 @@ from subgraft.data.tasks.question_generation import require_marks
 from subgraft.data.text.features import look_through
 from subgraft.data.text.fields import CONVERSATION
 from subgraft.data.text.tensors import row_count
-from subgraft.modeling.families import Family, family_of, language_code
+from subgraft.modeling.families import Family, MissingCodeError, SequenceFormat, family_of, language_code
 from subgraft.modeling.families.sequence_format import no_blocks
 from subgraft.modeling.hub import read_config, require_model
-from subgraft.modeling.tokenizers import load_tokenizers
+from subgraft.modeling.tokenizers import load_tokenizers, with_languages
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 
@@ -159,14 +160,13 @@ def require_checkpoint(model: str, experiment: Experiment) -> Path:
     Raises UserError for one that cannot be loaded, or that lacks the tokens of languages or objective.
     """
     directory = require_model(model, body=experiment.starts_from_body)
-    config, tokenizers = read_config(directory), load_tokenizers(directory)
+    config, tokenizers = read_config(directory), _with_new_languages(directory, experiment)
     family, decoder, languages = family_of(config), tokenizers["decoder"], experiment.upstream_languages
     encoder = tokenizers.get("encoder", decoder)
+    marked = partial(_format, family, config, encoder, decoder, where=str(directory))
     for pair in (languages, experiment.languages):
-        family.sequence_format(config, encoder, decoder, pair)
-    formats = {
-        each.target: family.sequence_format(config, encoder, decoder, each.languages) for each in experiment.directions
-    }
+        marked(pair)
+    formats = {each.target: marked(each.languages) for each in experiment.directions}
     if len(formats) > 1 and len(set(formats.values())) == 1:
         what = (
             f"this {family.model_type} model marks no language, so nothing says whether to write {' or '.join(formats)}"
@@ -187,6 +187,33 @@ def require_checkpoint(model: str, experiment: Experiment) -> Path:
     if longest > (family.position_limit(config) or longest):
         raise UserError(f"a max_length of {longest} is beyond what the checkpoint takes", where=str(directory))
     return directory
+
+
+def _with_new_languages(directory: Path, experiment: Experiment) -> dict[SideName, Tokenizer]:
+    """A checkpoint's vocabularies with the codes of `upstream.new_languages`."""
+    try:
+        return with_languages(load_tokenizers(directory), experiment.upstream.new_languages)
+    except UserError as error:
+        if not experiment.upstream.new_languages:
+            raise
+        raise UserError(f"upstream.new_languages: {error.what}", where=str(directory), hint=error.hint) from error
+
+
+def _format(
+    family: Family,
+    config: Mapping[str, Any],
+    encoder: Tokenizer,
+    decoder: Tokenizer,
+    languages: Languages,
+    *,
+    where: str,
+) -> SequenceFormat:
+    """How a checkpoint marks two languages; a refusal names the setting that adds a code."""
+    try:
+        return family.sequence_format(config, encoder, decoder, languages)
+    except MissingCodeError as error:
+        add = f"Give it one: `upstream.new_languages: {{{error.language}: mean}}`. {error.hint}"
+        raise UserError(error.what, where=where, hint=add) from error
 
 
 def require_head(experiment: Experiment, config: Mapping[str, Any], where: str) -> None:

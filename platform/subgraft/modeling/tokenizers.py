@@ -8,13 +8,17 @@ Marian's two SentencePiece models, an mBART's or a GPT-2's single vocabulary.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import product
 from pathlib import Path
 
+from subgraft.base.errors import UserError
 from subgraft.base.json_io import object_in
 from subgraft.config.corpora import Languages
+from subgraft.config.domains import DRAWN_LIKE_CODES, MEAN_OF_CODES
 from subgraft.config.settings_base import SideName
-from subgraft.modeling.families import Family
+from subgraft.modeling.families import Family, language_code, new_code
 from subgraft.modeling.hub import SMALL_FILES, adapter_base, family_at, resolve_model
+from subgraft.subwords.vocabulary.extend import with_codes
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 SIDES: tuple[SideName, ...] = ("encoder", "decoder")
@@ -37,6 +41,37 @@ def tokenizers_at(directory: Path, family: Family) -> dict[SideName, Tokenizer]:
         return {side: Tokenizer.load(directory / side) for side in apart}
     published = family.published_tokenizers(directory)
     return published or dict.fromkeys(family.sides, Tokenizer.load(directory))
+
+
+def with_languages(tokenizers: Mapping[SideName, Tokenizer], languages: Mapping[str, str]) -> dict[SideName, Tokenizer]:
+    """The tokenizers with codes for further languages, which follow their old tokens; one for both sides stays one.
+
+    Args:
+        tokenizers: Of each side; one without codes stays as it is.
+        languages: With the initialiser of each code's embedding, as in `upstream.new_languages`.
+
+    Raises:
+        UserError: A language has a code already, its name makes none, it is to start as a language without one, or
+            the model marks no languages.
+    """
+    grown = {each.fingerprint: each for each in tokenizers.values() if each.languages}
+    if languages and not grown:
+        raise UserError("the vocabulary marks no languages, so it cannot get a code for another")
+    for (fingerprint, old), (language, initialiser) in product(list(grown.items()), languages.items()):
+        _require_start(old, language, initialiser)
+        grown[fingerprint] = with_codes(grown[fingerprint], [new_code(grown[fingerprint], language)])
+    return {side: grown.get(each.fingerprint, each) for side, each in tokenizers.items()}
+
+
+def _require_start(tokenizer: Tokenizer, language: str, initialiser: str) -> None:
+    """Raises UserError if a new language is to start as one that the vocabulary has no code for."""
+    if initialiser in (MEAN_OF_CODES, DRAWN_LIKE_CODES):
+        return
+    try:
+        language_code(tokenizer, initialiser)
+    except UserError as error:
+        hint = f"Write {MEAN_OF_CODES}, {DRAWN_LIKE_CODES} or a language of the model. {error.hint}"
+        raise UserError(f"'{language}' cannot start as '{initialiser}': {error.what}", hint=hint) from error
 
 
 def save_tokenizers(tokenizers: Mapping[SideName, Tokenizer], directory: Path) -> None:

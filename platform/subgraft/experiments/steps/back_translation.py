@@ -145,7 +145,7 @@ class BackTranslationSteps:
         experiment, named = self.experiment, self.experiment.upstream.checkpoint
         if not experiment.back_translation.tag or named is None:
             return
-        tokenizers, where = load_tokenizers(self._inputs.checkpoint.recipe.model), f"upstream.checkpoint: {named}"
+        tokenizers, where = self._inputs.checkpoint_tokenizers, f"upstream.checkpoint: {named}"
         if "encoder" not in experiment.sides or rounds > 1:
             require_tag(tokenizers["encoder"], where)
         if rounds > 1 and experiment.back_translation.model is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -13,6 +14,7 @@ from subgraft.base.errors import UserError
 from subgraft.base.files import file_digest
 from subgraft.config.conditioning import SourceName
 from subgraft.config.corpora import Languages
+from subgraft.config.domains import DRAWN_LIKE_CODES
 from subgraft.config.experiment import Experiment
 from subgraft.config.multitask import FurtherTask
 from subgraft.config.settings_base import SideName, Split, TextSide
@@ -35,10 +37,12 @@ from subgraft.experiments.preflight import (
     require_source,
 )
 from subgraft.modeling.hub import HUB_FILES, adapter_base, pinned, with_revision
+from subgraft.modeling.tokenizers import load_tokenizers, with_languages
 from subgraft.orchestration.store.step import Step
 from subgraft.pipeline import stages
 from subgraft.pipeline.recipes.corpora import CorpusRecipe, TextRecipe
 from subgraft.pipeline.recipes.models import ENTITY_FILES, CheckpointRecipe, EntityRecipe
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from subgraft.orchestration.store.store import Store
@@ -187,7 +191,15 @@ class InputSteps:
         directory = require_checkpoint(model, self.experiment)
         body = self.experiment.starts_from_body
         next_sentence = upstream.continue_pretraining and any(each.predicts_next for each in upstream.objectives)
-        return from_checkpoint(f"checkpoint {named}", model, directory, body=body, next_sentence=next_sentence)
+        step = from_checkpoint(f"checkpoint {named}", model, directory, body=body, next_sentence=next_sentence)
+        new = dict(upstream.new_languages)
+        seed = upstream.seed if DRAWN_LIKE_CODES in new.values() else 0
+        return replace(step, recipe=step.recipe.model_copy(update={"new_languages": new, "seed": seed}))
+
+    @property
+    def checkpoint_tokenizers(self) -> dict[SideName, Tokenizer]:
+        """The vocabularies of the checkpoint as it is imported: with the codes of new languages."""
+        return with_languages(load_tokenizers(self.checkpoint.recipe.model), self.experiment.upstream.new_languages)
 
     @property
     def language_codes(self) -> tuple[str, ...]:

@@ -10,7 +10,6 @@ from subgraft.experiments.steps.decoding_engine import with_engine
 from subgraft.experiments.steps.inputs import InputSteps
 from subgraft.modeling.families import family_of
 from subgraft.modeling.hub import read_config, require_model
-from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.orchestration.store.step import Step
 from subgraft.pipeline import stages
 from subgraft.pipeline.recipes.corpora import BackTranslatedRecipe, TextPart
@@ -83,7 +82,7 @@ class UnsupervisedSteps:
         if named is None:
             return
         directory = require_model(self._inputs.checkpoint.recipe.model)
-        config, tokenizers = read_config(directory), load_tokenizers(directory)
+        config, tokenizers = read_config(directory), self._inputs.checkpoint_tokenizers
         family, decoder = family_of(config), tokenizers["decoder"]
         encoder = tokenizers.get("encoder", decoder)
         forms = [family.sequence_format(config, encoder, decoder, pair) for pair in (languages, languages.reversed)]

@@ -16,7 +16,13 @@ from subgraft.modeling.families.registry import (
     with_next_sentence,
     with_vocabularies,
 )
-from subgraft.modeling.families.sequence_format import BEFORE_SOURCE, SequenceFormat, language_code
+from subgraft.modeling.families.sequence_format import (
+    BEFORE_SOURCE,
+    MissingCodeError,
+    SequenceFormat,
+    language_code,
+    new_code,
+)
 
 __all__ = [
     "BEFORE_SOURCE",
@@ -27,6 +33,7 @@ __all__ = [
     "Head",
     "InputLayout",
     "LaidOut",
+    "MissingCodeError",
     "Parameters",
     "SequenceFormat",
     "Side",
@@ -40,6 +47,7 @@ __all__ = [
     "head_in",
     "is_known",
     "language_code",
+    "new_code",
     "vocabulary_sizes",
     "with_next_sentence",
     "with_vocabularies",

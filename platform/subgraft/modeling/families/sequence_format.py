@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from subgraft.base.errors import ArgumentError, UserError
+from subgraft.subwords.vocabulary.tokenizer_description import LANGUAGE_CODE
 
 if TYPE_CHECKING:
     from subgraft.config.corpora import Languages
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 BEFORE_SOURCE = (">>", "<2")
 # The marks of M2M-100, Marian and MADLAD-400 around a language's code: __fr__, >>fra<<, <2fr>.
 _MARKED = re.compile(r"(?:__|>>|<2)(.+?)(?:__|<<|>)")
+_MARKS = (("__", "__"), (">>", "<<"), ("<2", ">"))
+# NLLB's codes: a language of three letters and its script.
+_WITH_SCRIPT = re.compile(r"[a-z]{3}_[A-Z][a-z]{3}")
 # The codes of each language: ISO 639-1, ISO 639-3, then the code of its largest variety, if published models use that.
 _CODES = """
 af afr | am amh | ar ara arb | as asm | ast ast | az aze azj | ba bak | be bel | bg bul | bn ben | bo bod | br bre
@@ -104,6 +108,12 @@ def no_blocks(model_type: str) -> UserError:
     )
 
 
+class MissingCodeError(UserError):
+    """A vocabulary has no code for the language."""
+
+    language: str
+
+
 def language_code(tokenizer: Tokenizer, language: str) -> int:
     """The id of a language's code: `en`, `eng` and `en-XX` match en_XX, and `en` also __en__, eng_Latn, >>eng<<, <2en>.
 
@@ -118,9 +128,33 @@ def language_code(tokenizer: Tokenizer, language: str) -> int:
         return tokenizer.languages[matches[0]]
     if matches:
         raise UserError(f"the vocabulary has several codes for '{language}'", hint=f"Name one: {', '.join(matches)}.")
-    raise UserError(
+    missing = MissingCodeError(
         f"the vocabulary has no language code for '{language}'", hint=f"It has: {', '.join(codes) or 'none'}."
     )
+    missing.language = language
+    raise missing
+
+
+def new_code(tokenizer: Tokenizer, language: str) -> str:
+    """A code for a language that the vocabulary lacks, in the form of its other codes: ukr_XX, __uk__, >>ukr<<.
+
+    Raises UserError for a language that has a code, and for a name that makes none: NLLB's codes have a script too.
+    """
+    try:
+        known = tokenizer.pieces[language_code(tokenizer, language)]
+    except MissingCodeError:
+        pass
+    else:
+        raise UserError(f"the vocabulary has a code for '{language}' already: {known}")
+    name, codes = language.replace("-", "_"), sorted(tokenizer.languages)
+    mark = next((around for around in _MARKS if all(code.startswith(around[0]) for code in codes)), None)
+    if mark is None and "_" not in name and not all(_WITH_SCRIPT.fullmatch(code) for code in codes):
+        mark = "", "_XX"
+    code = f"{mark[0]}{name}{mark[1]}" if mark else name
+    if LANGUAGE_CODE.fullmatch(code) is None:
+        example = next(iter(codes), "none")
+        raise UserError(f"'{language}' makes no language code", hint=f"Name it as the others are, such as {example}.")
+    return code
 
 
 def language_codes(source: Tokenizer, target: Tokenizer, languages: Languages | None) -> tuple[int, int]:

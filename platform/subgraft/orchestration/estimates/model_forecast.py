@@ -23,6 +23,7 @@ from subgraft.modeling.families import (
 )
 from subgraft.modeling.families.conditional import with_source
 from subgraft.modeling.hub import read_config, resolve_model
+from subgraft.modeling.tokenizers import load_tokenizers, with_languages
 from subgraft.orchestration.estimates.memory_estimate import Dimensions
 from subgraft.orchestration.estimates.workload import known_tokenizer
 from subgraft.orchestration.store.store import Store
@@ -57,8 +58,8 @@ def model_config(store: Store, step: Step) -> Config:
 
 def _changed(store: Store, step: Step, change: ModelChange) -> Config:
     match change:
-        case FromCheckpoint(checkpoint):
-            return read_config(resolve_model(checkpoint))
+        case FromCheckpoint(checkpoint, new_languages):
+            return _with_codes(read_config(resolve_model(checkpoint)), checkpoint, new_languages)
         case FromSettings(settings):
             return described(settings, *(vocabulary_size(store, step, side) for side in ("encoder", "decoder")))
         case OnBothSides():
@@ -81,6 +82,18 @@ def _changed(store: Store, step: Step, change: ModelChange) -> Config:
             return model_config(store, step.inputs["model"])
         case _:
             assert_never(change)
+
+
+def _with_codes(config: Config, checkpoint: str, languages: Mapping[str, str]) -> Config:
+    """config.json of a checkpoint with codes for further languages, which take rows beyond its vocabulary first."""
+    if not languages:
+        return config
+    known, sizes = with_languages(load_tokenizers(checkpoint), languages), vocabulary_sizes(config)
+    grown = {side: max(rows, len(known[side])) for side, rows in sizes.items()}
+    if len(set(grown.values())) > 1:
+        return with_vocabularies(config, grown)
+    names = {"vocab_size", "decoder_vocab_size"} & config.keys()
+    return {**config, **dict.fromkeys(names, grown["decoder"])}
 
 
 def trained_model(store: Store, step: Step[TrainedRecipe]) -> Config:

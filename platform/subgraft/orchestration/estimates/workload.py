@@ -17,7 +17,7 @@ from subgraft.data.text.batches import evenly_spaced, evenly_spaced_places
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.features import features_of
 from subgraft.data.text.languages import repeated
-from subgraft.modeling.tokenizers import load_tokenizers
+from subgraft.modeling.tokenizers import load_tokenizers, with_languages
 from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.recipes.recipe import FromCheckpoint
 from subgraft.pipeline.recipes.training import FinetuneRecipe, PretrainRecipe
@@ -237,5 +237,5 @@ def known_tokenizer(store: Store, step: Step, side: SideName) -> Tokenizer | Non
         return known_tokenizer(store, step.inputs["reader"], side)
     change = step.recipe.model_change
     if isinstance(change, FromCheckpoint):
-        return load_tokenizers(change.checkpoint).get(side)
+        return with_languages(load_tokenizers(change.checkpoint), change.new_languages).get(side)
     return known_tokenizer(store, step.inputs["model"], side)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pydantic import Field
 
 from subgraft.config.conditioning import CopyingName, ReadingSettings, SourceName, VariantName
@@ -25,16 +27,20 @@ class CheckpointRecipe(Recipe):
 
     body: Whether its head is left out, for a head that a finetuning puts in its place.
     next_sentence: Whether it keeps a head for next sentences that only its weights show, to be trained further.
+    new_languages: The languages for which it gets codes, with the initialiser of each.
+    seed: Of codes that are drawn; 0 without any.
     """
 
     digest: str
     model: str = Field(exclude=True)
     body: bool = False
     next_sentence: bool = False
+    new_languages: Mapping[str, str] = {}
+    seed: int = 0
 
     @property
     def model_change(self) -> FromCheckpoint:
-        return FromCheckpoint(self.model)
+        return FromCheckpoint(self.model, self.new_languages)
 
 
 class BuildRecipe(Recipe):

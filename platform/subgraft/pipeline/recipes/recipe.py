@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from subgraft.config.conditioning import CopyingName, ReadingSettings, SourceName, VariantName
@@ -12,9 +13,10 @@ from subgraft.config.settings_base import Settings, SideName
 
 @dataclass(frozen=True)
 class FromCheckpoint:
-    """The model of a checkpoint: a directory or a hub id."""
+    """The model of a checkpoint, a directory or a hub id, with codes for languages that it lacks."""
 
     checkpoint: str
+    new_languages: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from subgraft.config.conditioning import PretrainedTextSourceSettings
 from subgraft.config.corpora import Languages
 from subgraft.config.models import ModelSettings
 from subgraft.data.text.corpus import Corpus
+from subgraft.embeddings.transplanting.new_languages import add_languages
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.conditioning.conditional_model import conditioned
 from subgraft.modeling.conditioning.source_encoders import encoder_of
@@ -71,7 +72,7 @@ def _read_by(reader: Bundle, recipe: ConditionRecipe) -> PretrainedTextSourceSet
 def import_checkpoint(recipe: CheckpointRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     del inputs, context
     load = Bundle.of_body if recipe.body else partial(Bundle.load, next_sentence=recipe.next_sentence)
-    bundle = load(recipe.model)
+    bundle = add_languages(load(recipe.model), recipe.new_languages, recipe.seed)
     bundle.save(out)
     if (heads := Path(recipe.model) / HEADS).is_file():  # for a pretraining that continues
         shutil.copyfile(heads, out / HEADS)
