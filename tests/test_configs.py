@@ -395,6 +395,19 @@ def test_the_main_comparisons_have_three_seeds_of_four_epochs(name: str) -> None
     assert experiment.seeds == (1, 2, 3) and experiment.finetune.epochs == 4
 
 
+def test_random_weights_of_mbart_are_tuned_in_as_many_trials_as_pretrained_ones() -> None:
+    """Each in the same space, and all to their end: no trial of either is stopped early."""
+    mbart = load(CONFIGS / "mbart.yaml", Experiment)
+    assert mbart.search is not None and (mbart.search.sampler, mbart.search.asha) == ("grid", None)
+    systems = {system.name: system for system in mbart.systems}
+    trials = {one.system: grid(one.space, systems[one.system or ""]) for one in mbart.search.each_system()}
+    untrained = [name for name in trials if systems[name or ""].pretraining == "none"]
+    assert untrained == ["random"] and len(trials) == 2
+    assert trials["random"] == trials["updates-4000"] and len(trials["random"]) == 3
+    rates = [values["learning_rate"] for values in trials["random"]]
+    assert min(rates) < mbart.finetune.learning_rate < max(rates), "the rate of the experiment is tried, and others"
+
+
 def test_every_system_is_tuned_in_as_many_trials_on_what_itdocs_is_then_finetuned_on() -> None:
     tuning, itdocs = main_systems("tuning.yaml"), main_systems("itdocs.yaml")
     assert tuning.search is not None and list(tuning.search.systems or ()) == MAIN

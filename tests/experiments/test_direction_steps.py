@@ -18,6 +18,8 @@ from subgraft.data.text.corpus import Corpus
 from subgraft.evaluation.metrics.output_language import LanguageIdentifier
 from subgraft.evaluation.metrics.scores import corpus_scores
 from subgraft.experiments.manifest import system_runs
+from subgraft.experiments.model_card import Chosen
+from subgraft.experiments.model_selection import Finetuned
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.steps.system import SystemSteps
 from subgraft.orchestration.estimates.workload import workload
@@ -246,6 +248,27 @@ def test_the_language_of_outputs_is_recorded_and_reported_for_every_direction(wh
             assert shares == identify.shares(outputs) and sum(shares.values()) == pytest.approx(1)
             assert read(store, step, "record.json")["summary"]["output_language"] == shares
             assert f"{100 * shares.get('en', 0):.1f} %" in shown
+
+
+def test_the_card_of_a_model_has_its_scores_on_every_direction(whole: tuple[Pipeline, Store]) -> None:
+    pipeline, store = whole
+    for name, trained in (("old", {"de-en", "fr-en"}), ("on-french", {"fr-en"})):
+        steps = _steps(pipeline)[name]
+        best = Finetuned.read(steps, store)
+        card = Chosen.of("tiny-de-en", pipeline, steps, best.weights, store).card()
+        assert '["de", "en", "fr", "es"]' in card and ", finetuned on fr-en too." in card
+        section = card.partition("## Scores by direction")[2].partition("\n## ")[0]
+        rows = {
+            cells[0]: cells[1:]
+            for line in section.splitlines()
+            if (cells := [cell.strip().replace("\\", "") for cell in re.split(r"(?<!\\)\|", line)[1:-1]])
+        }
+        for direction, step in steps.directions.items():
+            evaluation = read(store, step, "evaluation.json")
+            scores, shares = evaluation["scores"], evaluation["output_language"]
+            figures = [f"{scores[metric]['value']:.2f}" for metric in ("BLEU", "chrF")]
+            expected = [*figures, f"{100 * shares.get('en', 0):.1f} %", scores["BLEU"]["signature"]]
+            assert rows[direction] == ["yes" if direction in trained else "no", *expected]
 
 
 def _steps(pipeline: Pipeline) -> dict[str, SystemSteps]:

@@ -14,8 +14,10 @@ from typing import Any
 
 from subgraft.config.tasks import TASKS, reads_labels
 from subgraft.data.sources.catalogue import licences
+from subgraft.evaluation.reporting.copies import in_target
 from subgraft.evaluation.reporting.model_use import use_of
 from subgraft.evaluation.reporting.numbers import MISSING, count, duration, fixed
+from subgraft.evaluation.reporting.results import MAIN_METRICS
 from subgraft.evaluation.reporting.table import table, table_markdown
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.steps.system import SystemSteps
@@ -43,7 +45,7 @@ class Chosen:
     @classmethod
     def of(cls, model: str, pipeline: Pipeline, steps: SystemSteps, weights: SelectedWeights, store: Store) -> Chosen:
         """Read the records; a step without an artifact has none."""
-        behind = in_order([steps.finetune, steps.evaluate])
+        behind = in_order([steps.finetune, steps.evaluate, *steps.directions.values()])
         records_behind = ((step.fingerprint, store.find(step)) for step in behind)
         records = {fingerprint: record for fingerprint, record in records_behind if record is not None}
         return cls(model, pipeline, steps, weights, records)
@@ -70,7 +72,15 @@ class Chosen:
 
     def card(self) -> str:
         """The model card, in Markdown."""
-        parts = (self._front_matter, self._heading, self._scores, self._data, self._vocabularies, self._made)
+        parts = (
+            self._front_matter,
+            self._heading,
+            self._scores,
+            self._scores_by_direction,
+            self._data,
+            self._vocabularies,
+            self._made,
+        )
         return "\n".join(line for part in parts for line in part())
 
     @property
@@ -99,7 +109,8 @@ class Chosen:
 
     def _front_matter(self) -> Iterator[str]:
         experiment = self.pipeline.experiment
-        languages = dict.fromkeys((experiment.languages.source, experiment.languages.target))
+        pairs = [experiment.languages, *(each.languages for each in experiment.directions)]
+        languages = dict.fromkeys(code for pair in pairs for code in (pair.source, pair.target))
         yield "---"
         yield f"language: {json.dumps(list(languages))}"
         yield "library_name: transformers"
@@ -115,7 +126,9 @@ class Chosen:
         pair, trained = experiment.languages, len(self.pipeline.systems)
         yield f"# {self.model}\n"
         called = TASKS[experiment.task].called
-        yield f"{called} from {pair.source} to {pair.target}. This is the system"
+        further = [each.name for each in experiment.trained_on(steps.system) if each.languages != pair]
+        also = f", finetuned on {', '.join(further)} too" if further else ""
+        yield f"{called} from {pair.source} to {pair.target}{also}. This is the system"
         yield f"`{steps.system.name}` with seed {steps.seed} of the experiment `{experiment.name}`:"
         yield f"of {trained} finetuned models the best by dev {self.weights.score}. The test set chose nothing."
         yield "What licence the model can have depends on those of the data, below.\n"
@@ -134,6 +147,28 @@ class Chosen:
         yield f"Test outputs by beam search ({evaluation.beam}), at most {evaluation.max_length_ratio:g} times as many"
         yield "bytes as the source. Text unlike this test set was not tried. The scores are of this model of one seed;"
         yield "whether its system is better than another, other seeds included, only the experiment's report can say.\n"
+
+    def _scores_by_direction(self) -> Iterator[str]:
+        """Scores on each direction, of a model that was tested on several."""
+        if len(self.steps.directions) < 2:
+            return
+        yield "## Scores by direction\n"
+        trained = {each.name for each in self.pipeline.experiment.trained_on(self.steps.system)}
+        rows = [
+            (name, "yes" if name in trained else "no", *self._direction_cells(step, name.partition("-")[2]))
+            for name, step in self.steps.directions.items()
+        ]
+        yield _table(("direction", "finetuned on it", *MAIN_METRICS, "in the target language", "signature"), rows)
+        yield "On the test set of each direction; in the target language: the share of outputs, by character n-grams.\n"
+
+    def _direction_cells(self, evaluate: Step, target: str) -> tuple[str, ...]:
+        record = self.records.get(evaluate.fingerprint)
+        if record is None:
+            return (MISSING,) * (len(MAIN_METRICS) + 2)
+        scored, first = record.summary, MAIN_METRICS[0]
+        shares = scored.get("output_language", {})
+        values = (fixed(float(scored[name])) for name in MAIN_METRICS)
+        return (*values, in_target(shares, target), str(scored["signatures"][first]))
 
     def _data(self) -> Iterator[str]:
         yield "## Data\n"
