@@ -66,11 +66,13 @@ def test_all_systems_are_scored_by_document(tmp_path: Path) -> None:
         agree = [len(document) for document in hypotheses] == [4, 3]
         assert (scored["s-BLEU"] is not None) == agree == (scored["differing"] == 0)
         assert evaluation["sentences"] == 7 and scored["count"] == 2
+        assert set(evaluation["scores"]) == {"BLEU", "chrF", "ROUGE-L"}, "those that are fast on long texts"
         if steps.system.name == "sentences":
             flat = [list(chain.from_iterable(texts)) for texts in (hypotheses, [row["de"] for row in rows])]
             assert scored["s-BLEU"]["value"] == pytest.approx(sacrebleu.corpus_bleu(flat[0], [flat[1]]).score)
     report = (store.path(pipeline.report) / "report.md").read_text()
     assert "d-BLEU" in report and "BLEU of 2 documents" in report and "2 test sentences" not in report
+    assert "TER counts" not in report and "METEOR" not in report
 
 
 def test_blocks_are_finetuned_with_the_objective_of_documents_and_others_are_not(tmp_path: Path) -> None:

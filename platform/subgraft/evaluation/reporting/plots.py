@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from subgraft.evaluation.metrics.scores import LOWER_IS_BETTER, METRICS
+from subgraft.evaluation.metrics.scores import LOWER_IS_BETTER
 from subgraft.evaluation.reporting import drawing
 from subgraft.evaluation.reporting.numbers import duration
 from subgraft.evaluation.reporting.records import CurvePoint, ReportData, SystemResult
@@ -107,9 +107,9 @@ def plot_scores(data: ReportData, systems: Sequence[SystemSummary]) -> bytes:
     """Mean test scores with 95 % intervals, every seed as a dot, the baseline's mean as a line."""
     shown = system_looks(data)
     with drawing.new_figure(10, 1.3 + 0.36 * len(systems)) as figure:
-        panels = drawing.side_by_side(figure, len(METRICS), sharey=True)
+        panels = drawing.side_by_side(figure, len(data.metrics), sharey=True)
         names = [system.name for system in systems]
-        for panel, metric in zip(panels, METRICS, strict=True):
+        for panel, metric in zip(panels, data.metrics, strict=True):
             for place, system in enumerate(systems):
                 summary, colour = system.metrics[metric], shown[system.name].colour
                 panel.hlines(place, summary.interval.low, summary.interval.high, color=colour, linewidth=2.2)

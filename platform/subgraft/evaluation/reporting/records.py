@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from subgraft.config.settings_base import SideName
+from subgraft.config.settings_base import MetricName, SideName
 from subgraft.config.training import SelectName
 from subgraft.evaluation.metrics.calibration import Bin
 from subgraft.evaluation.metrics.copying import Copying
@@ -371,6 +371,11 @@ class ReportData:
     def unit(self) -> str:
         """The segments that are scored and resampled, in words."""
         return "documents" if any(system.documents for system in self.systems) else "sentences"
+
+    @property
+    def metrics(self) -> tuple[MetricName, ...]:
+        """The metrics that all systems were scored with, without a user's own."""
+        return tuple(metric for metric in METRICS if all(metric in system.statistics for system in self.systems))
 
     @property
     def plugin_metrics(self) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from statistics import fmean
 from subgraft.config.settings_base import MetricName
 from subgraft.config.training import SelectName
 from subgraft.evaluation.metrics.calibration import BINS
-from subgraft.evaluation.metrics.scores import LOWER_IS_BETTER, METRICS
+from subgraft.evaluation.metrics.scores import LOWER_IS_BETTER
 from subgraft.evaluation.metrics.significance import Comparison
 from subgraft.evaluation.reporting import findings
 from subgraft.evaluation.reporting.copies import copying_notes
@@ -100,8 +100,8 @@ def _spelled_scores(data: ReportData) -> list[Table]:
 
 def _other_scores(data: ReportData, systems: Sequence[SystemSummary]) -> Table:
     """The other metrics, and those of a user's own, without a column for the seeds."""
-    metrics = [*(metric for metric in METRICS if metric not in MAIN_METRICS), *data.plugin_metrics]
-    about = "TER counts edits: lower is better, and a negative difference is a gain."
+    metrics = [*(metric for metric in data.metrics if metric not in MAIN_METRICS), *data.plugin_metrics]
+    about = "TER counts edits: lower is better, and a negative difference is a gain." if "TER" in metrics else ""
     signatures = _signatures(data, metrics)
     return _scores_without_seeds(data, systems, metrics, "Other scores on the test set", about, *signatures)
 

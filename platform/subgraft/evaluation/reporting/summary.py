@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from subgraft.base.errors import UserError
 from subgraft.config.settings_base import MetricName
 from subgraft.evaluation.metrics.calibration import Bin
-from subgraft.evaluation.metrics.scores import METRICS, check_parallel
+from subgraft.evaluation.metrics.scores import check_parallel
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray, corpus_score
 from subgraft.evaluation.metrics.significance import Comparison, Interval, Scored, compare, estimate, holm
 from subgraft.evaluation.metrics.token_classes import Bits, Likelihood
@@ -173,7 +173,7 @@ def summarise(data: ReportData) -> tuple[SystemSummary, ...]:
         raise UserError("there are no results to report")
     for system in data.systems:
         check_parallel(system.hypotheses, data.references, f"{system.name}, seed {system.seed}")
-    by_metric = {metric: _summarise_metric(data, metric) for metric in (*METRICS, *data.plugin_metrics)}
+    by_metric = {metric: _summarise_metric(data, metric) for metric in (*data.metrics, *data.plugin_metrics)}
     return tuple(
         _summarise_system(data, name, {metric: by_metric[metric][name] for metric in by_metric})
         for name in data.system_names

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from subgraft.config.settings_base import MetricName
 from subgraft.data.text.corpus import Corpus
 from subgraft.evaluation.metrics.document_bleu import document_bleu, joined, sentence_bleu, unaligned
 from subgraft.evaluation.metrics.speed import speed_of_pass
@@ -23,6 +24,9 @@ from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.subwords.vocabulary.spelling import spelling, spells
 from subgraft.training.context import Context, Json
 from subgraft.training.setup import device
+
+# TER and METEOR align the words of a whole document: a chapter takes minutes.
+DOCUMENT_METRICS: tuple[MetricName, ...] = ("BLEU", "chrF", "ROUGE-L")
 
 
 class EvaluatedDocuments(NamedTuple):
@@ -69,7 +73,7 @@ def measure(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context)
     }
     spelled = np.array(spells(bundle.encoder, texts["sources"])) & np.array(spells(bundle.decoder, texts["references"]))
     by_document = Texts(texts["sources"], texts["hypotheses"], texts["references"], language)
-    scores = scores_of(by_document, (), spelled, out)
+    scores = scores_of(by_document, (), spelled, out, DOCUMENT_METRICS)
     write_texts(out, **texts)
     (out / "documents.json").write_text(json.dumps(hypotheses, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
     differing = len(unaligned(hypotheses, references))

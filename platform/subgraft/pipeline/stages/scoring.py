@@ -12,6 +12,7 @@ from safetensors.numpy import save_file
 
 from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
+from subgraft.config.settings_base import MetricName
 from subgraft.data.text.corpus import Corpus
 from subgraft.evaluation.metrics.output_language import LanguageIdentifier
 from subgraft.evaluation.metrics.plugin_metrics import plugin_metric, plugin_score, plugin_statistics
@@ -35,13 +36,19 @@ class Texts(NamedTuple):
     language: str
 
 
-def scores_of(texts: Texts, further: Sequence[str], spelled: NDArray[np.bool_], out: Path) -> dict[str, Score]:
-    """Scores by every metric; their sentence statistics are saved for resampling.
+def scores_of(
+    texts: Texts,
+    further: Sequence[str],
+    spelled: NDArray[np.bool_],
+    out: Path,
+    metrics: Sequence[MetricName] = METRICS,
+) -> dict[str, Score]:
+    """Scores by these metrics; their sentence statistics are saved for resampling.
 
     `further` are names of additional metrics, some of them from plugins.
     """
     _, hypotheses, references, language = texts
-    asked = (*METRICS, *(metric for metric in FURTHER_METRICS if metric in further))
+    asked = (*metrics, *(metric for metric in FURTHER_METRICS if metric in further))
     statistics = {metric: sentence_statistics(metric, hypotheses, references, language) for metric in asked}
     own = {name: plugin_metric(name) for name in further if name not in FURTHER_METRICS}
     own_counts = {name: plugin_statistics(metric, *texts) for name, metric in own.items()}
