@@ -97,7 +97,7 @@ class CorpusSource(Settings):
     mtdata: a dataset id per split.
     squad: questions in SQuAD's JSON format: a folder with {train,dev,test}.json[.gz], or a path per split.
     columns: pairs in columns of a file.
-    together: several corpora cleaned as one; each part has its own limit.
+    together: several corpora cleaned as one, all with documents or all without; each part has its own limit.
     multipliers: of together: how often each part's training segments are read after cleaning; once by default.
     records: named fields (texts, labels, spans, tensors) in files, which may form documents.
     conversations: turns of users and assistants, for `task: chat`.
@@ -158,7 +158,7 @@ class CorpusSource(Settings):
             raise ValueError("documents: blank-lines is of a folder or files; `plain` has a setting of its own")
         if self.together and self.limit:
             raise ValueError("limit applies to one corpus: give it in the parts of together")
-        apart = ("together", "squad", "records", "conversations", "labelled", "features", "verses", "texts")
+        apart = ("together", "squad", "conversations", "labelled", "features", "texts")
         if self.together and any(part.kind in apart for part in self.together):
             raise ValueError(f"together cannot have parts of kind {', '.join(apart)}")
         if self.multipliers and len(self.multipliers) != len(self.together or ()):
@@ -177,6 +177,8 @@ ConversationFiles.model_rebuild()
 class Cleaning(Settings):
     """Rules a training pair must pass; dev and test are only stripped, never filtered. null disables a rule.
 
+    squeeze: characters of which a run of one becomes a single one, before all rules; ERNIE 3 has " \\t!?" (Sun et al.,
+    2021, section 3.3.1). Labelled examples, conversations and texts with spans stay as they are.
     min_characters, max_characters: bounds on the length of either side.
     min_words: the fewest words of either side, between spaces (ERNIE 3 has 10; Sun et al., 2021, section 3.3.1).
     max_ratio: the largest ratio of the longer side's length to the shorter's.
@@ -190,6 +192,7 @@ class Cleaning(Settings):
     earlier document for the whole document to be dropped.
     """
 
+    squeeze: Annotated[str, Field(min_length=1)] | None = None
     min_characters: Count = 1
     min_words: Count | None = None
     max_characters: Count | None = 1000

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.text.cleaning import clean
 from subgraft.data.text.document_cleaning import clean_documents, without_repeats
+from subgraft.data.text.documents import document_texts
 from subgraft.data.text.fields import Sides
 from subgraft.data.text.held_out import HeldOut
 
@@ -142,3 +144,86 @@ def test_there_is_a_multiplier_for_each_part() -> None:
     part = {"generated": "law"}
     with pytest.raises(ValueError, match="multipliers has 1 numbers, one for each part of together, which has 2"):
         CorpusSource.model_validate({"together": [part, part], "multipliers": [2]})
+
+
+def documented_part(folder: Path, name: str, **splits: list[list[str]]) -> dict[str, object]:
+    """A source of documents between blank lines, by split."""
+    files = {}
+    for split, documents in splits.items():
+        (folder / f"{name}.{split}").write_text("\n\n".join("\n".join(lines) for lines in documents) + "\n")
+        files[split] = [str(folder / f"{name}.{split}")]
+    return {"files": files, "documents": "blank-lines"}
+
+
+def test_parts_with_documents_keep_them_and_copies_are_of_the_same_documents(tmp_path: Path) -> None:
+    """Names do not clash between parts; a copy of a document has its number, so no pair takes it for another one."""
+    one = [["one a", "one b", "one c"], ["one d", "one e"]]
+    two = [["two a", "two b"]]
+    of_one = documented_part(tmp_path, "one", train=one, dev=[["dev a", "dev b"]])
+    parts = [of_one, documented_part(tmp_path, "two", train=two)]
+    source = CorpusSource.model_validate({"together": parts, "multipliers": [2, 3]})
+    corpus = build(source, ENGLISH, Cleaning(), tmp_path / "corpus")
+    lines = [line for own, times in ((one, 2), (two, 3)) for _ in range(times) for document in own for line in document]
+    assert list(corpus.lines("train", "source")) == lines
+    (text,) = document_texts(corpus, "train")
+    assert text.starts.tolist() == [0, 3, 5, 8, 10, 12, 14, 16]
+    assert text.documents.tolist() == [0, 1, 0, 1, 2, 2, 2]
+    assert corpus.counts["train"] == {"documents": 7, "kept": 16, "multiplied": 9, "read": 7}
+    (dev,) = document_texts(corpus, "dev")
+    assert list(dev.lines) == ["dev a", "dev b"] and dev.starts.tolist() == [0, 2]
+
+
+def test_documents_that_two_parts_share_are_dropped_once_before_they_are_multiplied(tmp_path: Path) -> None:
+    shared = ["the same text", "in both parts"]
+    parts = [documented_part(tmp_path, name, train=[shared, [f"only in {name}"]]) for name in ("one", "two")]
+    source = CorpusSource.model_validate({"together": parts, "multipliers": [1, 2]})
+    rules = Cleaning(deduplicate=False, deduplicate_documents=2)
+    corpus = build(source, ENGLISH, rules, tmp_path / "corpus")
+    assert list(corpus.lines("train", "source")) == [*shared, "only in one", "only in two", "only in two"]
+    assert corpus.counts["train"]["same_document"] == 2
+
+
+def test_dev_documents_of_parts_take_turns_complete(tmp_path: Path) -> None:
+    parts = [
+        documented_part(tmp_path, name, train=[["a", "b"]], dev=[[f"{name} {d}{s}" for s in "xyz"] for d in range(3)])
+        for name in ("one", "two")
+    ]
+    corpus = build(CorpusSource.model_validate({"together": parts}), ENGLISH, Cleaning(), tmp_path / "corpus")
+    lines = list(corpus.lines("dev", "source"))
+    assert lines == [f"{name} {d}{s}" for d in range(3) for name in ("one", "two") for s in "xyz"]
+    (dev,) = document_texts(corpus, "dev")
+    assert dev.starts.tolist() == list(range(0, 19, 3)) and len(set(dev.documents.tolist())) == 6
+
+
+def test_parts_with_and_without_documents_are_refused(tmp_path: Path) -> None:
+    with_them = documented_part(tmp_path, "one", train=[["a", "b"]])
+    without = {"files": with_them["files"]}
+    with pytest.raises(UserError, match="some parts have documents, some have none"):
+        build(CorpusSource.model_validate({"together": [with_them, without]}), ENGLISH, Cleaning(), tmp_path / "corpus")
+    assert not (tmp_path / "corpus").exists()
+
+
+def test_runs_of_a_character_become_one_before_duplicates_and_repeats_are_sought(tmp_path: Path) -> None:
+    """ERNIE 3, section 3.3.1; runs of other characters, and dev text, stay."""
+    lines = ["Really!!!  Yes??  no... ", "Really! Yes?  no...", "a  -- b\t\tc"]
+    part = documented_part(tmp_path, "one", train=[lines, ["other text"]], dev=[["what??  dev"]])
+    corpus = build(
+        CorpusSource.model_validate(part), ENGLISH, Cleaning(squeeze=" \t!?", drop_repeats=1), tmp_path / "corpus"
+    )
+    assert list(corpus.lines("train", "source")) == ["Really! Yes? no...", "a -- b\tc", "other text"]
+    assert list(corpus.lines("dev", "source")) == ["what??  dev"]
+    counts = corpus.counts["train"]
+    assert counts["squeezed"] == 3 and counts["repeated"] == 1
+    special = Cleaning(squeeze="]^-", drop_repeats=None)
+    other = CorpusSource.model_validate(documented_part(tmp_path, "two", train=[["a]]^^^--b"]]))
+    made = build(other, ENGLISH, special, tmp_path / "other")
+    assert list(made.lines("train", "source")) == ["a]^-b"], "characters that mean something in a pattern are plain"
+
+
+def test_text_with_spans_is_not_squeezed(tmp_path: Path) -> None:
+    record = {"en": "Oslo!!  in Norway", "entities": [[11, 17, "Norway"]]}
+    (tmp_path / "train.jsonl").write_text(json.dumps(record) + "\n")
+    fields = {"en": {"language": "en"}, "entities": {"kind": "spans", "of": "en"}}
+    source = CorpusSource.model_validate({"records": {"folder": str(tmp_path), "fields": fields}})
+    corpus = build(source, ENGLISH, Cleaning(squeeze=" !"), tmp_path / "corpus")
+    assert list(corpus.lines("train", "source")) == [record["en"]]

@@ -18,7 +18,7 @@ from subgraft.data.sources.known_classes import drop_lines, limited_to_classes, 
 from subgraft.data.sources.monolingual import TextsSource
 from subgraft.data.sources.resolved_corpus import ResolvedSource
 from subgraft.data.sources.squad import Pairing
-from subgraft.data.text.cleaning import clean, strip
+from subgraft.data.text.cleaning import clean, squeeze, strip
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.document_cleaning import clean_documents, multiplied
 from subgraft.data.text.fields import Sides, count_documents, text_places
@@ -142,10 +142,12 @@ class _Part:
             segments = reported(read, self.sizes[split], split, self.progress)
             if split == "train":
                 counts = self.counts[split]
+                if self.cleaning.squeeze and not labelled and not any(field.fixes_text for field in fields):
+                    segments = squeeze(segments, self.cleaning.squeeze, counts, places)
                 if self.source.documented and self.cleaning.of_documents:
                     segments = clean_documents(segments, self.cleaning, counts, places, self.out)
                 segments = clean(segments, self.cleaning, held_out, counts, places, folder=self.out, inputs=inputs)
-                segments = multiplied(segments, times, counts, self.out) if times else segments
+                segments = multiplied(segments, times, counts, self.out, self.source.documented) if times else segments
             else:
                 segments = _collected(segments, held_out, self.counts[split], places)
             self._write(count_documents(segments, self.counts[split]) if self.source.documented else segments, split)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Literal
 
@@ -15,8 +16,9 @@ from subgraft.data.sources import download, generated, mtdata
 from subgraft.data.sources.paths import SPLITS
 from subgraft.data.sources.resolved_corpus import ResolvedSource, SeveralSources, SplitFilesSource
 from subgraft.data.text import reading
+from subgraft.data.text.document_cleaning import in_part
 from subgraft.data.text.features import look_through
-from subgraft.data.text.fields import Sides
+from subgraft.data.text.fields import Place, Sides
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class TogetherSource(SeveralSources):
     """The segments of all parts; a part without a split adds nothing to it. All parts have as many sides.
 
     Training text is one part after the other, so that neighbours stay neighbours. In dev and test the parts take turns,
-    in proportion to their sizes, because trainings are monitored on the first sentences of dev.
+    in proportion to their sizes, document by document, because trainings are monitored on the first sentences of dev.
     """
 
     parts: tuple[ResolvedSource, ...]
@@ -39,23 +41,42 @@ class TogetherSource(SeveralSources):
         return {"together": [part.identity() for part in self.parts], **times}
 
     def read_numbered(self, split: Split) -> Iterator[Sides]:
-        """The segments, part after part, each with the number of its part as one more cell."""
+        """The segments, part after part, each with the number of its part as one more cell, or in its document."""
         for number, part in enumerate(self.parts):
             if split in part.splits:
-                yield from ((*sides, str(number)) for sides in part.read(split))
+                segments = self._part(number, split)
+                yield from segments if self.documented else ((*sides, str(number)) for sides in segments)
 
     def read(self, split: Split) -> Iterator[Sides]:
+        numbers = [number for number, part in enumerate(self.parts) if split in part.splits]
         if split == "train":
-            yield from super().read(split)
+            for number in numbers:
+                yield from self._part(number, split)
             return
-        for _, _, sides in heapq.merge(*(_turns(number, part, split) for number, part in enumerate(self._with(split)))):
-            yield sides
+        for _, _, together in heapq.merge(*(self._turns(number, split) for number in numbers)):
+            yield from together
 
+    @property
+    def documented(self) -> bool:  # type: ignore[override]
+        return any(part.documented for part in self.parts)
 
-def _turns(number: int, part: ResolvedSource, split: Split) -> Iterator[tuple[float, int, Sides]]:
-    """The segments of a part with their turn, at equal distances between 0 and 1, and the number of the part."""
-    size = part.size(split)
-    return (((at + 0.5) / size, number, sides) for at, sides in enumerate(part.read(split)))
+    def _part(self, number: int, split: Split) -> Iterator[Sides]:
+        """The segments of a part, whose documents no other part has."""
+        segments = self.parts[number].read(split)
+        if not self.documented:
+            return segments
+        places = ((cells, Place.parse(cells[-1])) for cells in segments)
+        return ((*cells[:-1], str(Place(in_part(at.document, number), at.position))) for cells, at in places)
+
+    def _turns(self, number: int, split: Split) -> Iterator[tuple[float, int, list[Sides]]]:
+        """The segments of a part, or its documents, with their turn, by size between 0 and 1, and the part's number."""
+        size, before = self.parts[number].size(split), 0
+        numbered = enumerate(self._part(number, split))
+        documented = self.documented
+        groups = groupby(numbered, lambda each: Place.parse(each[1][-1]).document if documented else each[0])
+        for together in ([cells for _, cells in group] for _, group in groups):
+            yield (before + len(together) / 2) / size, number, together
+            before += len(together)
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ from subgraft.data.sources.resolved_corpus import ResolvedSource
 from subgraft.data.sources.squad import Pairing, SquadSource
 from subgraft.data.sources.verses import VersesSource
 from subgraft.data.text.corpus import RECORD, Corpus
-from subgraft.data.text.fields import Field, named_for, pair_fields
+from subgraft.data.text.fields import Field, named_for, pair_fields, texts
 
 
 def resolve(
@@ -185,9 +185,15 @@ def _together(asked: _Asked) -> ResolvedSource:
     parts = tuple(asked.part(part, asked.languages) for part in asked.settings)
     if len({part.monolingual for part in parts}) > 1:
         raise UserError("some parts have one side, some two: they cannot make one corpus", where="together")
-    if any(part.documented or part.fields != parts[0].fields or isinstance(part, TextsSource) for part in parts):
-        what = "every part must be a parallel text or a text of one language, without labels or documents"
+    fields = parts[0].fields
+    if any(part.fields != fields or isinstance(part, TextsSource) for part in parts) or len(texts(fields)) < len(
+        fields
+    ):
+        what = "every part must be a parallel text or a text of one language, with the same texts and nothing else"
         raise UserError(what, where="together")
+    if len({part.documented for part in parts}) > 1:
+        what = "some parts have documents, some have none"
+        raise UserError(what, where="together", hint="Give `documents: blank-lines` to those that lack them.")
     return TogetherSource(parts[0].fields, {}, parts, asked.source.multipliers)
 
 

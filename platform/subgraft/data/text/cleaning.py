@@ -74,6 +74,19 @@ def strip(sides: Sides, counts: Counter[str]) -> Sides:
     return single
 
 
+def squeeze(segments: Iterable[Sides], characters: str, counts: Counter[str], texts: Sequence[int]) -> Iterator[Sides]:
+    """Segments with a single one for each run of one of these characters.
+
+    counts: Receives "squeezed", the segments that this changes.  texts: The indices of text cells.
+    """
+    run = re.compile(f"([{re.escape(characters)}])\\1+")
+    chosen = frozenset(texts)
+    for cells in segments:
+        squeezed = tuple(run.sub(r"\1", cell) if at in chosen else cell for at, cell in enumerate(cells))
+        counts["squeezed"] += squeezed != cells
+        yield squeezed
+
+
 def digests(segments: Iterable[Sides]) -> np.ndarray:
     """A 64-bit digest of each segment [n], uint64; any collision among 10 million has a probability below 3e-6."""
     values: np.ndarray = np.frombuffer(b"".join(map(_digest, segments)), dtype=">u8").astype(np.uint64)

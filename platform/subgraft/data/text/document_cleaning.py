@@ -7,7 +7,6 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
-from operator import itemgetter
 from pathlib import Path
 
 from subgraft.config.corpora import Cleaning
@@ -61,22 +60,31 @@ def without_repeats(items: Sequence[object], longest: int) -> list[int]:
     return left
 
 
+def in_part(document: str, number: int) -> str:
+    """The name of a document of a part, which no other part has."""
+    return f"{number}/{document}"
+
+
 def multiplied(
-    segments: Iterable[Sides], times: Sequence[int], counts: Counter[str], folder: Path | None
+    segments: Iterable[Sides], times: Sequence[int], counts: Counter[str], folder: Path | None, documented: bool = False
 ) -> Iterator[Sides]:
     """Each part's segments several times, part after part. The last cell is the number of the part, and is removed.
 
+    Of documents the last cell is a segment's place, whose document is `in_part`. Copies of a document have its name, so
+    that none is taken for another document.
+
     counts: Receives "multiplied", the further copies, which are also counted as "kept".
     """
-    for number, of_part in groupby(segments, itemgetter(-1)):
-        further = times[int(number)] - 1
+    end = None if documented else -1
+    for number, of_part in groupby(segments, lambda cells: int(cells[-1].partition("/")[0])):
+        further = times[number] - 1
         if not further:
-            yield from (cells[:-1] for cells in of_part)
+            yield from (cells[:end] for cells in of_part)
             continue
         with tempfile.TemporaryFile("w+", dir=folder, encoding="utf-8") as copy:
             for cells in of_part:
-                copy.write(f"{json.dumps(cells[:-1])}\n")
-                yield cells[:-1]
+                copy.write(f"{json.dumps(cells[:end])}\n")
+                yield cells[:end]
             for _ in range(further):
                 copy.seek(0)
                 for line in copy:

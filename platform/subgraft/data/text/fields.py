@@ -52,6 +52,11 @@ class Field:
         """Whether a model reads it (a text or a span) or it identifies what is read, rather than an annotation."""
         return self.kind in ("text", "span") or self.name == QUERY
 
+    @property
+    def fixes_text(self) -> bool:
+        """Whether its values hold only for a text whose characters stay as they are."""
+        return self.kind in ("span", "spans", CONVERSATION, ANNOTATION)
+
     def classes(self, cell: str) -> tuple[str, ...]:
         """The classes in a cell of such a field."""
         return tuple(json.loads(cell)) if self.kind == ANNOTATION else (cell,)
@@ -178,7 +183,8 @@ def count_documents(segments: Iterable[Sides], counts: Counter[str]) -> Iterator
     before, broken = None, False
     for cells in segments:
         place = Place.parse(cells[-1])
-        if before is None or place.document != before.document:
+        # A copy of a document begins where its positions fall.
+        if before is None or place.document != before.document or place.position <= before.position:
             counts["documents"] += 1
             broken = False
         elif not broken and not _follows(place, before):
