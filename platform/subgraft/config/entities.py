@@ -9,6 +9,9 @@ from pydantic import Field, model_validator
 from subgraft.base.limits import WIDEST
 from subgraft.config.settings_base import Count, Settings
 
+# Tokens around the head and the tail of a relation, and around an entity to be typed (Zhang et al. 2019, section 3.5).
+HEAD_TOKEN, TAIL_TOKEN, ENTITY_TOKEN = ENTITY_TOKENS = ("[HD]", "[TL]", "[ENT]")
+
 
 class TransESettings(Settings):
     """TransE (Bordes et al., NeurIPS 2013): embeddings in which a relation leads from its head to its tail.

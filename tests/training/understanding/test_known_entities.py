@@ -8,12 +8,17 @@ import pytest
 import torch
 
 from entities import knowledgeable, names
+from subgraft.config.entities import ENTITY_TOKENS
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.entities import NO_ENTITY
+from subgraft.modeling.families import InputLayout
 from subgraft.modeling.heads import with_head
+from subgraft.subwords.vocabulary.alignment import align
+from subgraft.subwords.vocabulary.learn import learn
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.understanding.inputs import TextEncoder, model_inputs
 from subgraft.training.understanding.sequences import EntityTyping, RelationClassification, marked
-from toys import bert, cased_tokenizer
+from toys import SHAPE, bert, build_bert, cased_tokenizer, english
 
 ONE, TWO = names()[3], names()[8]
 TEXT = f"{ONE} unknownword {TWO}"
@@ -69,3 +74,58 @@ def test_entities_in_what_is_cut_off_are_not_read(longest: int) -> None:
     encoder = TextEncoder.of(_bundle(knowledgeable()), None, longest)
     split = RelationClassification(LABELS).read([(TEXT, (0, len(ONE)), SECOND)], encoder)
     assert all(place < longest - 1 for place, _ in split.examples[0].rows[0].entities)
+
+
+def with_tokens() -> Tokenizer:
+    """A vocabulary with the tokens that Tsinghua's ERNIE marks entities by."""
+    return learn(english(200), kind="wordpiece", size=120, mask=True, languages=ENTITY_TOKENS)
+
+
+def test_the_tokens_of_a_vocabulary_mark_entities_as_a_whole() -> None:
+    """Zhang et al. 2019, section 3.5: [HD] and [TL] around head and tail, [ENT] around an entity to be typed."""
+    tokenizer = with_tokens()
+    model = build_bert(tokenizer, seed=1, **SHAPE)
+    bundle = Bundle(with_head(model, "sequence", LABELS, 1), tokenizer, tokenizer)
+    encoder = TextEncoder.of(bundle, None)
+    head, tail, entity = (tokenizer.pieces.index(token) for token in ENTITY_TOKENS)
+    words = [tokenizer.encode(word) for word in TEXT.split()]
+    begin, end = list(encoder.layout.begin), list(encoder.layout.end)
+    split = RelationClassification(LABELS).read([(TEXT, SECOND, (0, len(ONE)))], encoder)
+    expected = [*begin, tail, *words[0], tail, *words[1], head, *words[2], head, *end]
+    assert split.examples[0].rows[0].tokens.tolist() == expected
+    assert split.texts == [f"[TL] {ONE} [TL] unknownword [HD] {TWO} [HD]"]
+    typed = EntityTyping(LABELS).read([(TEXT, SECOND), (TEXT, None)], encoder)
+    assert typed.examples[0].rows[0].tokens.tolist() == [*begin, *words[0], *words[1], entity, *words[2], entity, *end]
+    assert typed.examples[1].rows[0].tokens.tolist() == [*begin, *words[0], *words[1], *words[2], *end]
+    spelled = tokenizer.encode("[HD] of a text")
+    assert head not in spelled, "text that spells a token does not mark anything"
+
+
+def test_marks_are_around_whole_tokens_and_nested_spans_and_entities_stay_at_theirs() -> None:
+    tokenizer = with_tokens()
+    (head, tail, _) = (tokenizer.pieces.index(token) for token in ENTITY_TOKENS)
+    known = {ONE: 7, TEXT[: len(ONE) + 12]: 9}
+    layout = InputLayout((2,), (3,), (3,), True, 64)
+    encoder = TextEncoder(tokenizer, layout, 64, 0, known)
+    outer = (0, len(ONE) + 12)
+    (example,) = RelationClassification(LABELS).read([(TEXT, outer, (1, len(ONE)))], encoder).examples
+    (row,) = example.rows
+    first = len(tokenizer.encode(ONE))
+    tokens = row.tokens.tolist()
+    assert tokens[:3] == [2, head, tail] and tokens[3 + first] == tail
+    assert row.entities == ((3, 9),), "the longer one of two at a token"
+    assert tokens.count(head) == tokens.count(tail) == 2
+    short = TextEncoder(tokenizer, layout, 5, 0, known)
+    (cut,) = RelationClassification(LABELS).read([(TEXT, SECOND, (0, len(ONE)))], short).examples
+    assert cut.rows[0].cut and len(cut.rows[0].tokens) == 5 and all(place < 4 for place, _ in cut.rows[0].entities)
+
+
+def test_a_vocabulary_like_another_one_has_its_tokens_for_marks() -> None:
+    upstream = with_tokens()
+    task = learn(english(200), kind="wordpiece", size=110, like=upstream)
+    assert set(ENTITY_TOKENS) <= {task.pieces[token] for token in task.special_ids}
+    aligned = align(upstream, task)
+    for token in ENTITY_TOKENS:
+        assert aligned.origins[task.pieces.index(token)] == upstream.pieces.index(token)
+    plain = learn(english(200), kind="wordpiece", size=110)
+    assert not set(ENTITY_TOKENS) & set(plain.pieces)

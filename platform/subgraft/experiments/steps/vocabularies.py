@@ -10,6 +10,7 @@ from typing import Literal
 
 from subgraft.base.errors import UserError
 from subgraft.config.domains import UpstreamSettings
+from subgraft.config.entities import ENTITY_TOKENS
 from subgraft.config.settings_base import SideName, TextSide
 from subgraft.config.systems import System
 from subgraft.config.vocabularies import TaskVocabularySettings, VocabularySettings
@@ -192,13 +193,14 @@ class VocabularySteps:
         experiment = self.experiment
         new_model = experiment.upstream.checkpoint is None
         coded = experiment.model.needs_language_codes and new_model
+        marks = ENTITY_TOKENS if experiment.model.reads_entities and new_model else ()
         upstream = experiment.upstream.corpus is not None and corpus is self._inputs.upstream_corpus
         own = experiment.upstream_languages if upstream else experiment.languages
         recipe = VocabularyRecipe(
             side="both" if shared else side,
             # A joint vocabulary's weighing has a field of its own.
             settings=VocabularySettings(**settings.model_dump(include=set(VocabularySettings.model_fields))),
-            languages=self._inputs.language_codes if coded else (),
+            languages=(*(self._inputs.language_codes if coded else ()), *marks),
             mask=coded or (self._needs_mask and new_model),
             weighing=experiment.joint_vocabulary.weighing if second else None,
             marks=self.experiment.marks if upstream and (shared or side == "source") else (),

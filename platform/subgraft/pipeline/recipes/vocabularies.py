@@ -21,7 +21,7 @@ class VocabularyRecipe(Recipe):
 
     Attributes:
         side: Of the corpus, or both for a shared vocabulary.
-        languages: Language codes to add.
+        languages: Language codes to add, and tokens that mark entities.
         mask: Whether to add a mask token.
         weighing: Of the two corpora.
         marks: Text that the vocabulary must be able to spell.

@@ -40,7 +40,7 @@ def learn(
         character_coverage: The share of the text's characters that get their own pieces; the rest is unknown, or with
             byte_fallback written in bytes.
         byte_fallback: Add the 256 bytes (unigram and bpe; byte-level-bpe always has them).
-        mask, languages: Append a mask token, and these language codes.
+        mask, languages: Append a mask token, and these language codes or other special tokens.
         like: A vocabulary whose special tokens and language codes to adopt, so that the result fits its model.
         max_lines: Learn from a uniform sample of this many lines.
         min_count: Replace pieces that occur fewer times in the text (see `prune`).

@@ -10,6 +10,7 @@ from typing import Any
 import tokenizers
 from tokenizers import AddedToken
 
+from subgraft.config.entities import ENTITY_TOKENS
 from subgraft.subwords.vocabulary.directory import CHAT_TEMPLATE
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
@@ -76,11 +77,16 @@ def special_tokens(*, wordpiece: bool, mask: bool, languages: Sequence[str], lik
     last = [piece for role, piece in spelling.items() if role not in first]
     last += languages
     if like is not None:
-        last += [*like.languages, *_turns(like)]
+        last += [*like.languages, *_marks(like), *_turns(like)]
         position = {piece: i for i, piece in enumerate(like.pieces)}
         last.sort(key=lambda piece: position.get(piece, -1))
     template = {} if like is None else {name: value for name, value in like.config.items() if name == CHAT_TEMPLATE}
     return SpecialTokens(spelling, first, tuple(dict.fromkeys(p for p in last if p not in foremost)), template)
+
+
+def _marks(like: Tokenizer) -> list[str]:
+    """The tokens that mark entities, of a vocabulary that has them."""
+    return [piece for i in sorted(like.special_ids) if (piece := like.pieces[i]) in ENTITY_TOKENS]
 
 
 def _turns(like: Tokenizer) -> list[str]:

@@ -144,9 +144,12 @@ class TextEncoder:
         """The row of each text."""
         encoded = encode(texts, self.tokenizer)
         for place, characters in enumerate(encoded.characters.tolist()):
-            ids = encoded.sequences[place]
-            laid = self.layout.single(ids, self.longest)
-            yield Row.of(laid, characters, laid.lengths != (len(ids),))
+            yield self.single(encoded.sequences[place], characters)
+
+    def single(self, ids: Sequence[int], characters: int) -> Row:
+        """The row of a text's tokens."""
+        laid = self.layout.single(ids, self.longest)
+        return Row.of(laid, characters, laid.lengths != (len(ids),))
 
     def pairs(self, firsts: Sequence[str], seconds: Sequence[str]) -> Iterator[Row]:
         """The row of each pair of texts."""

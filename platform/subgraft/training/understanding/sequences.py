@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any, ClassVar, NamedTuple, Self
@@ -13,13 +14,14 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, mse_loss
 
 from subgraft.base.errors import UserError
+from subgraft.config.entities import ENTITY_TOKEN, HEAD_TOKEN, TAIL_TOKEN
 from subgraft.data.text.corpus import Corpus, labels_of
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 from subgraft.subwords.vocabulary.spelling import spells
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.masked_entities import first_tokens
 from subgraft.training.understanding.input_forms import ONE_TEXT, PAIR, TEXT_OR_PAIR, InputForm
-from subgraft.training.understanding.inputs import LabelledBatch, LabelledExample, TextEncoder
+from subgraft.training.understanding.inputs import LabelledBatch, LabelledExample, Row, TextEncoder
 from subgraft.training.understanding.task import LabelledTask, Split, class_probabilities, one_row_each
 
 # Between two texts in reports.
@@ -96,9 +98,13 @@ class PairClassification(Classification):
 
 
 # Characters around the entities of a text: Zhou and Chen (AACL 2022, table 1) find markers of punctuation as good as
-# new tokens, or better. Others take the place of those that a vocabulary lacks.
+# new tokens, or better. Others take the place of those that a vocabulary lacks. A vocabulary with tokens for this
+# purpose, as Tsinghua's ERNIE has, uses these.
 HEAD_MARK, TAIL_MARK, ENTITY_MARK = "@", "#", "*"
+_TOKENS = {HEAD_MARK: HEAD_TOKEN, TAIL_MARK: TAIL_TOKEN, ENTITY_MARK: ENTITY_TOKEN}
 _OTHER_MARKS = "|~^$%&+=_/<>[]{}();:\"'-,.!?"
+# A span [start, end) of a text, and the mark around it.
+MarkedSpan = tuple[tuple[int, int], str]
 
 
 def spelled_marks(tokenizer: Tokenizer, *wanted: str) -> list[str]:
@@ -116,8 +122,8 @@ class Marked(NamedTuple):
     entities: Sequence[tuple[int, str]]
 
 
-def marked(text: str, spans: Sequence[tuple[tuple[int, int], str]]) -> Marked:
-    """The text with each span [start, end) between two of its marks. Where spans touch, the one before ends first."""
+def marked(text: str, spans: Sequence[MarkedSpan]) -> Marked:
+    """The text with each span between two of its marks. Where spans touch, the one before ends first."""
     opening = [(start, 1, -end, f"{mark} ") for (start, end), mark in spans]
     closing = [(end, 0, -start, f" {mark}") for (start, end), mark in spans]
     result, entities, at = "", list[tuple[int, str]](), 0
@@ -129,8 +135,45 @@ def marked(text: str, spans: Sequence[tuple[tuple[int, int], str]]) -> Marked:
     return Marked(result + text[at:], entities)
 
 
-def read_marked(texts: Sequence[Marked], encoder: TextEncoder) -> Split:
-    """A row of each text; a model that reads entities reads those that it knows by name."""
+def read_marked(texts: Sequence[tuple[str, Sequence[MarkedSpan]]], encoder: TextEncoder) -> Split:
+    """A row of each text with marks around its spans: tokens of their own, or else characters that are spelled.
+
+    A model that reads entities reads those that it knows by name.
+    """
+    tokenizer, used = encoder.tokenizer, sorted({mark for _, spans in texts for _, mark in spans})
+    special = {tokenizer.pieces[token]: token for token in tokenizer.special_ids}
+    own = {mark: special[_TOKENS[mark]] for mark in used if _TOKENS[mark] in special}
+    if len(own) == len(used):
+        shown = [marked(text, [(span, _TOKENS[mark]) for span, mark in spans]).text for text, spans in texts]
+        return Split(one_row_each(_between_tokens(texts, own, encoder)), shown)
+    spelled = dict(zip(used, spelled_marks(tokenizer, *used), strict=True))
+    read = [marked(text, [(span, spelled[mark]) for span, mark in spans]) for text, spans in texts]
+    return replace(_between_characters(read, encoder), texts=[marked(*each).text for each in texts])
+
+
+def _between_tokens(
+    texts: Sequence[tuple[str, Sequence[MarkedSpan]]], ids: Mapping[str, int], encoder: TextEncoder
+) -> Iterator[Row]:
+    """Rows whose marks are tokens, around those of each span. ids: of the marks."""
+    before = len(encoder.layout.begin)
+    for (text, spans), (tokens, ends) in zip(texts, encoder.with_ends([text for text, _ in texts]), strict=True):
+        # A span begins with the token that contains its first character, and ends after that of its last one.
+        around = [(bisect_right(ends, a), min(bisect_left(ends, b) + 1, len(tokens))) for (a, b), _ in spans]
+        opening = [(first, 1, -after, ids[mark]) for (first, after), (_, mark) in zip(around, spans, strict=True)]
+        closing = [(after, 0, -first, ids[mark]) for (first, after), (_, mark) in zip(around, spans, strict=True)]
+        inserted = sorted([*opening, *closing])
+        places = [place for place, *_ in inserted]
+        ids_of_text = np.insert(np.array(tokens, dtype=np.int64), places, [token for *_, token in inserted])
+        row = encoder.single(ids_of_text.tolist(), len(text))
+        by_size = sorted(zip(around, spans, strict=True), key=lambda each: each[0][1] - each[0][0])
+        named = {first + bisect_right(places, first): text[slice(*span)] for (first, _), (span, _) in by_size}
+        known = ((before + place, encoder.entities[name]) for place, name in named.items() if name in encoder.entities)
+        stop = len(row.tokens) - len(encoder.layout.end)
+        yield row._replace(entities=tuple(sorted(each for each in known if each[0] < stop)))
+
+
+def _between_characters(texts: Sequence[Marked], encoder: TextEncoder) -> Split:
+    """Rows whose marks are characters of the text."""
     split = read_rows([each.text for each in texts], encoder)
     if not encoder.entities:
         return split
@@ -159,11 +202,7 @@ class RelationClassification(Classification):
         return taken(corpus.records(name, "source", "head", "tail"), limit)
 
     def read(self, inputs: Sequence[Any], encoder: TextEncoder) -> Split:
-        shown, read = (
-            [marked(text, [(head, marks[0]), (tail, marks[1])]) for text, head, tail in inputs]
-            for marks in ((HEAD_MARK, TAIL_MARK), spelled_marks(encoder.tokenizer, HEAD_MARK, TAIL_MARK))
-        )
-        return replace(read_marked(read, encoder), texts=[each.text for each in shown])
+        return read_marked([(text, [(head, HEAD_MARK), (tail, TAIL_MARK)]) for text, head, tail in inputs], encoder)
 
 
 class EntityTyping(LabelledTask):
@@ -183,12 +222,7 @@ class EntityTyping(LabelledTask):
         return taken(corpus.records(name, "source", "entity"), limit)
 
     def read(self, inputs: Sequence[Any], encoder: TextEncoder) -> Split:
-        (spelled,) = spelled_marks(encoder.tokenizer, ENTITY_MARK)
-        shown, read = (
-            [marked(text, [(entity, mark)] if entity else []) for text, entity in inputs]
-            for mark in (ENTITY_MARK, spelled)
-        )
-        return replace(read_marked(read, encoder), texts=[each.text for each in shown])
+        return read_marked([(text, [(entity, ENTITY_MARK)] if entity else []) for text, entity in inputs], encoder)
 
     def labelled(self, read: Split, corpus: Corpus, name: str, limit: int | None = None) -> Split:
         named = taken(corpus.annotations(name, "labels"), limit)
