@@ -13,6 +13,7 @@ memory, which trains nothing and writes how many bytes each worker's states take
 mixture of two objectives that each have parameters of their own; or sampled, a masked model whose targets compete with
 their nearest tokens alone (the candidates of each step go to OUT/candidates-RANK-STOP.json); or sourced-VARIANT, a
 language model with features for its source; or entities, a model that reads entities, with both of its losses; or
+entity-pairs, the same with next sentences, in turn with hidden tokens alone; or
 ernie, hidden words and two objectives with heads of their own; or bart, noised text and masked spans; or
 multitask-masked, hidden tokens under four attentions; or permuted, an XLNet with a memory of documents; or recurrent,
 an ERNIE 3 with two. ENGINE: plain, or zero0 to zero3, with -optimizer or -parameters for what is offloaded.
@@ -39,7 +40,7 @@ from transformers import PreTrainedModel
 
 from bart_tasks import bart_mixture, multitask_masked
 from documented import next_sentence_mixture
-from entities import entity_sentences, knowledgeable
+from entities import entity_mixture, entity_sentences, knowledgeable
 from ernie_tasks import ernie_mixture
 from permuted import documents, objective
 from recurrent import Remembered, recurrent_mixture, some_documents
@@ -201,6 +202,7 @@ def _made(task: str) -> tuple[nn.Module, Mapping[str, float], Data]:
         "network": _network,
         "sampled": _sampled,
         "entities": _entities,
+        "entity-pairs": _entity_pairs,
         "next-sentence": _next_sentence,
         "ernie": _ernie,
         "bart": _bart,
@@ -267,6 +269,13 @@ def _sampled() -> tuple[nn.Module, Mapping[str, float], Data]:
 def _entities() -> tuple[nn.Module, Mapping[str, float], Data]:
     loss = EntityLoss(knowledgeable(), 0.0, 1.0)
     return loss, loss.weights, entity_sentences()
+
+
+def _entity_pairs() -> tuple[nn.Module, Mapping[str, float], Data]:
+    """Batches of segment pairs with all three losses, and of hidden tokens alone, which use no other parameter."""
+    with tempfile.TemporaryDirectory() as place:
+        loss, data = entity_mixture(Path(place))
+    return loss, loss.weights, data
 
 
 def _next_sentence() -> tuple[nn.Module, Mapping[str, float], Data]:

@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import torch
 
+from documented import request_on
+from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.config.entity_objectives import MaskedEntitiesSettings
 from subgraft.config.models import KnowledgeableSettings
+from subgraft.config.objectives import MaskedSettings
+from subgraft.data.sources.corpus_builder import build
+from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.entities import EntityTable
 from subgraft.modeling.families import FAMILIES
-from subgraft.training.objectives.masked import MaskedSentences, masking
-from subgraft.training.objectives.masked_entities import EntitySentences, aligned
+from subgraft.modeling.next_sentence import with_next_sentence
+from subgraft.training.objectives.masked_entities import (
+    EntityInputs,
+    EntitySentences,
+    NumberedText,
+)
+from subgraft.training.objectives.masked_inputs import AROUND, Whole
+from subgraft.training.objectives.mixture import MixedLoss, Mixture
+from subgraft.training.objectives.objective import Request
+from subgraft.training.objectives.registry import objectives_of
 from toys import cased_tokenizer, english
 
 SIZES: dict[str, Any] = {
@@ -67,5 +82,36 @@ def entity_sentences(seed: int = 1, max_length: int = 40, **settings: Any) -> En
     """The text with its entities, as examples."""
     chosen, ids = MaskedEntitiesSettings(**settings), table().ids
     known = [[(start, end, ids[name]) for start, end, name in spans(line)] for line in LINES]
-    text = MaskedSentences(LINES, cased_tokenizer(), masking(chosen), max_length, seed)
-    return EntitySentences(text, aligned(LINES, known, cased_tokenizer()), chosen, len(names()), seed)
+    text = NumberedText.of(LINES, known, cased_tokenizer())
+    inputs = EntityInputs(Whole(text.numbers.cut(max_length - AROUND)), text)
+    return EntitySentences(inputs, cased_tokenizer(), chosen, len(names()), seed)
+
+
+def write_entity_documents(folder: Path, splits: tuple[str, ...] = ("train", "dev")) -> dict[str, Any]:
+    """Documents of lines with entities, a record for each line, and how they are read."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for split in splits:
+        records = (
+            {"document": f"{split} {place // 10}", "en": line, "entities": spans(line)}
+            for place, line in enumerate(LINES)
+        )
+        (folder / f"{split}.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in records))
+    fields = {"en": {}, "entities": {"kind": "spans", "of": "en"}}
+    return {"records": {"folder": str(folder), "fields": fields, "document": "document"}}
+
+
+def entity_request(folder: Path, model: Any) -> Request:
+    """A corpus of such documents, for a model."""
+    source = CorpusSource.model_validate(write_entity_documents(folder / "source"))
+    cleaning = Cleaning(deduplicate=False, drop_held_out=False)
+    corpus = build(source, Languages(source="en", target="en"), cleaning, folder / "corpus")
+    return request_on(Bundle(model, cased_tokenizer(), cased_tokenizer()), corpus)
+
+
+def entity_mixture(folder: Path) -> tuple[MixedLoss, Mixture]:
+    """Segment pairs with entities in turn with lines of hidden tokens, which use neither entities nor pairs."""
+    model = with_next_sentence(knowledgeable(), 1)
+    settings = (MaskedEntitiesSettings(input="segment-pair"), MaskedSettings())
+    objectives = objectives_of(settings, entity_request(folder, model))
+    losses = {kind: objective.loss(0.0) for kind, objective in objectives.items()}
+    return MixedLoss(model, losses), Mixture(objectives, dict.fromkeys(objectives, 1.0))

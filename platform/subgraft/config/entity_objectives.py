@@ -12,9 +12,10 @@ from subgraft.config.settings_base import Share
 
 class MaskedEntitiesSettings(AnyObjective):
     """The objectives of Tsinghua's ERNIE (Zhang et al., ACL 2019, section 3.4) on a text whose corpus names its
-    entities: hidden tokens, and the entity of a token among those of its text (dEA).
+    entities: hidden tokens, the entity of a token among those of its text (dEA), and next sentences.
 
     spans: the field of the corpus with entities, named spans of a text; by default its only one.
+    input, next_sentence, short_inputs: as in the objective masked; the paper has segment pairs and next sentences.
     share, masked, random: of tokens, as in the objective masked.
     random_entities: the fraction of entities that are replaced by others, to be corrected.
     hidden_entities: the fraction of entities that the model does not read, to be found.
@@ -23,6 +24,9 @@ class MaskedEntitiesSettings(AnyObjective):
 
     kind: Literal["masked-entities"] = "masked-entities"
     spans: str | None = None
+    input: Literal["sentences", "segment-pair", "sentence-pair"] = "sentences"
+    next_sentence: bool | None = None
+    short_inputs: Share = 0.1
     share: Annotated[float, Field(gt=0.0, le=1.0)] = 0.15
     masked: Share = 0.8
     random: Share = 0.1
@@ -33,6 +37,26 @@ class MaskedEntitiesSettings(AnyObjective):
     needs_mask = True
     needs_annotation = "spans"
     writes = False
+
+    @property
+    def needs_documents(self) -> bool:  # type: ignore[override]
+        return self.input != "sentences"
+
+    @property
+    def predicts_next(self) -> bool:  # type: ignore[override]
+        return self.needs_documents if self.next_sentence is None else self.next_sentence
+
+    @property
+    def head(self) -> str:  # type: ignore[override]
+        return "tokens, entities and next sentence" if self.predicts_next else "tokens and entities"
+
+    @model_validator(mode="after")
+    def _pairs_have_a_second_segment(self) -> MaskedEntitiesSettings:
+        if self.next_sentence and not self.needs_documents:
+            raise ValueError(f"next_sentence needs `input: segment-pair` or `sentence-pair`, not {self.input}")
+        if self.short_inputs != type(self).model_fields["short_inputs"].default and self.input != "segment-pair":
+            raise ValueError("short_inputs are segment pairs: it needs `input: segment-pair`")
+        return self
 
     @model_validator(mode="after")
     def _shares_add_up(self) -> MaskedEntitiesSettings:

@@ -353,6 +353,10 @@ class KnowledgeableSettings(OneStackSettings):
     def depth(self, side: SideName) -> int:
         return self.layers + self.knowledge_layers
 
+    @property
+    def predicts_next(self) -> bool:
+        return True
+
     @model_validator(mode="after")
     def _entity_heads_divide(self) -> KnowledgeableSettings:
         if self.entity_width % self.entity_heads:

@@ -14,7 +14,14 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from transformers import BertConfig, BertForMaskedLM, BertForSequenceClassification, BertModel, PreTrainedModel
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    BertForPreTraining,
+    BertForSequenceClassification,
+    BertModel,
+    PreTrainedModel,
+)
 from transformers.initialization import no_init_weights
 from transformers.modeling_outputs import BaseModelOutputWithPastAndCrossAttentions
 from transformers.models.bert.modeling_bert import (
@@ -25,6 +32,7 @@ from transformers.models.bert.modeling_bert import (
     BertOnlyMLMHead,
     BertPooler,
     BertPreTrainedModel,
+    BertPreTrainingHeads,
 )
 
 from subgraft.modeling.entities import NO_ENTITY
@@ -160,7 +168,26 @@ class KnowledgeableModel(BertModel):
         self.post_init()
 
 
-class KnowledgeableForMaskedLM(BertForMaskedLM):
+class _PredictsEntities:
+    """The head that finds the entity of a token among those of its text."""
+
+    bert: Any
+    entity_head: nn.Linear
+
+    def entity_logits(self, states: Tensor, candidates: Tensor) -> Tensor:
+        """How well each candidate fits a token [N, C] (equation 8).
+
+        Args:
+            states: Top states of N tokens [N, d].
+            candidates: Ids of the entities of each one's text [N, C], NO_ENTITY for padding, whose logits are -inf.
+        """
+        absent = candidates == NO_ENTITY
+        vectors = self.bert.encoder.entities[candidates.clamp(min=0)]
+        logits: Tensor = torch.einsum("ne,nce->nc", self.entity_head(states), vectors.to(states.dtype))
+        return logits.float().masked_fill(absent, -torch.inf)
+
+
+class KnowledgeableForMaskedLM(_PredictsEntities, BertForMaskedLM):
     """Predicts hidden tokens, and the entity of a token among those of its text."""
 
     config_class = KnowledgeableConfig
@@ -172,18 +199,18 @@ class KnowledgeableForMaskedLM(BertForMaskedLM):
         self.entity_head = nn.Linear(config.hidden_size, config.entity_width)
         self.post_init()
 
-    def entity_logits(self, states: Tensor, candidates: Tensor) -> Tensor:
-        """How well each candidate fits a token [N, C] (equation 8).
 
-        Args:
-            states: Top states of N tokens [N, d].
-            candidates: Ids of the entities of each one's text [N, C], NO_ENTITY for padding, whose logits are -inf.
-        """
-        absent = candidates == NO_ENTITY
-        encoder: Any = self.bert.encoder
-        vectors = encoder.entities[candidates.clamp(min=0)]
-        logits: Tensor = torch.einsum("ne,nce->nc", self.entity_head(states), vectors.to(states.dtype))
-        return logits.float().masked_fill(absent, -torch.inf)
+class KnowledgeableForPreTraining(_PredictsEntities, BertForPreTraining):
+    """Predicts also whether a segment follows another, from the pooled first state (section 3.4)."""
+
+    config_class = KnowledgeableConfig
+
+    def __init__(self, config: KnowledgeableConfig) -> None:
+        BertPreTrainedModel.__init__(self, config)
+        self.bert = KnowledgeableModel(config)
+        self.cls = BertPreTrainingHeads(config)
+        self.entity_head = nn.Linear(config.hidden_size, config.entity_width)
+        self.post_init()
 
 
 class KnowledgeableForSequenceClassification(BertForSequenceClassification):
@@ -205,6 +232,7 @@ class KnowledgeableForSequenceClassification(BertForSequenceClassification):
 # The class of transformers that reads text alone.
 _OF_TEXT: Mapping[type[PreTrainedModel], type[PreTrainedModel]] = {
     KnowledgeableForMaskedLM: BertForMaskedLM,
+    KnowledgeableForPreTraining: BertForPreTraining,
     KnowledgeableForSequenceClassification: BertForSequenceClassification,
 }
 
@@ -214,7 +242,8 @@ def text_part(model: PreTrainedModel) -> PreTrainedModel:
     own = {*KnowledgeableConfig.__annotations__, "model_type", "architectures", "_name_or_path"}
     entries = {name: value for name, value in model.config.to_dict().items() if name not in own}
     with no_init_weights():
-        made: Any = _OF_TEXT[type(model)](BertConfig(**entries))
+        kind = _OF_TEXT[type(model)]
+        made: Any = kind(BertConfig(**entries, architectures=[kind.__name__]))
     weights = model.state_dict()
     made.load_state_dict({name: weights[name] for name in made.state_dict()}, assign=True)
     made.tie_weights()

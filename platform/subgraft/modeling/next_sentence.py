@@ -20,16 +20,14 @@ def with_next_sentence(model: PreTrainedModel, seed: int) -> PreTrainedModel:
     """The model with a head for next sentences: its own if it has one, else one that depends on the seed only.
 
     A new head shares the memory of the weights with the model, which must not be used afterwards. Raises UserError
-    where transformers has no such class.
+    where there is no such class.
     """
-    import transformers
-
     family = family_of(model)
     if family.predicts_next_sentence(model.config.to_dict()):
         return model
     if family.next_sentence_class is None:
         raise no_such_head(family.model_type)
-    return as_class(model, getattr(transformers, family.next_sentence_class), seed)
+    return as_class(model, family.model_class_with_next_sentence(), seed)
 
 
 def no_such_head(model_type: str) -> UserError:

@@ -21,7 +21,6 @@ from subgraft.training.objectives.masked import MaskedView
 from subgraft.training.objectives.masked_entities import (
     ENTITIES,
     EntityLoss,
-    collate,
     first_tokens,
 )
 from toys import cased_tokenizer
@@ -126,7 +125,7 @@ def test_a_hidden_entity_is_read_nowhere() -> None:
         hidden -= set(example.read.values())
         if not hidden or not example.read:
             continue
-        batch = collate([example], 0)
+        batch = sentences.collate([example])
         loss = EntityLoss(model, 0.0, 1.0)
         before = loss.by(ModelEmbeddings(model), batch)
         top = model.bert(batch.input_ids, entity_ids=batch.entity_ids).last_hidden_state
@@ -153,7 +152,7 @@ def test_all_parameters_are_trained_and_the_entities_are_not() -> None:
     assert all(each.grad is not None and each.grad.abs().sum() > 0 for each in model.parameters())
     assert not model.bert.encoder.entities.requires_grad
     model.zero_grad()
-    none = collate([entity_sentences().example(0, 0)], 0)
+    none = entity_sentences().batch(np.array([0]), 0)
     none.entity_ids.fill_(NO_ENTITY)
     none.entity_labels.fill_(IGNORED)
     sum(EntityLoss(model, 0.0, 1.0)(none).values()).backward()

@@ -177,7 +177,7 @@ def require_trainable_model(experiment: Comparison) -> None:
             )
         if objective.predicts_next and not experiment.model.predicts_next:
             raise ValueError(
-                "transformers' next sentences need model.family bert or ernie, without embedding_width: write "
+                "next sentences need model.family bert, ernie or knowledgeable, without embedding_width: write "
                 "`next_sentence: false` in upstream.objectives"
             )
     for where, kind in _vocabulary_kinds(experiment).items():

@@ -303,11 +303,13 @@ class Family(ABC):
 
     def class_of(self, config: Config) -> type[PreTrainedModel]:
         """The class that loads the model of a config.json: `next_sentence_class` if it says so, else `model_class`."""
+        return self.model_class_with_next_sentence() if self.predicts_next_sentence(config) else self.model_class()
+
+    def model_class_with_next_sentence(self) -> type[PreTrainedModel]:
+        """The class that `next_sentence_class` names, by default of transformers."""
         import transformers
 
-        if self.next_sentence_class is None or not self.predicts_next_sentence(config):
-            return self.model_class()
-        kind: type[PreTrainedModel] = getattr(transformers, self.next_sentence_class)
+        kind: type[PreTrainedModel] = getattr(transformers, str(self.next_sentence_class))
         return kind
 
     def head_class(self, kind: HeadKind) -> type[PreTrainedModel] | None:

@@ -15,6 +15,9 @@ from subgraft.modeling.families.heads import Head
 from subgraft.modeling.families.model_parts import Config, Parameters
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from torch import nn
     from transformers import PreTrainedModel
 
     from subgraft.config.models import KnowledgeableSettings
@@ -26,7 +29,7 @@ class Knowledgeable(Bert):
     """Its embeddings of entities are not trained, and not counted as parameters."""
 
     model_type = "knowledgeable"
-    next_sentence_class = None
+    next_sentence_class = "KnowledgeableForPreTraining"
     objectives = frozenset({"masked", "masked-entities", "knowledge-text"})
 
     def described(self, settings: KnowledgeableSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:  # type: ignore[override]
@@ -68,6 +71,10 @@ class Knowledgeable(Bert):
         writes = parameter_counts.linear(inner, narrow) + parameter_counts.norm(narrow)
         return layers * (attention + reads) + (layers - 1) * writes
 
+    def unused_parameters(self, model: nn.Module, *, forwards: bool) -> Iterable[nn.Parameter]:
+        """Those that only text with entities uses."""
+        return [each for name, each in model.named_parameters() if ".entity_" in f".{name}"]
+
     def in_words(self, config: Config) -> str:
         return f"{super().in_words(config)}, {config['knowledge_layers']} of which read entities"
 
@@ -75,6 +82,11 @@ class Knowledgeable(Bert):
         from subgraft.modeling.knowledgeable import KnowledgeableForMaskedLM
 
         return KnowledgeableForMaskedLM
+
+    def model_class_with_next_sentence(self) -> type[PreTrainedModel]:
+        from subgraft.modeling.knowledgeable import KnowledgeableForPreTraining
+
+        return KnowledgeableForPreTraining
 
     def head_class(self, kind: HeadKind) -> type[PreTrainedModel] | None:
         from subgraft.modeling.knowledgeable import KnowledgeableForSequenceClassification

@@ -22,9 +22,13 @@ def annotated(
     """
     for _, lines in request.texts():
         assert isinstance(lines, Text)  # a corpus's
-        split, _, name = lines.path.name.partition(".")
-        field = _field(request.corpus, name, kind, chosen)
-        yield lines, list(values_of_lines(request.corpus, split, field, lines))
+        yield lines, annotations(request.corpus, lines, kind, chosen)
+
+
+def annotations(corpus: Corpus, lines: Text, kind: AnnotatedKind, chosen: str | None) -> list[list[Any]]:
+    """The spans or triples of each line of a text of a corpus. Raises UserError for a text without such a field."""
+    split, _, name = lines.path.name.partition(".")
+    return list(values_of_lines(corpus, split, _field(corpus, name, kind, chosen), lines))
 
 
 def values_of_lines(corpus: Corpus, split: str, field: str, lines: Sequence[str]) -> Iterator[Any]:

@@ -245,11 +245,7 @@ class MaskedObjective:
     ) -> None:
         self._bundle, self._training = bundle, training
         self.sentences, self._held_out = sentences, held_out
-        if sentences.settings.predicts_next:
-            require_next_sentence(bundle.model)
-        # A head that is not trained stays as it is, whatever the optimizer does with parameters without gradients.
-        for parameter in next_sentence_parameters(bundle.model):
-            parameter.requires_grad_(sentences.settings.predicts_next)
+        train_next_sentence(bundle.model, sentences.settings.predicts_next)
 
     @classmethod
     def of(cls, settings: MaskedSettings, request: Request) -> MaskedObjective:
@@ -282,6 +278,15 @@ class MaskedObjective:
         if self._held_out is None:
             return None
         return accuracy_of(self._bundle.model, self._held_out, self._training)
+
+
+def train_next_sentence(model: PreTrainedModel, predicts_next: bool) -> None:
+    """Train the head for next sentences, or leave it as it is. Raises UserError for a model without the head."""
+    if predicts_next:
+        require_next_sentence(model)
+    # A head that is not trained stays as it is, whatever the optimizer does with parameters without gradients.
+    for parameter in next_sentence_parameters(model):
+        parameter.requires_grad_(predicts_next)
 
 
 def masked_text(settings: MaskedSettings, request: Request, inputs: Examples[InputText] | None = None) -> MaskedText:

@@ -2,34 +2,49 @@
 (Zhang et al., ACL 2019, section 3.4).
 
 The first token of a mention is aligned with its entity. Of some tokens the model reads another entity, or none, and it
-predicts the right one among the entities of the text: an entity that is to be found is read nowhere else.
+predicts the right one among the entities of the text: an entity that is to be found is read nowhere else. Texts are
+single lines, or pairs of segments, of which it also predicts whether one follows the other.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
 
 from subgraft.base.errors import UserError
 from subgraft.config.entity_objectives import MaskedEntitiesSettings
+from subgraft.config.objectives import MaskedSettings
 from subgraft.config.settings_base import SideName
+from subgraft.config.training import TrainingSettings
+from subgraft.data.text.encoded import Sequences, encode
+from subgraft.data.text.segments import Text
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.entities import NO_ENTITY, EntityTable
+from subgraft.modeling.families import family_of
+from subgraft.modeling.next_sentence import next_sentence_parameters
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.annotated_text import annotated
+from subgraft.training.objectives.annotated_text import annotations
 from subgraft.training.objectives.embedding_view import IGNORED, EmbeddingView
-from subgraft.training.objectives.masked import AROUND, MaskedSentences, MaskedView, masking
-from subgraft.training.objectives.objective import Request, pad, pad_with_mask
-from subgraft.training.objectives.single_stack import StackBatch, StackLoss
+from subgraft.training.objectives.masked import AROUND, MaskedText, MaskedView, masking, train_next_sentence
+from subgraft.training.objectives.masked_inputs import InputText, Whole, inputs_of_documents
+from subgraft.training.objectives.next_sentence import (
+    WEIGHTS,
+    NextSentenceBatch,
+    SegmentBatch,
+    accuracy_of,
+    next_sentence_loss,
+)
+from subgraft.training.objectives.objective import Concatenation, Examples, HeldOut, Request, pad
+from subgraft.training.objectives.single_stack import StackBatch, StackExample, StackLoss
 
 # The name of dEA's loss and of its count.
 ENTITIES = "entities"
@@ -48,18 +63,101 @@ def first_tokens(ends: Sequence[int], mentions: Sequence[Mention]) -> dict[int, 
     return {place: entity for place, entity in at if place < len(rising)}
 
 
+class EntityText(NamedTuple):
+    """A text, and the entity of each token that has one, by its place in the text's tokens."""
+
+    text: InputText
+    mentions: Mapping[int, int]
+
+
 @dataclass(frozen=True)
-class EntityExample:
-    """Tokens, the label predicted from the state of each, or IGNORED, and the same for entities.
+class NumberedText:
+    """Sentences whose tokens have numbers, by which their entities are known wherever they are packed.
+
+    Numbers follow the ids of the vocabulary, so that a separator between two segments remains what it is.
 
     Attributes:
+        sentences: Their tokens.
+        entities: The entity of each token of `sentences.flat`, or NO_ENTITY, int32.
+        first: The number of the first one.
+    """
+
+    sentences: Sequences
+    entities: np.ndarray
+    first: int
+
+    @classmethod
+    def of(cls, lines: Sequence[str], mentions: Sequence[Sequence[Mention]], tokenizer: Tokenizer) -> NumberedText:
+        """mentions: those of each line."""
+        sentences = encode(lines, tokenizer).sequences
+        entities = np.full(len(sentences.flat), NO_ENTITY, dtype=np.int32)
+        for start, of_line in zip(sentences.starts.tolist(), aligned(lines, mentions, tokenizer), strict=True):
+            for place, entity in of_line.items():
+                entities[start + place] = entity
+        return cls(sentences, entities, len(tokenizer))
+
+    @property
+    def numbers(self) -> Sequences:
+        """The numbers in place of the tokens."""
+        return replace(self.sentences, flat=np.arange(self.first, self.first + len(self.entities)))
+
+    def read(self, numbered: InputText) -> EntityText:
+        """A text of numbers and separators as what it stands for."""
+        tokens = np.array(numbered.tokens, dtype=np.int64)
+        places = np.flatnonzero(tokens >= self.first)
+        numbers = tokens[places] - self.first
+        tokens[places] = self.sentences.flat[numbers]
+        pairs = zip(places.tolist(), self.entities[numbers].tolist(), strict=True)
+        mentions = {place: entity for place, entity in pairs if entity != NO_ENTITY}
+        return EntityText(numbered._replace(tokens=tokens.tolist()), mentions)
+
+
+class EntityInputs:
+    """Inputs made of the numbers of a text's tokens, with their entities."""
+
+    def __init__(self, inputs: Examples[InputText], text: NumberedText) -> None:
+        self._inputs, self._text = inputs, text
+
+    def __len__(self) -> int:
+        return len(self._inputs)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self._inputs.lengths
+
+    def example(self, index: int, epoch: int) -> EntityText:
+        return self._text.read(self._inputs.example(index, epoch))
+
+
+class _WithoutEntities:
+    """The same inputs as texts alone."""
+
+    def __init__(self, inputs: Examples[EntityText]) -> None:
+        self._inputs = inputs
+
+    def __len__(self) -> int:
+        return len(self._inputs)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self._inputs.lengths
+
+    def example(self, index: int, epoch: int) -> InputText:
+        return self._inputs.example(index, epoch).text
+
+
+@dataclass(frozen=True)
+class EntityExample:
+    """A text with hidden tokens, and its entities.
+
+    Attributes:
+        text: The text, whose labels are the hidden tokens.
         read: The entity that the model reads at a token, by place.
         wanted: The place in `candidates` of the entity that is predicted of a token, by place.
         candidates: The entities of the text, each once.
     """
 
-    tokens: list[int]
-    labels: list[int]
+    text: StackExample
     read: Mapping[int, int]
     wanted: Mapping[int, int]
     candidates: Sequence[int]
@@ -86,35 +184,51 @@ class EntityBatch(StackBatch):
         return {**super().counts, ENTITIES: int((self.entity_labels != IGNORED).sum())}
 
 
-def collate(examples: Sequence[EntityExample], padding: int) -> EntityBatch:
-    """Pad examples on the right."""
-    inputs = pad_with_mask([example.tokens for example in examples], padding)
-    labels = pad([example.labels for example in examples], IGNORED)
-    read, wanted = torch.full_like(labels, NO_ENTITY), torch.full_like(labels, IGNORED)
+@dataclass(frozen=True)
+class EntitySegmentBatch(EntityBatch, SegmentBatch):
+    """A batch of two segments with entities."""
+
+
+@dataclass(frozen=True)
+class EntityPairBatch(EntityBatch, NextSentenceBatch):
+    """The same, whose second segments are predicted."""
+
+
+_WITH_ENTITIES: Mapping[type[StackBatch], type[EntityBatch]] = {
+    StackBatch: EntityBatch,
+    SegmentBatch: EntitySegmentBatch,
+    NextSentenceBatch: EntityPairBatch,
+}
+
+
+def with_entities(batch: StackBatch, examples: Sequence[EntityExample]) -> EntityBatch:
+    """A batch of the texts of examples with their entities."""
+    read, wanted = torch.full_like(batch.labels, NO_ENTITY), torch.full_like(batch.labels, IGNORED)
     for row, example in enumerate(examples):
         for target, values in ((read, example.read), (wanted, example.wanted)):
             target[row, list(values)] = torch.tensor(list(values.values()), dtype=torch.long)
     candidates = pad([example.candidates or [NO_ENTITY] for example in examples], NO_ENTITY)
-    return EntityBatch(*inputs, labels, read, wanted, candidates)
+    return _WITH_ENTITIES[type(batch)](*vars(batch).values(), read, wanted, candidates)
 
 
 class EntitySentences:
-    """Sentences with their entities; what is hidden is a function of (seed, epoch, index).
+    """Texts with their entities; what is hidden is a function of (seed, epoch, index).
 
-    text: the sentences without entities.
+    text: the texts without entities.
     """
 
     def __init__(
         self,
-        text: MaskedSentences,
-        mentions: Sequence[Mapping[int, int]],
+        inputs: Examples[EntityText],
+        tokenizer: Tokenizer,
         settings: MaskedEntitiesSettings,
         count: int,
         seed: int,
+        segments: bool = True,
     ) -> None:
-        """mentions: the entity of each token that has one, of each sentence.  count: the number of all entities."""
-        self.text = text
-        self._mentions, self._settings, self._count, self._seed = mentions, settings, count, seed
+        """count: the number of all entities.  segments: whether the model has token types."""
+        self.text = MaskedText(_WithoutEntities(inputs), tokenizer, masked_settings(settings), seed, segments)
+        self._inputs, self._settings, self._count, self._seed = inputs, settings, count, seed
 
     def __len__(self) -> int:
         return len(self.text)
@@ -124,16 +238,16 @@ class EntitySentences:
         return self.text.lengths
 
     def example(self, index: int, epoch: int) -> EntityExample:
-        hidden = self.text.example(index, epoch)
-        longest = len(hidden.tokens) - AROUND
-        # After [CLS]; mentions in what is cut off are not read.
-        mentions = {place + 1: entity for place, entity in self._mentions[index].items() if place < longest}
+        drawn = self._inputs.example(index, epoch)
+        hidden = self.text.masking(drawn.text, np.random.default_rng([self._seed, epoch, index]))
+        # After [CLS].
+        mentions = {place + 1: entity for place, entity in drawn.mentions.items()}
         candidates = list(dict.fromkeys(mentions.values()))
         rng = np.random.default_rng([self._seed, epoch, index, 2])
         read = self._corrupted(mentions, rng)
         # A text's only entity would be predicted with certainty.
         wanted = {place: candidates.index(entity) for place, entity in mentions.items()} if len(candidates) > 1 else {}
-        return EntityExample(hidden.tokens, hidden.labels, read, wanted, candidates)
+        return EntityExample(hidden, read, wanted, candidates)
 
     def _corrupted(self, mentions: Mapping[int, int], rng: np.random.Generator) -> dict[int, int]:
         """The entities that the model reads: most as they are, some replaced by another, some left out."""
@@ -147,55 +261,74 @@ class EntitySentences:
         return read
 
     def batch(self, indices: np.ndarray, epoch: int) -> EntityBatch:
-        return collate([self.example(int(index), epoch) for index in indices], self.text.padding)
+        return self.collate([self.example(int(index), epoch) for index in indices])
+
+    def collate(self, examples: Sequence[EntityExample]) -> EntityBatch:
+        return with_entities(self.text.collate([example.text for example in examples]), examples)
+
+
+def masked_settings(settings: MaskedEntitiesSettings) -> MaskedSettings:
+    """How the texts are made, and their tokens hidden."""
+    names = ("input", "next_sentence", "short_inputs")
+    return masking(settings).model_copy(update={name: getattr(settings, name) for name in names})
 
 
 class EntityLoss(StackLoss):
-    """The loss of hidden tokens, and that of entities among those of their text (equations 8 and 9)."""
+    """The loss of hidden tokens, that of entities among those of their text (equations 8 and 9), and that of next
+    sentences, which section 3.4 adds up."""
 
-    def __init__(self, model: PreTrainedModel, label_smoothing: float, entity_weight: float) -> None:
+    def __init__(
+        self, model: PreTrainedModel, label_smoothing: float, entity_weight: float, predicts_next: bool = False
+    ) -> None:
         super().__init__(model, label_smoothing)
-        self.weights = {"loss": 1.0, ENTITIES: entity_weight}
+        self._predicts_next = predicts_next
+        self.weights = {"loss": 1.0, ENTITIES: entity_weight, **(WEIGHTS if predicts_next else {})}
+
+    def used(self) -> Iterable[nn.Parameter]:
+        """All but a head for next sentences that is not trained."""
+        unused = set() if self._predicts_next else {id(each) for each in next_sentence_parameters(self.model)}
+        return [parameter for parameter in self.parameters() if id(parameter) not in unused]
 
     def by(self, embedding_view: EmbeddingView, batch: EntityBatch) -> dict[str, Tensor]:
-        top = self.states(batch, embedding_view).top
+        states = self.states(batch, embedding_view)
+        top = states.top
         tokens = embedding_view.cross_entropy(top, batch.labels, self.label_smoothing)
         model: Any = self.model
         predicted = batch.entity_labels != IGNORED
         rows = predicted.nonzero()[:, 0]
         logits = model.entity_logits(top[predicted], batch.candidates[rows])
         entities = cross_entropy(logits, batch.entity_labels[predicted], reduction="sum")
-        return {"loss": tokens, ENTITIES: entities}
+        following = next_sentence_loss(self.model, states, batch) if isinstance(batch, EntityPairBatch) else {}
+        return {"loss": tokens, ENTITIES: entities, **following}
 
 
 class MaskedEntitiesObjective:
-    """Hidden tokens and entities of the text of each language; the last weights are selected."""
+    """Hidden tokens and entities of the text of each language; the last weights are selected.
+
+    held_out: dev text of the same form, on which the accuracy of predicted next sentences is measured.
+    """
 
     select: str | None = None
     lowest = False
 
-    def __init__(self, bundle: Bundle, sentences: EntitySentences, entity_weight: float) -> None:
-        self._bundle, self.sentences, self._weight = bundle, sentences, entity_weight
+    def __init__(
+        self,
+        bundle: Bundle,
+        sentences: EntitySentences,
+        held_out: EntitySentences | None,
+        settings: MaskedEntitiesSettings,
+        training: TrainingSettings,
+    ) -> None:
+        self._bundle, self.sentences, self._held_out = bundle, sentences, held_out
+        self._settings, self._training = settings, training
+        train_next_sentence(bundle.model, settings.predicts_next)
 
     @classmethod
     def of(cls, settings: MaskedEntitiesSettings, request: Request) -> MaskedEntitiesObjective:
         """Raises UserError if the model reads no entities, the corpus names none, or none that the model knows."""
-        bundle, table = request.bundle, EntityTable.of(request.bundle.model)
-        if not table.names:
-            hint = "Give upstream.entities: {triples: FILE} and model.family knowledgeable."
-            raise UserError("the model reads no entities", where="upstream.objectives: masked-entities", hint=hint)
-        texts = list(annotated(request, "spans", settings.spans))
-        lines = [line for text, _ in texts for line in text]
-        named = [spans for _, of_text in texts for spans in of_text]
-        known = [[(start, end, table.ids[n]) for start, end, n in spans if n in table.ids] for spans in named]
-        if not any(known):
-            count = len({name for spans in named for _, _, name in spans})
-            what = f"none of the {count:,} entities that the corpus names has an embedding"
-            raise UserError(what, where="upstream.entities", hint=_difference(named, table))
-        tokenizer, longest = bundle.encoder, request.training.max_length
-        text = MaskedSentences(lines, tokenizer, masking(settings), longest, request.seed)
-        sentences = EntitySentences(text, aligned(lines, known, tokenizer), settings, len(table.names), request.seed)
-        return cls(bundle, sentences, settings.entity_weight)
+        judged = settings.predicts_next and "dev" in request.corpus.splits and not isinstance(request, HeldOut)
+        held_out = _sentences(settings, HeldOut(**vars(request))) if judged else None
+        return cls(request.bundle, _sentences(settings, request), held_out, settings, request.training)
 
     @property
     def lengths(self) -> np.ndarray:
@@ -205,7 +338,8 @@ class MaskedEntitiesObjective:
         return self.sentences.batch(indices, epoch)
 
     def loss(self, label_smoothing: float) -> EntityLoss:
-        return EntityLoss(self._bundle.model, label_smoothing, self._weight)
+        settings = self._settings
+        return EntityLoss(self._bundle.model, label_smoothing, settings.entity_weight, settings.predicts_next)
 
     def view(self, name: SideName) -> MaskedView:
         """Generators are trained on the text without its entities, which re-segmented tokens have no place for."""
@@ -213,7 +347,48 @@ class MaskedEntitiesObjective:
         return MaskedView(self.sentences.text)
 
     def dev_scores(self) -> Callable[[], dict[str, float]] | None:
-        return None
+        if self._held_out is None:
+            return None
+        return accuracy_of(self._bundle.model, self._held_out, self._training)
+
+
+def _sentences(settings: MaskedEntitiesSettings, request: Request) -> EntitySentences:
+    """The texts of a corpus with those of their entities that the model reads."""
+    model, tokenizer, table = request.bundle.model, request.bundle.encoder, EntityTable.of(request.bundle.model)
+    if not table.names:
+        hint = "Give upstream.entities: {triples: FILE} and model.family knowledgeable."
+        raise UserError("the model reads no entities", where="upstream.objectives: masked-entities", hint=hint)
+    texts = list(_texts(settings, request))
+    named = [annotations(request.corpus, lines, "spans", settings.spans) for lines in texts]
+    known = [[[(a, b, table.ids[n]) for a, b, n in spans if n in table.ids] for spans in of_text] for of_text in named]
+    if not any(map(any, known)) and not isinstance(request, HeldOut):
+        count = len({name for of_text in named for spans in of_text for _, _, name in spans})
+        what = f"none of the {count:,} entities that the corpus names has an embedding"
+        raise UserError(what, where="upstream.entities", hint=_difference([s for each in named for s in each], table))
+    numbered = [NumberedText.of(*each, tokenizer) for each in zip(texts, known, strict=True)]
+    inputs = zip(_inputs(settings, request, [each.numbers for each in numbered]), numbered, strict=True)
+    segments = family_of(model).has_segments(model.config.to_dict())
+    together = Concatenation([EntityInputs(*each) for each in inputs])
+    return EntitySentences(together, tokenizer, settings, len(table.names), request.seed, segments)
+
+
+def _texts(settings: MaskedEntitiesSettings, request: Request) -> Iterator[Text]:
+    """The text of each language."""
+    if settings.needs_documents:
+        yield from (text.lines for text in request.documents())
+        return
+    for _, lines in request.texts():
+        assert isinstance(lines, Text)  # a corpus's
+        yield lines
+
+
+def _inputs(
+    settings: MaskedEntitiesSettings, request: Request, numbers: Sequence[Sequences]
+) -> Iterable[Examples[InputText]]:
+    """The inputs of each text, made of these numbers."""
+    if settings.needs_documents:
+        return inputs_of_documents(masked_settings(settings), request, numbers)
+    return [Whole(each.cut(request.training.max_length - AROUND)) for each in numbers]
 
 
 def _difference(named: Sequence[Sequence[Any]], table: EntityTable) -> str:

@@ -78,7 +78,17 @@ def inputs_of(settings: MaskedSettings, request: Request) -> Examples[InputText]
         size = settings.sentences_per_document
         lines = [text for _, lines in request.texts() for text in _lines(list(lines), size)]
         return Whole(encode(lines, tokenizer).sequences.cut(limit - AROUND))
-    return Concatenation([_FORMS[settings.input](asked) for asked in _asked(settings, request, packed)])
+    return Concatenation(list(inputs_of_documents(settings, request, packed)))
+
+
+def inputs_of_documents(
+    settings: MaskedSettings, request: Request, packed: Iterable[Sequences] | None = None
+) -> Iterator[Examples[InputText]]:
+    """The configured inputs of each text of a corpus with documents. packed: their tokens, if they are known.
+
+    Raises UserError for a text that has no such inputs.
+    """
+    return (_FORMS[settings.input](asked) for asked in _asked(settings, request, packed))
 
 
 def blocks_of_documents(settings: MaskedSettings, request: Request) -> tuple[Examples[InputText], np.ndarray]:

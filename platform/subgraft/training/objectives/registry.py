@@ -21,6 +21,7 @@ from subgraft.training.objectives.knowledge_text import KnowledgeTextObjective
 from subgraft.training.objectives.label_objective import TaskObjective
 from subgraft.training.objectives.label_tasks import SOURCES
 from subgraft.training.objectives.left_to_right import LeftToRightObjective
+from subgraft.training.objectives.masked import train_next_sentence
 from subgraft.training.objectives.masked_entities import MaskedEntitiesObjective
 from subgraft.training.objectives.masked_seq2seq import mask_spans
 from subgraft.training.objectives.mixture import AuxiliaryText, TextAlone
@@ -79,11 +80,14 @@ def objectives_of(
     settings: Sequence[ObjectiveSettings], request: Request, *, of_tokens: bool = False
 ) -> dict[str, Objective]:
     """The configured objectives on one model and its text, by kind. of_tokens: only those that predict tokens."""
-    return {
+    made = {
         each.kind: OBJECTIVES[each.kind].pretraining(each, replace(request, task=task))
         for task, each in enumerate(settings)
         if each.predicts_tokens or not of_tokens
     }
+    if any(each.predicts_next for each in settings):  # whatever those of others left untrained
+        train_next_sentence(request.bundle.model, predicts_next=True)
+    return made
 
 
 def task_text(settings: TaskObjectiveSettings, request: Request, training: FinetuneSettings) -> TaskText:
