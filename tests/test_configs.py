@@ -12,6 +12,7 @@ import pytest
 
 from subgraft.base.errors import UserError
 from subgraft.config.conditioning import VariantName
+from subgraft.config.entity_objectives import MaskedEntitiesSettings
 from subgraft.config.experiment import Experiment
 from subgraft.config.initialiser_registry import names_with
 from subgraft.config.loading import load
@@ -69,6 +70,7 @@ OTHERS = (
     "ernie",
     "xlnet",
     "ernie3",
+    "knowledgeable",
     "bert",
     "continued",
     "documents",
@@ -138,7 +140,10 @@ def test_numbers_of_examples_are_compared_with_the_model_that_the_ways_are_compa
     assert few.finetune.resample_subset and few.finetune.patience and len(few.seeds) == 8
 
 
-@pytest.mark.parametrize("name", ["polarity.yaml", "bart.yaml", "ernie.yaml", "ernie3.yaml", "bert.yaml"])
+LABELS = ["polarity.yaml", "bart.yaml", "ernie.yaml", "ernie3.yaml", "bert.yaml", "knowledgeable.yaml"]
+
+
+@pytest.mark.parametrize("name", LABELS)
 def test_labels_are_compared_with_the_old_vocabulary_and_an_untrained_model(name: str) -> None:
     systems = {each.name: each for each in load(CONFIGS / name, Experiment).systems}
     assert systems["old"].vocabulary == "upstream" and systems["untrained"].pretraining == "none"
@@ -150,6 +155,18 @@ def test_a_bart_is_pretrained_without_dropout_in_the_last_tenth() -> None:
     assert training.max_steps is not None
     assert training.dropout_at(training.max_steps * 9 // 10 - 1) is None
     assert training.dropout_at(training.max_steps * 9 // 10) == 0.0
+
+
+def test_a_knowledgeable_model_predicts_next_sentences_and_its_rows_take_a_part_away() -> None:
+    text = (CONFIGS / "knowledgeable.yaml").read_text().partition("name: knowledgeable")[0]
+    rows = [shlex.split(line.removeprefix("#"))[3:] for line in text.splitlines() if " name=" in line]
+    whole, *rest = (load(CONFIGS / "knowledgeable.yaml", Experiment, row) for row in ([], *rows))
+    first = whole.upstream.objectives[0]
+    assert isinstance(first, MaskedEntitiesSettings) and first.predicts_next and first.entity_weight == 1.0
+    without = [each.upstream.objectives[0] for each in rest]
+    assert [each.kind for each in without] == ["masked-entities", "masked"]
+    assert isinstance(without[0], MaskedEntitiesSettings) and without[0].entity_weight == 0.0
+    assert all(each.predicts_next for each in without)
 
 
 def test_an_ernie_learns_one_task_after_the_other_and_units_by_stages() -> None:
