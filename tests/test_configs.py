@@ -157,6 +157,16 @@ def test_a_bart_is_pretrained_without_dropout_in_the_last_tenth() -> None:
     assert training.dropout_at(training.max_steps * 9 // 10) == 0.0
 
 
+def test_the_rows_of_ernie_3_are_configurations_one_without_finetuning() -> None:
+    text = (CONFIGS / "ernie3.yaml").read_text().partition("name: ernie3")[0].replace("\n#     ", " ")
+    commands = [line.removeprefix("#").replace("\\ ", "") for line in text.splitlines() if " name=" in line]
+    rows = [load(CONFIGS / "ernie3.yaml", Experiment, shlex.split(command)[3:]) for command in commands]
+    assert len({row.name for row in rows}) == len(rows) == 4
+    judged = rows[-1].labels.zero_shot
+    assert judged is not None and set(judged.words) == {"neg", "pos"}
+    assert any(objective.continues for objective in rows[-1].upstream.objectives)
+
+
 def test_a_knowledgeable_model_predicts_next_sentences_and_its_rows_take_a_part_away() -> None:
     text = (CONFIGS / "knowledgeable.yaml").read_text().partition("name: knowledgeable")[0]
     rows = [shlex.split(line.removeprefix("#"))[3:] for line in text.splitlines() if " name=" in line]
