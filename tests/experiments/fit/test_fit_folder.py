@@ -49,7 +49,7 @@ def test_a_folder_written_again_replaces_the_earlier_one(folder: Folder, tmp_pat
         (tmp_path / text).mkdir()
         (tmp_path / text / text).touch()
         folder.copy(tmp_path / text, "model")
-        folder.write_text({"train": [(text, text.upper())]}, ("en", "de"))
+        folder.write_lines({"train.en": [text], "train.de": [text.upper()]})
     assert [path.name for path in folder.model.iterdir()] == ["new"]
     assert (folder.out / "text" / "train.de").read_text() == "NEW\n"
     assert sorted(path.name for path in folder.out.iterdir()) == ["fit.json", "model", "text"]

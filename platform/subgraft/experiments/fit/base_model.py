@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
+from subgraft.config.domains import MEAN_OF_CODES
 from subgraft.config.settings_base import SideName, VocabularyKind
-from subgraft.modeling.families import family_of, head_in
+from subgraft.modeling.families import MissingCodeError, SequenceFormat, family_of, head_in
 from subgraft.modeling.hub import read_config, require_model
-from subgraft.modeling.tokenizers import checkpoint_languages, load_tokenizers
+from subgraft.modeling.tokenizers import checkpoint_languages, load_tokenizers, with_languages
 from subgraft.subwords.vocabulary.entry import Mark
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
@@ -82,6 +84,32 @@ class BaseModelFacts:
     def longest(self) -> int | None:
         """The longest sequence that it takes, in tokens."""
         return family_of(self.config).position_limit(self.config)
+
+    def new_languages(self, pairs: Sequence[Languages]) -> dict[str, str]:
+        """Languages of the pairs for which it lacks a code, where it marks languages, each with an initialiser.
+
+        Raises UserError for names that make no code, and for several targets of a model that marks none.
+        """
+        new: dict[str, str] = {}
+        try:
+            formats = {pair.target: self._format(pair, new) for pair in pairs}
+        except UserError as error:
+            raise UserError(error.what, where=self.named, hint=error.hint) from error
+        if len(formats) > 1 and len(set(formats.values())) == 1:
+            what = f"this model marks no languages, so nothing says whether to write {' or '.join(formats)}"
+            raise UserError(what, where=self.named, hint="Give pairs into one language, or another model.")
+        return new
+
+    def _format(self, pair: Languages, new: dict[str, str]) -> SequenceFormat:
+        """How it marks a pair; languages that it lacks join `new`."""
+        known = with_languages(self.tokenizers, new)
+        try:
+            return family_of(self.config).sequence_format(self.config, known["encoder"], known["decoder"], pair)
+        except MissingCodeError as error:
+            if error.language in new:
+                raise
+            new[error.language] = MEAN_OF_CODES
+            return self._format(pair, new)
 
     def languages(self, wanted: Languages | None) -> Languages:
         """The wanted languages, or else those that the model's files name. Raises UserError if there are neither."""

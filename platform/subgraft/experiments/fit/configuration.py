@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from subgraft.config.corpora import Languages
@@ -27,7 +28,11 @@ class Machine:
 
 @dataclass(frozen=True)
 class Configuration:
-    """The contents of a fit's configuration."""
+    """The contents of a fit's configuration.
+
+    new_languages: Those that the model lacks, with the initialiser of each one's code.
+    directions: Where there are several, all of them, the first that of `languages`.
+    """
 
     name: str
     model: BaseModelFacts
@@ -37,6 +42,8 @@ class Configuration:
     machine: Machine
     quick: bool
     text: tuple[Path, ...] = ()
+    new_languages: Mapping[str, str] = field(default_factory=dict)
+    directions: tuple[Languages, ...] = ()
 
     @property
     def corpus(self) -> str:
@@ -68,23 +75,40 @@ class Configuration:
         return "target characters"
 
     def _head(self) -> str:
-        task = f"task: {self.task}\n"
         return f"""
 # Written by `subgraft fit`, which writes it again: change a copy. `subgraft run` on this file is the same experiment.
 # Where the figures come from: subgraft/experiments/fit/choices.py and docs/results.md.
 name: {self.name}
 preset: small
-{task}languages: {{source: {self.languages.source}, target: {self.languages.target}}}
+task: {self.task}
+{self._languages}
 seeds: [{", ".join(map(str, self.choice.seeds))}]
 {self._sides}
-corpora:
-  {self.corpus}: {self.source}   # train, dev and test, as the fit has split your files
+corpora:   # train, dev and test, as the fit has split your files
+{self._corpora}
 """
+
+    @property
+    def _languages(self) -> str:
+        if not self.directions:
+            return f"languages: {{source: {self.languages.source}, target: {self.languages.target}}}"
+        each = (
+            f"  - {{source: {pair.source}, target: {pair.target}, corpus: {pair.name}}}" for pair in self.directions
+        )
+        return "\n".join(["directions:   # one model for all of them; the report is about the first", *each])
+
+    @property
+    def _corpora(self) -> str:
+        if not self.directions:
+            return f"  {self.corpus}: {self.source}"
+        return "\n".join(f"  {pair.name}: {{folder: {self.corpus}/{pair.name}}}" for pair in self.directions)
 
     @property
     def _sides(self) -> str:
         if self.model.one_table:
             return "sides: [encoder, decoder]   # this model has one table for both\n"
+        if any(pair.source in self.new_languages for pair in self.directions or (self.languages,)):
+            return "sides: [encoder, decoder]   # a language that the model reads is new to it\n"
         return "sides: [decoder]   # only the output side gets a vocabulary of its own\n"
 
     @property
@@ -95,13 +119,15 @@ corpora:
         kind, shared = self.kind, self._shared
         files = ", ".join(_quoted(str(path.absolute())) for path in self.text)
         text = f"\n  text: {{target: [{files}]}}   # vocabularies are learnt on it too" if files else ""
+        corpus = "" if self.directions else f"\n  corpus: {self.corpus}"
+        codes = ", ".join(f"{language}: {initialiser}" for language, initialiser in self.new_languages.items())
+        new = f"\n  new_languages: {{{codes}}}   # codes that it lacks" if codes else ""
         return f"""
 # {self.model.named}
 upstream:
   checkpoint: {_quoted(self.model.checkpoint)}
-  objectives: [{{kind: {self.model.objective}}}]   # what it was pretrained on
-downstream:
-  corpus: {self.corpus}
+  objectives: [{{kind: {self.model.objective}}}]   # what it was pretrained on{new}
+downstream:{corpus}
   vocabulary: {{kind: {kind}, size: {self.vocabulary_size}}}{shared}{text}
 """
 

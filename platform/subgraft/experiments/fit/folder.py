@@ -13,7 +13,6 @@ from pathlib import Path
 from subgraft.base.errors import UserError
 from subgraft.base.json_io import object_in
 from subgraft.base.unfinished import PREFIX
-from subgraft.experiments.fit.split import Pair
 from subgraft.orchestration.store.disk import space_needed
 
 IDENTITY, CONFIGURATION, TEXT, MODEL, REPORT = "fit.json", "fit.yaml", "text", "model", "report"
@@ -62,23 +61,13 @@ class Folder:
     def write_configuration(self, text: str) -> None:
         self._write(CONFIGURATION, lambda place: place.write_text(text, encoding="utf-8"))
 
-    def write_text(self, splits: Mapping[str, Iterable[Pair]], sides: tuple[str, str]) -> None:
-        """Write {split}.{side} for every split; `sides` are the suffixes of the two files."""
-
-        self.write_lines(
-            {
-                f"{split}.{side}": lines
-                for split, pairs in splits.items()
-                for side, lines in zip(sides, zip(*pairs, strict=True), strict=True)
-            }
-        )
-
     def write_lines(self, files: Mapping[str, Iterable[str]]) -> None:
         """Write the files of the text, by name."""
 
         def write(place: Path) -> None:
             place.mkdir()
             for name, lines in files.items():
+                (place / name).parent.mkdir(parents=True, exist_ok=True)
                 (place / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
         self._write(TEXT, write)

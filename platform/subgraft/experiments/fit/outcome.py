@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 
 from subgraft.base.errors import OperationalError
 from subgraft.evaluation.metrics.significance import FEWEST_SEEDS, LEVEL, Comparison
+from subgraft.evaluation.reporting.directions import mean_score, tested
 from subgraft.evaluation.reporting.findings import caption_remarks, compared_seeds, verdict
 from subgraft.evaluation.reporting.numbers import count, fixed, interval, signed
 from subgraft.evaluation.reporting.records import ReportData
@@ -58,7 +59,7 @@ class Outcome:
         candidate = _best_on_dev([one for one in finetuned if one.steps.system.name != data.baseline])
         old, own = (Contender(name, tokens[name]) for name in (data.baseline, candidate))
         known = {name: each for name, each in compared(candidate).items() if each is not None}
-        advice = advise(old, own, known, segment)
+        advice = on_average(advise(old, own, known, segment), data, old.name, own.name)
         return cls(data, advice, _model([one for one in finetuned if one.steps.system.name == advice.system]))
 
     def table(self) -> Table:
@@ -153,6 +154,26 @@ def advise(
     tokens += f"{fixed(old.tokens_per_sentence, 1)} of the old one"
     sentence = f"{_opening(better, worse)}: {_differences(compared)}; {tokens}."
     return Advice(taken.name, sentence + _doubt(compared))
+
+
+def on_average(advice: Advice, data: ReportData, old: str, own: str) -> Advice:
+    """The advice, which is about the first direction, with the means over several.
+
+    The own vocabulary is not advised if a mean is lower with it.
+    """
+    names = tested(data)
+    if len(names) < 2:
+        return advice
+    means = {metric: [_mean(data, system, names, metric) for system in (own, old)] for metric in MAIN_METRICS}
+    words = "; ".join(f"{name} {fixed(with_own)} and {fixed(with_old)}" for name, (with_own, with_old) in means.items())
+    sentence = f"{advice.sentence} That is {names[0]}. Means of {len(names)} directions with own and old: {words}."
+    if advice.system == own and any(with_own < with_old for with_own, with_old in means.values()):
+        return Advice(old, f"{sentence} So keep the old vocabulary.")
+    return Advice(advice.system, sentence)
+
+
+def _mean(data: ReportData, system: str, directions: Sequence[str], metric: str) -> float:
+    return fmean(mean_score(data, system, name, metric) or 0.0 for name in directions)
 
 
 def _standing(comparison: Comparison) -> int:

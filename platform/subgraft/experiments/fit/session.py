@@ -23,7 +23,7 @@ from subgraft.experiments.fit.configuration import OLD, OWN, Configuration, Mach
 from subgraft.experiments.fit.duration import training_time
 from subgraft.experiments.fit.folder import MODEL, REPORT, Folder
 from subgraft.experiments.fit.outcome import Outcome
-from subgraft.experiments.fit.split import Split, read_documents, read_text, split
+from subgraft.experiments.fit.split import Split, apart, read_documents, read_text, split
 from subgraft.experiments.fit.tokenization_report import Measured, measure
 from subgraft.experiments.session import Session
 from subgraft.experiments.steps.inputs import checkpoint_digest
@@ -39,7 +39,8 @@ if TYPE_CHECKING:
 class Asked:
     """The user's request; without `languages` the model's are used.
 
-    files: two of pairs, or one of labelled examples.
+    files: two of pairs, for each direction, or one of labelled examples.
+    directions: Where there are several, all of them; `languages` is the first.
     """
 
     model: BaseModelFacts
@@ -48,6 +49,7 @@ class Asked:
     out: Path
     quick: bool
     text: tuple[Path, ...] = ()
+    directions: tuple[Languages, ...] = ()
 
 
 class Prepared(NamedTuple):
@@ -116,7 +118,7 @@ class FitSession(ABC):
             "model": checkpoint_digest(asked.model.directory),
             self.files: [_digest(path) for path in asked.files],
             "text": [_digest(path) for path in asked.text],
-            "languages": f"{self._languages.source}-{self._languages.target}",
+            "languages": " ".join(pair.name for pair in asked.directions or (self._languages,)),
             "quick": asked.quick,
         }
 
@@ -185,14 +187,14 @@ class FitSession(ABC):
         self._console.print(outcome.table())
         self._say(outcome.advice.sentence)
         folder = self._folder
-        pair = f"{self._languages.source}-{self._languages.target}"
-        use = use_of(str(folder.model), pair, predicts=reads_labels(self._task), file=True)
+        pairs = self._asked.directions or (self._languages,)
+        uses = [use_of(str(folder.model), each.name, predicts=reads_labels(self._task), file=True) for each in pairs]
         self._lines(
             [
                 ("model", f"{folder.model} ({outcome.advised})"),
                 ("report", str(folder.report / "report.html")),
                 ("configuration", str(folder.configuration)),
-                ("translate" if use.verb == "generate" else use.verb, use.command),
+                *(("translate" if use.verb == "generate" else use.verb, use.command) for use in uses),
             ]
         )
         return outcome
@@ -210,49 +212,71 @@ class FitSession(ABC):
 
 
 class Fit(FitSession):
-    """A fit of pairs of texts."""
+    """A fit of pairs of texts, of one direction or several."""
 
     def _languages_of(self, asked: Asked) -> Languages:
-        return asked.model.languages(asked.languages)
+        languages = asked.model.languages(asked.languages)
+        self._new_languages = asked.model.new_languages(asked.directions or (languages,))
+        return languages
 
     def _outcome(self, session: Session) -> Outcome:
         return Outcome.read(session.pipeline, session.store)
 
     def _prepare(self) -> Prepared:
-        asked, text = self._asked, self._read()
-        more_text = read_text(asked.text, text, self._cleaning)
+        asked, texts = self._asked, self._read()
+        train = [pair for text in texts.values() for pair in text.train]
+        more_text = read_text(asked.text, next(iter(texts.values())), self._cleaning)
         if more_text.lines:
             self._say(more_text.summary)
-        measured = measure(asked.model, text.train, more_text.lines)
+        measured = measure(asked.model, train, more_text.lines)
         self._show_gap(measured)
+        for language in self._new_languages:
+            self._say(
+                f"the model has no code for '{language}': it gets one, whose embedding starts as the mean of the others"
+            )
         configuration = Configuration(
             name=self._name,
             model=asked.model,
             languages=self._languages,
             vocabulary_size=measured.size,
-            choice=choose(len(text.train), asked.model.parameters, quick=asked.quick),
+            choice=choose(len(train), asked.model.parameters, quick=asked.quick),
             machine=machine(),
             quick=asked.quick,
             text=asked.text,
+            new_languages=self._new_languages,
+            directions=asked.directions,
         )
-        sides = (self._languages.source, self._languages.target)
         self._folder.claim(self._identity)
-        splits = {"train": text.train, "dev": text.dev, "test": text.test}
-        self._folder.write_text(splits, sides if sides[0] != sides[1] else ("source", "target"))
+        self._folder.write_lines(
+            {name: lines for pair, text in texts.items() for name, lines in self._files_of(pair, text).items()}
+        )
         return Prepared(self._opened(configuration, measured), measured)
 
-    def _read(self) -> Split:
+    def _files_of(self, pair: Languages, text: Split) -> dict[str, Sequence[str]]:
+        """The lines of each file of a direction: SPLIT.LANGUAGE, of several directions in folders of their names."""
+        folder = f"{pair.name}/" if self._asked.directions else ""
+        sides = (pair.source, pair.target) if pair.source != pair.target else ("source", "target")
+        return {
+            f"{folder}{name}.{side}": lines
+            for name, pairs in {"train": text.train, "dev": text.dev, "test": text.test}.items()
+            for side, lines in zip(sides, zip(*pairs, strict=True), strict=True)
+        }
+
+    def _read(self) -> dict[Languages, Split]:
+        """The text of each direction."""
         self._heading("Text")
-        source, target = self._asked.files
-        documents = read_documents(source, target)
-        text = split(documents, self._cleaning)
-        empty = f"; {documents.incomplete:,} lines had one side alone" if documents.incomplete else ""
-        self._say(
-            f"{len(documents.pairs):,} pairs, {self._languages.source} to {self._languages.target}: "
-            f"{len(text.train):,} to train on, {len(text.dev):,} dev, {len(text.test):,} test{empty}"
-        )
-        self._say(text.summary)
-        return text
+        directions, files = self._asked.directions or (self._languages,), self._asked.files
+        read = [read_documents(*files[at : at + 2]) for at in range(0, len(files), 2)]
+        splits = [split(documents, self._cleaning) for documents in read]
+        splits = apart(splits, self._cleaning) if len(splits) > 1 else splits
+        for pair, documents, text in zip(directions, read, splits, strict=True):
+            empty = f"; {documents.incomplete:,} lines had one side alone" if documents.incomplete else ""
+            self._say(
+                f"{len(documents.pairs):,} pairs, {pair.source} to {pair.target}: "
+                f"{len(text.train):,} to train on, {len(text.dev):,} dev, {len(text.test):,} test{empty}"
+            )
+            self._say(text.summary)
+        return dict(zip(directions, splits, strict=True))
 
 
 def _digest(path: Path) -> str:

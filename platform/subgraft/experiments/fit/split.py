@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -141,6 +141,21 @@ def split(text: Documents, cleaning: Cleaning) -> Split:
     _require(len(train), "training pairs after cleaning", FEWEST_TRAINING)
     dropped = {rule: count for rule, count in counts.items() if rule in RULES}
     return Split(train, dev, test, "document" if by_document else "block", block, dropped, counts["near_copies"])
+
+
+def apart(splits: Sequence[Split], cleaning: Cleaning) -> list[Split]:
+    """Splits of several texts without training pairs that share a side with dev or test of any of them.
+
+    Raises UserError if too few remain.
+    """
+    held_out, separated = HeldOut([pair for text in splits for pair in (*text.dev, *text.test)]), []
+    for text in splits:
+        counts: Counter[str] = Counter()
+        train = tuple((sides[0], sides[1]) for sides in clean(text.train, cleaning, held_out, counts, (0, 1)))
+        _require(len(train), "training pairs that are in no other pair's dev or test", FEWEST_TRAINING)
+        dropped = Counter(text.dropped) + Counter({rule: count for rule, count in counts.items() if rule in RULES})
+        separated.append(replace(text, train=train, dropped=dropped))
+    return separated
 
 
 def _size(pairs: int, most: int) -> int:

@@ -6,7 +6,7 @@ import json
 import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from subgraft.interfaces.api.outputs import Model
 
 # Two files, line by line; (source, target) tuples; or a table (pandas.DataFrame, datasets.Dataset) with a column for
-# each side, named source and target or by the languages' codes, or a column `translation` of {code: text}.
+# each side, named source and target or by the languages' codes, or a column `translation` of {code: text}. Of several
+# directions, a mapping of these by name: {"de-en": …, "fr-en": …}.
 Pairs: TypeAlias = "tuple[Path, Path] | Iterable[tuple[str, str]] | Any"
 
 
@@ -102,8 +103,9 @@ def fit(
 
     Args:
         model: A directory, a hub id, or models:/NAME@ALIAS.
-        pairs: Two files, (source, target) tuples, a `pandas.DataFrame` or a `datasets.Dataset` (see `Pairs`); with
-            `labels` one file of labelled examples, (text, label) tuples, or a table with text and label, or value.
+        pairs: Two files, (source, target) tuples, a `pandas.DataFrame` or a `datasets.Dataset` (see `Pairs`); for one
+            model of several directions a mapping of these, as in {"de-en": …, "fr-en": …}; with `labels` one file of
+            labelled examples, (text, label) tuples, or a table with text and label, or value.
         out: An absent or empty folder, or that of the same fit, which continues.
         languages: Of source and target, if the model's files do not name them.
         text: Files with more text of the target language.
@@ -118,12 +120,23 @@ def fit(
     """
     from subgraft.base.terminal import Terminal
 
-    pair = None if languages is None else pair_of(languages)
+    directions = _directions(pairs)
+    if directions and languages is not None:
+        raise ArgumentError("the names of pairs say them: leave it out", where="languages")
+    named = () if languages is None else (pair_of(languages),)
     observers = [CallbackObserver(progress)] if callable(progress) else []
     console = Terminal() if progress is True else Terminal(file=StringIO())
-    with labelled_file(pairs) if labels else as_files(pairs, pair) as files:
+    with ExitStack() as stack:
+        files: tuple[Path, ...] = ()
+        if labels:
+            files = stack.enter_context(labelled_file(pairs))
+        elif directions:
+            for pair, of_pair in zip(directions, pairs.values(), strict=True):
+                files += stack.enter_context(as_files(of_pair, pair))
+        else:
+            files = stack.enter_context(as_files(pairs, named[0] if named else None))
         session = fit_session(
-            model, files, out=out, languages=pair, text=text, quick=quick, labels=labels, console=console
+            model, files, out=out, languages=directions or named, text=text, quick=quick, labels=labels, console=console
         )
         outcome = session.run(observers)
     return Fitted(path_of("out", out), outcome.advice.system, outcome.advice.sentence, outcome)
@@ -134,16 +147,21 @@ def fit_session(
     files: tuple[Path, ...],
     *,
     out: Path | str,
-    languages: Languages | None,
+    languages: Sequence[Languages],
     text: Sequence[Path | str],
     quick: bool,
     console: Terminal,
     labels: bool = False,
 ) -> FitSession:
-    """The fit of two files, or of one with labels, which is to be planned or run. Raises UserError as `fit` does."""
+    """The fit of two files for each direction, or of one with labels. Raises UserError as `fit` does.
+
+    languages: Of each direction in turn; of one, none if the model's files name them.
+    """
     if labels and text:
         hint = "Leave it out: the vocabulary is learnt from the labelled texts."
         raise ArgumentError("labelled examples are fitted without more text", where="text", hint=hint)
+    first = languages[0] if languages else None
+    directions = () if labels else _require_directions(languages, len(files) // 2, text)
     directory = str(located(model))
     # These take seconds to load.
     from subgraft.experiments.fit.base_model import BaseModelFacts
@@ -153,10 +171,42 @@ def fit_session(
         from subgraft.experiments.fit.label_session import LabelFit
 
         read = BaseModelFacts.read(str(model), directory)
-        return LabelFit(Asked(read, files, languages, path_of("out", out), quick), console)
+        return LabelFit(Asked(read, files, first, path_of("out", out), quick), console)
     facts = BaseModelFacts.find(str(model), directory)
     more = tuple(path_of("text", path) for path in text)
-    return Fit(Asked(facts, files, languages, path_of("out", out), quick, more), console)
+    return Fit(Asked(facts, files, first, path_of("out", out), quick, more, directions), console)
+
+
+def _require_directions(
+    languages: Sequence[Languages], count: int, text: Sequence[Path | str]
+) -> tuple[Languages, ...]:
+    """The directions, where there are several. Raises ArgumentError unless each of the pairs has its own."""
+    if count == 1 and len(languages) < 2:
+        return ()
+    if len(languages) != count:
+        hint = "Give --languages for each --pairs, in the same order."
+        wanted = f"{count} pair{'s' * (count > 1)} of languages"
+        raise ArgumentError(f"expected {wanted}, found {len(languages)}", where="languages", hint=hint)
+    names = [pair.name for pair in languages]
+    if twice := [name for at, name in enumerate(names) if name in names[:at]]:
+        hint = "Put its pairs into one file for each side."
+        raise ArgumentError(f"{twice[0]} is named twice", where="languages", hint=hint)
+    if same := [pair.name for pair in languages if pair.source == pair.target]:
+        raise ArgumentError(f"{same[0]} is one language, which does not go with other directions", where="languages")
+    if text:
+        hint = "Leave it out, or fit one direction."
+        raise ArgumentError(
+            "more text is of one target language, and there are several directions", where="text", hint=hint
+        )
+    return tuple(languages)
+
+
+def _directions(pairs: Any) -> tuple[Languages, ...]:
+    """The directions that a mapping of pairs names, as in `de-en`; none for anything else."""
+    if not isinstance(pairs, Mapping) or not pairs:
+        return ()
+    named = [str(name).split("-") for name in pairs]
+    return tuple(pair_of(codes) for codes in named) if all(len(codes) == 2 and all(codes) for codes in named) else ()
 
 
 @contextmanager

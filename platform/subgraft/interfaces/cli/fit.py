@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from itertools import chain
 from pathlib import Path
 
 import subgraft
@@ -12,11 +13,11 @@ from subgraft.interfaces.cli.arguments import (
     MODEL_HELP,
     Commands,
     add_json,
-    add_languages,
     add_out,
     add_text,
     chosen,
     console,
+    language_pair,
     print_json,
 )
 from subgraft.orchestration.store.outputs import new_file, require_absent
@@ -33,10 +34,10 @@ def add_to(commands: Commands) -> None:
     fit.add_argument("model", metavar="MODEL", help=MODEL_HELP)
     pairs = (
         "two files of text or gzipped text, line N of one the translation of line N of the other; lines that are "
-        "blank in both mark where a document ends"
+        "blank in both mark where a document ends. Repeated, with --languages each, for one model of several directions"
     )
     data = fit.add_mutually_exclusive_group(required=True)
-    data.add_argument("--pairs", type=Path, nargs=2, metavar=("SOURCE", "TARGET"), help=pairs)
+    data.add_argument("--pairs", type=Path, nargs=2, action="append", metavar=("SOURCE", "TARGET"), help=pairs)
     labels = (
         "labelled examples in place of pairs: CSV, TSV or JSON lines with the columns text and label (and text_pair), "
         "or value in place of label, or CoNLL's words and tags; fits a classifier, regression or tagger"
@@ -44,7 +45,8 @@ def add_to(commands: Commands) -> None:
     data.add_argument("--labels", type=Path, metavar="FILE", help=labels)
     more = "more text of the target language, a segment a line, without translations"
     fit.add_argument("--text", type=Path, nargs="+", default=[], metavar="FILE", help=more)
-    add_languages(fit, "as in en-fr; needed if the model's files do not name them")
+    languages = "as in en-fr, of each --pairs in turn; needed if the model's files do not name them"
+    fit.add_argument("--languages", type=language_pair, action="append", metavar="SOURCE-TARGET", help=languages)
     add_out(fit, "gets model/, report/, fit.yaml and the split text/; absent, empty, or of the same fit")
     fit.add_argument("--quick", action="store_true", help="one seed, half the steps, 100 test sentences")
     fit.add_argument("--plan", action="store_true", help="split, measure and show the plan; train nothing")
@@ -55,9 +57,10 @@ def add_to(commands: Commands) -> None:
 def run_fit(arguments: argparse.Namespace) -> None:
     from subgraft.interfaces.api.fit import fit_session
 
-    files = tuple(arguments.pairs or [arguments.labels])
-    options = chosen(arguments, "out", "languages", "text", "quick")
-    session = fit_session(arguments.model, files, console=console(), labels=arguments.labels is not None, **options)
+    files = tuple(chain.from_iterable(arguments.pairs)) if arguments.pairs else (arguments.labels,)
+    options = chosen(arguments, "out", "text", "quick")
+    labels, directions = arguments.labels is not None, tuple(arguments.languages or ())
+    session = fit_session(arguments.model, files, console=console(), labels=labels, languages=directions, **options)
     if arguments.plan:
         session.plan()
     else:
