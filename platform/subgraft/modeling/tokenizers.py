@@ -95,3 +95,14 @@ def checkpoint_languages(directory: Path) -> Languages | None:
     # A multilingual model has its tokenizer's default languages there, or the name of a group.
     single = settings.get("tokenizer_class") in (None, "MarianTokenizer")
     return Languages(source=pair[0], target=pair[1]) if single and all(len(code) == 2 for code in pair) else None
+
+
+def checkpoint_directions(directory: Path) -> tuple[Languages, ...]:
+    """All directions that a model was finetuned on, where its files name them; `checkpoint_languages` is the first."""
+    first = checkpoint_languages(directory)
+    recipe = object_in((adapter_base(directory) or directory) / "record.json").get("recipe")
+    further = recipe.get("further_directions") if isinstance(recipe, dict) else None
+    pairs = list(further.values()) if isinstance(further, dict) else []
+    named = [each for each in pairs if isinstance(each, dict) and {"source", "target"} <= each.keys()]
+    others = [Languages(source=str(each["source"]), target=str(each["target"])) for each in named]
+    return () if first is None else tuple(dict.fromkeys((first, *others)))

@@ -5,9 +5,10 @@ from __future__ import annotations
 import http.client
 import json
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,31 @@ def test_malformed_requests_are_refused(body: bytes, status: int) -> None:
         answered = client.post("/translate", content=body, headers=AUTHORISED)
         assert answered.status_code == status and answered.json()["error"]
         assert client.post("/translate", json={"texts": ["x"]}, headers=AUTHORISED).status_code == 200
+
+
+def test_a_request_names_one_of_several_directions() -> None:
+    writer = replace(
+        _writer(), directions={"de-en": lambda texts: [f"en {text}" for text in texts], "fr-en": _reversed}
+    )
+    with _client(writer) as client:
+        outputs = {}
+        for direction in (None, "de-en", "fr-en", "en-fr", 5):
+            body = {"texts": ["ab", "cd"]} | ({} if direction is None else {"direction": direction})
+            answered = client.post("/translate", json=body, headers=AUTHORISED)
+            outputs[direction] = answered.json()["models"][0]["outputs"] if answered.status_code == 200 else answered
+        health = client.get("/health", headers=AUTHORISED).json()["models"]
+    assert outputs[None] == ["AB", "CD"] and outputs["de-en"] == ["en ab", "en cd"] and outputs["fr-en"] == ["ba", "dc"]
+    for wrong in ("en-fr", 5):
+        assert outputs[wrong].status_code == 400 and "new has de-en, fr-en" in outputs[wrong].json()["error"]
+    assert health[0]["directions"] == ["de-en", "fr-en"]
+    assert writer.answer([("fr-en", "ab"), (None, "x"), ("fr-en", "cd")]) == ["ba", "X", "dc"]
+    with _client(_writer()) as client:
+        one = client.post("/translate", json={"texts": ["a"], "direction": "de-en"}, headers=AUTHORISED)
+    assert one.status_code == 400 and "has one only" in one.json()["error"]
+
+
+def _reversed(texts: Sequence[str]) -> list[str]:
+    return [text[::-1] for text in texts]
 
 
 @pytest.mark.parametrize("headers", [{}, {"Authorization": "Bearer another"}, {"Authorization": "Bearer ä".encode()}])

@@ -59,7 +59,7 @@ def application(
     writers = {name: model for name, model in models.items() if isinstance(model, Writer)}
     predictors = {name: model for name, model in models.items() if isinstance(model, Predictor)}
     completers = {name: model for name, model in models.items() if not isinstance(model, Writer | Predictor)}
-    batchers = {name: Batcher(writer.write) for name, writer in writers.items()}
+    batchers = {name: Batcher(writer.answer) for name, writer in writers.items()}
     served, predicted = Completions(completers, token, patience), Predictions(predictors, token, patience)
 
     async def page(request: Request) -> Response:
@@ -74,10 +74,12 @@ def application(
         if not writers:
             routes = dict.fromkeys(each["route"] for each in all_served())
             raise RefusedError(404, f"no model that translates is served: POST {' or '.join(routes)}")
-        texts = _texts(await body_of(request))
-        answers = await asyncio.gather(*(batcher.ask(texts, patience) for batcher in batchers.values()))
+        body = await body_of(request)
+        texts, direction = _texts(body), _direction(body, writers)
+        asked = [(direction, text) for text in texts]
+        answers = await asyncio.gather(*(batcher.ask(asked, patience) for batcher in batchers.values()))
         both = zip(writers.items(), answers, strict=True)
-        return {"models": [_described(name, writer, texts, *answer) for (name, writer), answer in both]}
+        return {"models": [_described(name, writer, texts, direction, *answer) for (name, writer), answer in both]}
 
     async def health(request: Request) -> Response:
         return await answered(checked(request))
@@ -87,7 +89,11 @@ def application(
         return {"models": all_served()}
 
     def all_served() -> list[dict[str, Any]]:
-        written = [{"model": name, "task": "translation", "route": "/translate"} for name in writers]
+        written: list[dict[str, Any]] = [
+            {"model": name, "task": "translation", "route": "/translate"}
+            | ({"directions": [*writer.directions]} if writer.directions else {})
+            for name, writer in writers.items()
+        ]
         continued = [{"model": name, "task": "completion", "route": "/v1/completions"} for name in completers]
         return [*written, *continued, *predicted.described()]
 
@@ -131,12 +137,25 @@ def _texts(body: bytes) -> list[str]:
     return [" ".join(text.splitlines()) for text in texts]
 
 
-def _described(name: str, writer: Writer, texts: list[str], outputs: list[str], seconds: float) -> dict[str, Any]:
+def _direction(body: bytes, writers: Mapping[str, Writer]) -> str | None:
+    """The `direction` of a request, as in de-en, if it names one. Raises RefusedError unless all models have it."""
+    named: Any = json.loads(body).get("direction")
+    for name, writer in writers.items() if named is not None else ():
+        if not isinstance(named, str) or named not in writer.directions:
+            raise RefusedError(400, f"direction: {name} has {', '.join(writer.directions) or 'one only'}")
+    return named
+
+
+def _described(
+    name: str, writer: Writer, texts: list[str], direction: str | None, outputs: list[str], seconds: float
+) -> dict[str, Any]:
     """One model's answer; `seconds` are of the batch that the texts were part of."""
+    source, _, target = (direction or "").partition("-")
+    own = writer.languages and writer.languages.model_dump()
     return {
         "model": name,
         "engine": writer.engine,
-        "languages": writer.languages and writer.languages.model_dump(),
+        "languages": {"source": source, "target": target} if direction else own,
         "seconds": round(seconds, 4),
         "outputs": outputs,
         "source_pieces": [writer.source_pieces(text) for text in texts],

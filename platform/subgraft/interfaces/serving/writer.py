@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TypeAlias
@@ -19,8 +20,8 @@ from subgraft.modeling.heads import head_of
 from subgraft.modeling.hub import require_model
 from subgraft.modeling.inference.complete import Completer, ExportedCompleter, TorchCompleter
 from subgraft.modeling.inference.ctranslate2_directory import ExportedModel, is_exported
-from subgraft.modeling.inference.ctranslate2_search import ExportedTranslator
-from subgraft.modeling.tokenizers import checkpoint_languages
+from subgraft.modeling.inference.ctranslate2_search import ExportedTranslator, engine
+from subgraft.modeling.tokenizers import checkpoint_directions, checkpoint_languages
 from subgraft.pipeline.stages.scoring import translator
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.setup import device
@@ -31,7 +32,8 @@ from subgraft.training.understanding.predictor import Predictor
 class Writer:
     """Translates texts, and shows how its vocabularies cut them.
 
-    engine: what it runs on, as a page names it. languages: the direction, if it is known.
+    engine: what it runs on, as a page names it. languages: the direction of `write`, if it is known.
+    directions: what translates each direction, by its name, of a model with several.
     """
 
     engine: str
@@ -39,6 +41,17 @@ class Writer:
     decoder: Tokenizer
     write: Callable[[Sequence[str]], list[str]]
     languages: Languages | None = None
+    directions: Mapping[str, Callable[[Sequence[str]], list[str]]] = field(default_factory=dict)
+
+    def answer(self, asked: Sequence[tuple[str | None, str]]) -> list[str]:
+        """An output for each text, in its direction; in that of `write` for None."""
+        outputs = [""] * len(asked)
+        for direction in dict.fromkeys(named for named, _ in asked):
+            places = [at for at, (named, _) in enumerate(asked) if named == direction]
+            write = self.write if direction is None else self.directions[direction]
+            for at, output in zip(places, write([asked[at][1] for at in places]), strict=True):
+                outputs[at] = output
+        return outputs
 
     def source_pieces(self, text: str) -> list[str]:
         return [self.encoder.pieces[token] for token in self.encoder.encode(text)]
@@ -55,13 +68,15 @@ Served: TypeAlias = Writer | Completer | Predictor
 def opened(model: str, languages: Languages | None, beam: int) -> Iterator[Served]:
     """The model of a directory, an export or a hub id, until the end of the context; with a head it predicts labels.
 
-    languages: of models with language codes; by default those that the model's files name. Raises UserError where
-    neither says, and for a model that reads something other than text.
+    languages: of models with language codes; by default those that the model's files name, which may be several
+    directions. Raises UserError where neither says, and for a model that reads something other than text.
     """
+    directions: tuple[Languages, ...] = ()
     with tempfile.TemporaryDirectory(prefix="subgraft-serve-") as folder:
         directory = Path(model)
         if not is_exported(directory):
             directory = require_model(model)
+            directions = () if languages else checkpoint_directions(directory)
             languages = languages or checkpoint_languages(directory)
             bundle = Bundle.load(directory)
             if head_of(bundle.model) is not None:
@@ -76,8 +91,10 @@ def opened(model: str, languages: Languages | None, beam: int) -> Iterator[Serve
                     bundle.model.to(device())  # type: ignore[arg-type]
                     yield TorchCompleter(bundle)
                     return
-                searched = translator(bundle, languages, MeasurementSettings(beam=beam))
-                yield Writer("PyTorch", bundle.encoder, bundle.decoder, searched, languages)
+                settings = MeasurementSettings(beam=beam)
+                searched = translator(bundle, languages, settings)
+                each = {pair.name: translator(bundle, pair, settings) for pair in _several(directions)}
+                yield Writer("PyTorch", bundle.encoder, bundle.decoder, searched, languages, each)
                 return
             directory = Path(folder)
         exported = ExportedModel.open(directory)
@@ -88,9 +105,16 @@ def opened(model: str, languages: Languages | None, beam: int) -> Iterator[Serve
             yield ExportedCompleter(exported)
             return
         ratio = MeasurementSettings().max_length_ratio
-        translate = ExportedTranslator(exported, languages, beam=beam, max_length_ratio=ratio)
+        opened_for = partial(ExportedTranslator, exported, beam=beam, max_length_ratio=ratio, running=engine(exported))
         direction = languages or exported.settings.languages
-        yield Writer("CTranslate2", exported.encoder, exported.decoder, translate, direction)
+        named = {pair.name: opened_for(languages=pair) for pair in _several(directions)}
+        write = opened_for(languages=languages)
+        yield Writer("CTranslate2", exported.encoder, exported.decoder, write, direction, named)
+
+
+def _several(directions: Sequence[Languages]) -> Sequence[Languages]:
+    """The directions, where there is more than one."""
+    return directions if len(directions) > 1 else ()
 
 
 def _is_exported_to(model: Path, folder: Path, languages: Languages | None) -> bool:
