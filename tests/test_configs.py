@@ -506,6 +506,8 @@ def test_documents_are_compared_with_sentences_from_random_and_from_pretrained_w
     experiment = load(CONFIGS / "documents.yaml", Experiment)
     rows = {(each.pretraining, each.documents is not None) for each in experiment.systems}
     assert rows == {("none", False), ("none", True), ("plain", False), ("plain", True)}
+    (in_context,) = [each for each in experiment.systems if each.context]
+    assert (in_context.context, in_context.context_sentences, in_context.pretraining) == ("han", 3, "plain")
     texts, task = (experiment.corpora[name].verses for name in ("texts", "task"))
     assert texts is not None and task is not None and (texts.dev, texts.test) == (task.dev, task.test)
     assert experiment.evaluation.documents and not experiment.cleaning.deduplicate

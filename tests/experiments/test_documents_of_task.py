@@ -11,14 +11,19 @@ import sacrebleu
 
 from small_experiments import finish, tiny, written
 from subgraft.base.errors import UserError
+from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.experiments.pipeline import Pipeline
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.inference.translate_in_context import ContextTranslator
 from toys import english, german
 
+LANGUAGES = Languages(source="en", target="de")
 RECORDS = "{records: {folder: chapters, fields: {en: {}, de: {}}, document: document}}"
 SENTENCES = "{name: sentences, vocabulary: upstream}"
 BLOCKS = "{name: blocks, vocabulary: upstream, documents: 60}"
+HAN = "{name: han, vocabulary: upstream, context: han, context_sentences: 2}"
 RANDOM = "{name: random-blocks, pretraining: none, documents: 60}"
 CONFIG = tiny(
     corpora=f"{{upstream: {RECORDS}, downstream: {RECORDS}}}",
@@ -73,6 +78,47 @@ def test_all_systems_are_scored_by_document(tmp_path: Path) -> None:
     report = (store.path(pipeline.report) / "report.md").read_text()
     assert "d-BLEU" in report and "BLEU of 2 documents" in report and "2 test sentences" not in report
     assert "TER counts" not in report and "METEOR" not in report
+
+
+def test_a_system_with_context_is_finetuned_by_sentence_first_and_has_a_translation_of_each(tmp_path: Path) -> None:
+    pipeline, store = finish(place(tmp_path), f"systems=[{SENTENCES}, {HAN}]")
+    sentences, han = pipeline.systems
+    assert han.by_sentence is not None
+    assert han.by_sentence.fingerprint == sentences.finetune.fingerprint, "trained once for both"
+    added = han.finetune.inputs["model"]
+    assert added.inputs["model"].fingerprint == sentences.finetune.fingerprint
+    rows = [json.loads(line) for line in (tmp_path / "chapters" / "test.jsonl").read_text().splitlines()][:2]
+    evaluation, hypotheses = (
+        json.loads((store.path(han.evaluate) / name).read_text()) for name in ("evaluation.json", "documents.json")
+    )
+    assert [len(document) for document in hypotheses] == [4, 3] and evaluation["documents"]["differing"] == 0
+    references = [sentence for row in rows for sentence in row["de"]]
+    expected = sacrebleu.corpus_bleu(list(chain.from_iterable(hypotheses)), [references]).score
+    assert evaluation["documents"]["s-BLEU"]["value"] == pytest.approx(expected)
+    model = Bundle.load(store.path(han.finetune))
+    translate = ContextTranslator(model, model.sequence_format(LANGUAGES), beam=1, max_length_ratio=2.5)
+    assert hypotheses == translate.translate([row["en"] for row in rows])
+    assert "han" in (store.path(pipeline.report) / "report.md").read_text()
+
+
+REFUSED_OF_CONTEXT = {
+    "systems=[{name: han, vocabulary: upstream, context: han, documents: 60}]": "context does not go with documents",
+    "systems=[{name: han, vocabulary: upstream, context: han, train: body}]": "it needs `train: all`",
+    "evaluation.documents=false": "system han: context: blocks may have",
+}
+
+
+@pytest.mark.parametrize("change", REFUSED_OF_CONTEXT)
+def test_settings_that_do_not_go_with_context_are_refused(tmp_path: Path, change: str) -> None:
+    with pytest.raises(UserError) as caught:
+        load(place(tmp_path), Experiment, [f"systems=[{HAN}]", change])
+    assert REFUSED_OF_CONTEXT[change] in str(caught.value)
+
+
+def test_a_model_that_cannot_read_context_is_refused_before_any_step(tmp_path: Path) -> None:
+    narrow = load(place(tmp_path), Experiment, [f"systems=[{HAN}]", "model.embedding_width=8"])
+    with pytest.raises(UserError, match="system han: context: a factorised_mbart model reads no sentences before"):
+        Pipeline(narrow, tmp_path).report  # noqa: B018
 
 
 def test_blocks_are_finetuned_with_the_objective_of_documents_and_others_are_not(tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from subgraft.config.synthetic import BackTranslationSettings, CopiedTextSetting
 from subgraft.config.systems import System
 from subgraft.config.task_objectives import (
     ChatSettings,
+    ContextTranslationSettings,
     ConversationSettings,
     DocumentTranslationSettings,
     LabelledPairsSettings,
@@ -157,6 +158,8 @@ class Comparison(Settings):
         learnt = self.finetuned_on
         if system.documents is not None:
             return DocumentTranslationSettings(block_tokens=system.documents)
+        if system.context is not None:
+            return ContextTranslationSettings(sentences=system.context_sentences)
         if system.head is None or not isinstance(learnt, LabelledSettings | LabelledPairsSettings):
             return learnt
         return learnt.model_copy(update={"labels": learnt.labels.model_copy(update={"head": system.head})})

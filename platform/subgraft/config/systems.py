@@ -90,6 +90,10 @@ class System(Settings):
     documents: the most tokens of a block, for a system that is finetuned on blocks of consecutive pairs of a document
     and translates documents in such blocks (Liu et al., TACL 2020, section 4.2); without it, a system reads single
     sentences. The model must be an mBART. Blocks of the target may have up to finetune.max_length tokens.
+    context: han, for a system that is finetuned on single sentences first, then with an encoder that attends to the
+    sentences before each one in its document, by words and by sentences (HAN; Miculicich et al., EMNLP 2018), as many
+    updates again. The model must be an mBART with one vocabulary.
+    context_sentences: how many sentences before are read.
     multitask: a training on several tasks at once (multitask.tasks), for tasks with labels: alone, in place of
     finetuning; or finetuned, before it, which then begins with the head that the task has already.
     """
@@ -124,6 +128,8 @@ class System(Settings):
     multitask: MultitaskUse | None = None
     directions: tuple[str, ...] | None = None
     documents: Annotated[int, Field(ge=4, le=LONGEST_SEQUENCE)] | None = None
+    context: Literal["han"] | None = None
+    context_sentences: Annotated[int, Field(ge=1, le=20)] = 3
     head: HeadSettings | None = None
 
     @property

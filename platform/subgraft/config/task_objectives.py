@@ -80,6 +80,21 @@ class DocumentTranslationSettings(AnyObjective):
         return self.block_tokens
 
 
+class ContextTranslationSettings(AnyObjective):
+    """Each sentence of a document, given those of the source before it (Miculicich et al., EMNLP 2018).
+
+    sentences: the most sentences before that are read.
+    """
+
+    kind: Literal["context-translation"] = "context-translation"
+    sentences: Annotated[int, Field(ge=1, le=20)] = 3
+
+    needs_pairs = True
+    needs_dev = True
+    needs_documents = True
+    translates = True
+
+
 class ChatSettings(Settings):
     """How conversations are learnt, for `task: chat`.
 
@@ -184,6 +199,7 @@ class LabelledPairsSettings(_AnyLabelled):
 TaskObjectiveSettings = Annotated[
     TranslationSettings
     | DocumentTranslationSettings
+    | ContextTranslationSettings
     | DenoisingSettings
     | MaskedSettings
     | CausalSettings

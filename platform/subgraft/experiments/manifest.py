@@ -88,6 +88,7 @@ def _inputs(steps: SystemSteps, keys: _Keys) -> SystemInputs:
         distilled=key("distilled", steps.distilled),
         embedding_warmup=key("embedding_warmup", steps.embedding_warmup),
         multitask=key("multitask", steps.multitask),
+        by_sentence=key("by_sentence", steps.by_sentence),
         synthetic_data=tuple(keys.of(step, f"{step.stage.name}/text/{whose}") for step in steps.synthetic_data),
         upstream_before=key("upstream_before", forgetting.get("upstream_before")),
         upstream_after=key("upstream_after", forgetting.get("upstream_after")),
@@ -131,6 +132,7 @@ def design(system: System, experiment: Experiment) -> Design:
     variant += [f"{system.back_translation_rounds} rounds"] if system.back_translation_rounds else []
     variant += [f"on {', '.join(system.directions)}"] if system.directions else []
     variant += [f"head {system.head.kind}"] if system.head else []
+    variant += [f"{system.context} of {system.context_sentences} sentences before"] if system.context else []
     variant += [f"documents in blocks of {system.documents}"] if system.documents else []
     variant += [f"several tasks, {system.multitask}"] if system.multitask else []
     variant += _rates(system) + _rare(system)

@@ -17,7 +17,7 @@ from subgraft.training.progress import SelectedWeights, selected_weights
 class Finetuned:
     """A system under one seed, and its selected weights.
 
-    on_several_tasks: whether those of step 0 were trained on its task already, together with others.
+    on_several_tasks: whether those of step 0 were trained on its task already, together with others or by sentence.
     """
 
     steps: SystemSteps
@@ -29,8 +29,8 @@ class Finetuned:
         def selected(step: Step[FinetuneRecipe]) -> SelectedWeights:
             return selected_weights(store.path(step), step.recipe.training.select)
 
-        before = steps.multitask is not None and selected(steps.multitask).step > 0
-        return cls(steps, selected(steps.finetune), before)
+        before = steps.multitask or steps.by_sentence
+        return cls(steps, selected(steps.finetune), before is not None and selected(before).step > 0)
 
     @property
     def is_trained(self) -> bool:

@@ -15,7 +15,7 @@ from subgraft.experiments.steps.decoding_engine import with_engine
 from subgraft.experiments.steps.embeddings import EmbeddingSteps
 from subgraft.experiments.steps.evaluation import EvaluationSteps
 from subgraft.experiments.steps.inputs import InputSteps
-from subgraft.experiments.steps.models import ModelSteps, conditioned_step, source_encoder_step
+from subgraft.experiments.steps.models import ModelSteps, conditioned_step, context_step, source_encoder_step
 from subgraft.experiments.steps.multitask import MultitaskSteps
 from subgraft.experiments.steps.system import SystemSteps
 from subgraft.experiments.steps.unsupervised import UnsupervisedSteps
@@ -102,6 +102,8 @@ class Pipeline:
             finetune: Step[FinetuneRecipe] = multitask
         else:
             finetune = self._finetune(system, seed, multitask or prepared, whole)
+            if system.context is not None:
+                finetune = self._in_context(system, seed, finetune, whole)
         return self._measured(system, seed, model, generator, transfer, finetune)
 
     def _measured(
@@ -133,8 +135,19 @@ class Pipeline:
             self.evaluation.seen(finetune),
         )
 
-    def _finetune(self, system: System, seed: int, prepared: Step, upstream: Step) -> Step[FinetuneRecipe]:
-        """Finetune `prepared`, which has the system's vocabulary; `upstream` is the model before the transfer."""
+    def _in_context(self, system: System, seed: int, by_sentence: Step, upstream: Step) -> Step[FinetuneRecipe]:
+        """Finetune a finetuned model again, with the sentences before."""
+        model = context_step(self.experiment, system, seed, by_sentence)
+        return self._finetune(system, seed, model, upstream, in_context=True)
+
+    def _finetune(
+        self, system: System, seed: int, prepared: Step, upstream: Step, *, in_context: bool = False
+    ) -> Step[FinetuneRecipe]:
+        """Finetune `prepared`, which has the system's vocabulary; `upstream` is the model before the transfer.
+
+        in_context: whether a system with context reads it in this training.
+        """
+        by_sentence = system.context is not None and not in_context
         experiment, sides = self.experiment, self.experiment.sides
         training = system.finetuning(experiment.finetune)
         asks_for_new = training.rare_tokens is not None or training.train == "new-rows"
@@ -149,7 +162,7 @@ class Pipeline:
             tie_to_sources=sides if system.tie_to_sources else (),
             embedding_learning_rate_sides=sides if training.applied_embedding_learning_rate is not None else (),
             new_rows=new,
-            objective=experiment.objective_of(system),
+            objective=experiment.finetuned_on if by_sentence else experiment.objective_of(system),
             text_objective=self.additional_text.objective(system.text),
             drift=experiment.finetuned_on.source is not None,
             further_directions={each.name: each for each in languages[1:]},
@@ -162,7 +175,8 @@ class Pipeline:
         inputs |= {"upstream": upstream} if system.tie_to_sources or new else {}
         inputs |= self.additional_text.inputs_for(system, system.text)
         labels = {"system": system.name, "seed": str(seed)}
-        return with_engine(Step(stages.FINETUNE, f"finetune {system.name} seed {seed}", recipe, inputs, labels))
+        name = f"finetune {system.name} seed {seed}" + (", by sentence" if by_sentence else "")
+        return with_engine(Step(stages.FINETUNE, name, recipe, inputs, labels))
 
 
 def _first_phase(system: System, sides: tuple[SideName, ...]) -> FirstPhase | None:

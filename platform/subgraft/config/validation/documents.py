@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from subgraft.config.comparison import Comparison
+from subgraft.config.systems import System
 from subgraft.config.tasks import TASKS
 
 
 def require_documents_of_task(experiment: Comparison) -> None:
     """Documents are translated by all systems or scored alone, and are read whole."""
-    evaluation, systems = experiment.evaluation, [system.name for system in experiment.systems if system.documents]
+    evaluation = experiment.evaluation
+    systems = [system for system in experiment.systems if system.documents or system.context]
     if not (systems or evaluation.documents):
         return
-    where = f"system {systems[0]}: documents" if systems else "evaluation.documents"
+    where = "evaluation.documents"
+    if systems:
+        where = f"system {systems[0].name}: {'context' if systems[0].context else 'documents'}"
     if not TASKS[experiment.task].two_languages:
         raise ValueError(f"{where}: documents are translated, which is not `task: {experiment.task}`: leave it out")
     if experiment.directions:
@@ -34,5 +38,17 @@ def require_documents_of_task(experiment: Comparison) -> None:
                 f"finetune.max_length {experiment.finetune.max_length}"
             )
         unsupported = ("conditioning", "text", "embedding_warmup", "tie_to_sources")
+        if system.context:
+            _require_sentences_first(system, experiment)
         if system.documents and (named := [name for name in unsupported if getattr(system, name)]):
             raise ValueError(f"system {system.name}: documents does not go with {named[0]}: leave out either")
+
+
+def _require_sentences_first(system: System, experiment: Comparison) -> None:
+    """A system with context is finetuned like any other before, and reads sentences."""
+    unsupported = ("documents", "unsupervised", "conditioning", "text", "embedding_warmup", "tie_to_sources")
+    further = ("embeddings_only_fraction", "rare_tokens", "shuffled_sources", "source_encoder", "multitask")
+    if named := [name for name in (*unsupported, *further) if getattr(system, name)]:
+        raise ValueError(f"system {system.name}: context does not go with {named[0]}: leave out either")
+    if system.finetuning(experiment.finetune).train != "all":
+        raise ValueError(f"system {system.name}: context is trained with the model: it needs `train: all`")

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, assert_never
 
+from subgraft.base.errors import UserError
 from subgraft.modeling.conditioning.source_settings import conditioning_settings
 from subgraft.modeling.families import as_both_sides, described, family_of
 from subgraft.modeling.families.conditional import with_source
@@ -19,6 +20,7 @@ from subgraft.pipeline.recipes.recipe import (
     OnBothSides,
     Recipe,
     Unchanged,
+    WithContext,
     WithNextSentence,
     WithSource,
     WithSourceEncoder,
@@ -83,6 +85,15 @@ def _translates_on_dev(recipe: FinetuneRecipe | PretrainRecipe) -> bool:
     return any(objective.needs_pairs for objective in recipe.objectives)
 
 
+def require_context(model: Step, where: str) -> None:
+    """Raise UserError if the model that a step makes cannot read sentences before. where: the setting."""
+    config = _config(model)
+    try:
+        family_of(config).with_context(config, 1, 0)
+    except UserError as error:
+        raise UserError(error.what, where=where, hint=error.hint) from None
+
+
 def _has(step: Step) -> bool:
     """Whether CTranslate2 supports the step's model."""
     config = _config(step)
@@ -105,6 +116,9 @@ def _config(step: Step) -> Mapping[str, Any]:
         case WithSourceEncoder(layers):
             model = _config(step.inputs["model"])
             return family_of(model).with_source_encoder(model, layers, _ANY_SIZE)
+        case WithContext(sentences):
+            model = _config(step.inputs["model"])
+            return family_of(model).with_context(model, sentences, 0)
         case WithVocabularies() | Unchanged():
             return _config(step.inputs["model"])
         case other:

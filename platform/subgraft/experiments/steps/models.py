@@ -8,12 +8,13 @@ from pathlib import Path
 
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
+from subgraft.config.experiment import Experiment
 from subgraft.config.settings_base import SideName
 from subgraft.config.systems import System
 from subgraft.config.tasks import TASKS
 from subgraft.config.vocabularies import SamplingSettings, VocabularySettings
 from subgraft.experiments.preflight import require_ends_of_blocks, require_head
-from subgraft.experiments.steps.decoding_engine import with_engine
+from subgraft.experiments.steps.decoding_engine import require_context, with_engine
 from subgraft.experiments.steps.inputs import InputSteps, from_checkpoint
 from subgraft.experiments.steps.vocabularies import VocabularySteps, language_exponent
 from subgraft.modeling.conditioning.source_settings import pretrained_source
@@ -27,6 +28,7 @@ from subgraft.pipeline.recipes.models import (
     BuildRecipe,
     CheckpointRecipe,
     ConditionRecipe,
+    ContextRecipe,
     SavedWeightsRecipe,
     SourceEncoderRecipe,
 )
@@ -162,6 +164,14 @@ def source_encoder_step(inputs: InputSteps, system: System, seed: int, model: St
     recipe = SourceEncoderRecipe(layers=system.source_encoder.layers, seed=seed)
     labels, read = {"system": system.name, "seed": str(seed)}, {"model": model, "encoder": vocabulary}
     return Step(stages.SOURCE_ENCODER, f"source encoder {system.name} seed {seed}", recipe, read, labels)
+
+
+def context_step(experiment: Experiment, system: System, seed: int, model: Step) -> Step:
+    """The finetuned model of a system, with an encoder that reads the sentences before."""
+    require_context(model, f"system {system.name}: context")
+    recipe = ContextRecipe(languages=experiment.languages, sentences=system.context_sentences, seed=seed)
+    labels = {"system": system.name, "seed": str(seed)}
+    return Step(stages.CONTEXT, f"context {system.name} seed {seed}", recipe, {"model": model}, labels)
 
 
 def reader(inputs: InputSteps, named: str) -> tuple[Step[CheckpointRecipe], str | None]:

@@ -62,6 +62,12 @@ class SystemSteps:
         return next(iter(made_by(MultitaskRecipe, [self.finetune.inputs["model"]])), None)
 
     @property
+    def by_sentence(self) -> Step[FinetuneRecipe] | None:
+        """The finetuning on single sentences, before that of a model with context."""
+        before = self.finetune.inputs["model"].inputs.get("model") if self.system.context else None
+        return next(iter(made_by(FinetuneRecipe, [before])), None) if before else None
+
+    @property
     def synthetic_data(self) -> list[Step]:
         """The trainings and translations behind the system's back-translated text, inputs first.
 

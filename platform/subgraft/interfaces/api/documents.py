@@ -16,6 +16,7 @@ from subgraft.interfaces.api.scores import Scores
 from subgraft.modeling.inference.ctranslate2_directory import is_exported
 from subgraft.modeling.inference.search import Progress
 from subgraft.modeling.inference.translate_documents import BlockTranslator
+from subgraft.modeling.inference.translate_in_context import ContextTranslator, reads_context
 from subgraft.training.setup import device
 
 # As mBART was finetuned (Liu et al., TACL 2020, section 4.2).
@@ -37,9 +38,10 @@ def translate_documents(
     batch_size: int = 32,
     progress: Progress | None = None,
 ) -> list[list[str]]:
-    """The sentences of each document's translation, by a model that was finetuned on blocks.
+    """The sentences of each document's translation, by a model that was finetuned on blocks, or on context.
 
-    It may join or divide sentences, so there may be more or fewer than the document has.
+    One of blocks may join or divide sentences, so there may be more or fewer than the document has. One that reads the
+    sentences before translates each, and ignores `block_tokens`.
 
     Args:
         model: One in memory, or a directory, a hub id, or models:/NAME@ALIAS.
@@ -68,6 +70,9 @@ def translate_documents(
         raise UserError("this model has no encoder, so it cannot translate")
     bundle.model.to(device())  # type: ignore[arg-type]
     ratio = MeasurementSettings().max_length_ratio
+    if reads_context(bundle):
+        in_context = ContextTranslator(bundle, bundle.sequence_format(pair), beam=beam, max_length_ratio=ratio)
+        return in_context.translate(documents, batch_size, progress)
     translate = BlockTranslator(bundle, bundle.sequence_format(pair), beam=beam, max_length_ratio=ratio)
     return translate.translate(documents, block_tokens, batch_size, progress)
 

@@ -288,6 +288,11 @@ class Family(ABC):
         """The configuration of the model behind a source encoder of so many layers and tokens."""
         raise UserError(f"a {self.model_type} model takes no source encoder", hint="Use a BART.")
 
+    def with_context(self, config: Config, sentences: int, end_id: int) -> dict[str, Any]:
+        """The configuration of a model whose encoder reads so many sentences before, each up to a token `end_id`."""
+        hint = "Use an mBART whose sides share one vocabulary."
+        raise UserError(f"a {self.model_type} model reads no sentences before", hint=hint)
+
     def first_step_parameters(self, model: PreTrainedModel) -> list[nn.Parameter]:
         """The parameters that the first step of a finetuning with a source encoder trains."""
         raise UserError(f"a {self.model_type} model has no source encoder")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from subgraft.base.errors import UserError
 from subgraft.modeling.families import parameter_counts
 from subgraft.modeling.families.bart_like import BartLike, new_config, shape
-from subgraft.modeling.families.model_parts import Config, Parameters
+from subgraft.modeling.families.model_parts import Config, Parameters, Tables
 from subgraft.modeling.families.sequence_format import SequenceFormat, language_codes, needed, start_role
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from subgraft.config.corpora import Languages
     from subgraft.config.models import MBartSettings
+    from subgraft.config.settings_base import SideName
     from subgraft.modeling.families.bart_like import Rebuilt
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
@@ -34,6 +35,7 @@ class MBart(BartLike):
     ctranslate2_loader: ClassVar[str | None] = "BartLoader"
     objectives = frozenset({"translation", "denoising", "masked-seq2seq"})
     separate_config: ClassVar[Mapping[str, Any]] = {"model_type": "split_mbart"}
+    takes_context: ClassVar[bool] = True
 
     def has_shared_table(self, config: Config) -> bool:
         return True
@@ -71,6 +73,13 @@ class MBart(BartLike):
         """</s> (Liu et al., 2020, section 2.2)."""
         return (needed(tokenizer, "eos", "an mBART"),)
 
+    def with_context(self, config: Config, sentences: int, end_id: int) -> dict[str, Any]:
+        if not self.takes_context:
+            return super().with_context(config, sentences, end_id)
+        entries = {name: value for name, value in config.items() if name not in ("architectures", "auto_map")}
+        own = {"context_sentences": sentences, "context_end_id": end_id}
+        return {**entries, "model_type": ContextMBart.model_type, **own}
+
     def described(self, settings: MBartSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
         if settings.embedding_width is not None:
             return FactorisedMBart().described(settings, encoder_size, decoder_size)
@@ -100,11 +109,56 @@ class MBart(BartLike):
         return self.model_class(), type(config)(**settings)
 
 
+class ContextMBart(MBart):
+    """The class in `context_mbart.py`: an encoder that attends to the sentences before, made of a finetuned mBART."""
+
+    model_type = "context_mbart"
+    ctranslate2_loader = None
+    lends_encoder = False
+    takes_context = False
+
+    def model_class(self) -> type[PreTrainedModel]:
+        from subgraft.modeling.families.context_mbart import ContextMBartForConditionalGeneration
+
+        return ContextMBartForConditionalGeneration
+
+    def body_parameters(self, config: Config) -> Parameters:
+        """Two queries, two attentions, a feed-forward layer, two norms, and a gate of two maps with one bias."""
+        width, body = self.width(config), super().body_parameters(config).total
+        body += 3 * parameter_counts.linear(width, width) + parameter_counts.linear(width, width, bias=False)
+        body += 2 * parameter_counts.attention(width) + 2 * parameter_counts.norm(width)
+        body += parameter_counts.feed_forward(width, config["encoder_ffn_dim"])
+        return Parameters(body, body)
+
+    def described(self, settings: MBartSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
+        raise UserError(_MADE_OF_FINETUNED)
+
+    def build(self, settings: MBartSettings, encoder: Tokenizer, decoder: Tokenizer, seed: int) -> PreTrainedModel:
+        raise UserError(_MADE_OF_FINETUNED)
+
+    def with_vocabularies(self, config: Config, sizes: Mapping[SideName, int]) -> dict[str, Any]:
+        raise UserError(_MADE_OF_FINETUNED)
+
+    def replace_tables(self, model: PreTrainedModel, tables: Mapping[SideName, Tables]) -> PreTrainedModel:
+        raise UserError(_MADE_OF_FINETUNED)
+
+    def for_transformers(self, model: PreTrainedModel) -> PreTrainedModel:
+        raise UserError(
+            "an export would not load: transformers has no class for a model that reads sentences before",
+            hint="`subgraft generate --documents` translates with it.",
+        )
+
+
+# Such a model reads one vocabulary, of which its weights were made.
+_MADE_OF_FINETUNED = "a model with context is made of a finetuned mBART: give that one its vocabulary first"
+
+
 class SplitMBart(MBart):
     """The class in `split_mbart.py`, a copy of which is saved next to the weights."""
 
     model_type = "split_mbart"
     lends_encoder = False
+    takes_context = False
 
     def has_shared_table(self, config: Config) -> bool:
         return False
@@ -127,6 +181,7 @@ class FactorisedMBart(MBart):
     model_type = "factorised_mbart"
     ctranslate2_loader = None
     lends_encoder = False
+    takes_context = False
     separate_config: ClassVar[Mapping[str, Any]] = {"model_type": "factorised_mbart", "shared_table": False}
     shared_module = False
 

@@ -22,7 +22,7 @@ from subgraft.modeling.families.knowledgeable import Knowledgeable
 from subgraft.modeling.families.llama import Gemma, Gemma2, Gemma3, Llama, Mistral, Phi3, Qwen2, Qwen3
 from subgraft.modeling.families.m2m100 import M2M100
 from subgraft.modeling.families.marian import Marian
-from subgraft.modeling.families.mbart import FactorisedMBart, MBart, SplitMBart
+from subgraft.modeling.families.mbart import ContextMBart, FactorisedMBart, MBart, SplitMBart
 from subgraft.modeling.families.t5 import MT5, T5
 from subgraft.modeling.families.xlnet import XLNet
 
@@ -68,6 +68,7 @@ ENCODER_DECODERS: tuple[Family, ...] = (
     Marian(),
     MBart(),
     SplitMBart(),
+    ContextMBart(),
     FactorisedMBart(),
     Bart(),
     SourcedBart(),

@@ -33,6 +33,7 @@ from subgraft.pipeline.recipes.recipe import (
     ModelChange,
     OnBothSides,
     Unchanged,
+    WithContext,
     WithNextSentence,
     WithSource,
     WithSourceEncoder,
@@ -78,6 +79,9 @@ def _changed(store: Store, step: Step, change: ModelChange) -> Config:
         case WithSourceEncoder(layers):
             model = model_config(store, step.inputs["model"])
             return family_of(model).with_source_encoder(model, layers, vocabulary_size(store, step, "encoder"))
+        case WithContext(sentences):
+            model = model_config(store, step.inputs["model"])
+            return family_of(model).with_context(model, sentences, 0)
         case Unchanged():
             return model_config(store, step.inputs["model"])
         case _:

@@ -96,6 +96,7 @@ class SystemInputs(Settings):
         distilled: A training of its new rows.
         embedding_warmup: A training of new embeddings before the finetuning.
         multitask: A training on several tasks before the finetuning.
+        by_sentence: A finetuning on single sentences before that of a model with context.
         synthetic_data: Translations, and trainings for them, that made synthetic data which the system reads.
         directions: The evaluations on each direction, by name, in an experiment with directions.
         seen: How many test pairs of each direction occur in the text of the system's trainings.
@@ -111,6 +112,7 @@ class SystemInputs(Settings):
     distilled: str | None = None
     embedding_warmup: str | None = None
     multitask: str | None = None
+    by_sentence: str | None = None
     synthetic_data: tuple[str, ...] = ()
     upstream_before: str | None = None
     upstream_after: str | None = None

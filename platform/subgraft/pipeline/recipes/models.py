@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pydantic import Field
 
 from subgraft.config.conditioning import CopyingName, ReadingSettings, SourceName, VariantName
+from subgraft.config.corpora import Languages
 from subgraft.config.entities import TransESettings
 from subgraft.config.initialisers import DonorMapping
 from subgraft.config.models import ModelSettings
@@ -16,6 +17,7 @@ from subgraft.pipeline.recipes.recipe import (
     FromSettings,
     OnBothSides,
     Recipe,
+    WithContext,
     WithSource,
     WithSourceEncoder,
     WithVocabularies,
@@ -105,6 +107,22 @@ class SourceEncoderRecipe(Recipe):
     @property
     def model_change(self) -> WithSourceEncoder:
         return WithSourceEncoder(self.layers)
+
+
+class ContextRecipe(Recipe):
+    """The input `model` with an encoder that reads sentences before.
+
+    Attributes:
+        seed: Of the new weights.
+    """
+
+    languages: Languages
+    sentences: int
+    seed: int
+
+    @property
+    def model_change(self) -> WithContext:
+        return WithContext(self.sentences)
 
 
 class TransferRecipe(Recipe):

@@ -59,6 +59,13 @@ class WithSourceEncoder:
 
 
 @dataclass(frozen=True)
+class WithContext:
+    """The input `model` with an encoder that reads so many sentences before."""
+
+    sentences: int
+
+
+@dataclass(frozen=True)
 class Unchanged:
     """A model of the same shape as the input `model`."""
 
@@ -77,6 +84,7 @@ ModelChange: TypeAlias = (
     | WithVocabularies
     | WithSource
     | WithSourceEncoder
+    | WithContext
     | WithNextSentence
     | Unchanged
 )

@@ -44,6 +44,7 @@ from subgraft.pipeline.recipes.models import (
     BuildRecipe,
     CheckpointRecipe,
     ConditionRecipe,
+    ContextRecipe,
     EntityRecipe,
     SavedWeightsRecipe,
     SourceEncoderRecipe,
@@ -153,6 +154,12 @@ def _add_source_encoder(recipe: SourceEncoderRecipe, inputs: Inputs, out: Path, 
     from subgraft.pipeline.stages.models import add_source_encoder
 
     return add_source_encoder(recipe, inputs, out, context)
+
+
+def _add_context(recipe: ContextRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
+    from subgraft.pipeline.stages.models import add_context
+
+    return add_context(recipe, inputs, out, context)
 
 
 def _train_generator(recipe: GeneratorRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
@@ -347,6 +354,7 @@ VOCADT = Stage("vocadt", 1, _vocadt, VocadtRecipe, distributed=True, accelerated
 TRANSFER = Stage("transfer", 1, _run_transfer, TransferRecipe)
 EMBEDDING_WARMUP = Stage("embedding-warmup", 1, _finetune, EmbeddingWarmupRecipe, distributed=True, accelerated=True)
 SOURCE_ENCODER = Stage("source-encoder", 1, _add_source_encoder, SourceEncoderRecipe)
+CONTEXT = Stage("context", 1, _add_context, ContextRecipe)
 CONDITION = Stage("condition", 1, _condition_model, ConditionRecipe)
 INTRINSIC = Stage("intrinsic", 1, _measure_intrinsic, IntrinsicRecipe)
 MULTITASK = Stage("multitask", 1, _train_on_tasks, MultitaskRecipe, distributed=True, accelerated=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import chain, islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from subgraft.evaluation.metrics.document_bleu import document_bleu, joined, sen
 from subgraft.evaluation.metrics.speed import speed_of_pass
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.inference.translate_documents import BlockTranslator
+from subgraft.modeling.inference.translate_in_context import ContextTranslator
 from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
 from subgraft.pipeline.stages.measurements import measure_length, outputs_recorded, write_texts
 from subgraft.pipeline.stages.scoring import Texts, output_language, scores_of, searcher
@@ -124,22 +125,27 @@ class _Translated(NamedTuple):
 
 def _translated(recipe: EvaluateRecipe, bundle: Bundle, documents: EvaluatedDocuments, context: Context) -> _Translated:
     settings, block_tokens = recipe.evaluation, recipe.objective.longest_block
-    if recipe.objective.needs_documents and block_tokens is not None:
+    if recipe.objective.needs_documents:
         bundle.model.to(device())  # type: ignore[arg-type]
         form = bundle.sequence_format(recipe.languages)
-        ratio = settings.max_length_ratio
-        translate = BlockTranslator(bundle, form, beam=settings.beam, max_length_ratio=ratio)
-        # A block does not reach over a gap.
+        search: dict[str, Any] = {"beam": settings.beam, "max_length_ratio": settings.max_length_ratio}
+        # Neither a block nor a context reaches over a gap.
         runs = [
             run for text, sizes in zip(documents.sources, documents.parts, strict=True) for run in _cut(text, sizes)
         ]
-        written = translate.translate(runs, block_tokens, settings.batch_size, context.progress)
+        translate: BlockTranslator | ContextTranslator
+        if block_tokens is not None:
+            translate = blocks = BlockTranslator(bundle, form, **search)
+            written = blocks.translate(runs, block_tokens, settings.batch_size, context.progress)
+        else:
+            translate = sentences = ContextTranslator(bundle, form, **search)
+            written = sentences.translate(runs, settings.batch_size, context.progress)
         joined_runs = [list(chain.from_iterable(run)) for run in _cut_runs(written, documents.parts)]
         return _Translated(joined_runs, translate.seconds, outputs_recorded(translate))
-    search = searcher(bundle, recipe.languages, settings)
-    outputs = search(list(chain.from_iterable(documents.sources)), settings.batch_size, context.progress)
+    alone = searcher(bundle, recipe.languages, settings)
+    outputs = alone(list(chain.from_iterable(documents.sources)), settings.batch_size, context.progress)
     sizes = [len(document) for document in documents.sources]
-    return _Translated(_cut(outputs, sizes), search.seconds, outputs_recorded(search))
+    return _Translated(_cut(outputs, sizes), alone.seconds, outputs_recorded(alone))
 
 
 def _cut(items: Sequence[str], sizes: Sequence[int]) -> list[list[str]]:

@@ -95,6 +95,7 @@ def _translations(
 MEASUREMENTS: Mapping[str, Callable[[EvaluateRecipe, Inputs, Path, Context], dict[str, Json]]] = {
     "translation": _of_pairs,
     "document-translation": documents.measure,
+    "context-translation": documents.measure,
     "causal": continuation.measure,
     "conditioned": sourced.measure,
     "conditioned-on-text": sourced.measure,

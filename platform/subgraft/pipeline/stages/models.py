@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from transformers import PreTrainedModel
 
 from subgraft.base import json_io
 from subgraft.base.errors import UserError
@@ -30,6 +31,7 @@ from subgraft.pipeline.recipes.models import (
     BuildRecipe,
     CheckpointRecipe,
     ConditionRecipe,
+    ContextRecipe,
     SavedWeightsRecipe,
     SourceEncoderRecipe,
 )
@@ -130,15 +132,41 @@ def with_source_encoder(bundle: Bundle, reads: Tokenizer, layers: int, seed: int
     require_token_head(bundle.model)
     config, padding = bundle.model.config.to_dict(), needed(reads, "pad", "a source encoder")
     entries = family_of(bundle.model).with_source_encoder(config, layers, len(reads), padding)
+    return Bundle(_extended(bundle, entries, seed, "model.encoder.source."), reads, bundle.decoder)
+
+
+def add_context(recipe: ContextRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
+    del context
+    bundle = Bundle.load(inputs["model"])
+    made = with_context(bundle, recipe.languages, recipe.sentences, recipe.seed)
+    made.save(out)
+    new = made.model.num_parameters() - bundle.model.num_parameters()
+    return {"parameters": made.model.num_parameters(), "new_parameters": new}
+
+
+def with_context(bundle: Bundle, languages: Languages, sentences: int, seed: int) -> Bundle:
+    """The model with an encoder that reads sentences before; its new weights depend on the seed only.
+
+    Raises UserError for models that read none.
+    """
+    end = bundle.sequence_format(languages).source_ending[-1]
+    entries = family_of(bundle.model).with_context(bundle.model.config.to_dict(), sentences, end)
+    made = _extended(bundle, entries, seed, "model.encoder.context.")
+    return Bundle(made, bundle.encoder, bundle.decoder)
+
+
+def _extended(bundle: Bundle, entries: dict[str, Any], seed: int, new_weights: str) -> PreTrainedModel:
+    """A model of another configuration, with the bundle's weights and new ones under a prefix."""
     kind: Any = family_named(entries.pop("model_type")).model_class()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         made = kind(kind.config_class(**entries))
     new, unknown = made.load_state_dict(bundle.model.state_dict(), strict=False)
-    assert not unknown and all(name.startswith("model.encoder.source.") for name in new)
+    assert not unknown and all(name.startswith(new_weights) for name in new)
     made.generation_config = bundle.model.generation_config
     made.eval()
-    return Bundle(made, reads, bundle.decoder)
+    assert isinstance(made, PreTrainedModel)
+    return made
 
 
 def build_model(recipe: BuildRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:

@@ -132,14 +132,13 @@ def _evaluation(evaluated: Path) -> dict[str, Any]:
 def _of_any_task(system: ReportedSystem, inputs: Inputs, evaluation: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of a `SystemResult` that do not depend on what the model was finetuned for."""
     keys, design, finetuned = system.inputs, system.design, inputs[system.inputs.finetune]
-    trained = read_record(finetuned)["summary"]
+    trained, before = read_record(finetuned)["summary"], keys.multitask or keys.by_sentence
     return {
         "name": system.name,
         "seed": system.seed,
         "curve": _curve(finetuned / CURVE),
         "selected_step": selected_weights(finetuned, design.select).step,
-        "on_several_tasks": keys.multitask is not None
-        and read_record(inputs[keys.multitask])["summary"]["best_step"] > 0,
+        "on_several_tasks": before is not None and read_record(inputs[before])["summary"]["best_step"] > 0,
         "tokens_per_sentence": evaluation["tokens_per_sentence"],
         "characters_per_token": evaluation["characters_per_token"],
         "tokens_per_prompt": evaluation.get("tokens_per_prompt"),
@@ -165,7 +164,7 @@ def _bill(system: ReportedSystem, inputs: Inputs) -> Bill:
     return Bill(
         upstream=_billed(inputs[keys.pretrained]) if keys.pretrained else 0.0,
         generator=sum(_billed(inputs[key]) for key in (*keys.new_rows, *keys.synthetic_data)),
-        finetuning=sum(_billed(inputs[key]) for key in (keys.multitask, keys.finetune) if key),
+        finetuning=sum(_billed(inputs[key]) for key in (keys.multitask, keys.by_sentence, keys.finetune) if key),
     )
 
 

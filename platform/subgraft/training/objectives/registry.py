@@ -12,6 +12,7 @@ from subgraft.config.task_objectives import TaskObjectiveSettings
 from subgraft.config.training import FinetuneSettings
 from subgraft.training.objectives.causal import TaskLines
 from subgraft.training.objectives.conditioned import SourcedOfTask
+from subgraft.training.objectives.context_translation import TaskInContext
 from subgraft.training.objectives.conversations import ConversationsOfTask
 from subgraft.training.objectives.denoising import DenoisedLines, denoise
 from subgraft.training.objectives.dialogue import DialogueObjective
@@ -56,6 +57,7 @@ class Uses:
 OBJECTIVES: Mapping[str, Uses] = {
     "translation": Uses(TranslationObjective, TaskPairs, partial(TaskPairs, counted=False)),
     "document-translation": Uses(finetuning=TaskDocuments),
+    "context-translation": Uses(finetuning=TaskInContext),
     "denoising": Uses(denoise, additional=DenoisedLines),
     "masked": Uses(masked),
     "left-to-right": Uses(LeftToRightObjective),

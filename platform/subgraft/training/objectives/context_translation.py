@@ -1,0 +1,145 @@
+"""Translation of sentences that are read with those before them in their document (Miculicich et al., EMNLP 2018)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Literal
+
+import numpy as np
+from torch import nn
+
+from subgraft.base.errors import UserError
+from subgraft.config.settings_base import SideName
+from subgraft.config.task_objectives import ContextTranslationSettings
+from subgraft.config.training import FinetuneSettings
+from subgraft.data.text.segments import sides
+from subgraft.evaluation.metrics.bits_per_character import LEFT_OUT, bits_per_character, count_characters
+from subgraft.evaluation.metrics.scores import corpus_scores
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.inference.search import AT_ONCE
+from subgraft.modeling.inference.translate_in_context import ContextTranslator, context_sentences, in_context
+from subgraft.training.objectives.distributed import texts_by_worker
+from subgraft.training.objectives.document_translation import PairedDocuments
+from subgraft.training.objectives.objective import Request, pad_with_mask
+from subgraft.training.objectives.seq2seq import Example, Seq2SeqBatch, Seq2SeqData, Seq2SeqLoss, collate, token_loss
+from subgraft.training.objectives.translation import DEV_LENGTH_RATIO, Translation
+from subgraft.training.objectives.whole_examples import WholeExamples
+
+
+@dataclass(frozen=True)
+class ContextExample(Example):
+    """context: the tokens of the source's sentences before, each with its special tokens."""
+
+    context: list[int] = field(default_factory=list)
+
+
+class ContextTranslation:
+    """The pairs of documents; the source of each is read with up to `sentences` before it in the same document.
+
+    Batches are composed by the pairs themselves, as without context, so that both see the same sentences together.
+    """
+
+    def __init__(
+        self,
+        documents: PairedDocuments,
+        bundle: Bundle,
+        request: Request,
+        max_length: int,
+        batch_unit: Literal["tokens", "characters"] = "tokens",
+    ) -> None:
+        form = bundle.sequence_format(request.languages)
+        self._pairs = Translation(documents.pairs, bundle.encoder, bundle.decoder, form, max_length, batch_unit)
+        self._begins = np.repeat(documents.starts[:-1], np.diff(documents.starts))
+        self._sentences = context_sentences(bundle)
+        self.cut, self.whole_targets = self._pairs.cut, self._pairs.whole_targets
+
+    def __len__(self) -> int:
+        return len(self._pairs)
+
+    @property
+    def lengths(self) -> np.ndarray:
+        return self._pairs.lengths
+
+    def example(self, index: int, epoch: int) -> ContextExample:
+        own = self._pairs.example(index, epoch)
+        before = range(max(int(self._begins[index]), index - self._sentences), index)
+        context = [token for place in before for token in self._pairs.example(place, epoch).source]
+        return ContextExample(**vars(own), context=context)
+
+
+class ContextData(Seq2SeqData):
+    """Rows of sentences before and the own one; the mask is 1 for the own one alone."""
+
+    def __init__(self, examples: ContextTranslation, source_pad: int, target_pad: int) -> None:
+        super().__init__(examples, source_pad, target_pad)
+        self._rows = examples
+
+    def batch(self, indices: np.ndarray, epoch: int) -> Seq2SeqBatch:
+        examples = [self._rows.example(int(index), epoch) for index in indices]
+        rows, mask = pad_with_mask([[*each.context, *each.source] for each in examples], self._pads[0])
+        for row, each in enumerate(examples):
+            mask[row, : len(each.context)] = 0
+        return replace(collate(examples, *self._pads), input_ids=rows, attention_mask=mask)
+
+
+class DevContext:
+    """Scores on the dev documents that begin among the first dev sentences, as `DevScores` of single sentences."""
+
+    def __init__(self, bundle: Bundle, request: Request, training: FinetuneSettings) -> None:
+        documents = PairedDocuments.of(request.corpus, "dev", training.dev_sentences)
+        examples = ContextTranslation(documents, bundle, request, bundle.max_positions)
+        data = ContextData(examples, *bundle.padding)
+        self._whole = WholeExamples(data, examples.whole_targets, max(training.batch_size, bundle.max_positions))
+        if not len(self._whole.places):
+            raise UserError(
+                f"no dev reference fits into the {bundle.max_positions} tokens that the model takes",
+                hint="Give a model of more positions (model.max_positions), or dev references of fewer tokens.",
+            )
+        self._model, self._precision, self._language = bundle.model, training.precision, request.languages.target
+        sources, references = (list(side) for side in zip(*documents.pairs, strict=True))
+        self._references, self._texts, sentences = references, list[str](), context_sentences(bundle)
+        for begin, end in zip(documents.starts[:-1].tolist(), documents.starts[1:].tolist(), strict=True):
+            document = sources[begin:end]
+            self._texts += [in_context(document, place, sentences) for place in range(len(document))]
+        self._lengths = examples.lengths.tolist()
+        form = bundle.sequence_format(request.languages)
+        self._translate = ContextTranslator(bundle, form, beam=1, max_length_ratio=DEV_LENGTH_RATIO)
+
+    def __call__(self) -> dict[str, float]:
+        whole, device, references = self._whole, next(self._model.parameters()).device, self._references
+        characters = count_characters(references[place] for place in whole.places)
+        nats = whole.total(partial(token_loss, self._model), device, self._precision)
+        written = texts_by_worker(self._texts, self._source_lengths, AT_ONCE, self._translate, self._model)
+        scores = corpus_scores(written, references, self._language, ["BLEU", "chrF"])
+        left_out = len(references) - len(whole.places)
+        return {
+            "bits_per_character": bits_per_character(nats, characters),
+            "bleu": scores["BLEU"].value,
+            "chrf": scores["chrF"].value,
+            **({LEFT_OUT: float(left_out)} if left_out else {}),
+        }
+
+    def _source_lengths(self) -> Sequence[int]:
+        lengths: list[int] = self._lengths
+        return lengths
+
+
+class TaskInContext(ContextData):
+    """The documents of a finetuning on pairs, sentence by sentence."""
+
+    def __init__(self, settings: ContextTranslationSettings, request: Request, training: FinetuneSettings) -> None:
+        del settings  # the model has the number of sentences
+        documents, bundle = PairedDocuments.of(request.corpus, "train"), request.bundle
+        examples = ContextTranslation(documents, bundle, request, training.max_length, training.batch_unit)
+        super().__init__(examples, *bundle.padding)
+        self._request, self._training, self.cut = request, training, examples.cut
+        texts = sides(documents.pairs)
+        self.texts: Mapping[SideName, Iterable[str]] = {"encoder": texts[0], "decoder": texts[1]}
+
+    def loss(self, bundle: Bundle) -> nn.Module:
+        return Seq2SeqLoss(bundle.model, self._training.label_smoothing)
+
+    def dev_scores(self, bundle: Bundle) -> Callable[[], dict[str, float]]:
+        return DevContext(bundle, self._request, self._training)
