@@ -431,7 +431,7 @@ def test_random_weights_of_mbart_are_tuned_in_as_many_trials_as_pretrained_ones(
     untrained = [name for name in trials if systems[name or ""].pretraining == "none"]
     assert untrained == ["random"] and len(trials) == 2
     assert trials["random"] == trials["updates-4000"] and len(trials["random"]) == 3
-    rates = [values["learning_rate"] for values in trials["random"]]
+    rates = [float(values["learning_rate"]) for values in trials["random"]]
     assert min(rates) < mbart.finetune.learning_rate < max(rates), "the rate of the experiment is tried, and others"
 
 

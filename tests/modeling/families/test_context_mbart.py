@@ -37,7 +37,8 @@ def _linear(weights: dict[str, Array], name: str, x: Array) -> Array:
 
 def _norm(weights: dict[str, Array], name: str, x: Array) -> Array:
     spread = np.sqrt(x.var(-1, keepdims=True) + 1e-5)
-    return (x - x.mean(-1, keepdims=True)) / spread * weights[f"{name}.weight"] + weights[f"{name}.bias"]
+    normed: Array = (x - x.mean(-1, keepdims=True)) / spread * weights[f"{name}.weight"] + weights[f"{name}.bias"]
+    return normed
 
 
 def _attention(weights: dict[str, Array], name: str, heads: int, query: Array, read: Array) -> Array:

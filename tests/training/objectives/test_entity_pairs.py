@@ -167,7 +167,8 @@ def test_parameters_without_a_gradient_are_those_that_a_batch_does_not_use(tmp_p
         assert batch.kind == kind
         model.zero_grad(set_to_none=True)
         sum(loss(batch).values()).backward()
-        used = {id(each) for each in loss.losses[kind].used()}
+        part: Any = loss.losses[kind]
+        used = {id(each) for each in part.used()}
         assert {id(each) for each in model.parameters() if each.grad is not None} == used
     assert {id(each) for each in next_sentence_parameters(model)} <= {id(each) for each in loss.users}
     assert all(each.requires_grad for each in model.parameters())

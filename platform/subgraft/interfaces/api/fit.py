@@ -131,6 +131,7 @@ def fit(
         if labels:
             files = stack.enter_context(labelled_file(pairs))
         elif directions:
+            assert isinstance(pairs, Mapping)  # their names are its keys
             for pair, of_pair in zip(directions, pairs.values(), strict=True):
                 files += stack.enter_context(as_files(of_pair, pair))
         else:
@@ -206,7 +207,11 @@ def _directions(pairs: Any) -> tuple[Languages, ...]:
     if not isinstance(pairs, Mapping) or not pairs:
         return ()
     named = [str(name).split("-") for name in pairs]
-    return tuple(pair_of(codes) for codes in named) if all(len(codes) == 2 and all(codes) for codes in named) else ()
+    return tuple(pair_of((codes[0], codes[1])) for codes in named) if all(map(_is_pair, named)) else ()
+
+
+def _is_pair(codes: Sequence[str]) -> bool:
+    return len(codes) == 2 and all(codes)
 
 
 @contextmanager

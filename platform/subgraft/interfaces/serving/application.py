@@ -143,7 +143,7 @@ def _direction(body: bytes, writers: Mapping[str, Writer]) -> str | None:
     for name, writer in writers.items() if named is not None else ():
         if not isinstance(named, str) or named not in writer.directions:
             raise RefusedError(400, f"direction: {name} has {', '.join(writer.directions) or 'one only'}")
-    return named
+    return None if named is None else str(named)
 
 
 def _described(

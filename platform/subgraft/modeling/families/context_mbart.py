@@ -148,6 +148,7 @@ class ContextMBartEncoder(MBartEncoder):
         """
         if input_ids is None or attention_mask is None:
             return super().forward(input_ids=input_ids, attention_mask=attention_mask, **rest)
+        assert self.padding_idx is not None  # an mBART has a padding token
         padding, end = int(self.padding_idx), int(self.config.context_end_id)
         read = Sentences.of(input_ids, attention_mask, padding, end)
         # First with gradients: autocast would remember weights that were cast without.

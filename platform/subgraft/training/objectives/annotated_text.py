@@ -22,10 +22,10 @@ def annotated(
     """
     for _, lines in request.texts():
         assert isinstance(lines, Text)  # a corpus's
-        yield lines, annotations(request.corpus, lines, kind, chosen)
+        yield lines, annotations_of(request.corpus, lines, kind, chosen)
 
 
-def annotations(corpus: Corpus, lines: Text, kind: AnnotatedKind, chosen: str | None) -> list[list[Any]]:
+def annotations_of(corpus: Corpus, lines: Text, kind: AnnotatedKind, chosen: str | None) -> list[list[Any]]:
     """The spans or triples of each line of a text of a corpus. Raises UserError for a text without such a field."""
     split, _, name = lines.path.name.partition(".")
     return list(values_of_lines(corpus, split, _field(corpus, name, kind, chosen), lines))

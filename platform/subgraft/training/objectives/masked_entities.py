@@ -32,7 +32,7 @@ from subgraft.modeling.entities import NO_ENTITY, EntityTable
 from subgraft.modeling.families import family_of
 from subgraft.modeling.next_sentence import next_sentence_parameters
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.training.objectives.annotated_text import annotations
+from subgraft.training.objectives.annotated_text import annotations_of
 from subgraft.training.objectives.embedding_view import IGNORED, EmbeddingView
 from subgraft.training.objectives.masked import AROUND, MaskedText, MaskedView, masking, train_next_sentence
 from subgraft.training.objectives.masked_inputs import InputText, Whole, inputs_of_documents
@@ -194,7 +194,7 @@ class EntityPairBatch(EntityBatch, NextSentenceBatch):
     """The same, whose second segments are predicted."""
 
 
-_WITH_ENTITIES: Mapping[type[StackBatch], type[EntityBatch]] = {
+_WITH_ENTITIES: Mapping[type[StackBatch], Callable[..., EntityBatch]] = {
     StackBatch: EntityBatch,
     SegmentBatch: EntitySegmentBatch,
     NextSentenceBatch: EntityPairBatch,
@@ -359,7 +359,7 @@ def _sentences(settings: MaskedEntitiesSettings, request: Request) -> EntitySent
         hint = "Give upstream.entities: {triples: FILE} and model.family knowledgeable."
         raise UserError("the model reads no entities", where="upstream.objectives: masked-entities", hint=hint)
     texts = list(_texts(settings, request))
-    named = [annotations(request.corpus, lines, "spans", settings.spans) for lines in texts]
+    named = [annotations_of(request.corpus, lines, "spans", settings.spans) for lines in texts]
     known = [[[(a, b, table.ids[n]) for a, b, n in spans if n in table.ids] for spans in of_text] for of_text in named]
     if not any(map(any, known)) and not isinstance(request, HeldOut):
         count = len({name for of_text in named for spans in of_text for _, _, name in spans})

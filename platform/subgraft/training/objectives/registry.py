@@ -82,7 +82,7 @@ def objectives_of(
     settings: Sequence[ObjectiveSettings], request: Request, *, of_tokens: bool = False
 ) -> dict[str, Objective]:
     """The configured objectives on one model and its text, by kind. of_tokens: only those that predict tokens."""
-    made = {
+    made: dict[str, Objective] = {
         each.kind: OBJECTIVES[each.kind].pretraining(each, replace(request, task=task))
         for task, each in enumerate(settings)
         if each.predicts_tokens or not of_tokens
