@@ -81,7 +81,7 @@ def test_all_systems_are_scored_by_document(tmp_path: Path) -> None:
 
 
 def test_a_system_with_context_is_finetuned_by_sentence_first_and_has_a_translation_of_each(tmp_path: Path) -> None:
-    pipeline, store = finish(place(tmp_path), f"systems=[{SENTENCES}, {HAN}]")
+    pipeline, store = finish(place(tmp_path), f"systems=[{SENTENCES}, {HAN}]", "finetune.select=last")
     sentences, han = pipeline.systems
     assert han.by_sentence is not None
     assert han.by_sentence.fingerprint == sentences.finetune.fingerprint, "trained once for both"
@@ -95,7 +95,9 @@ def test_a_system_with_context_is_finetuned_by_sentence_first_and_has_a_translat
     references = [sentence for row in rows for sentence in row["de"]]
     expected = sacrebleu.corpus_bleu(list(chain.from_iterable(hypotheses)), [references]).score
     assert evaluation["documents"]["s-BLEU"]["value"] == pytest.approx(expected)
-    model = Bundle.load(store.path(han.finetune))
+    model, initial = Bundle.load(store.path(han.finetune)), Bundle.load(store.path(added)).model.state_dict()
+    trained = {name: tensor for name, tensor in model.model.state_dict().items() if ".context." in name}
+    assert trained and any(not tensor.equal(initial[name]) for name, tensor in trained.items())
     translate = ContextTranslator(model, model.sequence_format(LANGUAGES), beam=1, max_length_ratio=2.5)
     assert hypotheses == translate.translate([row["en"] for row in rows])
     assert "han" in (store.path(pipeline.report) / "report.md").read_text()
