@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from ruamel.yaml import YAML
 
+import subgraft
 from small_experiments import finish
 from subgraft.base.errors import UserError
+from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.data.text.corpus import Corpus
@@ -22,6 +24,7 @@ from subgraft.experiments.model_card import Chosen
 from subgraft.experiments.model_selection import Finetuned
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.steps.system import SystemSteps
+from subgraft.interfaces.serving.writer import Writer, opened
 from subgraft.orchestration.estimates.workload import workload
 from subgraft.orchestration.store.record import Record
 from subgraft.orchestration.store.step import in_order
@@ -164,6 +167,32 @@ def test_every_direction_is_scored_as_the_models_translations_are(whole: tuple[P
             assert {name: score.value for name, score in scores.items()} == {
                 name: pytest.approx(score["value"]) for name, score in recorded.items()
             }
+
+
+def test_one_served_model_answers_in_every_direction_and_is_scored_as_its_report_says(
+    whole: tuple[Pipeline, Store],
+) -> None:
+    pipeline, store = whole
+    steps = next(each for each in pipeline.systems if each.system.name == "old")
+    model = store.path(steps.finetune)
+    with opened(str(model), None, 1) as writer, opened(str(model), Languages(source="fr", target="en"), 1) as one:
+        assert isinstance(writer, Writer) and isinstance(one, Writer)
+        assert [*writer.directions] == ["de-en", "fr-en"] and not one.directions
+        for name in ("de-en", "fr-en"):
+            step = steps.directions[name]
+            sources, references, written = (
+                (store.path(step) / f"{part}.txt").read_text().splitlines()
+                for part in ("sources", "references", "hypotheses")
+            )
+            outputs = writer.answer([(name, line) for line in sources])
+            assert outputs == written == subgraft.translate(model, sources, languages=name.split("-"), beam=1)
+            scores = {score.name: score.value for score in subgraft.evaluate(outputs, references, language="en").scores}
+            recorded = read(store, step, "evaluation.json")["scores"]
+            assert scores["chrF"] == pytest.approx(recorded["chrF"]["value"])
+            if name == "fr-en":
+                assert one.write(sources) == written
+            else:
+                assert writer.write(sources) == written, "the first direction without a name"
 
 
 def test_weights_are_selected_by_the_mean_over_the_directions_of_a_system(whole: tuple[Pipeline, Store]) -> None:

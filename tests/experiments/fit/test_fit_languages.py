@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from command_processes import ended
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.interfaces.cli import main
 from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.tokenizers import checkpoint_directions
 from subgraft.subwords.vocabulary.learn import learn
 from toys import build_mbart, english, german, marian
 from toys import english_tokenizer as tokenizer_of_marian
@@ -106,3 +108,18 @@ def test_a_model_that_marks_no_languages_writes_one(here: Path, capsys: pytest.C
     assert main([*both, "--plan"]) == 2
     assert "marks no languages, so nothing says whether to write en or ukr" in capsys.readouterr().err
     assert not (here / "fitted").exists()
+
+
+@pytest.mark.ray
+@pytest.mark.slow
+def test_one_model_of_all_directions_is_advised(files: Path) -> None:
+    code, said = ended(files, fit(*GERMAN, *UKRAINIAN))
+    assert code == 0, said
+    assert "Means of 2 directions with own and old: BLEU" in said and "--languages en-ukr" in said
+    model = files / "fitted" / "model"
+    assert [pair.name for pair in checkpoint_directions(model)] == ["de-en", "en-ukr"]
+    assert "ukr_XX" in Bundle.load(model).decoder.languages
+    for name, language in (("de-en", "de"), ("en-ukr", "en")):
+        asked = ["generate", "--model", "fitted/model", "--input", f"fitted/text/{name}/dev.{language}"]
+        code, translated = ended(files, [*asked, "--languages", name])
+        assert code == 0 and len(translated.splitlines()) >= 50
