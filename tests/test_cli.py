@@ -435,7 +435,7 @@ def test_doctor_checks_what_a_job_would_send(
 ) -> None:
     monkeypatch.chdir(repository)
     (line,) = [line for line in succeed("doctor", "--upload", "runtime_env.yaml").splitlines() if "upload" in line]
-    assert re.fullmatch(r"ok       upload of a job: \d+ files, [0-3]\.\d MB", line)
+    assert re.fullmatch(r"ok       upload of a job: \d+ files, [0-4]\.\d MB", line)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runtime_env.yaml").write_text("working_dir: .\n")
     (tmp_path / "large.bin").write_bytes(os.urandom(11_000_000))

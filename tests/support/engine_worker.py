@@ -16,7 +16,8 @@ language model with features for its source; or entities, a model that reads ent
 entity-pairs, the same with next sentences, in turn with hidden tokens alone; or
 ernie, hidden words and two objectives with heads of their own; or bart, noised text and masked spans; or
 multitask-masked, hidden tokens under four attentions; or permuted, an XLNet with a memory of documents; or recurrent,
-an ERNIE 3 with two. ENGINE: plain, or zero0 to zero3, with -optimizer or -parameters for what is offloaded.
+an ERNIE 3 with two; or translation-KIND, of `translation_tasks.py`. ENGINE: plain, or zero0 to zero3, with
+-optimizer or -parameters for what is offloaded.
 """
 
 from __future__ import annotations
@@ -94,6 +95,7 @@ from toys import (
     sequence_format,
     xlnet,
 )
+from translation_tasks import translation_task
 
 STEPS, SELECTED = 6, 3
 RARE = "generator-rare"
@@ -196,6 +198,9 @@ def _made(task: str) -> tuple[nn.Module, Mapping[str, float], Data]:
         return _sourced(task.removeprefix("sourced-"))
     if task.startswith("tasks"):
         return _tasks()
+    if task.startswith("translation-"):
+        loss, data = translation_task(task.removeprefix("translation-"), Path(tempfile.mkdtemp()))
+        return loss, {"loss": 1.0}, data
     others = {
         "heads": _heads,
         "joint": _joint,

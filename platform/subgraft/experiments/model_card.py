@@ -14,10 +14,8 @@ from typing import Any
 
 from subgraft.config.tasks import TASKS, reads_labels
 from subgraft.data.sources.catalogue import licences
-from subgraft.evaluation.reporting.copies import in_target
 from subgraft.evaluation.reporting.model_use import use_of
 from subgraft.evaluation.reporting.numbers import MISSING, count, duration, fixed
-from subgraft.evaluation.reporting.results import MAIN_METRICS
 from subgraft.evaluation.reporting.table import table, table_markdown
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.steps.system import SystemSteps
@@ -152,6 +150,8 @@ class Chosen:
         """Scores on each direction, of a model that was tested on several."""
         if len(self.steps.directions) < 2:
             return
+        from subgraft.evaluation.reporting.results import MAIN_METRICS
+
         yield "## Scores by direction\n"
         trained = {each.name for each in self.pipeline.experiment.trained_on(self.steps.system)}
         rows = [
@@ -162,6 +162,9 @@ class Chosen:
         yield "On the test set of each direction; in the target language: the share of outputs, by character n-grams.\n"
 
     def _direction_cells(self, evaluate: Step, target: str) -> tuple[str, ...]:
+        from subgraft.evaluation.reporting.copies import in_target
+        from subgraft.evaluation.reporting.results import MAIN_METRICS
+
         record = self.records.get(evaluate.fingerprint)
         if record is None:
             return (MISSING,) * (len(MAIN_METRICS) + 2)

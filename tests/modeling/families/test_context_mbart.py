@@ -44,13 +44,13 @@ def _norm(weights: dict[str, Array], name: str, x: Array) -> Array:
 def _attention(weights: dict[str, Array], name: str, heads: int, query: Array, read: Array) -> Array:
     """Of one query [d] over `read` [L, d], head by head."""
     q, k, v = (_linear(weights, f"{name}.{part}", x) for part, x in (("query", query), ("key", read), ("value", read)))
-    size, found = len(query) // heads, []
+    size, outputs = len(query) // heads, []
     for head in range(heads):
         part = slice(head * size, (head + 1) * size)
         scores = k[:, part] @ q[part] / math.sqrt(size)
         shares = np.exp(scores - scores.max())
-        found.append(shares / shares.sum() @ v[:, part])
-    return _linear(weights, f"{name}.attended", np.concatenate(found))
+        outputs.append(shares / shares.sum() @ v[:, part])
+    return _linear(weights, f"{name}.attended", np.concatenate(outputs))
 
 
 def reference(weights: dict[str, Array], heads: int, state: Array, sentences: list[Array]) -> Array:
@@ -78,12 +78,12 @@ def test_the_attention_is_that_of_the_paper_written_out_token_by_token() -> None
     lengths = [[5, 3], [2, 0], [0, 0]]
     words = torch.tensor([[[place < length for place in range(5)] for length in row] for row in lengths])
     with torch.no_grad():
-        found = module(states, context, words).numpy()
+        outputs = module(states, context, words).numpy()
     for row, sizes in enumerate(lengths):
         before = [context[row, place, :length].numpy() for place, length in enumerate(sizes) if length]
         for token in range(4):
             expected = reference(weights, 2, states[row, token].numpy(), before)
-            np.testing.assert_allclose(found[row, token], expected, atol=1e-12)
+            np.testing.assert_allclose(outputs[row, token], expected, atol=1e-12)
 
 
 def test_a_row_is_divided_into_the_sentences_before_and_the_own_one() -> None:
