@@ -150,7 +150,9 @@ class ContextMBart(MBart):
 
 
 # Such a model reads one vocabulary, of which its weights were made.
-_MADE_OF_FINETUNED = "a model with context is made of a finetuned mBART: give that one its vocabulary first"
+_MADE_OF_FINETUNED = (
+    "a model with context cannot be built: it is made of a finetuned mBART, which gets its vocabulary first"
+)
 
 
 class SplitMBart(MBart):

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from subgraft.base.errors import ArgumentError, UserError
-from subgraft.subwords.vocabulary.tokenizer_description import LANGUAGE_CODE
 
 if TYPE_CHECKING:
     from subgraft.config.corpora import Languages
@@ -140,6 +139,8 @@ def new_code(tokenizer: Tokenizer, language: str) -> str:
 
     Raises UserError for a language that has a code, and for a name that makes none: NLLB's codes have a script too.
     """
+    from subgraft.subwords.vocabulary.tokenizer_description import LANGUAGE_CODE
+
     try:
         known = tokenizer.pieces[language_code(tokenizer, language)]
     except MissingCodeError:
