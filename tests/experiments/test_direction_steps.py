@@ -24,6 +24,7 @@ from subgraft.experiments.model_card import Chosen
 from subgraft.experiments.model_selection import Finetuned
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.steps.system import SystemSteps
+from subgraft.interfaces.cli.arguments import language_pair
 from subgraft.interfaces.serving.writer import Writer, opened
 from subgraft.orchestration.estimates.workload import workload
 from subgraft.orchestration.store.record import Record
@@ -179,13 +180,13 @@ def test_one_served_model_answers_in_every_direction_and_is_scored_as_its_report
         assert isinstance(writer, Writer) and isinstance(one, Writer)
         assert [*writer.directions] == ["de-en", "fr-en"] and not one.directions
         for name in ("de-en", "fr-en"):
-            step = steps.directions[name]
+            step, pair = steps.directions[name], language_pair(name)
             sources, references, written = (
                 (store.path(step) / f"{part}.txt").read_text().splitlines()
                 for part in ("sources", "references", "hypotheses")
             )
             outputs = writer.answer([(name, line) for line in sources])
-            assert outputs == written == subgraft.translate(model, sources, languages=name.split("-"), beam=1)
+            assert outputs == written == subgraft.translate(model, sources, languages=pair, beam=1)
             scores = {score.name: score.value for score in subgraft.evaluate(outputs, references, language="en").scores}
             recorded = read(store, step, "evaluation.json")["scores"]
             assert scores["chrF"] == pytest.approx(recorded["chrF"]["value"])
