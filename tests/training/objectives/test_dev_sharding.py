@@ -39,7 +39,7 @@ class Counted(DevScores):
         )
         super().__init__(bundle, pairs, Languages(source="en", target="de"), settings)
         self.judged = self.translated = 0
-        data = self._whole._examples
+        data = self._scores._whole._examples
         batch = data.batch
 
         def counted(indices: np.ndarray, epoch: int) -> object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -61,10 +62,16 @@ def scores_of(
 def output_language(inputs: Inputs, hypotheses: Sequence[str], target: str) -> dict[str, Json]:
     """For the record, the share of outputs in each language, where an evaluation has text of several with `target`."""
     roles = sorted(role for role in inputs if role.startswith(LANGUAGE_TEXT))
-    identify = LanguageIdentifier.of(Corpus.open(inputs[role]) for role in roles)
+    identify = _identifier(*(inputs[role] for role in roles))
     if identify is None or target not in identify.languages:
         return {}
     return {"output_language": identify.shares(hypotheses)}
+
+
+@lru_cache(maxsize=1)
+def _identifier(*corpora: Path) -> LanguageIdentifier | None:
+    """Learnt once for all evaluations of an experiment that a process makes: artifacts do not change."""
+    return LanguageIdentifier.of(map(Corpus.open, corpora))
 
 
 def translator(

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Literal
 
 import numpy as np
 from torch import nn
 
-from subgraft.base.errors import UserError
 from subgraft.config.settings_base import SideName
 from subgraft.config.task_objectives import ContextTranslationSettings
 from subgraft.config.training import FinetuneSettings
 from subgraft.data.text.segments import sides
-from subgraft.evaluation.metrics.bits_per_character import LEFT_OUT, bits_per_character, count_characters
-from subgraft.evaluation.metrics.scores import corpus_scores
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.inference.search import AT_ONCE
 from subgraft.modeling.inference.translate_in_context import ContextTranslator, context_sentences, in_context
 from subgraft.training.objectives.distributed import texts_by_worker
 from subgraft.training.objectives.document_translation import PairedDocuments
 from subgraft.training.objectives.objective import Request, pad_with_mask
-from subgraft.training.objectives.seq2seq import Example, Seq2SeqBatch, Seq2SeqData, Seq2SeqLoss, collate, token_loss
-from subgraft.training.objectives.translation import DEV_LENGTH_RATIO, Translation
-from subgraft.training.objectives.whole_examples import WholeExamples
+from subgraft.training.objectives.seq2seq import Example, Seq2SeqBatch, Seq2SeqData, Seq2SeqLoss, collate
+from subgraft.training.objectives.translation import DEV_LENGTH_RATIO, ReferenceScores, Translation
 
 
 @dataclass(frozen=True)
@@ -91,15 +86,11 @@ class DevContext:
         documents = PairedDocuments.of(request.corpus, "dev", training.dev_sentences)
         examples = ContextTranslation(documents, bundle, request, bundle.max_positions)
         data = ContextData(examples, *bundle.padding)
-        self._whole = WholeExamples(data, examples.whole_targets, max(training.batch_size, bundle.max_positions))
-        if not len(self._whole.places):
-            raise UserError(
-                f"no dev reference fits into the {bundle.max_positions} tokens that the model takes",
-                hint="Give a model of more positions (model.max_positions), or dev references of fewer tokens.",
-            )
-        self._model, self._precision, self._language = bundle.model, training.precision, request.languages.target
-        sources, references = (list(side) for side in zip(*documents.pairs, strict=True))
-        self._references, self._texts, sentences = references, list[str](), context_sentences(bundle)
+        sources, targets = (list(side) for side in zip(*documents.pairs, strict=True))
+        references, language = [[target] for target in targets], request.languages.target
+        self._scores = ReferenceScores(bundle, data, examples.whole_targets, references, training, language)
+        self._scores.require_any_whole()
+        self._model, self._texts, sentences = bundle.model, list[str](), context_sentences(bundle)
         for begin, end in zip(documents.starts[:-1].tolist(), documents.starts[1:].tolist(), strict=True):
             document = sources[begin:end]
             self._texts += [in_context(document, place, sentences) for place in range(len(document))]
@@ -108,22 +99,10 @@ class DevContext:
         self._translate = ContextTranslator(bundle, form, beam=1, max_length_ratio=DEV_LENGTH_RATIO)
 
     def __call__(self) -> dict[str, float]:
-        whole, device, references = self._whole, next(self._model.parameters()).device, self._references
-        characters = count_characters(references[place] for place in whole.places)
-        nats = whole.total(partial(token_loss, self._model), device, self._precision)
-        written = texts_by_worker(self._texts, self._source_lengths, AT_ONCE, self._translate, self._model)
-        scores = corpus_scores(written, references, self._language, ["BLEU", "chrF"])
-        left_out = len(references) - len(whole.places)
-        return {
-            "bits_per_character": bits_per_character(nats, characters),
-            "bleu": scores["BLEU"].value,
-            "chrf": scores["chrF"].value,
-            **({LEFT_OUT: float(left_out)} if left_out else {}),
-        }
+        return self._scores(self._outputs)
 
-    def _source_lengths(self) -> Sequence[int]:
-        lengths: list[int] = self._lengths
-        return lengths
+    def _outputs(self) -> list[str]:
+        return texts_by_worker(self._texts, lambda: self._lengths, AT_ONCE, self._translate, self._model)
 
 
 class TaskInContext(ContextData):

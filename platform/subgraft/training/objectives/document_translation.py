@@ -7,13 +7,11 @@ code, at which decoding stops.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
 from torch import nn
 
-from subgraft.base.errors import UserError
 from subgraft.config.settings_base import SideName
 from subgraft.config.task_objectives import DocumentTranslationSettings
 from subgraft.config.training import FinetuneSettings
@@ -22,8 +20,6 @@ from subgraft.data.text.documents import document_blocks
 from subgraft.data.text.encoded import encode
 from subgraft.data.text.noise import joined
 from subgraft.data.text.segments import sides
-from subgraft.evaluation.metrics.bits_per_character import LEFT_OUT, bits_per_character, count_characters
-from subgraft.evaluation.metrics.scores import corpus_scores
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import SequenceFormat
 from subgraft.modeling.inference.search import AT_ONCE
@@ -31,9 +27,8 @@ from subgraft.modeling.inference.translate_documents import BlockTranslator, blo
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.distributed import texts_by_worker
 from subgraft.training.objectives.objective import Request
-from subgraft.training.objectives.seq2seq import Example, Seq2SeqData, Seq2SeqLoss, token_loss
-from subgraft.training.objectives.translation import DEV_LENGTH_RATIO
-from subgraft.training.objectives.whole_examples import WholeExamples
+from subgraft.training.objectives.seq2seq import Example, Seq2SeqData, Seq2SeqLoss
+from subgraft.training.objectives.translation import DEV_LENGTH_RATIO, ReferenceScores
 
 
 class PairedDocuments(NamedTuple):
@@ -124,34 +119,23 @@ class DevDocuments:
         documents = PairedDocuments.of(request.corpus, "dev", training.dev_sentences)
         vocabularies = Vocabularies.of(bundle, request)
         examples = DocumentTranslation(documents, vocabularies, (block_tokens, bundle.max_positions))
-        data = Seq2SeqData(examples, *bundle.padding)
-        size = max(training.batch_size, bundle.max_positions)
-        self._whole = WholeExamples(data, examples.whole_targets, size)
-        if not len(self._whole.places):
-            raise UserError(
-                f"no dev reference fits into the {bundle.max_positions} tokens that the model takes",
-                hint="Give a model of more positions (model.max_positions), or dev references of fewer tokens.",
-            )
-        self._model, self._precision, self._language = bundle.model, training.precision, request.languages.target
         pairs = list(documents.pairs)
         blocks = [pairs[begin:end] for begin, end in zip(examples.bounds[:-1], examples.bounds[1:], strict=True)]
         self._sources = ["\n".join(source for source, _ in block) for block in blocks]
-        self._references = [[target for _, target in block] for block in blocks]
-        self._lengths = examples.lengths.tolist()
+        data, references = Seq2SeqData(examples, *bundle.padding), [[target for _, target in block] for block in blocks]
+        target = request.languages.target
+        self._scores = ReferenceScores(bundle, data, examples.whole_targets, references, training, target)
+        self._scores.require_any_whole()
+        self._model, self._lengths = bundle.model, examples.lengths.tolist()
         form = vocabularies.form
         self._translate = BlockTranslator(bundle, form, beam=1, max_length_ratio=DEV_LENGTH_RATIO)
 
     def __call__(self) -> dict[str, float]:
-        whole, device = self._whole, next(self._model.parameters()).device
-        characters = sum(count_characters(self._references[place]) for place in whole.places)
-        nats = whole.total(partial(token_loss, self._model), device, self._precision)
-        left_out = len(self._references) - len(whole.places)
+        return self._scores(self._outputs)
+
+    def _outputs(self) -> list[str]:
         written = texts_by_worker(self._sources, lambda: self._lengths, AT_ONCE, self._translate, self._model)
-        outputs, references = [" ".join(sentences_of(text)) for text in written], map(" ".join, self._references)
-        scores = corpus_scores(outputs, list(references), self._language, ["BLEU", "chrF"])
-        omitted = {LEFT_OUT: float(left_out)} if left_out else {}
-        bits = bits_per_character(nats, characters)
-        return {"bits_per_character": bits, "bleu": scores["BLEU"].value, "chrf": scores["chrF"].value, **omitted}
+        return [" ".join(sentences_of(text)) for text in written]
 
 
 class TaskDocuments(Seq2SeqData):

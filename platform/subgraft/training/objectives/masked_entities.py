@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -46,6 +46,8 @@ from subgraft.training.objectives.next_sentence import (
 from subgraft.training.objectives.objective import Concatenation, Examples, HeldOut, Request, pad
 from subgraft.training.objectives.single_stack import StackBatch, StackExample, StackLoss
 
+_Read = TypeVar("_Read")
+_Made = TypeVar("_Made")
 # The name of dEA's loss and of its count.
 ENTITIES = "entities"
 # A span [start, end) in characters, and the entity that it mentions.
@@ -112,28 +114,11 @@ class NumberedText:
         return EntityText(numbered._replace(tokens=tokens.tolist()), mentions)
 
 
-class EntityInputs:
-    """Inputs made of the numbers of a text's tokens, with their entities."""
+class Converted(Generic[_Read, _Made]):
+    """The same examples in another form."""
 
-    def __init__(self, inputs: Examples[InputText], text: NumberedText) -> None:
-        self._inputs, self._text = inputs, text
-
-    def __len__(self) -> int:
-        return len(self._inputs)
-
-    @property
-    def lengths(self) -> np.ndarray:
-        return self._inputs.lengths
-
-    def example(self, index: int, epoch: int) -> EntityText:
-        return self._text.read(self._inputs.example(index, epoch))
-
-
-class _WithoutEntities:
-    """The same inputs as texts alone."""
-
-    def __init__(self, inputs: Examples[EntityText]) -> None:
-        self._inputs = inputs
+    def __init__(self, inputs: Examples[_Read], convert: Callable[[_Read], _Made]) -> None:
+        self._inputs, self._convert = inputs, convert
 
     def __len__(self) -> int:
         return len(self._inputs)
@@ -142,8 +127,8 @@ class _WithoutEntities:
     def lengths(self) -> np.ndarray:
         return self._inputs.lengths
 
-    def example(self, index: int, epoch: int) -> InputText:
-        return self._inputs.example(index, epoch).text
+    def example(self, index: int, epoch: int) -> _Made:
+        return self._convert(self._inputs.example(index, epoch))
 
 
 @dataclass(frozen=True)
@@ -227,7 +212,9 @@ class EntitySentences:
         segments: bool = True,
     ) -> None:
         """count: the number of all entities.  segments: whether the model has token types."""
-        self.text = MaskedText(_WithoutEntities(inputs), tokenizer, masked_settings(settings), seed, segments)
+        self.text = MaskedText(
+            Converted(inputs, lambda each: each.text), tokenizer, masked_settings(settings), seed, segments
+        )
         self._inputs, self._settings, self._count, self._seed = inputs, settings, count, seed
 
     def __len__(self) -> int:
@@ -368,7 +355,7 @@ def _sentences(settings: MaskedEntitiesSettings, request: Request) -> EntitySent
     numbered = [NumberedText.of(*each, tokenizer) for each in zip(texts, known, strict=True)]
     inputs = zip(_inputs(settings, request, [each.numbers for each in numbered]), numbered, strict=True)
     segments = family_of(model).has_segments(model.config.to_dict())
-    together = Concatenation([EntityInputs(*each) for each in inputs])
+    together = Concatenation([Converted(each, numbers.read) for each, numbers in inputs])
     return EntitySentences(together, tokenizer, settings, len(table.names), request.seed, segments)
 
 

@@ -98,6 +98,50 @@ class Translation:
         return Example.of(source, target, self._sequence_format)
 
 
+class ReferenceScores:
+    """Bits per character of dev references, and BLEU and chrF of outputs.
+
+    Bits leave out references that are truncated, whose number is reported; BLEU and chrF are of all.
+    """
+
+    def __init__(
+        self,
+        bundle: Bundle,
+        data: Seq2SeqData,
+        whole: np.ndarray,
+        references: Sequence[Sequence[str]],
+        training: TrainingSettings,
+        language: str,
+    ) -> None:
+        """whole: which references are not truncated [n].  references: the sentences of each."""
+        self._model, self._limit, self._precision = bundle.model, bundle.max_positions, training.precision
+        self._whole = WholeExamples(data, whole, max(training.batch_size, self._limit))
+        self._references, self._language = references, language
+
+    def require_any_whole(self) -> None:
+        """Raises UserError if no reference fits."""
+        if not len(self._whole.places):
+            raise UserError(
+                f"no dev reference fits into the {self._limit} tokens that the model takes",
+                hint="Give a model of more positions (model.max_positions), or dev references of fewer tokens.",
+            )
+
+    def __call__(self, outputs: Callable[[], Sequence[str]]) -> dict[str, float]:
+        """outputs: writes a text for each reference, on one line."""
+        whole, device = self._whole, next(self._model.parameters()).device
+        characters = sum(count_characters(self._references[place]) for place in whole.places.tolist())
+        nats = whole.total(partial(token_loss, self._model), device, self._precision)
+        left_out = len(self._references) - len(whole.places)
+        references = list(map(" ".join, self._references))
+        scores = corpus_scores(outputs(), references, self._language, ["BLEU", "chrF"])
+        return {
+            "bits_per_character": bits_per_character(nats, characters),
+            "bleu": scores["BLEU"].value,
+            "chrf": scores["chrF"].value,
+            **({LEFT_OUT: float(left_out)} if left_out else {}),
+        }
+
+
 class DevScores:
     """Scores on the first dev sentences: bits per character, and BLEU and chrF of greedy output.
 
@@ -115,37 +159,23 @@ class DevScores:
     ) -> None:
         self._model = bundle.model
         self._pairs = list(pairs[: settings.dev_sentences])
-        self._language = languages.target
         form = bundle.sequence_format(languages)
-        limit = bundle.max_positions
-        examples = Translation(self._pairs, bundle.encoder, bundle.decoder, form, limit)
-        data = Seq2SeqData(examples, *bundle.padding)
-        self._whole = WholeExamples(data, examples.whole_targets, max(settings.batch_size, limit))
-        if self._pairs and not len(self._whole.places):
-            raise UserError(
-                f"no dev reference fits into the {limit} tokens that the model takes",
-                hint="Give a model of more positions (model.max_positions), or dev references of fewer tokens.",
-            )
+        examples = Translation(self._pairs, bundle.encoder, bundle.decoder, form, bundle.max_positions)
+        data, references = Seq2SeqData(examples, *bundle.padding), [[target] for _, target in self._pairs]
+        target = languages.target
+        self._scores = ReferenceScores(bundle, data, examples.whole_targets, references, settings, target)
+        if self._pairs:
+            self._scores.require_any_whole()
         self._sources = [source for source, _ in self._pairs]
         self._settings, self._bundle, self._languages = settings, bundle, languages
         self._checked = False
         self._translate = translator_of(bundle, languages, beam=1, max_length_ratio=DEV_LENGTH_RATIO)
 
     def __call__(self) -> dict[str, float]:
-        references = [target for _, target in self._pairs]
-        whole, device = self._whole, next(self._model.parameters()).device
-        characters = count_characters(references[place] for place in whole.places)
-        nats = whole.total(partial(token_loss, self._model), device, self._settings.precision)
-        left_out = len(references) - len(whole.places)
-        hypotheses = texts_by_worker(self._sources, self._source_lengths, AT_ONCE, self._translator(), self._model)
-        scores = corpus_scores(hypotheses, references, self._language, ["BLEU", "chrF"])
-        omitted = {LEFT_OUT: float(left_out)} if left_out else {}
-        return {
-            "bits_per_character": bits_per_character(nats, characters),
-            "bleu": scores["BLEU"].value,
-            "chrf": scores["chrF"].value,
-            **omitted,
-        }
+        return self._scores(self._outputs)
+
+    def _outputs(self) -> list[str]:
+        return texts_by_worker(self._sources, self._source_lengths, AT_ONCE, self._translator(), self._model)
 
     def _source_lengths(self) -> list[int]:
         tokens = self._bundle.encoder.encode_batch(self._sources)
