@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +25,15 @@ def trained_weights(
     settings: PretrainSettings,
     preparation: Preparation | None,
     die_at: int | None = None,
+    watch: Callable[[Mapping[str, float]], None] = lambda values: None,
 ) -> dict[str, Tensor]:
-    """Weights after a training that saves a checkpoint after every update, or KilledError at a step."""
+    """Weights after a training that saves a checkpoint after every update, or KilledError at a step.
+
+    watch: called with the metrics of each step.
+    """
 
     def metrics(step: int, values: Mapping[str, float]) -> None:
+        watch(values)
         if step == die_at:
             raise KilledError
 

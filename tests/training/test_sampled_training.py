@@ -14,11 +14,9 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from engine_runs import STEPS, assert_weights_agree, run_workers
+from killed_training import trained_weights
 from subgraft.config.objectives import MaskedSettings
 from subgraft.config.training import NearestTargets, PretrainSettings
-from subgraft.training.checkpoint import Checkpoints
-from subgraft.training.engine import PlainEngine
-from subgraft.training.loop import Hooks, Trainer
 from subgraft.training.objectives.distributed import Workers
 from subgraft.training.objectives.embedding_view import IGNORED
 from subgraft.training.objectives.masked import MaskedSentences
@@ -64,23 +62,12 @@ def _train(place: Path, settings: PretrainSettings, die_at: int | None = None) -
     sampling = _Seen(NearestTargets(neighbours=2, rebuild_every=EVERY), model, 3)
     module = SampledLoss(StackLoss(model, 0.1))
 
-    def metrics(step: int, values: Mapping[str, float]) -> None:
-        assert 0 < values["candidates"] < len(cased_tokenizer())
-        if step == die_at:
-            raise KilledError
+    assert module.weights == {"loss": 1.0}
 
-    Trainer(
-        module,
-        {"loss": 1.0},
-        data,
-        settings,
-        PlainEngine(module, settings, torch.device("cpu")),
-        Checkpoints(place),
-        seed=3,
-        checkpoint_seconds=1e-9,
-        hooks=Hooks(metrics=metrics),
-        preparation=sampling,
-    ).run()
+    def watch(values: Mapping[str, float]) -> None:
+        assert 0 < values["candidates"] < len(cased_tokenizer())
+
+    trained_weights(place, module, data, settings, sampling, die_at, watch)
     return dict(model.state_dict()), sampling
 
 
