@@ -198,7 +198,11 @@ MISTAKES = [
     (f"{TRANSFER} --method omp --static vocabulary", ["vocabulary: no static embeddings here", "vocab embed"]),
     (
         f"{TRANSFER} --method token-distillation",
-        ["--distilled", "token-distillation, likelihood-matching, vocadt need", "`token distillation`"],
+        [
+            "--distilled",
+            "token-distillation, attention-influence, likelihood-matching, vocadt need",
+            "`token distillation`",
+        ],
     ),
     (f"{TRANSFER} --method likelihood-matching", ["--distilled", "`likelihood matching`"]),
     (f"{TRANSFER} --distilled own", ["--distilled", "nothing else"]),
@@ -398,7 +402,9 @@ CONFIGURED = [
     (
         "initialiser: avg}",
         "initialiser: token-distillation}\nintrinsic: {tokens: 5}",
-        ["intrinsic measures systems with an initialiser other than token-distillation, likelihood-matching, vocadt"],
+        [
+            "intrinsic measures systems with an initialiser other than token-distillation, attention-influence, likelihood-matching, vocadt"
+        ],
     ),
     (
         "initialiser: avg}",

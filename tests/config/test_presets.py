@@ -24,7 +24,8 @@ SETTINGS: dict[str, Any] = {
         {"name": "one", "initialiser": "token-distillation"},
         {"name": "two", "initialiser": "likelihood-matching"},
         {"name": "three", "initialiser": "vocadt"},
-        {"name": "four", "initialiser": "mean", "embedding_warmup": "copied"},
+        {"name": "four", "initialiser": "attention-influence"},
+        {"name": "five", "initialiser": "mean", "embedding_warmup": "copied"},
     ),
     # Of systems that this task cannot have.
     "multitask_training": {},

@@ -12,6 +12,7 @@ from subgraft.config.loading import load
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.steps.system import SystemSteps
 from subgraft.orchestration.store.step import Step
+from subgraft.pipeline.recipes.embeddings import AttentionInfluenceRecipe
 
 SYSTEMS = "systems=[{name: mean, initialiser: mean}, {name: distilled, initialiser: token-distillation}]"
 
@@ -66,3 +67,13 @@ def test_presets_fill_in_what_is_not_given(repository: Path) -> None:
 def test_a_layer_beyond_the_model_is_refused(repository: Path) -> None:
     with pytest.raises(UserError, match=r"token_distillation\.layer 3 is beyond the 2 layers of a side"):
         experiment(repository, "model.decoder_layers=2", "token_distillation.layer=3")
+
+
+def test_attention_influence_is_a_step_of_its_own_with_its_own_settings(repository: Path) -> None:
+    named = "systems=[{name: distilled, initialiser: attention-influence}]"
+    step = distilled(repository, named, "attention_influence.layer=1", "sides=[encoder, decoder]")
+    assert (step.name, step.stage.name) == ("attention influence", "attention-influence")
+    assert isinstance(step.recipe, AttentionInfluenceRecipe) and step.recipe.distillation.layer == 1
+    assert {"vocabulary/encoder", "vocabulary/decoder"} < step.inputs.keys()
+    with pytest.raises(UserError, match=r"attention_influence\.layer 3 is beyond the 2 layers of a side"):
+        experiment(repository, named, "model.decoder_layers=2", "attention_influence.layer=3")

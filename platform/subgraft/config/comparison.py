@@ -13,6 +13,7 @@ from subgraft.config.domains import DownstreamSettings, UpstreamSettings
 from subgraft.config.evaluation import EvaluationSettings, IntrinsicSettings
 from subgraft.config.initialiser_registry import LEARNINGS, LearningName, initialiser_info
 from subgraft.config.initialisers import (
+    AttentionInfluenceSettings,
     GeneratorSettings,
     LikelihoodMatchingSettings,
     NetworkSettings,
@@ -73,6 +74,8 @@ class Comparison(Settings):
     static_embeddings: for initialisers that need static vectors of the new tokens.
     token_distillation: for systems of `token-distillation`.
     token_distillation_training: the training of these embeddings; required if there is such a system.
+    attention_influence: for systems of `attention-influence`.
+    attention_influence_training: the training of these embeddings; required if there is such a system.
     likelihood_matching: for systems of `likelihood-matching`.
     likelihood_matching_training: the training of these embeddings; required if there is such a system.
     vocadt_training: the training of the embeddings of systems of `vocadt`; required if there is such a system.
@@ -116,6 +119,8 @@ class Comparison(Settings):
     static_embeddings: StaticEmbeddingSettings = StaticEmbeddingSettings()
     token_distillation: TokenDistillationSettings = TokenDistillationSettings()
     token_distillation_training: TrainingSettings | None = None
+    attention_influence: AttentionInfluenceSettings = AttentionInfluenceSettings()
+    attention_influence_training: TrainingSettings | None = None
     likelihood_matching: LikelihoodMatchingSettings = LikelihoodMatchingSettings()
     likelihood_matching_training: TrainingSettings | None = None
     vocadt_training: TrainingSettings | None = None
@@ -228,6 +233,15 @@ class Comparison(Settings):
             return None
         training = self.network_training if system.trains_network else self.generator_training
         return system.generator_steps or (None if training is None else training.max_steps)
+
+    @property
+    def distilled_layers(self) -> dict[str, int]:
+        """The layers at which systems distil, by the name of the setting; without those that are left to the model."""
+        named: dict[LearningName, tuple[str, int | None]] = {
+            "token-distillation": ("token_distillation.layer", self.token_distillation.layer),
+            "attention-influence": ("attention_influence.layer", self.attention_influence.layer),
+        }
+        return {name: layer for learning, (name, layer) in named.items() if layer and self.learns(learning)}
 
     def learns(self, learning: LearningName) -> bool:
         """Whether any system learns its new embeddings by this training."""

@@ -17,7 +17,7 @@ from subgraft.config.settings_base import StaticAlgorithm
 
 GeneratorName = Literal["avg", "att", "patt", "network"]
 TrainedGenerator = Literal["att", "patt", "network"]
-LearningName = Literal["token-distillation", "likelihood-matching", "vocadt"]
+LearningName = Literal["token-distillation", "attention-influence", "likelihood-matching", "vocadt"]
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,9 @@ class LearningFacts:
     has_start: whether it starts from the rows of another initialiser.
     """
 
-    training: Literal["token_distillation_training", "likelihood_matching_training", "vocadt_training"]
+    training: Literal[
+        "token_distillation_training", "attention_influence_training", "likelihood_matching_training", "vocadt_training"
+    ]
     decoder_alone: bool = False
     has_start: bool = False
 
@@ -73,11 +75,13 @@ INITIALISERS: Mapping[str, InitialiserInfo] = {
     "locally-linear": InitialiserInfo(static="cbow"),
     "donor": InitialiserInfo(donor=True),
     "token-distillation": InitialiserInfo(learnt_by="token-distillation"),
+    "attention-influence": InitialiserInfo(learnt_by="attention-influence"),
     "likelihood-matching": InitialiserInfo(learnt_by="likelihood-matching"),
     "vocadt": InitialiserInfo(learnt_by="vocadt"),
 }
 LEARNINGS: Mapping[LearningName, LearningFacts] = {
     "token-distillation": LearningFacts("token_distillation_training"),
+    "attention-influence": LearningFacts("attention_influence_training"),
     "likelihood-matching": LearningFacts("likelihood_matching_training", decoder_alone=True, has_start=True),
     "vocadt": LearningFacts("vocadt_training"),
 }

@@ -161,6 +161,18 @@ class TokenDistillationSettings(Settings):
     distance: Literal["squared", "euclidean"] = "squared"
 
 
+class AttentionInfluenceSettings(Settings):
+    """New embeddings by distilling how segments of a text attend to each other (Haltiuk and Smywiński-Pohl 2025);
+    their training is a separate group.
+
+    sentences_per_token: a sentence is read if one of its new tokens has occurred in fewer sentences than this.
+    layer: the self-attention that is compared, from 1; by default after a third of the layers.
+    """
+
+    sentences_per_token: Count = 100
+    layer: Count | None = None
+
+
 class LikelihoodMatchingSettings(Settings):
     """New embeddings by matching likelihoods of text (Minixhofer, Vulić and Ponti 2025); their training is a separate
     group.

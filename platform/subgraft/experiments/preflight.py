@@ -302,12 +302,12 @@ def _require_place_for_source(family: Family, experiment: Experiment, directory:
 
 def _require_size(config: Mapping[str, Any], experiment: Experiment, directory: Path) -> None:
     """Refuse settings that do not fit the checkpoint: its depth, and its tables' width."""
-    layer = experiment.token_distillation.layer
     translating = config if experiment.finetuned_on.understands else family_of(config).assembled(config)
     family = family_of(translating)
     depth = min(family.layers(translating, side) for side in experiment.sides)
-    if experiment.learns("token-distillation") and layer is not None and layer > depth:
-        raise UserError(f"token_distillation.layer {layer} is beyond its {depth} layers", where=str(directory))
+    for name, layer in experiment.distilled_layers.items():
+        if layer > depth:
+            raise UserError(f"{name} {layer} is beyond its {depth} layers", where=str(directory))
     width = family.embedding_width(translating)
     vectors = experiment.static_embeddings.dimensions or experiment.model.width_of_rows
     if any(initialiser_info(system.initialiser).as_they_are for system in experiment.systems) and vectors != width:

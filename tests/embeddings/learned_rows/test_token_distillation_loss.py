@@ -14,7 +14,8 @@ from subgraft.config.initialisers import TokenDistillationSettings
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import TrainingSettings
 from subgraft.embeddings.learned_rows.segmentation_pairs import SegmentationBatch, SegmentationPairs
-from subgraft.embeddings.learned_rows.token_distillation_loss import StudentTable, TokenDistillationLoss
+from subgraft.embeddings.learned_rows.student_embeddings import StudentTable
+from subgraft.embeddings.learned_rows.token_distillation_loss import TokenDistillationLoss
 from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families.encoder_only import BERT2BERT
@@ -95,21 +96,21 @@ def test_only_the_rows_of_new_tokens_that_were_read_move(family: str, side: Side
     batch = data.batch(np.arange(4), 0)
     assert isinstance(batch, SegmentationBatch)
     module(batch)["distillation"].backward()
-    assert [name for name, parameter in module.named_parameters() if parameter.grad is not None] == ["added"]
-    assert module.added.grad is not None
-    moved = {start.tokens[i] for i in module.added.grad.any(dim=1).nonzero().flatten().tolist()}
+    assert [name for name, parameter in module.named_parameters() if parameter.grad is not None] == ["embeddings.added"]
+    assert module.embeddings.added.grad is not None
+    moved = {start.tokens[i] for i in module.embeddings.added.grad.any(dim=1).nonzero().flatten().tolist()}
     student = batch.student.input_ids if side == "encoder" else batch.student.decoder_input_ids
     assert moved == set(start.tokens).intersection(student.flatten().tolist()) != set()
     train(module, data, 3, tmp_path)
     assert all(torch.equal(tensor, frozen[name]) for name, tensor in bundle.model.state_dict().items())
-    tokens, rows = module.trained()
+    tokens, rows = module.embeddings.trained()
     every = data.batch(np.arange(len(data.lengths)), 0)
     assert isinstance(every, SegmentationBatch)
     student = every.student.input_ids if side == "encoder" else every.student.decoder_input_ids
     assert set(tokens.tolist()) == set(start.tokens).intersection(student.flatten().tolist())
     assert set(tokens.tolist()).isdisjoint(target.ids[e] for e in target.ids if e in bundle.tokenizers[side].ids)
     expected = start.table.index_copy(0, tokens, rows)
-    torch.testing.assert_close(module.embed(torch.arange(len(target))) / module.embed_scale, expected)
+    torch.testing.assert_close(module.embeddings(torch.arange(len(target))) / module.embeddings.scale, expected)
 
 
 @pytest.mark.parametrize("side", ["encoder", "decoder"])

@@ -66,11 +66,10 @@ def require_learnable_rows(experiment: Comparison) -> None:
 def require_layer(experiment: Comparison) -> None:
     """The layer must exist; a checkpoint's depth is only known once it is loaded."""
     depth = min(experiment.model.depth(side) for side in experiment.sides)
-    here = experiment.learns("token-distillation") and experiment.upstream.checkpoint is None
-    if here and (experiment.token_distillation.layer or 1) > depth:
-        raise ValueError(
-            f"token_distillation.layer {experiment.token_distillation.layer} is beyond the {depth} layers of a side"
-        )
+    if experiment.upstream.checkpoint is None:
+        for name, layer in experiment.distilled_layers.items():
+            if layer > depth:
+                raise ValueError(f"{name} {layer} is beyond the {depth} layers of a side")
 
 
 def require_self_translations(experiment: Comparison) -> None:

@@ -130,6 +130,7 @@ METHODS: Mapping[str, Initialiser] = {
     "locally-linear": partial(from_static, answer=mix_locally_linear),
     "donor": map_from_donor,
     "token-distillation": take_distilled,
+    "attention-influence": partial(take_distilled, method="attention-influence"),
     "likelihood-matching": partial(take_distilled, method="likelihood-matching"),
     "vocadt": partial(take_distilled, method="vocadt"),
 }

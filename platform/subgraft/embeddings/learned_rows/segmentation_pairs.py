@@ -186,13 +186,19 @@ class SegmentationPairs(SegmentedText):
         first = next((place for place, token in enumerate(after) if token in self._new), None)
         if first is None:
             return []
+        places = self._ends(before, after, meeting)
+        # What a decoder reads before the first new token knows nothing of it.
+        return [place for place in places if place[1] >= first + self._begins] if self._decoder else places
+
+    @property
+    def _begins(self) -> int:
+        """The number of special tokens before a sentence."""
+        return 1 + self._before.target_begins if self._decoder else len(self._before.source_beginning)
+
+    def _ends(self, before: int, after: list[int], meeting: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """The positions of special tokens, and the last ones of the text's segments."""
         places = meeting + [(before + i, len(after) + i) for i in range(self._ends_read)]
-        if self._decoder:
-            # What a decoder reads before the first new token knows nothing of it, and its start comes before the text.
-            begins = 1 + self._before.target_begins
-            return [(one + begins, two + begins) for one, two in places if two >= first]
-        begins = len(self._before.source_beginning)
-        return [(i, i) for i in range(begins)] + [(one + begins, two + begins) for one, two in places]
+        return [(i, i) for i in range(self._begins)] + [(one + self._begins, two + self._begins) for one, two in places]
 
     def batch(self, indices: np.ndarray, epoch: int) -> SegmentationBatch:
         """The sentences at `indices`, the same in every epoch."""
@@ -200,6 +206,13 @@ class SegmentationPairs(SegmentedText):
         sentences = [self._sentences[int(i)] for i in indices]
         meeting = [(row, *places) for row, sentence in enumerate(sentences) for places in sentence.meeting]
         return SegmentationBatch(*self._both(sentences), torch.tensor(meeting, dtype=torch.long).reshape(-1, 3))
+
+
+class SegmentPairs(SegmentationPairs):
+    """Batches of sentences with the last positions of all segments: the smallest spans that both vocabularies have."""
+
+    def _places(self, before: int, after: list[int], meeting: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        return self._ends(before, after, meeting) if self._new.intersection(after) else []
 
 
 def meeting_places(one: Sequence[int], two: Sequence[int]) -> list[tuple[int, int]]:

@@ -153,7 +153,9 @@ class EmbeddingSteps:
         """The step that learns rows of the new tokens."""
         match method:
             case "token-distillation":
-                return self._distilled(model, vocabularies)
+                return self._token_distillation(model, vocabularies)
+            case "attention-influence":
+                return self._attention_influence(model, vocabularies)
             case "vocadt":
                 return self._vocadt(model, vocabularies)
             case "likelihood-matching":
@@ -163,7 +165,7 @@ class EmbeddingSteps:
         """Vocabularies as inputs of a step."""
         return {f"vocabulary/{side}": vocabularies[side] for side in self.experiment.sides}
 
-    def _distilled(self, model: Step, vocabularies: Mapping[SideName, Step]) -> Step:
+    def _token_distillation(self, model: Step, vocabularies: Mapping[SideName, Step]) -> Step:
         """Rows of the new tokens of all sides, by Token Distillation; all seeds share them."""
         experiment = self.experiment
         assert experiment.token_distillation_training is not None
@@ -174,10 +176,28 @@ class EmbeddingSteps:
             training=experiment.token_distillation_training,
             seed=experiment.upstream.seed,
         )
+        return Step(stages.DISTILLATION, "token distillation", recipe, self._distilled_text(model, vocabularies))
+
+    def _attention_influence(self, model: Step, vocabularies: Mapping[SideName, Step]) -> Step:
+        """Rows of the new tokens of all sides, by distilling attention influence; all seeds share them."""
+        experiment = self.experiment
+        assert experiment.attention_influence_training is not None
+        recipe = recipes.AttentionInfluenceRecipe(
+            languages=experiment.languages,
+            sides=experiment.sides,
+            distillation=experiment.attention_influence,
+            training=experiment.attention_influence_training,
+            seed=experiment.upstream.seed,
+        )
+        inputs = self._distilled_text(model, vocabularies)
+        return Step(stages.ATTENTION_INFLUENCE, "attention influence", recipe, inputs)
+
+    def _distilled_text(self, model: Step, vocabularies: Mapping[SideName, Step]) -> dict[str, Step]:
+        """What is read in both segmentations, by whom."""
         inputs = {"model": model, "corpus": self._inputs.downstream_corpus, **self._by_side(vocabularies)}
-        inputs |= self._inputs.text_on("source") if "encoder" in experiment.sides else {}
-        inputs |= self._text.copies if "decoder" in experiment.sides else {}
-        return Step(stages.DISTILLATION, "token distillation", recipe, inputs)
+        inputs |= self._inputs.text_on("source") if "encoder" in self.experiment.sides else {}
+        inputs |= self._text.copies if "decoder" in self.experiment.sides else {}
+        return inputs
 
     def _vocadt(self, model: Step, vocabularies: Mapping[SideName, Step]) -> Step:
         """Rows of the new tokens of all sides, as combinations of all old rows; all seeds share them."""

@@ -138,5 +138,6 @@ def check_method(method: Method) -> None:
         raise ArgumentError(
             f"{only} need distilled rows of a vocabulary, and nothing else does",
             where="distilled",
-            hint="A run with such a system makes them: steps `token distillation`, `likelihood matching`, `vocadt`.",
+            hint="A run with such a system makes them, in the step `token distillation`, `attention influence`, "
+            "`likelihood matching` or `vocadt`.",
         )

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from subgraft.config.corpora import Languages
 from subgraft.config.initialisers import (
+    AttentionInfluenceSettings,
     GeneratorSettings,
     LikelihoodMatchingSettings,
     NetworkSettings,
@@ -74,20 +75,34 @@ class ImportedNetworkRecipe(Recipe):
     directory: str = Field(exclude=True)
 
 
-class TokenDistillationRecipe(TrainedRecipe):
-    """Token Distillation. The encoder also reads the source of an input `text`, the decoder pairs of `synthetic`."""
+class DistillationRecipe(TrainedRecipe):
+    """Base of trainings in which the model with new tokens imitates itself without them.
+
+    The encoder also reads the source of an input `text`, the decoder pairs of `synthetic`.
+    """
 
     frozen_model: ClassVar[bool] = True
     new_tokens_only: ClassVar[bool] = True
 
     languages: Languages
     sides: tuple[SideName, ...]
-    distillation: TokenDistillationSettings
 
     def extra_parameters(self, sizes: KnownSizes) -> ExtraParameters:
         """An upper bound: as if all tokens were new. Sides are learnt one after the other."""
         rows = max(map(sizes.vocabulary, self.sides)) * sizes.width
         return ExtraParameters(held=rows, trained=rows)
+
+
+class TokenDistillationRecipe(DistillationRecipe):
+    """Token Distillation."""
+
+    distillation: TokenDistillationSettings
+
+
+class AttentionInfluenceRecipe(DistillationRecipe):
+    """Distillation of attention influence."""
+
+    distillation: AttentionInfluenceSettings
 
 
 class LikelihoodMatchingRecipe(TrainedRecipe):

@@ -25,6 +25,7 @@ from subgraft.pipeline.recipes.corpora import (
     TextRecipe,
 )
 from subgraft.pipeline.recipes.embeddings import (
+    AttentionInfluenceRecipe,
     GeneratorRecipe,
     ImportedNetworkRecipe,
     LikelihoodMatchingRecipe,
@@ -194,12 +195,12 @@ def _train_static_embeddings(
     return train_static_embeddings(recipe, inputs, out, context)
 
 
-def _token_distillation(
-    recipe: TokenDistillationRecipe, inputs: Inputs, out: Path, context: Context
+def _distil(
+    recipe: TokenDistillationRecipe | AttentionInfluenceRecipe, inputs: Inputs, out: Path, context: Context
 ) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.token_distillation import run
+    from subgraft.pipeline.stages.distillation import distil
 
-    return run(recipe, inputs, out, context)
+    return distil(recipe, inputs, out, context)
 
 
 def _match_likelihood(
@@ -339,8 +340,9 @@ GENERATOR = Stage("generator", 1, _train_generator, GeneratorRecipe, distributed
 NETWORK = Stage("network", 1, _train_network, NetworkRecipe, distributed=True, accelerated=True)
 IMPORTED_NETWORK = Stage("given-network", 1, _import_network, ImportedNetworkRecipe)
 STATIC = Stage("static", 1, _train_static_embeddings, StaticEmbeddingsRecipe)
-DISTILLATION = Stage(
-    "distillation", 1, _token_distillation, TokenDistillationRecipe, distributed=True, accelerated=True
+DISTILLATION = Stage("distillation", 1, _distil, TokenDistillationRecipe, distributed=True, accelerated=True)
+ATTENTION_INFLUENCE = Stage(
+    "attention-influence", 1, _distil, AttentionInfluenceRecipe, distributed=True, accelerated=True
 )
 MATCHING = Stage(
     "matching",

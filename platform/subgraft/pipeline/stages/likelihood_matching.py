@@ -15,8 +15,8 @@ from subgraft.modeling.heads import require_token_head
 from subgraft.modeling.sides import side as side_of
 from subgraft.pipeline.recipes.embeddings import LikelihoodMatchingRecipe
 from subgraft.pipeline.stages.chunked_translation import Search, translated_in_chunks
+from subgraft.pipeline.stages.distillation import fit_rows
 from subgraft.pipeline.stages.stage import Inputs, Summary
-from subgraft.pipeline.stages.token_distillation import fit_rows
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.auto_precision import with_named_precision
 from subgraft.training.context import Context, Json

@@ -1,22 +1,33 @@
-"""PretrainedModel, Corpus and Vocabularies → DistilledRows: new tokens' rows, learnt from the task's text."""
+"""PretrainedModel, Corpus and Vocabularies → DistilledRows: new tokens' rows, learnt from the task's text.
+
+By Token Distillation or attention influence: both compare the frozen model's passes over two segmentations of a text.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from torch import nn
 
 from subgraft.base.errors import UserError
+from subgraft.config.initialiser_registry import LearningName
 from subgraft.config.settings_base import SideName
 from subgraft.data.text.corpus import Corpus
 from subgraft.embeddings.initialisers.distilled_rows import DistilledRows, origin
-from subgraft.embeddings.learned_rows.segmentation_pairs import SegmentationPairs
-from subgraft.embeddings.learned_rows.token_distillation_loss import StudentTable, TokenDistillationLoss
+from subgraft.embeddings.learned_rows.attention_influence_loss import AttentionInfluenceLoss
+from subgraft.embeddings.learned_rows.segmentation_pairs import SegmentationPairs, SegmentPairs
+from subgraft.embeddings.learned_rows.student_embeddings import StudentTable
+from subgraft.embeddings.learned_rows.token_distillation_loss import TokenDistillationLoss
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import Side, family_of
 from subgraft.modeling.sides import side as side_of
-from subgraft.pipeline.recipes.embeddings import LikelihoodMatchingRecipe, TokenDistillationRecipe
+from subgraft.pipeline.recipes.embeddings import (
+    AttentionInfluenceRecipe,
+    LikelihoodMatchingRecipe,
+    TokenDistillationRecipe,
+)
 from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.auto_precision import with_named_precision
@@ -25,9 +36,10 @@ from subgraft.training.schedule import Data
 from subgraft.training.setup import fit, held_out_mean, is_writer, write_curve
 
 Pairs = list[tuple[str, str]]
+AnyRecipe = TokenDistillationRecipe | AttentionInfluenceRecipe
 
 
-def run(recipe: TokenDistillationRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
+def distil(recipe: AnyRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"])
     recipe = with_named_precision(recipe, bundle.model, context)
     # All of them before the first training moves the model to a GPU.
@@ -48,6 +60,26 @@ def _additional_text(side: SideName, inputs: Inputs) -> Pairs:
 
 
 @dataclass(frozen=True)
+class _Method:
+    """An initialiser, its group of settings, and how it reads and compares text."""
+
+    initialiser: LearningName
+    settings: str
+    text: type[SegmentationPairs]
+    loss: Callable[..., TokenDistillationLoss | AttentionInfluenceLoss]
+
+
+_METHODS: Mapping[type[AnyRecipe], _Method] = {
+    TokenDistillationRecipe: _Method(
+        "token-distillation", "token_distillation", SegmentationPairs, TokenDistillationLoss
+    ),
+    AttentionInfluenceRecipe: _Method(
+        "attention-influence", "attention_influence", SegmentPairs, AttentionInfluenceLoss
+    ),
+}
+
+
+@dataclass(frozen=True)
 class _Student:
     """One side of the model, and the embeddings of its new vocabulary before training."""
 
@@ -56,35 +88,36 @@ class _Student:
     target: Tokenizer
     start: StudentTable
     origin: tuple[str, str]
+    method: _Method
 
     @classmethod
-    def of(cls, bundle: Bundle, name: SideName, target: Tokenizer, recipe: TokenDistillationRecipe) -> _Student:
+    def of(cls, bundle: Bundle, name: SideName, target: Tokenizer, recipe: AnyRecipe) -> _Student:
         side, source = side_of(bundle.model, name), bundle.tokenizers[name]
-        layers = family_of(bundle.model).layers(bundle.model.config.to_dict(), name)
+        layers, method = family_of(bundle.model).layers(bundle.model.config.to_dict(), name), _METHODS[type(recipe)]
         if (recipe.distillation.layer or 1) > layers:
-            raise UserError(f"the model's {name} has no more than {layers} layers", where="token_distillation.layer")
-        return cls(side, source, target, StudentTable.of(side, source, target), origin(side, source))
+            raise UserError(f"the model's {name} has no more than {layers} layers", where=f"{method.settings}.layer")
+        return cls(side, source, target, StudentTable.of(side, source, target), origin(side, source), method)
 
     def train(
         self,
         bundle: Bundle,
         corpus: Corpus,
         additional: Pairs,
-        recipe: TokenDistillationRecipe,
+        recipe: AnyRecipe,
         out: Path,
         context: Context,
     ) -> Summary:
-        name, module = self.side.name, TokenDistillationLoss(bundle.model, self.side, self.start, recipe.distillation)
+        name, module = self.side.name, self.method.loss(bundle.model, self.side, self.start, recipe.distillation)
         pairs, per_token = list(corpus.pairs("train")), recipe.distillation.sentences_per_token
         data = self._sentences(bundle, pairs, recipe, per_token, additional)
         held_out = self._sentences(bundle, list(corpus.pairs("dev"))[: recipe.training.dev_sentences], recipe, None)
         summary: Summary = {"steps": 0}
         if len(data):
-            training, measures = "token_distillation_training", {"loss": "distillation", "measured": "distance"}
+            training, measures = f"{self.method.settings}_training", {"loss": "distillation", "measured": "distance"}
             summary = fit_rows(module, data, held_out, recipe, out, context, group=training, part=name, **measures)
-        tokens, rows = module.trained()
+        tokens, rows = module.embeddings.trained()
         if is_writer():
-            DistilledRows(self.target, tokens, rows, *self.origin).save(out / name)
+            DistilledRows(self.target, tokens, rows, *self.origin, self.method.initialiser).save(out / name)
         counted: dict[str, Json] = {"trainable": len(self.start.tokens), "in_text": len(data.tokens)}
         return summary | counted | {"trained": len(tokens), "sentences": len(data)}
 
@@ -92,11 +125,11 @@ class _Student:
         self,
         bundle: Bundle,
         pairs: Pairs,
-        recipe: TokenDistillationRecipe,
+        recipe: AnyRecipe,
         per_token: int | None,
         additional: Pairs | None = None,
     ) -> SegmentationPairs:
-        return SegmentationPairs(
+        return self.method.text(
             pairs,
             bundle,
             self.side.name,
@@ -114,7 +147,7 @@ def fit_rows(
     module: nn.Module,
     data: Data,
     held_out: Data,
-    recipe: TokenDistillationRecipe | LikelihoodMatchingRecipe,
+    recipe: AnyRecipe | LikelihoodMatchingRecipe,
     out: Path,
     context: Context,
     *,

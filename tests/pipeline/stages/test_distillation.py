@@ -11,7 +11,7 @@ import torch
 from new_vocabularies import LANGUAGES, TEXTS, new_vocabulary, upstream
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning, CorpusSource
-from subgraft.config.initialisers import TokenDistillationSettings
+from subgraft.config.initialisers import AttentionInfluenceSettings, TokenDistillationSettings
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import TrainingSettings
 from subgraft.data.sources.corpus_builder import build
@@ -21,14 +21,16 @@ from subgraft.embeddings.initialisers.distilled_rows import DistilledRows
 from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side as side_of
-from subgraft.pipeline.recipes.embeddings import TokenDistillationRecipe
+from subgraft.pipeline.recipes.embeddings import AttentionInfluenceRecipe, TokenDistillationRecipe
 from subgraft.pipeline.recipes.models import TransferRecipe
 from subgraft.pipeline.stages import transfer
-from subgraft.pipeline.stages.token_distillation import run
+from subgraft.pipeline.stages.distillation import AnyRecipe
+from subgraft.pipeline.stages.distillation import distil as distil_rows
 from watched import KilledError, Watched
 
 BOTH: tuple[SideName, ...] = ("encoder", "decoder")
 STEPS = 6
+METHODS = ("token-distillation", "attention-influence")
 NOWHERE: Any = None  # a transfer does not look at its context
 
 
@@ -46,20 +48,28 @@ def inputs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return {"model": place / "model", "corpus": place / "corpus", **vocabularies}
 
 
-def recipe(sides: tuple[SideName, ...] = ("decoder",), layer: int | None = None) -> TokenDistillationRecipe:
+def recipe(
+    sides: tuple[SideName, ...] = ("decoder",), layer: int | None = None, method: str = "token-distillation"
+) -> AnyRecipe:
     training = TrainingSettings(
-        max_steps=STEPS, batch_size=300, max_length=40, learning_rate=0.01, warmup_steps=2, dev_sentences=8
+        max_steps=STEPS, batch_size=300, max_length=40, learning_rate=0.003, warmup_steps=2, dev_sentences=8
     )
-    settings = TokenDistillationSettings(layer=layer)
-    return TokenDistillationRecipe(languages=LANGUAGES, sides=sides, distillation=settings, training=training, seed=1)
+    trained: dict[str, Any] = {"languages": LANGUAGES, "sides": sides, "training": training, "seed": 1}
+    if method == "attention-influence":
+        return AttentionInfluenceRecipe(distillation=AttentionInfluenceSettings(layer=layer), **trained)
+    return TokenDistillationRecipe(distillation=TokenDistillationSettings(layer=layer), **trained)
 
 
 def distil(
-    place: Path, inputs: dict[str, Path], sides: tuple[SideName, ...] = ("decoder",), die_at: int | None = None
+    place: Path,
+    inputs: dict[str, Path],
+    sides: tuple[SideName, ...] = ("decoder",),
+    die_at: int | None = None,
+    method: str = "token-distillation",
 ) -> tuple[dict[str, Any], list[int]]:
     (place / "out").mkdir(parents=True, exist_ok=True)
     context = Watched(place / "work", die_at, "train_distillation")
-    return dict(run(recipe(sides), inputs, place / "out", context)), context.steps
+    return dict(distil_rows(recipe(sides, method=method), inputs, place / "out", context)), context.steps
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -68,23 +78,25 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
+@pytest.mark.parametrize("method", METHODS)
 def test_the_same_recipe_gives_the_same_bytes_and_a_killed_run_does_too(
-    inputs: dict[str, Path], tmp_path: Path
+    inputs: dict[str, Path], tmp_path: Path, method: str
 ) -> None:
-    _, steps = distil(tmp_path / "one", inputs, BOTH)
+    _, steps = distil(tmp_path / "one", inputs, BOTH, method=method)
     assert steps == [*range(1, STEPS + 1)] * 2
-    distil(tmp_path / "two", inputs, BOTH)
+    distil(tmp_path / "two", inputs, BOTH, method=method)
     with pytest.raises(KilledError):
-        distil(tmp_path / "killed", inputs, BOTH, die_at=4)
-    _, resumed = distil(tmp_path / "killed", inputs, BOTH)
+        distil(tmp_path / "killed", inputs, BOTH, die_at=4, method=method)
+    _, resumed = distil(tmp_path / "killed", inputs, BOTH, method=method)
     assert resumed == [4, 5, 6, *range(1, STEPS + 1)], "only what came after the last checkpoint is done again"
     expected = contents(tmp_path / "one" / "out")
     assert {path.split("/")[0] for path in expected} == set(BOTH)
     assert contents(tmp_path / "two" / "out") == contents(tmp_path / "killed" / "out") == expected
 
 
-def test_the_summary_reports_learnt_tokens_and_distances(inputs: dict[str, Path], tmp_path: Path) -> None:
-    summary, _ = distil(tmp_path, inputs)
+@pytest.mark.parametrize("method", METHODS)
+def test_the_summary_reports_learnt_tokens_and_distances(inputs: dict[str, Path], tmp_path: Path, method: str) -> None:
+    summary, _ = distil(tmp_path, inputs, method=method)
     of_decoder = summary["decoder"]
     distilled = DistilledRows.load(tmp_path / "out" / "decoder")
     assert of_decoder["trained"] == len(distilled.tokens) == of_decoder["in_text"] < of_decoder["trainable"]
@@ -92,10 +104,13 @@ def test_the_summary_reports_learnt_tokens_and_distances(inputs: dict[str, Path]
     assert 0 < of_decoder["distance_after"] < of_decoder["distance_before"]
 
 
-def test_a_transfer_takes_the_systems_and_gives_the_others_the_mean(inputs: dict[str, Path], tmp_path: Path) -> None:
-    distil(tmp_path, inputs, BOTH)
+@pytest.mark.parametrize("method", METHODS)
+def test_a_transfer_takes_the_systems_and_gives_the_others_the_mean(
+    inputs: dict[str, Path], tmp_path: Path, method: str
+) -> None:
+    distil(tmp_path, inputs, BOTH, method=method)
     (tmp_path / "model").mkdir()
-    made = TransferRecipe(method="token-distillation", sides=BOTH, max_similar=10, seed=0)
+    made = TransferRecipe(method=method, sides=BOTH, max_similar=10, seed=0)
     directories = {name: path for name, path in inputs.items() if name != "corpus"} | {"distilled": tmp_path / "out"}
     summary: Any = transfer.run_transfer(made, directories, tmp_path / "model", NOWHERE)
     after, before = Bundle.load(tmp_path / "model"), Bundle.load(inputs["model"])
@@ -125,7 +140,7 @@ def test_a_text_without_any_new_token_leaves_the_means(inputs: dict[str, Path], 
 
 def test_a_layer_that_the_model_does_not_have_is_refused(inputs: dict[str, Path], tmp_path: Path) -> None:
     with pytest.raises(UserError, match="has no more than 2 layers"):
-        run(recipe(layer=3), inputs, tmp_path, Watched(tmp_path / "work", None))
+        distil_rows(recipe(layer=3), inputs, tmp_path, Watched(tmp_path / "work", None))
 
 
 def test_monolingual_text_trains_the_side_that_reads_it(inputs: dict[str, Path], tmp_path: Path) -> None:

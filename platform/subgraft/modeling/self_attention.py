@@ -1,0 +1,88 @@
+# mypy: allow-untyped-calls
+"""Attention weights and values of one self-attention of an encoder-decoder, as a pass computes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor, nn
+
+from subgraft.base.errors import UserError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from subgraft.config.settings_base import SideName
+
+# The names of the linear map that computes values, in BART, Marian and mBART, in T5, and in BERT.
+_VALUES = ("v_proj", "v", "value")
+# In the names of modules that attend to the source.
+_CROSS = ("encoder_attn", "EncDecAttention", "crossattention")
+
+
+@dataclass(frozen=True)
+class Attended:
+    """weights: [B, H, T, T], of each token over those that it reads. values: [B, T, H, d/H]."""
+
+    weights: Tensor
+    values: Tensor
+
+
+class _Reached(Exception):  # noqa: N818 - no error
+    """The layer has been computed, and later ones are not needed."""
+
+
+class AttentionCapture:
+    """Runs passes of a model up to a self-attention and returns what it computes.
+
+    The side computes attention without fused kernels from now on, because these return no weights.
+
+    Args:
+        layer: Counted from 1.
+
+    Raises:
+        UserError: The family's self-attention has no linear map of values of its own.
+    """
+
+    def __init__(self, model: PreTrainedModel, side: SideName, layer: int) -> None:
+        stack: Any = model.get_encoder() if side == "encoder" else model.get_decoder()
+        stack.set_attn_implementation("eager")
+        attentions = [
+            (module, values) for name, module in stack.named_modules() if (values := _values_of(name, module))
+        ]
+        if len(attentions) < layer:
+            raise UserError(f"no layer {layer} with values of its own in this {model.config.model_type}'s {side}")
+        self._attention, self._values = attentions[layer - 1]
+        own: Any = getattr(self._attention, "config", stack.config)  # an assembled model's stack may have a copy
+        own._attn_implementation = "eager"
+
+    def __call__(self, run: Callable[[], object]) -> Attended:
+        """What the self-attention computes in the pass that `run` starts; layers after it are not run."""
+        seen: dict[str, Tensor] = {}
+
+        def keep_values(module: nn.Module, inputs: Any, output: Tensor) -> None:
+            seen["values"] = output
+
+        def stop(module: nn.Module, inputs: Any, output: tuple[Tensor, ...]) -> None:
+            seen["weights"] = output[-1]
+            raise _Reached
+
+        hooks = self._values.register_forward_hook(keep_values), self._attention.register_forward_hook(stop)
+        try:
+            run()
+        except _Reached:
+            pass
+        finally:
+            for hook in hooks:
+                hook.remove()
+        weights = seen["weights"]
+        return Attended(weights, seen["values"].unflatten(-1, (weights.shape[1], -1)))
+
+
+def _values_of(name: str, module: nn.Module) -> nn.Module | None:
+    """The linear map of values of a self-attention; None for other modules."""
+    if any(cross in name for cross in _CROSS):
+        return None
+    return next((child for child_name, child in module.named_children() if child_name in _VALUES), None)
