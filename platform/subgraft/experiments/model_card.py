@@ -62,7 +62,7 @@ class Chosen:
             f"dev.{self.weights.score}": f"{self.weights.value:.4f}",
             **({} if self.weights.bleu is None else {"dev.BLEU": f"{self.weights.bleu:.4f}"}),
             "dev.step": str(self.weights.step),
-            **{f"test.{name}": f"{self._test(name):.4f}" for name in self._metrics if self._evaluated},
+            **{f"test.{name}": f"{self._test(name):.4f}" for name in self._metrics},
             **{f"signature.{name}": signature for name, signature in self._signatures.items()},
             **{name: str(decoding[name]) for name in DECODING},
             **({BASE_MODEL: base} if (base := self._base_model) else {}),
@@ -88,8 +88,10 @@ class Chosen:
 
     @property
     def _metrics(self) -> Sequence[str]:
+        """The task's metrics that the test outputs were scored by; documents are not by all of them."""
         experiment = self.pipeline.experiment
-        return (*TASKS[experiment.task].metrics, *experiment.evaluation.metrics)
+        names = (*TASKS[experiment.task].metrics, *experiment.evaluation.metrics)
+        return [name for name in names if name in self._evaluated]
 
     @property
     def _signatures(self) -> Mapping[str, str]:
