@@ -85,6 +85,7 @@ def test_all_systems_are_scored_by_document(tmp_path: Path) -> None:
     report = (store.path(pipeline.report) / "report.md").read_text()
     assert "d-BLEU" in report and "BLEU of 2 documents" in report and "2 test sentences" not in report
     assert "TER counts" not in report and "METEOR" not in report
+    assert not re.search(r"^- *$", report, re.MULTILINE), "a note without text"
 
 
 def test_a_system_with_context_is_finetuned_by_sentence_first_and_has_a_translation_of_each(tmp_path: Path) -> None:

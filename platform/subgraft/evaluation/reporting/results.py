@@ -101,9 +101,9 @@ def _spelled_scores(data: ReportData) -> list[Table]:
 def _other_scores(data: ReportData, systems: Sequence[SystemSummary]) -> Table:
     """The other metrics, and those of a user's own, without a column for the seeds."""
     metrics = [*(metric for metric in data.metrics if metric not in MAIN_METRICS), *data.plugin_metrics]
-    about = "TER counts edits: lower is better, and a negative difference is a gain." if "TER" in metrics else ""
+    about = ["TER counts edits: lower is better, and a negative difference is a gain."] if "TER" in metrics else []
     signatures = _signatures(data, metrics)
-    return _scores_without_seeds(data, systems, metrics, "Other scores on the test set", about, *signatures)
+    return _scores_without_seeds(data, systems, metrics, "Other scores on the test set", *about, *signatures)
 
 
 def _scores_without_seeds(
