@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,23 @@ def test_of_a_checkpoint_it_is_known_before_anything_is_made(config: Path) -> No
         f"the upstream decoder's vocabulary cannot spell {share:.1%} of the task's tokens, in 50.0% of 60 training "
         "sentences; it lacks ( ) 7"
     )
+
+
+def test_of_documents_that_are_not_in_the_store_yet(config: Path) -> None:
+    """Their segments have a place in a document behind their texts."""
+    Bundle(toys.marian(), toys.english_tokenizer(), toys.german_tokenizer()).save(config.parent / "model")
+    chapters = config.parent / "chapters"
+    chapters.mkdir()
+    for split in ("train", "dev", "test"):
+        row = {"document": split, "en": toys.english(4), "de": toys.german(4)}
+        (chapters / f"{split}.jsonl").write_text(f"{json.dumps(row)}\n")
+    records = "{records: {folder: chapters, fields: {en: {}, de: {}}, document: document}}"
+    limits = [f"{where}.max_length=40" for where in ("pretrain", "generator_training", "finetune")]
+    encoder, decoder = message(
+        config, f"corpora.downstream={records}", "upstream={corpus: upstream, checkpoint: model}", *limits
+    )
+    assert encoder == "the upstream encoder's vocabulary spells all of 4 training sentences of the task"
+    assert decoder == "the upstream decoder's vocabulary spells all of 4 training sentences of the task"
 
 
 def test_of_a_pretraining_once_its_vocabularies_are_in_the_store(config: Path) -> None:

@@ -12,6 +12,7 @@ from subgraft.config.settings_base import SideName
 from subgraft.data.sources.registry import resolve
 from subgraft.data.tasks.question_generation import pairing
 from subgraft.data.text.corpus import Corpus
+from subgraft.data.text.fields import text_places
 from subgraft.experiments.steps.system import SIDES
 from subgraft.orchestration.estimates.workload import known_tokenizer
 from subgraft.orchestration.store.step import made_by
@@ -53,7 +54,10 @@ def _sample(store: Store, corpus: Step[CorpusRecipe]) -> Iterator[tuple[str, ...
     source = resolve(recipe.source, recipe.languages, recipe.base, pairing=pairing(recipe.questions))
     if not source.on_disk:
         return iter(())
-    return islice(source.read("train"), 0, None, max(1, source.size("train") // SAMPLE))
+    # A segment's other cells are labels, or its place in a document.
+    places = text_places(source.fields)[: len(SIDES)]
+    read = (tuple(cells[at] for at in places) for cells in source.read("train"))
+    return islice(read, 0, None, max(1, source.size("train") // SAMPLE))
 
 
 def _line(side: SideName, tokenizer: Tokenizer, lines: Sequence[str]) -> str:
