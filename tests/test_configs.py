@@ -75,6 +75,7 @@ OTHERS = (
     "continued",
     "documents",
     "mbart",
+    "starts-on-a-translator",
 )
 # Ways of learning from text without translations.
 MONOLINGUAL = ("rounds", "unsupervised")
@@ -101,6 +102,17 @@ def test_who_reads_a_domains_text_is_compared_with_the_old_vocabulary_that_reads
     remaining = {system.text for system in experiment.systems if system.vocabulary == "upstream"}
     assert {system.text for system in experiment.systems} <= remaining
     assert experiment.downstream.text is not None
+
+
+def test_starts_on_a_translator_differ_by_the_start_alone_or_by_one_setting() -> None:
+    experiment = load(CONFIGS / "starts-on-a-translator.yaml", Experiment)
+    assert experiment.upstream.checkpoint == "fr-en"
+    systems = {system.name: system for system in experiment.systems}
+    assert systems.pop("old").vocabulary == "upstream"
+    learnt = {system.initialiser for system in systems.values()}
+    assert learnt >= {"mean", "patt", "network", "token-distillation", "attention-influence", "vocadt"}
+    assert systems["min-count"].vocabulary_min_count and systems["rare-tokens"].rare_tokens
+    assert all(system.learning_rate is None for system in systems.values()), "one rate for all"
 
 
 def test_each_round_of_back_translation_is_a_row_next_to_the_pairs_alone() -> None:
