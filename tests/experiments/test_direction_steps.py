@@ -314,6 +314,7 @@ def test_runs_show_the_scores_of_every_direction(config: Path) -> None:
 REFUSED = {
     "task=text-to-text": "directions are of `task: translation`",
     "directions.1.corpus=nothing": "directions: corpus 'nothing' of fr-en is not among",
+    "directions.0.corpus=nothing": "directions: corpus 'nothing' of de-en is not among",
     "directions.1.source=de": "directions: de-en is named twice",
     "directions.1.source=en": "directions: en-en reads and writes one language",
     "directions.0.train=false": "write `train: true`",

@@ -25,7 +25,14 @@ from subgraft.data.tasks.question_generation import require_marks
 from subgraft.data.text.features import look_through
 from subgraft.data.text.fields import CONVERSATION
 from subgraft.data.text.tensors import row_count
-from subgraft.modeling.families import Family, MissingCodeError, SequenceFormat, family_of, language_code
+from subgraft.modeling.families import (
+    Family,
+    MissingCodeError,
+    SequenceFormat,
+    family_of,
+    language_code,
+    require_marked_targets,
+)
 from subgraft.modeling.families.sequence_format import no_blocks
 from subgraft.modeling.hub import read_config, require_model
 from subgraft.modeling.tokenizers import load_tokenizers, with_languages
@@ -167,11 +174,7 @@ def require_checkpoint(model: str, experiment: Experiment) -> Path:
     for pair in (languages, experiment.languages):
         marked(pair)
     formats = {each.target: marked(each.languages) for each in experiment.directions}
-    if len(formats) > 1 and len(set(formats.values())) == 1:
-        what = (
-            f"this {family.model_type} model marks no language, so nothing says whether to write {' or '.join(formats)}"
-        )
-        raise UserError(what, where=str(directory), hint="Take directions into one language, or another checkpoint.")
+    require_marked_targets(formats, str(directory))
     require_marks(experiment.marks, encoder, str(directory))
     require_head(experiment, config, str(directory))
     for objective in experiment.upstream.objectives:

@@ -9,14 +9,17 @@ import pytest
 import torch
 from transformers import AutoTokenizer, MBartForConditionalGeneration
 
+import subgraft
 from published import CHECKPOINTS, english
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.embeddings.transplanting.new_languages import add_languages
+from subgraft.interfaces.cli import main
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import family_of, language_code
 from subgraft.modeling.inference.translate import translator_of
 from subgraft.modeling.sides import side
+from subgraft.subwords.vocabulary.learn import learn
 
 # A published checkpoint, a language that it lacks, its code, a language that it has, and rows beyond its vocabulary.
 LACKING = {
@@ -141,3 +144,62 @@ def test_what_cannot_be_added_is_refused(name: str, languages: dict[str, str], c
         add_languages(bundle, languages)
     assert all(torch.equal(tensor, before[weight]) for weight, tensor in bundle.model.state_dict().items())
     assert family_of(bundle.model) is family_of(Bundle.load(tmp_path).model)
+
+
+def test_transfer_adds_a_code_and_keeps_it_in_a_vocabulary_that_lacks_it(tmp_path: Path) -> None:
+    old, out = published("mbart-large-cc25", tmp_path), tmp_path / "out"
+    learn(english(400), kind="unigram", size=300, like=old.decoder).save(tmp_path / "vocabulary")
+    arguments = ["transfer", "--model", str(tmp_path), "--vocab", str(tmp_path / "vocabulary"), "--out", str(out)]
+    assert main([*arguments, "--sides", "encoder,decoder", "--new-languages", "quc=de", "jiv=mean"]) == 0
+    made = Bundle.load(out)
+    before, after = (side(each.model, "decoder").input.weight for each in (old, made))
+    known = old.decoder.languages
+    assert torch.equal(after[language_code(made.decoder, "quc")], before[known["de_DE"]])
+    assert torch.equal(after[language_code(made.decoder, "de")], before[known["de_DE"]])
+    mean = before[sorted(known.values())].double().mean(0).float()
+    torch.testing.assert_close(after[language_code(made.decoder, "jiv")], mean, rtol=0, atol=1e-6)
+    assert translator_of(made, Languages(source="en", target="quc"), beam=1, max_length_ratio=2.0)(english()[:2], 2)
+
+
+def test_one_side_gets_a_vocabulary_and_both_know_the_code(tmp_path: Path) -> None:
+    old = published("opus-mt-en-mul", tmp_path)
+    vocabulary = learn(english(400), kind="unigram", size=300, like=old.decoder)
+    made = subgraft.transfer(tmp_path, vocabulary, new_languages={"quc": "mean"}).bundle
+    assert len(made.decoder) < len(old.decoder) < len(made.encoder)
+    assert language_code(made.encoder, "quc") == len(old.encoder)
+
+
+@pytest.mark.parametrize(
+    ("new", "message"),
+    [
+        ("de=mean", "--new-languages: the vocabulary has a code for 'de' already"),
+        ("quc=pl", "--new-languages: 'quc' cannot start as 'pl'"),
+        ("quc", "expected a language and its initialiser, as in ukr=mean, found 'quc'"),
+    ],
+)
+def test_a_mistaken_language_gets_one_message(
+    new: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    published("mbart-large-cc25", tmp_path)
+    learn(english(400), kind="unigram", size=300, like=Bundle.load(tmp_path).decoder).save(tmp_path / "vocabulary")
+    arguments = ["transfer", "--model", str(tmp_path), "--vocab", str(tmp_path / "vocabulary")]
+    assert main([*arguments, "--out", str(tmp_path / "out"), "--new-languages", new]) == 2
+    assert message in capsys.readouterr().err and not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("mode", ["replace", "extend"])
+def test_a_grafted_model_of_transformers_writes_the_new_language(mode: Any, tmp_path: Path) -> None:
+    published("mbart-large-cc25", tmp_path)
+    model: Any = MBartForConditionalGeneration.from_pretrained(tmp_path)
+    tokenizer: Any = AutoTokenizer.from_pretrained(tmp_path)
+    tokenizer.src_lang, tokenizer.tgt_lang = "en_XX", "de_DE"
+    size = 500 if mode == "replace" else 20
+    grafted = subgraft.graft(model, tokenizer, english(400), mode=mode, size=size, new_languages={"quc": "de"})
+    ids: Any = grafted.tokenizer.convert_tokens_to_ids(["quc_XX", "de_DE"])
+    rows: Any = grafted.model.get_input_embeddings().weight  # type: ignore[operator]
+    assert torch.equal(rows[ids[0]], rows[ids[1]]) and ids[0] != ids[1]
+    encoded: Any = grafted.tokenizer(english()[:1], return_tensors="pt")
+    written: Any = grafted.model.generate(**encoded, forced_bos_token_id=ids[0], max_new_tokens=5)  # type: ignore[operator]
+    assert ids[0] in written[0].tolist()
+    with pytest.raises(UserError, match=r"new_languages.*expected languages and their initialisers"):
+        subgraft.graft(model, tokenizer, english(400), new_languages=["quc"])  # type: ignore[arg-type]

@@ -69,7 +69,8 @@ def test_mistakes_are_refused(model: Path, tmp_path: Path, capsys: pytest.Captur
     (tmp_path / "two.txt").write_text("a\n\nb\n")
     files = ["--hypotheses", str(tmp_path / "in.txt"), "--references", str(tmp_path / "two.txt"), "--documents"]
     assert main(["evaluate", *files]) == 2
-    assert "1 documents but 2 references" in capsys.readouterr().err
+    message = capsys.readouterr().err
+    assert "1 documents but 2 references" in message and "as many documents, with blank lines between" in message
     with pytest.raises(subgraft.UserError, match="expected a list of documents"):
         translate_documents(model, ["a", "b"])
     other = Bundle(t5(), joint_tokenizer(), joint_tokenizer())

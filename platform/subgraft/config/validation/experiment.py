@@ -138,7 +138,10 @@ _BY_STEP = ("evaluate_at", "batch_size_schedule", "dropout_schedule", "stop_afte
 
 
 def require_distinct_names(experiment: Comparison) -> None:
-    for where, corpus in (("upstream", experiment.upstream.corpus), ("downstream", experiment.downstream.corpus)):
+    corpora = {"upstream": experiment.upstream.corpus}
+    if not experiment.directions:  # which give the task's, and are checked below
+        corpora["downstream"] = experiment.downstream.corpus
+    for where, corpus in corpora.items():
         if corpus is not None and corpus not in experiment.corpora:
             raise ValueError(f"{where}.corpus '{corpus}' is not among corpora: {', '.join(experiment.corpora)}")
     lists = {

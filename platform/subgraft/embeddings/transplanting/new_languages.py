@@ -6,7 +6,7 @@ of them, or are drawn from the normal distribution of theirs. All other embeddin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import torch
@@ -19,6 +19,7 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import language_code
 from subgraft.modeling.sides import Side, Tables, replace_tables, shares_table, side
 from subgraft.modeling.tokenizers import with_languages
+from subgraft.subwords.vocabulary.extend import with_codes
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 
@@ -46,6 +47,20 @@ def add_languages(bundle: Bundle, languages: Mapping[str, str], seed: int = 0) -
     if shared:
         tables["encoder"] = replace(tables["encoder"], input=tables["decoder"].input)
     return Bundle.of_sides(replace_tables(bundle.model, tables), new)
+
+
+def with_codes_of(vocabulary: Tokenizer, model: Tokenizer, languages: Iterable[str]) -> Tokenizer:
+    """A new vocabulary with the model's codes of these languages: those that it lacks follow its tokens.
+
+    Args:
+        vocabulary: One that the model is to get.
+        model: The vocabulary of that side of the model, after `add_languages`.
+        languages: Those that were added.
+    """
+    ids = dict(zip(model.languages.values(), model.languages, strict=True))
+    codes = [ids[language_code(model, language)] for language in languages] if model.languages else []
+    lacking = [code for code in codes if code not in vocabulary.languages]
+    return with_codes(vocabulary, lacking) if lacking else vocabulary
 
 
 @torch.no_grad()

@@ -121,13 +121,16 @@ def signature(name: AnyMetricName, language: str) -> str:
     return str(metric.get_signature())
 
 
+_AS_DOCUMENTS = "the two must have as many documents, with blank lines between them"
+
+
 def check_parallel(hypotheses: Sized, references: Sized, where: str = "", kind: str = "hypotheses") -> None:
     """Raise UserError unless there are as many hypotheses (or of that kind) as references, and at least one."""
     if len(hypotheses) != len(references):
         raise UserError(
             f"{len(hypotheses)} {kind} but {len(references)} references",
             where=where,
-            hint="the two must agree line by line",
+            hint=_AS_DOCUMENTS if kind == "documents" else "the two must agree line by line",
         )
     if len(references) == 0:
         raise UserError(f"there is nothing to score: no {kind} and no references", where=where)

@@ -11,7 +11,7 @@ from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.domains import MEAN_OF_CODES
 from subgraft.config.settings_base import SideName, VocabularyKind
-from subgraft.modeling.families import MissingCodeError, SequenceFormat, family_of, head_in
+from subgraft.modeling.families import MissingCodeError, SequenceFormat, family_of, head_in, require_marked_targets
 from subgraft.modeling.hub import read_config, require_model
 from subgraft.modeling.tokenizers import checkpoint_languages, load_tokenizers, with_languages
 from subgraft.subwords.vocabulary.entry import Mark
@@ -95,9 +95,7 @@ class BaseModelFacts:
             formats = {pair.target: self._format(pair, new) for pair in pairs}
         except UserError as error:
             raise UserError(error.what, where=self.named, hint=error.hint) from error
-        if len(formats) > 1 and len(set(formats.values())) == 1:
-            what = f"this model marks no languages, so nothing says whether to write {' or '.join(formats)}"
-            raise UserError(what, where=self.named, hint="Give pairs into one language, or another model.")
+        require_marked_targets(formats, self.named)
         return new
 
     def _format(self, pair: Languages, new: dict[str, str]) -> SequenceFormat:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import TypeAlias, get_args
 
@@ -38,6 +39,16 @@ def require_sound(path: Path) -> Path:
             hint = "Run its experiment again: damaged artifacts are made again."
             raise UserError(f"a damaged artifact: {error}", where=str(path), hint=hint) from error
     return path
+
+
+def new_languages_of(languages: Mapping[str, str]) -> dict[str, str]:
+    """Languages that a model lacks with the initialisers of their codes. Raises ArgumentError for anything else."""
+    if not isinstance(languages, Mapping) or not all(
+        isinstance(text, str) and text for text in chain.from_iterable(languages.items())
+    ):
+        expected = "expected languages and their initialisers, as in {'ukr': 'mean'}"
+        raise ArgumentError(f"{expected}, found {shown(languages)}", where="new_languages")
+    return dict(languages)
 
 
 # Of source and target, as in ("en", "de").

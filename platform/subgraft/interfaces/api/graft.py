@@ -7,6 +7,7 @@ import copy
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from subgraft.base.errors import ArgumentError, UserError
@@ -14,8 +15,8 @@ from subgraft.config.settings_base import SENTENCEPIECE_KINDS, SideName, Vocabul
 from subgraft.embeddings.initialisers.registry import require_known
 from subgraft.embeddings.transplanting.transplant import Method
 from subgraft.experiments.fit.choices import vocabulary_size
-from subgraft.interfaces.api.arguments import LanguagePair, one_of, pair_of, whole
-from subgraft.interfaces.api.transfers import check_method
+from subgraft.interfaces.api.arguments import LanguagePair, new_languages_of, one_of, pair_of, whole
+from subgraft.interfaces.api.transfers import check_method, with_new_languages
 from subgraft.interfaces.api.vocabularies import Text, text_lines
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.exporting.transformers import write_tokenizers
@@ -52,6 +53,7 @@ def graft(
     method: str = "mean",
     languages: LanguagePair | None = None,
     seed: int = 1,
+    new_languages: Mapping[str, str] = MappingProxyType({}),
 ) -> Grafted:
     """Give a transformers model the vocabulary of a task's texts, for `transformers.Trainer` or a training loop.
 
@@ -69,10 +71,12 @@ def graft(
             `transfer`.
         languages: of models with language codes; by default the tokenizer's `src_lang` and `tgt_lang`.
         seed: of random initialisers.
+        new_languages: languages that the model has no code for, each with the initialiser of its code's embedding:
+            `mean` of the other codes', `random-matched`, or the language whose code's is copied.
 
     Raises:
-        UserError: the family is not supported, the texts are empty, or transformers has no tokenizer class for the
-            result (two different vocabularies of one model).
+        UserError: the family is not supported, the texts are empty, a new language has a code already or gets none,
+            or transformers has no tokenizer class for the result (two different vocabularies of one model).
     """
     from tokenizers.processors import TemplateProcessing
     from transformers import AutoTokenizer
@@ -82,13 +86,14 @@ def graft(
     whole("seed", seed, 0)
     made = Method(require_known(method), None, 10, seed)
     check_method(made)
+    new = new_languages_of(new_languages)
     pair = _languages(tokenizer, languages)
     with tempfile.TemporaryDirectory(prefix="subgraft-graft-") as folder:
         read, written = Path(folder) / "read", Path(folder) / "written"
         written.mkdir()
         tokenizers = _tokenizers(model, tokenizer, read)
-        vocabulary = _vocabulary(tokenizers["decoder"], list(text_lines(texts)), mode, size)
-        bundle = Bundle.of_sides(_copied(model), tokenizers)
+        bundle = with_new_languages(Bundle.of_sides(_copied(model), tokenizers), new, seed)
+        vocabulary = _vocabulary(bundle.decoder, list(text_lines(texts)), mode, size)
         sides = family_of(model).sides
         result = transferred(bundle, dict.fromkeys(sides, vocabulary), made).bundle
         result, loading = write_tokenizers(result, written, pair)

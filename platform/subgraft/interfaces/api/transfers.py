@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 
 from pydantic import ValidationError
 
@@ -14,8 +15,9 @@ from subgraft.config.initialisers import DonorMapping
 from subgraft.config.settings_base import SideName
 from subgraft.embeddings.initialisers.donor_model import Donor
 from subgraft.embeddings.initialisers.registry import require_known
+from subgraft.embeddings.transplanting.new_languages import add_languages, with_codes_of
 from subgraft.embeddings.transplanting.transplant import Method
-from subgraft.interfaces.api.arguments import one_of, require_sound, sides_of, whole
+from subgraft.interfaces.api.arguments import new_languages_of, one_of, require_sound, sides_of, whole
 from subgraft.interfaces.api.outputs import Model, load
 from subgraft.interfaces.api.vocabularies import VocabularyLike, vocabulary_of
 from subgraft.modeling.bundle import Bundle
@@ -38,6 +40,7 @@ def transfer(
     sides: Sequence[SideName] = ("decoder",),
     max_similar: int = 10,
     seed: int = 1,
+    new_languages: Mapping[str, str] = MappingProxyType({}),
 ) -> Model:
     """The model with a new vocabulary, as `subgraft transfer` makes it; everything else is unchanged.
 
@@ -55,10 +58,13 @@ def transfer(
         sides: the sides that get the vocabulary.
         max_similar: the number of similar tokens that `avg` uses.
         seed: of random methods.
+        new_languages: languages that the model has no code for, each with the initialiser of its code's embedding:
+            `mean` of the other codes', `random-matched`, or the language whose code's is copied.
 
     Raises:
         UserError: the method is unknown or its inputs do not match, the model lacks a side, the vocabulary lacks
-            special tokens, the generator was made for another model, or the donor shares no token with this one.
+            special tokens, the generator was made for another model, the donor shares no token with this one, or a
+            new language has a code already or gets none.
     """
     sides = sides_of(sides)
     whole("max_similar", max_similar, 1)
@@ -73,10 +79,24 @@ def transfer(
         donor=_donor(method, vocabulary, donor, _mapping(mapping, atoms, ridge)),
     )
     check_method(made)
+    new = new_languages_of(new_languages)
     target = {side: vocabulary_of(vocabulary, side) for side in sides}
     old = _copied(model) if isinstance(model, Model) else load(model)
-    result = transferred(old.bundle, target, made)
+    bundle = with_new_languages(old.bundle, new, seed)
+    target = {
+        side: with_codes_of(each, bundle.tokenizers[side], new) if side in bundle.tokenizers else each
+        for side, each in target.items()
+    }
+    result = transferred(bundle, target, made)
     return Model(result.bundle, old.languages, result.reports)
+
+
+def with_new_languages(bundle: Bundle, languages: Mapping[str, str], seed: int) -> Bundle:
+    """As `add_languages`; a refusal names the argument."""
+    try:
+        return add_languages(bundle, languages, seed)
+    except UserError as error:
+        raise ArgumentError(error.what, where="new_languages", hint=error.hint) from error
 
 
 def _donor(

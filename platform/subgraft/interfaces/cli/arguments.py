@@ -184,6 +184,14 @@ def language_pair(text: str) -> Languages:
     return pair
 
 
+def new_language(text: str) -> tuple[str, str]:
+    """A type of argument: a language that a model lacks and the initialiser of its code, as in ukr=mean."""
+    language, _, initialiser = text.partition("=")
+    if not (language and initialiser):
+        raise argparse.ArgumentTypeError(f"expected a language and its initialiser, as in ukr=mean, found '{text}'")
+    return language, initialiser
+
+
 def sides(text: str) -> tuple[SideName, ...]:
     """A type of argument: decoder, encoder, or both with a comma."""
     chosen = tuple(dict.fromkeys(text.split(",")))

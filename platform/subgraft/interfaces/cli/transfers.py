@@ -22,6 +22,7 @@ from subgraft.interfaces.cli.arguments import (
     add_out,
     chosen,
     console,
+    new_language,
     sides,
     whole,
 )
@@ -74,6 +75,12 @@ def add_to(commands: Commands) -> None:
     transfer.add_argument("--sides", type=sides, default=("decoder",), metavar="decoder|encoder,decoder")
     transfer.add_argument("--max-similar", type=whole(1), default=10, help="of avg (default 10)")
     transfer.add_argument("--seed", type=whole(0), default=1, help="of the random methods")
+    lacking = (
+        "languages that it has no code for, and how each code's embedding starts: mean, random-matched, or a language"
+    )
+    transfer.add_argument(
+        "--new-languages", type=new_language, nargs="+", default=[], metavar="LANGUAGE=INITIALISER", help=lacking
+    )
     add_out(transfer)
     transfer.set_defaults(command=transfer_model)
 
@@ -183,8 +190,9 @@ def transfer_model(arguments: argparse.Namespace) -> None:
     donor = None if arguments.donor is None else local_model(arguments.donor)
     inputs = chosen(arguments, "generator", "static", "distilled", "mapping", "atoms", "ridge")
     options = chosen(arguments, "method", "sides", "max_similar", "seed")
+    new = dict(arguments.new_languages)
     with new_directory(arguments.out) as out:
-        made = subgraft.transfer(arguments.model, arguments.vocab, donor=donor, **inputs, **options)
+        made = subgraft.transfer(arguments.model, arguments.vocab, donor=donor, new_languages=new, **inputs, **options)
         made.write(out)
     for side, report in made.reports.items():
         fallbacks = ", ".join(f"{count} by {kind}" for kind, count in report.fallbacks.items() if count) or "none"

@@ -22,6 +22,7 @@ from subgraft.modeling.families.sequence_format import (
     SequenceFormat,
     language_code,
     new_code,
+    require_marked_targets,
 )
 
 __all__ = [
@@ -48,6 +49,7 @@ __all__ = [
     "is_known",
     "language_code",
     "new_code",
+    "require_marked_targets",
     "vocabulary_sizes",
     "with_next_sentence",
     "with_vocabularies",

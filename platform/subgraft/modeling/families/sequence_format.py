@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -105,6 +106,13 @@ def no_blocks(model_type: str) -> UserError:
         f"this {model_type} model has no token that ends a block of sentences but none of them",
         hint="Translate documents with an mBART, in which a language code follows the last sentence.",
     )
+
+
+def require_marked_targets(formats: Mapping[str, SequenceFormat], where: str) -> None:
+    """Raises UserError if a model would write several target languages, whose formats these are, in the same way."""
+    if len(formats) > 1 and len(set(formats.values())) == 1:
+        what = f"this model marks no languages, so nothing says whether to write {' or '.join(formats)}"
+        raise UserError(what, where=where, hint="Take pairs into one language, or another model.")
 
 
 class MissingCodeError(UserError):
