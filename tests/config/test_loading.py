@@ -44,6 +44,9 @@ class Training(Settings):
 class Whole(Settings):
     language: str
     training: Training
+    schedules: Annotated[
+        tuple[Annotated[Constant | InverseSquareRoot, Field(discriminator="kind")], ...], Field(min_length=1)
+    ] = (Constant(kind="constant", rate=0.1),)
     corpora: tuple[CorpusSource, ...] = ()
     shares: dict[str, float] = Field(default_factory=dict)
 
@@ -179,6 +182,13 @@ def test_overrides_replace_create_and_index(tmp_path: Path) -> None:
     assert whole.training == Training(learning_rate=1e-5, steps=3, schedule=Constant(kind="constant", rate=2.0))
     assert whole.corpora[0].limit == {"train": 7}
     assert whole.shares == {"a": 0.5}
+
+
+def test_a_list_is_not_too_short_because_its_items_are_wrong(tmp_path: Path) -> None:
+    (said,) = mistakes(write(tmp_path, GOOD + "schedules: [{kind: constat, rate: 1.0}]\n"))
+    assert said.endswith("found \"constat\"; did you mean 'constant'?")
+    (said,) = mistakes(write(tmp_path, GOOD + "schedules: []\n"))
+    assert "at least 1 item" in said
 
 
 def test_an_override_mends_a_mistake_in_the_file(tmp_path: Path) -> None:

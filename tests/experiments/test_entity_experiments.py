@@ -13,13 +13,16 @@ from entities import LINES, names, spans
 from labelled import write_files
 from small_experiments import finish, tiny, written
 from subgraft.base.errors import UserError
+from subgraft.config.entities import ENTITY_TOKENS
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.experiments.pipeline import Pipeline
+from subgraft.experiments.plan_warnings import characters_for_marks
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.entities import EntityTable
 from subgraft.orchestration.estimates.model_forecast import training_parameters
 from subgraft.orchestration.store.store import Store
+from subgraft.subwords.vocabulary.learn import learn
 
 SYSTEMS = """\
 - {name: old, vocabulary: upstream}
@@ -99,7 +102,27 @@ def test_mistakes_are_reported_before_anything_is_written(tmp_path: Path) -> Non
     assert "no entities.safetensors here" in message("upstream.entities={embeddings: texts}")
     plain = "corpora.upstream={records: {folder: texts, fields: {en: {}}}}"
     assert "needs the spans of each text, and 'source' has none" in message(plain)
+    (tmp_path / "broken.tsv").write_text("one\tbefore\ttwo\none before two\n")
+    assert "broken.tsv:2: not a triple" in message("upstream.entities={triples: broken.tsv, transe: {dimensions: 8}}")
+    (tmp_path / "one.tsv").write_text("one\tis\tone\n")
+    assert "about one entity" in message("upstream.entities={triples: one.tsv, transe: {dimensions: 8}}")
     assert not (tmp_path / "home").exists()
+
+
+def test_an_imported_vocabulary_without_tokens_for_marks_is_reported(tmp_path: Path) -> None:
+    def warned(task: str, *tokens: str) -> list[str]:
+        place = tmp_path / f"{task} {len(tokens)}"
+        place.mkdir()
+        config = configured(place, task)
+        learn(LINES, kind="wordpiece", size=90, mask=True, languages=tokens).save(place / "given")
+        experiment = load(config, Experiment, ["upstream.vocabulary_path=given"])
+        return characters_for_marks(experiment, place)
+
+    (said,) = warned("entity-typing")
+    assert "given has no special token [ENT]," in said and "by characters" in said
+    (said,) = warned("relation-classification", "[HD]")
+    assert "no special token [TL]," in said
+    assert not warned("classification") and not warned("entity-typing", *ENTITY_TOKENS)
 
 
 def test_a_corpus_whose_entities_the_graph_lacks_is_refused(tmp_path: Path) -> None:

@@ -124,6 +124,8 @@ def _validate(tree: Tree, model: type[M]) -> M | None:
         for details in error.errors(include_url=False):
             if details["type"] == "default_factory_not_called":
                 continue  # the settings it depends on are wrong and reported
+            if details["type"] == "too_short" and len(details["input"]) >= details["ctx"]["min_length"]:
+                continue  # items are wrong and reported
             mistake = _mistake(tree, model, details)
             if (mistake.path, mistake.place) not in already:
                 tree.mistakes.append(mistake)

@@ -15,9 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from subgraft.base.errors import UserError
 from subgraft.config.entities import TransESettings
-from subgraft.data.text import reading
+from subgraft.data.sources.triples import read_triples
 from subgraft.modeling.entities import EntityTable
 
 
@@ -34,25 +33,10 @@ class Triples:
 
     @classmethod
     def read(cls, path: Path) -> Triples:
-        """Lines of head, relation and tail with tabs between them; equal lines count once.
-
-        Raises UserError, with the line, for one of another form, and for a file without triples.
-        """
-        rows = dict[tuple[str, str, str], None]()
-        for number, line in enumerate(reading.lines(path), 1):
-            if not line.strip():
-                continue
-            cells = [cell.strip() for cell in line.split("\t")]
-            if len(cells) != 3 or not all(cells):
-                hint = "A line has a head, a relation and a tail, with tabs between them."
-                raise UserError("not a triple", where=f"{path}:{number}", hint=hint)
-            rows[cells[0], cells[1], cells[2]] = None
-        if not rows:
-            raise UserError("no triples", where=str(path))
+        """The file's triples, as `read_triples` gives them."""
+        rows = read_triples(path)
         entities = tuple(sorted({name for head, _, tail in rows for name in (head, tail)}))
         relations = tuple(sorted({relation for _, relation, _ in rows}))
-        if len(entities) < 2:
-            raise UserError("all triples are about one entity", where=str(path))
         by_name, by_relation = ({name: row for row, name in enumerate(names)} for names in (entities, relations))
         ids = [(by_name[head], by_relation[relation], by_name[tail]) for head, relation, tail in rows]
         return cls(entities, relations, np.array(ids, dtype=np.int64))

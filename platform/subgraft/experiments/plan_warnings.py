@@ -1,14 +1,17 @@
-"""Warnings before a run: unknown characters, vocabularies too large for their text, frozen random embeddings."""
+"""Warnings before a run: unknown characters, vocabularies too large for their text, frozen random embeddings, marks."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from subgraft.config.entities import ENTITY_TOKEN, HEAD_TOKEN, TAIL_TOKEN
 from subgraft.config.initialiser_registry import initialiser_info
 from subgraft.config.settings_base import SideName
+from subgraft.data.sources.paths import find
 from subgraft.data.sources.registry import resolve
 from subgraft.data.tasks.question_generation import pairing
 from subgraft.data.text.corpus import Corpus
@@ -155,4 +158,24 @@ def frozen_random_rows(experiment: Comparison) -> list[str]:
         for system in experiment.systems
         if system.finetuning(experiment.finetune).freezes_embeddings
         and (initialiser_info(system.initialiser).drawn or system.pretraining == "none")
+    ]
+
+
+# A vocabulary that is learnt for a model that reads entities has tokens that mark them; one from elsewhere may not.
+_MARKED = {"relation-classification": (HEAD_TOKEN, TAIL_TOKEN), "entity-typing": (ENTITY_TOKEN,)}
+
+
+def characters_for_marks(experiment: Comparison, base: Path) -> list[str]:
+    """A line if the imported vocabulary lacks tokens by which the task marks entities."""
+    named, wanted = experiment.upstream.vocabulary_path, _MARKED.get(experiment.task, ())
+    if named is None or not experiment.model.reads_entities or not wanted:
+        return []
+    tokenizer = Tokenizer.load(find(named, base))
+    special = {tokenizer.pieces[token] for token in tokenizer.special_ids}
+    if not (missing := [token for token in wanted if token not in special]):
+        return []
+    return [
+        f"upstream.vocabulary_path: {named} has no special token {' or '.join(missing)}, so that systems with this "
+        "vocabulary mark entities by characters, and systems with the task's own by tokens: add these tokens, or leave "
+        "the path out"
     ]

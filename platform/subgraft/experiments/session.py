@@ -93,7 +93,8 @@ class Session:
 
     def warnings(self) -> list[str]:
         """Settings that are valid but probably unintended, a line for each."""
-        return plan_warnings.frozen_random_rows(self.experiment)
+        marks = plan_warnings.characters_for_marks(self.experiment, self._base)
+        return [*plan_warnings.frozen_random_rows(self.experiment), *marks]
 
     def engines(self) -> list[str]:
         """A line if transformers runs evaluations although CTranslate2 is configured."""

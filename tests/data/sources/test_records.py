@@ -151,6 +151,17 @@ def test_a_mistake_names_file_and_line_and_nothing_is_written(tmp_path: Path, li
     assert not (tmp_path / "out").exists()
 
 
+def test_a_field_is_named_as_in_the_file(tmp_path: Path) -> None:
+    fields = {"en": {"language": "en", "column": "english"}}
+    for english, said in (
+        (3, "contains no text"),
+        (["a", "b"], "lists the segments of a document\n  Write `document:`"),
+    ):
+        source = records(tmp_path / "in", {"english": english}, fields=fields)
+        with pytest.raises(UserError, match=rf"train\.jsonl:1: the field 'english' {said}"):
+            build(source, None, Cleaning(), tmp_path / "out")
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [

@@ -100,6 +100,12 @@ class RecordsSource(SplitFilesSource):
         }
         return _Record(document, [self._segment(one, where) for one in self._listed(values, where)], where)
 
+    def _text(self, value: Any, column: int | str, where: str) -> str:
+        if isinstance(value, list) and value and all(isinstance(segment, str) for segment in value):
+            hint = "Write `document:`, with the field that names a document, or give a text in place of the list."
+            raise UserError(f"the field '{column}' lists the segments of a document", where=where, hint=hint)
+        return text_of(value, column, where)
+
     def _listed(self, values: dict[str, Any], where: str) -> list[dict[str, Any]]:
         """The values of each segment: of one, or of several if the texts of a document are lists."""
         lists = [field.name for field in self._of_kind("text") if isinstance(values[field.name], list)]
@@ -116,9 +122,9 @@ class RecordsSource(SplitFilesSource):
 
     def _segment(self, values: dict[str, Any], where: str) -> dict[str, str]:
         cells: dict[str, str] = {}
-        for field in self.fields:
+        for field, declared in zip(self.fields, self.declared, strict=True):
             if field.kind == "text":
-                cells[field.name] = text_of(values[field.name], field.name, where)
+                cells[field.name] = self._text(values[field.name], self.settings.column(declared), where)
             elif field.kind == "label":
                 cells[field.name] = label_of(values[field.name], f"the label '{field.name}'", where)
         for field in self._of_kind("span"):

@@ -23,6 +23,7 @@ from subgraft.config.tasks import TASKS
 from subgraft.data.sources.paths import find, find_file
 from subgraft.data.sources.registry import resolve
 from subgraft.data.sources.side_text import SideText, named_sources, side_texts
+from subgraft.data.sources.triples import read_triples
 from subgraft.data.tasks.question_generation import pairing
 from subgraft.data.text.cleaning import dropped_in_words, near_copies_in_words
 from subgraft.data.text.fields import texts
@@ -104,6 +105,7 @@ class InputSteps:
             return None
         if settings.triples is not None:
             place = find_file(settings.triples, self.base)
+            read_triples(place)  # a broken line is reported before anything runs
             recipe = EntityRecipe(digest=file_digest(place), transe=settings.transe, seed=seed, place=str(place))
             return Step(stages.ENTITIES, f"embeddings of the entities of {place.name}", recipe)
         place = find(settings.embeddings or "", self.base)
