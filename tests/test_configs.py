@@ -213,11 +213,20 @@ def test_a_bert_predicts_next_sentences_and_its_rows_are_configurations() -> Non
     commands = text.partition("name: bert")[0].replace("\\\n#", "").splitlines()
     rows = [shlex.split(line.removeprefix("#"))[3:] for line in commands if "subgraft run" in line]
     experiments = [load(CONFIGS / "bert.yaml", Experiment, row) for row in rows]
-    assert len(experiments) == 7 and not any(
+    assert len(experiments) == 8 and not any(
         each.upstream.objectives[0].predicts_next
         for each in experiments
-        if each.name not in ("static", "sentence-pair")
+        if each.name not in ("static", "sentence-pair", "bert-questions")
     )
+
+
+@pytest.mark.parametrize("name", ["bert", "bart", "ernie"])
+def test_an_upstream_also_asks_questions_by_one_command(name: str) -> None:
+    path = CONFIGS / f"{name}.yaml"
+    (command,) = (line for line in path.read_text().splitlines() if f"name={name}-questions" in line)
+    changed, own = load(path, Experiment, shlex.split(command.removeprefix("#"))[3:]), load(path, Experiment)
+    assert changed.task == "question-generation" and own.task == "classification"
+    assert (changed.upstream, changed.pretrain, changed.model) == (own.upstream, own.pretrain, own.model)
 
 
 def test_every_pair_of_a_transfer_is_finetuned_on_alone_with_and_without_pretraining() -> None:

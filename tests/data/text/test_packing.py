@@ -178,6 +178,6 @@ def test_two_sentences_that_do_not_fit_lose_tokens_at_both_ends_of_the_longer_on
 def test_pairs_need_two_documents_one_of_them_of_two_sentences() -> None:
     with pytest.raises(UserError, match="has one document") as error:
         SegmentPairs(_sentences(), _text((20, len(LENGTHS) - 20), (0, 0)), PairSettings(20), 1)
-    assert "doc-sentences" in error.value.hint
+    assert "doc-sentences" in error.value.hint and "raise it" in error.value.hint
     with pytest.raises(UserError, match="no document in 'en' has two sentences"):
         SegmentPairs(_sentences([3, 4]), _text((1, 1), (0, 1)), PairSettings(20), 1)

@@ -127,8 +127,9 @@ class SegmentPairs:
         if len(np.unique(text.documents)) < 2:
             raise UserError(
                 f"the text in '{text.language}' has one document, and pairs need sentences of another one",
-                hint="Give a corpus of several documents, or an input without pairs: "
-                "`input: doc-sentences`, `full-sentences` or `sentences`.",
+                hint="Give a corpus of several documents, or an input without pairs: `input: doc-sentences`, "
+                "`full-sentences` or `sentences`. Of dev, pretrain.dev_sentences sentences are read: raise it if they "
+                "end in the first document.",
             )
         bounds = list(_pair_blocks(self._sentences.lengths, text.starts, settings, np.random.default_rng(seed)))
         if not bounds:
