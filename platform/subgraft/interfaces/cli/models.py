@@ -154,12 +154,29 @@ def evaluate_text(arguments: argparse.Namespace) -> None:
             hypotheses = subgraft.translate(arguments.model, hypotheses, **_search(arguments), progress=progress)
     scored = {"language": arguments.language, "task": arguments.task, "metrics": arguments.metric}
     scores = subgraft.evaluate(hypotheses, references, sources=sources, **scored).scores
+    written = _output_language(arguments, sources, references, hypotheses) if arguments.model is not None else {}
     if arguments.json:
-        print_json(sentences=len(references), scores=scores)
+        print_json(sentences=len(references), scores=scores, **({"output_language": written} if written else {}))
         return
     for score in scores:
         decimals = 4 if score.name in own else 2
         say(f"{score.name}\t{score.value:.{decimals}f}\t{score.signature}")
+    if written:
+        shares = ", ".join(f"{100 * share:.0f} % {language}" for language, share in written.items())
+        say(f"outputs in\t{shares}\tidentified by character n-grams of sources and references")
+
+
+def _output_language(
+    arguments: argparse.Namespace, sources: list[str] | None, references: list[str], hypotheses: list[str]
+) -> dict[str, float]:
+    """The share of outputs in each language of a model's two; nothing where --languages does not name them."""
+    from subgraft.evaluation.metrics.output_language import LanguageIdentifier
+
+    pair, texts = arguments.languages, (sources or [], references)
+    if pair is None or pair.source == pair.target or not all(any(map(str.strip, lines)) for lines in texts):
+        return {}
+    identify = LanguageIdentifier(dict(zip((pair.source, pair.target), texts, strict=True)))
+    return identify.shares(hypotheses)
 
 
 def _evaluate_documents(arguments: argparse.Namespace) -> None:
