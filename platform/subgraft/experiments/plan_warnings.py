@@ -59,8 +59,8 @@ def _sample(store: Store, corpus: Step[CorpusRecipe]) -> Iterator[tuple[str, ...
         return iter(())
     # A segment's other cells are labels, or its place in a document.
     places = text_places(source.fields)[: len(SIDES)]
-    read = (tuple(cells[at] for at in places) for cells in source.read("train"))
-    return islice(read, 0, None, max(1, source.size("train") // SAMPLE))
+    lines = (tuple(cells[at] for at in places) for cells in source.read("train"))
+    return islice(lines, 0, None, max(1, source.size("train") // SAMPLE))
 
 
 def _line(side: SideName, tokenizer: Tokenizer, lines: Sequence[str]) -> str:

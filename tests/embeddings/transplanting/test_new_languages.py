@@ -196,7 +196,7 @@ def test_a_grafted_model_of_transformers_writes_the_new_language(mode: Any, tmp_
     size = 500 if mode == "replace" else 20
     grafted = subgraft.graft(model, tokenizer, english(400), mode=mode, size=size, new_languages={"quc": "de"})
     ids: Any = grafted.tokenizer.convert_tokens_to_ids(["quc_XX", "de_DE"])
-    rows: Any = grafted.model.get_input_embeddings().weight  # type: ignore[operator]
+    rows: Any = grafted.model.get_input_embeddings().weight
     assert torch.equal(rows[ids[0]], rows[ids[1]]) and ids[0] != ids[1]
     encoded: Any = grafted.tokenizer(english()[:1], return_tensors="pt")
     written: Any = grafted.model.generate(**encoded, forced_bos_token_id=ids[0], max_new_tokens=5)  # type: ignore[operator]
