@@ -5,8 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from labelled import write_files
 from small_experiments import finish, tiny, written
+from subgraft.base.errors import UserError
+from subgraft.config.experiment import Experiment
+from subgraft.config.loading import load
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import count_parameters
 from toys import english
@@ -48,3 +53,10 @@ def test_both_branches_are_pretrained_and_a_vocabulary_is_fitted(tmp_path: Path)
     curve = json.loads((store.path(pipeline.models.pretrained) / "curve.json").read_text())
     assert len(curve) > 1 and all(point["values"]["bits_per_character"] > 0 for point in curve)
     assert store.find(pipeline.report) is not None
+
+
+def test_a_task_that_reads_a_source_is_refused_with_the_tasks_that_such_a_model_has(tmp_path: Path) -> None:
+    domain = f"{{corpus: upstream, objectives: {OBJECTIVES}, {VOCABULARY % 90}}}"
+    config = written(tmp_path, tiny(upstream=domain, model=MODEL))
+    with pytest.raises(UserError, match=r"needs an encoder-decoder.*such a model is finetuned on tasks with labels"):
+        load(config, Experiment)

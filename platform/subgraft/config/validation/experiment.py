@@ -286,9 +286,11 @@ def require_model_of_task(experiment: Comparison) -> None:
     if TASKS[experiment.task].finetuned_on.continues:
         _require_continuable(experiment, kinds)
     elif any(objective.continues for objective in objectives):
+        continues = all(objective.continues for objective in objectives)
+        instead = "continues text, which is `task: continuation`" if continues else "is finetuned on tasks with labels"
         raise ValueError(
-            f"{experiment.task} needs an encoder, which a model of the objective {' or '.join(kinds)} lacks; such a "
-            "model continues text, which is `task: continuation`"
+            f"{experiment.task} needs an encoder-decoder, which a model of the objective {' or '.join(kinds)} is not; "
+            f"such a model {instead}"
         )
     elif experiment.upstream.checkpoint is None and not experiment.model.assembles:
         raise ValueError(
