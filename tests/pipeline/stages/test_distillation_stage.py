@@ -21,10 +21,9 @@ from subgraft.embeddings.initialisers.distilled_rows import DistilledRows
 from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import side as side_of
-from subgraft.pipeline.recipes.embeddings import AttentionInfluenceRecipe, TokenDistillationRecipe
+from subgraft.pipeline.recipes.embeddings import AttentionInfluenceRecipe, DistillationRecipe, TokenDistillationRecipe
 from subgraft.pipeline.recipes.models import TransferRecipe
 from subgraft.pipeline.stages import transfer
-from subgraft.pipeline.stages.distillation import AnyRecipe
 from subgraft.pipeline.stages.distillation import distil as distil_rows
 from watched import KilledError, Watched
 
@@ -50,7 +49,7 @@ def inputs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 def recipe(
     sides: tuple[SideName, ...] = ("decoder",), layer: int | None = None, method: str = "token-distillation"
-) -> AnyRecipe:
+) -> DistillationRecipe:
     training = TrainingSettings(
         max_steps=STEPS, batch_size=300, max_length=40, learning_rate=0.003, warmup_steps=2, dev_sentences=8
     )

@@ -86,6 +86,7 @@ class DistillationRecipe(TrainedRecipe):
 
     languages: Languages
     sides: tuple[SideName, ...]
+    distillation: TokenDistillationSettings | AttentionInfluenceSettings
 
     def extra_parameters(self, sizes: KnownSizes) -> ExtraParameters:
         """An upper bound: as if all tokens were new. Sides are learnt one after the other."""

@@ -26,6 +26,7 @@ from subgraft.pipeline.recipes.corpora import (
 )
 from subgraft.pipeline.recipes.embeddings import (
     AttentionInfluenceRecipe,
+    DistillationRecipe,
     GeneratorRecipe,
     ImportedNetworkRecipe,
     LikelihoodMatchingRecipe,
@@ -195,9 +196,7 @@ def _train_static_embeddings(
     return train_static_embeddings(recipe, inputs, out, context)
 
 
-def _distil(
-    recipe: TokenDistillationRecipe | AttentionInfluenceRecipe, inputs: Inputs, out: Path, context: Context
-) -> Mapping[str, Json]:
+def _distil(recipe: DistillationRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
     from subgraft.pipeline.stages.distillation import distil
 
     return distil(recipe, inputs, out, context)

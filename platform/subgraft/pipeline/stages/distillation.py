@@ -25,6 +25,7 @@ from subgraft.modeling.families import Side, family_of
 from subgraft.modeling.sides import side as side_of
 from subgraft.pipeline.recipes.embeddings import (
     AttentionInfluenceRecipe,
+    DistillationRecipe,
     LikelihoodMatchingRecipe,
     TokenDistillationRecipe,
 )
@@ -36,10 +37,9 @@ from subgraft.training.schedule import Data
 from subgraft.training.setup import fit, held_out_mean, is_writer, write_curve
 
 Pairs = list[tuple[str, str]]
-AnyRecipe = TokenDistillationRecipe | AttentionInfluenceRecipe
 
 
-def distil(recipe: AnyRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
+def distil(recipe: DistillationRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     bundle, corpus = Bundle.load(inputs["model"]), Corpus.open(inputs["corpus"])
     recipe = with_named_precision(recipe, bundle.model, context)
     # All of them before the first training moves the model to a GPU.
@@ -69,7 +69,7 @@ class _Method:
     loss: Callable[..., TokenDistillationLoss | AttentionInfluenceLoss]
 
 
-_METHODS: Mapping[type[AnyRecipe], _Method] = {
+_METHODS: Mapping[type[DistillationRecipe], _Method] = {
     TokenDistillationRecipe: _Method(
         "token-distillation", "token_distillation", SegmentationPairs, TokenDistillationLoss
     ),
@@ -91,7 +91,7 @@ class _Student:
     method: _Method
 
     @classmethod
-    def of(cls, bundle: Bundle, name: SideName, target: Tokenizer, recipe: AnyRecipe) -> _Student:
+    def of(cls, bundle: Bundle, name: SideName, target: Tokenizer, recipe: DistillationRecipe) -> _Student:
         side, source = side_of(bundle.model, name), bundle.tokenizers[name]
         layers, method = family_of(bundle.model).layers(bundle.model.config.to_dict(), name), _METHODS[type(recipe)]
         if (recipe.distillation.layer or 1) > layers:
@@ -103,7 +103,7 @@ class _Student:
         bundle: Bundle,
         corpus: Corpus,
         additional: Pairs,
-        recipe: AnyRecipe,
+        recipe: DistillationRecipe,
         out: Path,
         context: Context,
     ) -> Summary:
@@ -125,7 +125,7 @@ class _Student:
         self,
         bundle: Bundle,
         pairs: Pairs,
-        recipe: AnyRecipe,
+        recipe: DistillationRecipe,
         per_token: int | None,
         additional: Pairs | None = None,
     ) -> SegmentationPairs:
@@ -147,7 +147,7 @@ def fit_rows(
     module: nn.Module,
     data: Data,
     held_out: Data,
-    recipe: AnyRecipe | LikelihoodMatchingRecipe,
+    recipe: DistillationRecipe | LikelihoodMatchingRecipe,
     out: Path,
     context: Context,
     *,
