@@ -402,7 +402,10 @@ CONFIGURED = [
     (
         "initialiser: avg}",
         "initialiser: token-distillation}\nintrinsic: {tokens: 5}",
-        ["intrinsic measures systems with an initialiser other than token-distillation, attention-influence,"],
+        [
+            "intrinsic measures systems with an initialiser other than token-distillation, attention-influence, "
+            "likelihood-matching, vocadt"
+        ],
     ),
     (
         "initialiser: avg}",

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 
-from subgraft.config.corpora import Languages
+from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.config.settings_base import SideName
+from subgraft.data.sources.corpus_builder import build
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families.encoder_only import BERT2BERT
 from subgraft.subwords.vocabulary.learn import learn
@@ -43,3 +45,17 @@ def new_vocabulary(family: str, side: SideName) -> Tokenizer:
     if family == BERT2BERT:
         return learn(lines, kind="wordpiece", size=150, like=cased_tokenizer())
     return learn(lines, kind="unigram", size=150, like=multilingual_tokenizer() if family == "mbart" else None)
+
+
+def stage_inputs(family: str, place: Path) -> dict[str, Path]:
+    """A model, a corpus of few pairs and a new vocabulary for each side, as the inputs of a stage."""
+    for split, pairs in (("train", TEXTS[:40]), ("dev", TEXTS[40:50])):
+        for at, language in enumerate(("en", "de")):
+            (place / f"{split}.{language}").write_text("".join(f"{pair[at]}\n" for pair in pairs))
+    build(CorpusSource(folder=str(place)), LANGUAGES, Cleaning(), place / "corpus")
+    bundle = upstream(family)
+    bundle.save(place / "model")
+    for side in bundle.tokenizers:
+        new_vocabulary(family, side).save(place / side)
+    vocabularies = {f"vocabulary/{side}": place / side for side in bundle.tokenizers}
+    return {"model": place / "model", "corpus": place / "corpus", **vocabularies}

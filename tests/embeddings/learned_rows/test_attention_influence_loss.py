@@ -66,9 +66,8 @@ def test_influences_are_those_of_loops_over_tokens() -> None:
     summed = influences(Attended(torch.tensor(weights), torch.tensor(values)), inside)
     expected = np.zeros((2, 3, 3, 3, 4))
     for row, ends in borders.items():
-        spans = [range(first, end + 1) for first, end in zip([0, *(e + 1 for e in ends)], ends, strict=False)]
-        for i, queries in enumerate(spans):
-            for j, keys in enumerate(spans):
+        for i, queries in enumerate(spans(ends)):
+            for j, keys in enumerate(spans(ends)):
                 for head in range(3):
                     rows = [sum(weights[row, head, t, u] * values[row, u, head] for u in keys) for t in queries]
                     expected[row, i, j, head] = np.mean(rows, axis=0)

@@ -8,12 +8,10 @@ from typing import Any
 import pytest
 import torch
 
-from new_vocabularies import LANGUAGES, TEXTS, new_vocabulary, upstream
+from new_vocabularies import LANGUAGES, stage_inputs
 from subgraft.base.errors import UserError
-from subgraft.config.corpora import Cleaning, CorpusSource
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import TrainingSettings
-from subgraft.data.sources.corpus_builder import build
 from subgraft.embeddings.initialisers.distilled_rows import DistilledRows
 from subgraft.embeddings.transplanting.transplant import Method, transplant
 from subgraft.modeling.bundle import Bundle
@@ -31,16 +29,7 @@ NOWHERE: Any = None  # a transfer does not look at its context
 
 @pytest.fixture(scope="module", params=["marian", "mbart"])
 def inputs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    place = tmp_path_factory.mktemp(request.param)
-    for split, pairs in (("train", TEXTS[:40]), ("dev", TEXTS[40:50])):
-        for at, language in enumerate(("en", "de")):
-            (place / f"{split}.{language}").write_text("".join(f"{pair[at]}\n" for pair in pairs))
-    build(CorpusSource(folder=str(place)), LANGUAGES, Cleaning(), place / "corpus")
-    upstream(request.param).save(place / "model")
-    for side in BOTH:
-        new_vocabulary(request.param, side).save(place / side)
-    vocabularies = {f"vocabulary/{side}": place / side for side in BOTH}
-    return {"model": place / "model", "corpus": place / "corpus", **vocabularies}
+    return stage_inputs(request.param, tmp_path_factory.mktemp(request.param))
 
 
 def recipe(
