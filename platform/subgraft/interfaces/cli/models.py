@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -154,29 +155,35 @@ def evaluate_text(arguments: argparse.Namespace) -> None:
             hypotheses = subgraft.translate(arguments.model, hypotheses, **_search(arguments), progress=progress)
     scored = {"language": arguments.language, "task": arguments.task, "metrics": arguments.metric}
     scores = subgraft.evaluate(hypotheses, references, sources=sources, **scored).scores
-    written = _output_language(arguments, sources, references, hypotheses) if arguments.model is not None else {}
+    shares = _language_shares(arguments, sources or [], references, hypotheses)
     if arguments.json:
-        print_json(sentences=len(references), scores=scores, **({"output_language": written} if written else {}))
+        print_json(sentences=len(references), scores=scores, **({"output_language": shares} if shares else {}))
         return
     for score in scores:
         decimals = 4 if score.name in own else 2
         say(f"{score.name}\t{score.value:.{decimals}f}\t{score.signature}")
-    if written:
-        shares = ", ".join(f"{100 * share:.0f} % {language}" for language, share in written.items())
-        say(f"outputs in\t{shares}\tidentified by character n-grams of sources and references")
+    _say_languages(shares)
 
 
-def _output_language(
-    arguments: argparse.Namespace, sources: list[str] | None, references: list[str], hypotheses: list[str]
+def _language_shares(
+    arguments: argparse.Namespace, sources: list[str], references: list[str], hypotheses: list[str]
 ) -> dict[str, float]:
-    """The share of outputs in each language of a model's two; nothing where --languages does not name them."""
+    """The share of a model's outputs in each of its two languages; nothing where --languages does not name them."""
     from subgraft.evaluation.metrics.output_language import LanguageIdentifier
 
-    pair, texts = arguments.languages, (sources or [], references)
-    if pair is None or pair.source == pair.target or not all(any(map(str.strip, lines)) for lines in texts):
+    pair, texts = arguments.languages, (sources, references)
+    if arguments.model is None or pair is None or pair.source == pair.target:
+        return {}
+    if not all(any(map(str.strip, lines)) for lines in texts):
         return {}
     identify = LanguageIdentifier(dict(zip((pair.source, pair.target), texts, strict=True)))
     return identify.shares(hypotheses)
+
+
+def _say_languages(shares: dict[str, float]) -> None:
+    if shares:
+        listed = ", ".join(f"{100 * share:.0f} % {language}" for language, share in shares.items())
+        say(f"outputs in\t{listed}\tidentified by character n-grams of sources and references")
 
 
 def _evaluate_documents(arguments: argparse.Namespace) -> None:
@@ -191,18 +198,19 @@ def _evaluate_documents(arguments: argparse.Namespace) -> None:
     kind = "hypotheses" if arguments.model is None else "sources"
     lines, references = (list(reading.lines(path)) for path in (vars(arguments)[kind], arguments.references))
     where = f"{vars(arguments)[kind]} and {arguments.references}"
-    wanted = documents_of(references)
-    check_parallel(documents_of(lines), wanted, where, "documents")
-    outputs = documents_of(lines) if arguments.model is None else _translated_documents(arguments, lines)
-    scores, differing = (
-        evaluate_documents(outputs, wanted, language=arguments.language).scores,
-        unaligned(outputs, wanted),
-    )
+    wanted, documents = documents_of(references), documents_of(lines)
+    check_parallel(documents, wanted, where, "documents")
+    outputs = documents if arguments.model is None else _translated_documents(arguments, lines)
+    scores = evaluate_documents(outputs, wanted, language=arguments.language).scores
+    differing = unaligned(outputs, wanted)
+    shares = _language_shares(arguments, *(list(chain.from_iterable(each)) for each in (documents, wanted, outputs)))
     if arguments.json:
-        print_json(documents=len(wanted), documents_of_other_lengths=len(differing), scores=scores)
+        named = {"output_language": shares} if shares else {}
+        print_json(documents=len(wanted), documents_of_other_lengths=len(differing), scores=scores, **named)
         return
     for score in scores:
         say(f"{score.name}\t{score.value:.2f}\t{score.signature}")
+    _say_languages(shares)
     if differing:
         say(
             f"no s-BLEU: {len(differing)} of {len(wanted)} documents have more or fewer sentences than their references"
