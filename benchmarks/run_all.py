@@ -40,6 +40,7 @@ BENCHMARKS = (
     Benchmark("scale", "what grows with a corpus"),
     Benchmark("generator_scores", "scores of all rows, or of those used"),
     Benchmark("new_rows", "rows of new tokens, from directories on"),
+    Benchmark("attention_influence", "the loss of attention influence"),
     Benchmark("preparation", "what a generator's step spends on data"),
     Benchmark("training_step", "attention and logits of a step"),
     Benchmark("precision", "fp32 or bf16 on this machine"),

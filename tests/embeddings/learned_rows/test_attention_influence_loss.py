@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,11 @@ from subgraft.base.errors import UserError
 from subgraft.config.initialisers import AttentionInfluenceSettings
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import TrainingSettings
-from subgraft.embeddings.learned_rows.attention_influence_loss import AttentionInfluenceLoss, influences, segments
+from subgraft.embeddings.learned_rows.attention_influence_loss import (
+    AttentionInfluenceLoss,
+    segments,
+    squared_differences,
+)
 from subgraft.embeddings.learned_rows.segmentation_pairs import SegmentationBatch, SegmentPairs
 from subgraft.embeddings.learned_rows.student_embeddings import StudentTable
 from subgraft.embeddings.transplanting.transplant import Method, transplant
@@ -56,22 +61,25 @@ def whole(data: SegmentPairs) -> SegmentationBatch:
     return data.batch(np.arange(len(data.lengths)), 0)
 
 
-def test_influences_are_those_of_loops_over_tokens() -> None:
+def test_differences_are_those_of_loops_over_tokens() -> None:
     rng = np.random.default_rng(0)
-    weights, values = rng.random((2, 3, 5, 5)), rng.random((2, 5, 3, 4))
-    borders = {0: [0, 2, 4], 1: [1, 2]}  # the second sentence has two tokens of padding
-    sentence = torch.tensor([row for row, ends in borders.items() for _ in ends])
-    last = torch.tensor([end for ends in borders.values() for end in ends])
-    inside = segments(sentence, last, torch.Size((2, 5)))
-    summed = influences(Attended(torch.tensor(weights), torch.tensor(values)), inside)
-    expected = np.zeros((2, 3, 3, 3, 4))
-    for row, ends in borders.items():
-        for i, queries in enumerate(spans(ends)):
-            for j, keys in enumerate(spans(ends)):
-                for head in range(3):
-                    rows = [sum(weights[row, head, t, u] * values[row, u, head] for u in keys) for t in queries]
-                    expected[row, i, j, head] = np.mean(rows, axis=0)
-    np.testing.assert_allclose(summed.numpy(), expected, rtol=1e-12)
+    borders = {0: ([0, 2, 4], [1, 2, 3]), 1: ([1, 2], [0, 3])}  # the second sentence has padding in both
+    both = [(rng.random((2, 3, length, length)), rng.random((2, length, 3, 4))) for length in (5, 4)]
+    sentence = torch.tensor([row for row, (ends, _) in borders.items() for _ in ends])
+    lasts = [torch.tensor([end for ends in borders.values() for end in ends[which]]) for which in (0, 1)]
+    attended = [Attended(torch.tensor(weights), torch.tensor(values)) for weights, values in both]
+    inside = [segments(sentence, last, one.values.shape[:2]) for last, one in zip(lasts, attended, strict=True)]
+    result = squared_differences(attended[0], inside[0], attended[1], inside[1])
+    flat = [(weights, values.reshape(*values.shape[:2], -1)) for weights, values in both]
+    expected = 0.0
+    for row, (before, after) in borders.items():
+        for i, j in product(range(len(before)), repeat=2):
+            old, new = spans(before), spans(after)
+            difference = influence(*flat[1], row, new[i], new[j]) - influence(*flat[0], row, old[i], old[j])
+            expected += float((difference**2).mean())
+    assert float(result) == pytest.approx(expected, rel=1e-12)
+    same = squared_differences(attended[0], inside[0], attended[0], inside[0])
+    assert float(same) == pytest.approx(0, abs=1e-12)
 
 
 @pytest.mark.parametrize("side", SIDES)

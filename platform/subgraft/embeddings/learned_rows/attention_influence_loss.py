@@ -42,12 +42,12 @@ class AttentionInfluenceLoss(nn.Module):
         self._attend = AttentionCapture(model, side.name, settings.layer or max(1, round(layers / 3)))
 
     def forward(self, batch: SegmentationBatch) -> dict[str, Tensor]:
-        """The sum over segments of squared differences of the influences on them, as means over the width."""
+        """The sum over pairs of segments of squared differences of influences, as means over the width."""
         before, after = self._decoder(batch) if self._decodes else self._encoder(batch)
         sentence, old, new = batch.meeting.unbind(dim=1)
-        teacher = influences(before, segments(sentence, old, before.values.shape[:2]))
-        student = influences(after, segments(sentence, new, after.values.shape[:2]))
-        return {"distillation": (student - teacher).square().mean(dim=(-2, -1)).sum()}
+        teacher = segments(sentence, old, before.values.shape[:2])
+        student = segments(sentence, new, after.values.shape[:2])
+        return {"distillation": squared_differences(before, teacher, after, student)}
 
     def _decoder(self, batch: SegmentationBatch) -> tuple[Attended, Attended]:
         mask, decoded = batch.teacher.attention_mask, decoder_states_from_memory
@@ -85,9 +85,27 @@ def segments(sentence: Tensor, last: Tensor, shape: torch.Size) -> Tensor:
     return inside
 
 
-def influences(attended: Attended, inside: Tensor) -> Tensor:
-    """The influence [B, I, J, H, d/H] of segment j on segment i; zeros for segments that a sentence lacks."""
-    of = inside.to(attended.values.dtype)
+def squared_differences(teacher: Attended, in_teacher: Tensor, student: Attended, in_student: Tensor) -> Tensor:
+    """The sum over pairs of segments of the squared difference of influences, as means over the width.
+
+    With the tokens p of both segmentations in one list, and the teacher's weights negated, a difference is the sum over
+    p in j of C_ip V_p. The sum over i and j of its square is that over p and q of one segment of (CᵀC)_pq (V Vᵀ)_pq:
+    no tensor has an element for each pair of segments and each dimension.
+    """
+    with torch.autocast(student.values.device.type, enabled=False):  # large terms cancel
+        of = torch.cat([in_teacher, in_student], dim=1).to(_wide(student.values).dtype)
+        weights = torch.cat([-_by_segment(teacher, in_teacher), _by_segment(student, in_student)], dim=-1)
+        values = torch.cat([_wide(teacher.values), _wide(student.values)], dim=1).transpose(1, 2)
+        products = (weights.mT @ weights) * (values @ values.mT) * (of @ of.mT)[:, None]
+        return products.sum() / (values.shape[1] * values.shape[3])
+
+
+def _by_segment(attended: Attended, inside: Tensor) -> Tensor:
+    """Attention weights [B, H, I, T] of segments: the mean over the tokens of each."""
+    of = inside.to(_wide(attended.weights).dtype)
     shares = of / of.sum(dim=1, keepdim=True).clamp(min=1)
-    weights = torch.einsum("bhtu,bti->bhiu", attended.weights, shares)
-    return torch.einsum("bhiu,buj,buhd->bijhd", weights, of, attended.values)
+    return shares.mT[:, None] @ _wide(attended.weights)
+
+
+def _wide(tensor: Tensor) -> Tensor:
+    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
