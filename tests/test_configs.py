@@ -75,7 +75,7 @@ OTHERS = (
     "continued",
     "documents",
     "mbart",
-    "starts-on-a-translator",
+    "few-pairs-on-a-translator",
 )
 # Ways of learning from text without translations.
 MONOLINGUAL = ("rounds", "unsupervised")
@@ -104,11 +104,11 @@ def test_who_reads_a_domains_text_is_compared_with_the_old_vocabulary_that_reads
     assert experiment.downstream.text is not None
 
 
-def test_starts_on_a_translator_differ_by_the_start_alone_or_by_one_setting() -> None:
-    experiment = load(CONFIGS / "starts-on-a-translator.yaml", Experiment)
-    assert experiment.upstream.checkpoint == "fr-en"
+def test_systems_on_a_translator_differ_by_the_start_or_by_one_setting() -> None:
+    experiment = load(CONFIGS / "few-pairs-on-a-translator.yaml", Experiment)
+    assert experiment.upstream.checkpoint == "fr-en" and experiment.back_translation.model == "en-fr"
     systems = {system.name: system for system in experiment.systems}
-    assert systems.pop("old").vocabulary == "upstream"
+    assert [systems.pop(name).text for name in ("old", "old+text")] == [None, "back-translated"]
     learnt = {system.initialiser for system in systems.values()}
     assert learnt >= {"mean", "patt", "network", "token-distillation", "attention-influence", "vocadt"}
     assert systems["min-count"].vocabulary_min_count and systems["rare-tokens"].rare_tokens
