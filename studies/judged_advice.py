@@ -20,7 +20,8 @@ from statistics import fmean
 
 from finished_runs import exit_code, write_results
 from subgraft.base.errors import UserError
-from subgraft.experiments.fit.priors import DEFAULT, MARGIN, OLD, Prior, recommend
+from subgraft.experiments.fit.choices import INITIALISER
+from subgraft.experiments.fit.priors import MARGIN, OLD, Prior, recommend
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,8 @@ def read(named: str) -> list[Prior]:
     for cell in json.loads(Path(path).read_text(encoding="utf-8")):
         setting = cell["pairs"], cell["embedding_learning_rate"]
         scores.setdefault(setting, {})[cell["system"]] = cell["values"]["chrF"]
-    if not all({OLD, DEFAULT} <= systems.keys() for systems in scores.values()):
-        raise UserError(f"every setting needs the systems {OLD} and {DEFAULT}", where=path)
+    if not all({OLD, INITIALISER} <= systems.keys() for systems in scores.values()):
+        raise UserError(f"every setting needs the systems {OLD} and {INITIALISER}", where=path)
     return [Prior(shift, pairs, not rate, systems) for (pairs, rate), systems in scores.items()]
 
 
@@ -63,11 +64,11 @@ def judge(priors: Sequence[Prior]) -> list[Judged]:
         scores = left_out.chrf
         best = max(scores, key=scores.__getitem__)
         # A system that this shift lacks cannot be followed here.
-        followed = named if named in scores else DEFAULT
+        followed = named if named in scores else INITIALISER
         judged.append(
             Judged(
                 *(left_out.shift, left_out.pairs, left_out.frozen, followed, best),
-                *(scores[system] for system in (followed, best, DEFAULT, OLD)),
+                *(scores[system] for system in (followed, best, INITIALISER, OLD)),
             )
         )
     return judged
@@ -89,7 +90,7 @@ def table(judged: Sequence[Judged]) -> str:
     lines += [
         "",
         f"The best system in {hits} of {len(judged)} settings, one within {MARGIN:g} chrF of it in {near}.",
-        f"Gain in chrF over always {DEFAULT}: {over_default:+.2f}; over always {OLD}: {over_old:+.2f}.",
+        f"Gain in chrF over always {INITIALISER}: {over_default:+.2f}; over always {OLD}: {over_old:+.2f}.",
     ]
     return "\n".join(lines) + "\n"
 

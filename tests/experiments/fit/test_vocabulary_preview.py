@@ -12,14 +12,7 @@ import pytest
 import toys
 from old_vocabularies import KINDS, TASK
 from subgraft.base.errors import UserError
-from subgraft.experiments.fit.preview_page import (
-    EVIDENCE,
-    EXTENDED_CHRF,
-    TRIMMED_CHRF,
-    evidence_for,
-    picture,
-    recommended,
-)
+from subgraft.experiments.fit.preview_page import picture
 from subgraft.experiments.fit.sentence_cost import measure_cost
 from subgraft.experiments.fit.vocabulary_preview import EXAMPLES, look_ahead
 from subgraft.interfaces.cli import main
@@ -71,21 +64,6 @@ def test_a_longer_sentence_and_a_larger_vocabulary_cost_more() -> None:
     assert cost.table_bytes(90) == 4 * 90 * toys.SHAPE["d_model"]
     alone = Bundle(toys.gpt2(), toys.multilingual_tokenizer(), toys.multilingual_tokenizer())
     assert measure_cost(alone, "decoder") is not None
-
-
-def test_the_evidence_is_that_of_the_results(repository: Path) -> None:
-    results = (repository / "docs" / "results.md").read_text(encoding="utf-8").replace("−", "-")
-    for each in EVIDENCE:
-        assert f"## {each.section}" in results
-        low, high = (f"{bound:.2f}" for bound in each.bleu[1:])
-        assert f"{each.bleu[0]:+.2f} [{low}, {high}]" in results
-        assert f"{each.p:g}" in results and f"{each.chrf:+.1f}" in results
-    section = results.partition("### Replaced, extended or trimmed")[2].partition("###")[0]
-    assert f"{EXTENDED_CHRF:+.1f} [" in section and f"{TRIMMED_CHRF:+.1f} [" in section
-    assert evidence_for(300).pairs == evidence_for(3_000).pairs == 2_000
-    assert evidence_for(12_000).pairs == evidence_for(10**6).pairs == 15_000
-    assert "a difference that is not significant" in recommended(1_000, continues=False)
-    assert "extended" in recommended(10_000, continues=True)
 
 
 def test_the_picture_is_a_png() -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from subgraft.evaluation.reporting.drawing import looks, new_figure, png
-from subgraft.experiments.fit.choices import INITIALISER
+from subgraft.experiments.fit.priors import advice
 from subgraft.experiments.fit.sentence_cost import SentenceCost
 from subgraft.experiments.fit.vocabulary_preview import EXAMPLES, Option, VocabularyPreview
 
@@ -42,8 +40,8 @@ def render(preview: VocabularyPreview, cost: SentenceCost | None, continues: boo
         f"{EXAMPLES}; by itself it also adds what the text has twice, so that a larger --add is possible there. The "
         "largest vocabulary that replaces the old one is the size that suits so much text, or the largest it gives."
     )
-    advice = Text(recommended(preview.lines, continues))
-    return Group(Text(summary), _options(preview, cost), Text(sizes), _worth(preview), Text(dropped), advice)
+    advised = Text(advice(preview.lines, continues))
+    return Group(Text(summary), _options(preview, cost), Text(sizes), _worth(preview), Text(dropped), advised)
 
 
 def _options(preview: VocabularyPreview, cost: SentenceCost | None) -> RenderableType:
@@ -126,64 +124,3 @@ def drawn(preview: VocabularyPreview) -> Figure:
         panel.set_title("What vocabularies would make of the text")
         panel.legend()
         return figure
-
-
-# Measured gains of a vocabulary of the task's own by amount of text, on which the advice rests. All are from the named
-# sections of docs/results.md: three seeds, English to French, a model of 7.5 million parameters.
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """The gain of a new vocabulary, initialised by `mean`, over the old one with a number of pairs.
-
-    Attributes:
-        bleu: In points: the mean and its 95 % interval.
-        p: Two-sided, of BLEU.
-        chrf: In points.
-        section: Of docs/results.md.
-    """
-
-    pairs: int
-    bleu: tuple[float, float, float]
-    p: float
-    chrf: float
-    section: str
-
-    @property
-    def certain(self) -> bool:
-        """Whether the gain is significant."""
-        return self.bleu[1] > 0
-
-
-EVIDENCE = (
-    Evidence(2_000, (0.50, -0.09, 1.10), 0.145, 1.2, "Few pairs and a domain's text"),
-    Evidence(15_000, (2.10, 1.36, 2.86), 0.019, 3.6, "tatoeba → Python documentation: the main systems"),
-)
-
-
-# Over the old vocabulary, with 2,000 pairs: "Replaced, extended or trimmed".
-EXTENDED_CHRF, TRIMMED_CHRF = 1.6, -0.3
-
-
-def evidence_for(lines: int) -> Evidence:
-    """The measurement with the nearest amount of text, as a ratio."""
-    return min(EVIDENCE, key=lambda each: abs(math.log(max(1, lines) / each.pairs)))
-
-
-def recommended(lines: int, continues: bool) -> str:
-    """The recommended method and its evidence; `continues`: whether the model continues text."""
-    evidence = evidence_for(lines)
-    mean, low, high = evidence.bleu
-    worth = "brought" if evidence.certain else "brought a difference that is not significant:"
-    what = (
-        f"The nearest that was measured is {evidence.pairs:,} pairs of a translation ({evidence.section}). A "
-        f"vocabulary of the task's own, new rows initialised with `{INITIALISER}`, {worth} "
-        f"{mean:+.2f} BLEU [{low:+.2f}, {high:+.2f}] "
-        f"(p = {evidence.p:g}) and {evidence.chrf:+.1f} chrF there; other starts brought no more BLEU."
-    )
-    caution = " A model that is used for other text too had better be extended." if continues else ""
-    others = (
-        f"With 2,000 pairs, a vocabulary extended by 2,000 subwords brought {EXTENDED_CHRF:+.1f} chrF and a trimmed "
-        f"one {TRIMMED_CHRF:+.1f}, which is not significant either."
-    )
-    return f"{what} {others}{caution}"
