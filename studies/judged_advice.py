@@ -41,8 +41,8 @@ class Judged:
 
 def read(named: str) -> list[Prior]:
     """The priors of SHIFT=FILE. Raises UserError."""
-    shift, given, path = named.partition("=")
-    if not given or not Path(path).is_file():
+    shift, separator, path = named.partition("=")
+    if not separator or not Path(path).is_file():
         raise UserError("expected SHIFT=FILE, with a map.json that few_pairs.py wrote", where=named)
     scores: dict[tuple[int, float], dict[str, float]] = {}
     for cell in json.loads(Path(path).read_text(encoding="utf-8")):

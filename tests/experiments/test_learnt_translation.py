@@ -1,4 +1,4 @@
-"""BLEU tells a model that has learnt to translate from copied sources and from a model of shuffled pairs."""
+"""BLEU separates a model that has learnt to translate from copied sources and from a model of shuffled pairs."""
 
 from __future__ import annotations
 
