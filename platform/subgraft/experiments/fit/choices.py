@@ -30,7 +30,7 @@ class VocabularySize(NamedTuple):
 
 
 # No other initialiser is better than the mean of a token's pieces: "the main systems". On a model that translates it is
-# ahead of random-matched: "A model that translates: few pairs".
+# ahead of random-matched: "A model that translates".
 INITIALISER = "mean"
 # New rows need a higher rate than the body: "Learning rates, each system's own".
 TABLE_RATE = 4.0
