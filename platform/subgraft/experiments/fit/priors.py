@@ -132,8 +132,8 @@ def advice(lines: int, continues: bool) -> str:
         f"(p = {evidence.p:g}) and {evidence.chrf:+.1f} chrF there."
     )
     others = (
-        f"With 2,000 pairs, a vocabulary extended by 2,000 subwords brought {EXTENDED_CHRF:+.1f} chrF and a trimmed "
-        f"one {TRIMMED_CHRF:+.1f}, which is not significant either."
+        f"On a weaker model, with 2,000 pairs, a vocabulary extended by 2,000 subwords brought {EXTENDED_CHRF:+.1f} chrF "
+        f"and a trimmed one {TRIMMED_CHRF:+.1f}; neither is significant."
     )
     sentences = [what, _start(lines, frozen=False), _start(lines, frozen=True), others]
     sentences += ["A model that is used for other text too had better be extended."] if continues else []
@@ -143,7 +143,7 @@ def advice(lines: int, continues: bool) -> str:
 def _start(lines: int, *, frozen: bool) -> str:
     """The recommended system of the priors, in a sentence."""
     recommended = recommend(PRIORS, lines, frozen=frozen)
-    compared = " and ".join(f"{prior.pairs:,} pairs of {prior.shift}" for prior in recommended.priors)
+    compared = "; ".join(f"{prior.pairs:,} pairs of {prior.shift}" for prior in recommended.priors)
     opening = "Where embeddings stay frozen" if frozen else "Where embeddings are trained"
     if recommended.system == OLD:
         return f"{opening}, the old vocabulary was better ({compared})."
