@@ -132,8 +132,8 @@ def advice(lines: int, continues: bool) -> str:
         f"(p = {evidence.p:g}) and {evidence.chrf:+.1f} chrF there."
     )
     others = (
-        f"On a weaker model, with 2,000 pairs, a vocabulary extended by 2,000 subwords brought {EXTENDED_CHRF:+.1f} chrF "
-        f"and a trimmed one {TRIMMED_CHRF:+.1f}; neither is significant."
+        f"On a weaker model, with 2,000 pairs, a vocabulary extended by 2,000 subwords brought {EXTENDED_CHRF:+.1f} "
+        f"chrF and a trimmed one {TRIMMED_CHRF:+.1f}; neither is significant."
     )
     sentences = [what, _start(lines, frozen=False), _start(lines, frozen=True), others]
     sentences += ["A model that is used for other text too had better be extended."] if continues else []
