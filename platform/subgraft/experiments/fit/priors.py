@@ -81,7 +81,7 @@ PRIORS = (
     Prior(_ITDOCS_BACK, 2000, False, {OLD: 26.9, "mean": 29.8, "random-matched": 26.9}, _TRANSLATOR),
     Prior(_ITDOCS_BACK, 2000, True, {OLD: 24.5, "mean": 21.7, "random-matched": 20.2}, _TRANSLATOR),
     Prior(_LAWS_BACK, 500, False, {OLD: 27.9, "mean": 27.9}, _TRANSLATOR),
-    Prior(_LAWS_BACK, 2000, False, {OLD: 27.7, "mean": 32.4}, _TRANSLATOR),
+    Prior(_LAWS_BACK, 2000, False, {OLD: 27.0, "mean": 30.7}, _TRANSLATOR),
     Prior(_LAWS_BACK, 2000, True, {OLD: 23.6, "mean": 20.3}, _TRANSLATOR),
 )
 
