@@ -93,19 +93,22 @@ def squared_differences(teacher: Attended, in_teacher: Tensor, student: Attended
     no tensor has an element for each pair of segments and each dimension.
     """
     with torch.autocast(student.values.device.type, enabled=False):  # large terms cancel
-        of = torch.cat([in_teacher, in_student], dim=1).to(_wide(student.values).dtype)
+        teacher, student = _wide(teacher), _wide(student)
+        of = torch.cat([in_teacher, in_student], dim=1).to(student.values.dtype)
         weights = torch.cat([-_by_segment(teacher, in_teacher), _by_segment(student, in_student)], dim=-1)
-        values = torch.cat([_wide(teacher.values), _wide(student.values)], dim=1).transpose(1, 2)
+        values = torch.cat([teacher.values, student.values], dim=1).transpose(1, 2)
         products = (weights.mT @ weights) * (values @ values.mT) * (of @ of.mT)[:, None]
         return products.sum() / (values.shape[1] * values.shape[3])
 
 
 def _by_segment(attended: Attended, inside: Tensor) -> Tensor:
     """Attention weights [B, H, I, T] of segments: the mean over the tokens of each."""
-    of = inside.to(_wide(attended.weights).dtype)
+    of = inside.to(attended.weights.dtype)
     shares = of / of.sum(dim=1, keepdim=True).clamp(min=1)
-    return shares.mT[:, None] @ _wide(attended.weights)
+    return shares.mT[:, None] @ attended.weights
 
 
-def _wide(tensor: Tensor) -> Tensor:
-    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
+def _wide(attended: Attended) -> Attended:
+    """In fp32 or wider."""
+    wide = torch.promote_types(attended.values.dtype, torch.float32)
+    return Attended(attended.weights.to(wide), attended.values.to(wide))
