@@ -12,6 +12,7 @@ from subgraft.experiments.fit.priors import (
     MARGIN,
     PRIORS,
     TRIMMED_CHRF,
+    Evidence,
     Prior,
     advice,
     evidence_for,
@@ -69,6 +70,8 @@ def test_the_advice_names_the_nearest_amounts_of_text() -> None:
     assert evidence_for(300).pairs == evidence_for(3_000).pairs == 2_000
     assert evidence_for(12_000).pairs == evidence_for(10**6).pairs == 15_000
     assert "brought +3.11 BLEU [+1.31, +4.94] (p = 0.031)" in advice(1_000, continues=False)
+    uncertain = Evidence(2_000, (0.50, -0.09, 1.10), 0.145, 1.2, "Few pairs and a domain's text")
+    assert "a difference that is not significant: +0.50 BLEU [-0.09, +1.10]" in uncertain.sentence
     assert "stay frozen, the old vocabulary was better" in advice(1_000, continues=False)
     assert "had better be extended" in advice(10_000, continues=True)
     assert "500 pairs of tatoeba → Python documentation" in advice(600, continues=False)

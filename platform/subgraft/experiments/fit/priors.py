@@ -41,6 +41,17 @@ class Evidence:
         """Whether the gain is significant."""
         return self.bleu[1] > 0
 
+    @property
+    def sentence(self) -> str:
+        mean, low, high = self.bleu
+        worth = "brought" if self.certain else "brought a difference that is not significant:"
+        return (
+            f"The nearest that was measured is {self.pairs:,} pairs of a translation ({self.section}). A "
+            f"vocabulary of the task's own, new rows initialised with `{INITIALISER}`, {worth} "
+            f"{mean:+.2f} BLEU [{low:+.2f}, {high:+.2f}] "
+            f"(p = {self.p:g}) and {self.chrf:+.1f} chrF there."
+        )
+
 
 EVIDENCE = (
     Evidence(2_000, (3.11, 1.31, 4.94), 0.031, 2.9, "A model that translates"),
@@ -122,20 +133,11 @@ def evidence_for(lines: int) -> Evidence:
 
 def advice(lines: int, continues: bool) -> str:
     """What the measurements recommend for an amount of text; `continues`: whether the model continues text."""
-    evidence = evidence_for(lines)
-    mean, low, high = evidence.bleu
-    worth = "brought" if evidence.certain else "brought a difference that is not significant:"
-    what = (
-        f"The nearest that was measured is {evidence.pairs:,} pairs of a translation ({evidence.section}). A "
-        f"vocabulary of the task's own, new rows initialised with `{INITIALISER}`, {worth} "
-        f"{mean:+.2f} BLEU [{low:+.2f}, {high:+.2f}] "
-        f"(p = {evidence.p:g}) and {evidence.chrf:+.1f} chrF there."
-    )
     others = (
         f"On a weaker model, with 2,000 pairs, a vocabulary extended by 2,000 subwords brought {EXTENDED_CHRF:+.1f} "
         f"chrF and a trimmed one {TRIMMED_CHRF:+.1f}; neither is significant."
     )
-    sentences = [what, _start(lines, frozen=False), _start(lines, frozen=True), others]
+    sentences = [evidence_for(lines).sentence, _start(lines, frozen=False), _start(lines, frozen=True), others]
     sentences += ["A model that is used for other text too had better be extended."] if continues else []
     return " ".join(sentences)
 
