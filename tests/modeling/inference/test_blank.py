@@ -43,7 +43,8 @@ def test_a_translator_writes_nothing_for_it(build: Build, tmp_path: Path) -> Non
             assert write(BLANK) == [""] * len(BLANK) and write.cut == 0
         assert [output.tokens for output in plain.with_probabilities(BLANK)] == [()] * len(BLANK)
     drawn = Translator(*parts, beam=None, max_length_ratio=1.0, max_positions=bundle.max_positions)
-    assert [bool(text) for text in drawn(SOURCES)] == [False] * 3 + [True, False, False, True]
+    draws = [drawn(SOURCES) for _ in range(8)]  # an untrained model may end a single output at once
+    assert [any(texts) for texts in zip(*draws, strict=True)] == [False] * 3 + [True, False, False, True]
 
 
 @pytest.mark.parametrize("draw", [None, DrawSettings()])
