@@ -20,8 +20,9 @@ from statistics import fmean
 
 from finished_runs import exit_code, write_results
 from subgraft.base.errors import UserError
-from subgraft.experiments.fit.choices import INITIALISER
-from subgraft.experiments.fit.priors import MARGIN, OLD, Prior, recommend
+from subgraft.experiments.fit.priors import INITIALISER, MARGIN, OLD, Prior, recommend
+
+_ANY_GAP = 1.0  # maps do not say: recommendations are asked for without a gap
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ def read(named: str) -> list[Prior]:
         scores.setdefault(setting, {})[cell["system"]] = cell["values"]["chrF"]
     if not all({OLD, INITIALISER} <= systems.keys() for systems in scores.values()):
         raise UserError(f"every setting needs the systems {OLD} and {INITIALISER}", where=path)
-    return [Prior(shift, pairs, not rate, systems) for (pairs, rate), systems in scores.items()]
+    return [Prior(shift, pairs, not rate, _ANY_GAP, systems) for (pairs, rate), systems in scores.items()]
 
 
 def judge(priors: Sequence[Prior]) -> list[Judged]:

@@ -7,22 +7,21 @@ from pathlib import Path
 import pytest
 
 from subgraft.experiments.fit.priors import (
-    EVIDENCE,
     EXTENDED_CHRF,
     MARGIN,
     PRIORS,
     TRIMMED_CHRF,
-    Evidence,
     Prior,
+    Recommendation,
     advice,
-    evidence_for,
+    initialiser_for,
     recommend,
 )
 
-LAWS = Prior("laws", 500, False, {"old": 20.0, "mean": 21.0, "vocadt": 24.0})
-MORE = Prior("laws", 8000, False, {"old": 30.0, "mean": 33.0, "vocadt": 33.0})
-OTHER = Prior("manuals", 2000, False, {"old": 10.0, "mean": 12.0, "vocadt": 13.0, "network": 40.0})
-FROZEN = Prior("laws", 2000, True, {"old": 20.0, "mean": 18.0, "vocadt": 23.0})
+LAWS = Prior("laws", 500, False, 0.6, {"old": 20.0, "mean": 21.0, "vocadt": 24.0})
+MORE = Prior("laws", 8000, False, 0.6, {"old": 30.0, "mean": 33.0, "vocadt": 33.0})
+OTHER = Prior("manuals", 2000, False, 0.6, {"old": 10.0, "mean": 12.0, "vocadt": 13.0, "network": 40.0})
+FROZEN = Prior("laws", 2000, True, 0.6, {"old": 20.0, "mean": 18.0, "vocadt": 23.0})
 
 
 def test_the_nearest_number_of_pairs_of_each_shift_counts() -> None:
@@ -40,19 +39,21 @@ def test_frozen_embeddings_have_their_own_priors() -> None:
 
 
 def test_the_default_stays_unless_another_is_ahead_by_more_than_the_margin() -> None:
-    near = Prior("laws", 500, False, {"old": 20.0, "mean": 21.0, "vocadt": 21.0 + MARGIN})
+    near = Prior("laws", 500, False, 0.6, {"old": 20.0, "mean": 21.0, "vocadt": 21.0 + MARGIN})
     assert recommend((near,), 500).system == "mean"
-    worse = Prior("laws", 500, False, {"old": 23.0, "mean": 21.0})
+    worse = Prior("laws", 500, False, 0.6, {"old": 23.0, "mean": 21.0})
     assert recommend((worse,), 500).system == "old"
 
 
-def test_the_evidence_is_that_of_the_results(repository: Path) -> None:
+def test_only_shifts_with_a_gap_like_that_of_the_text_count() -> None:
+    small = Prior("none", 2000, False, 0.95, {"old": 50.0, "mean": 40.0})
+    assert recommend((LAWS, small), 2000, tokens_ratio=0.55).system == "vocadt"
+    assert recommend((LAWS, small), 2000, tokens_ratio=1.0) == Recommendation("old", 0.0, (small,))
+    assert recommend((LAWS, small), 2000).priors == (LAWS, small)
+
+
+def test_figures_of_extended_and_trimmed_vocabularies_are_those_of_the_results(repository: Path) -> None:
     results = (repository / "docs" / "results.md").read_text(encoding="utf-8").replace("−", "-")
-    for each in EVIDENCE:
-        assert f"## {each.section}" in results
-        low, high = (f"{bound:.2f}" for bound in each.bleu[1:])
-        assert f"{each.bleu[0]:+.2f} [{low}, {high}]" in results
-        assert f"{each.p:g}" in results and f"{each.chrf:+.1f}" in results
     section = results.partition("### Replaced, extended or trimmed")[2].partition("###")[0]
     assert f"{EXTENDED_CHRF:+.1f} [" in section and f"{TRIMMED_CHRF:+.1f} [" in section
 
@@ -64,14 +65,22 @@ def test_priors_are_those_of_the_pages(prior: Prior, repository: Path) -> None:
     for system, chrf in prior.chrf.items():
         rows = [line for line in page.splitlines() if line.startswith(f"| {system}")]
         assert any(f"{chrf:.1f}" in row for row in rows), (system, chrf)
+    if prior.bleu:
+        mean, low, high, p = prior.bleu
+        assert f"{mean:+.2f} [{low:.2f}, {high:.2f}], {p:.3f}" in page
 
 
-def test_the_advice_names_the_nearest_amounts_of_text() -> None:
-    assert evidence_for(300).pairs == evidence_for(3_000).pairs == 2_000
-    assert evidence_for(12_000).pairs == evidence_for(10**6).pairs == 15_000
-    assert "brought +3.11 BLEU [+1.31, +4.94] (p = 0.031)" in advice(1_000, continues=False)
-    uncertain = Evidence(2_000, (0.50, -0.09, 1.10), 0.145, 1.2, "Few pairs and a domain's text")
-    assert "a difference that is not significant: +0.50 BLEU [-0.09, +1.10]" in uncertain.sentence
-    assert "stay frozen, the old vocabulary was better" in advice(1_000, continues=False)
-    assert "had better be extended" in advice(10_000, continues=True)
-    assert "500 pairs of tatoeba → Python documentation" in advice(600, continues=False)
+def test_the_advice_names_what_it_follows_from() -> None:
+    few = advice(1_500, 0.6, continues=False)
+    assert "2,000 pairs of tatoeba → Python documentation, French to English: `mean` BLEU +3.11 [1.31, 4.94]" in few
+    assert "stay frozen, the old vocabulary was better" in few
+    assert "15,000 pairs of tatoeba → Python documentation, French to English" in advice(12_000, 0.6, continues=False)
+    assert "had better be extended" in advice(10_000, 0.6, continues=True)
+    assert "500 pairs of tatoeba → Python documentation" in advice(600, 0.6, continues=False)
+    assert "are trained, the old vocabulary was better (2,000 pairs of tatoeba → tatoeba" in advice(
+        2_000, 0.95, continues=False
+    )
+
+
+def test_a_new_vocabulary_has_an_initialiser_also_where_the_old_one_was_better() -> None:
+    assert initialiser_for(2_000, 0.95) == initialiser_for(2_000, 0.6) == "mean"

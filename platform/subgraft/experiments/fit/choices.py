@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from subgraft.config.training import SelectName
+from subgraft.experiments.fit.priors import initialiser_for
 
 
 class Training(NamedTuple):
@@ -29,9 +30,6 @@ class VocabularySize(NamedTuple):
     size: int
 
 
-# No other initialiser is better than the mean of a token's pieces: "the main systems". On a model that translates it is
-# ahead of random-matched: "A model that translates".
-INITIALISER = "mean"
 # New rows need a higher rate than the body: "Learning rates, each system's own".
 TABLE_RATE = 4.0
 # The old vocabulary needs twice the rate of the systems with new rows: the same table.
@@ -107,12 +105,12 @@ class Choice:
         return tuple(self.steps * part // EVALUATIONS for part in range(1, EVALUATIONS + 1))
 
 
-def choose(pairs: int, parameters: int, *, quick: bool) -> Choice:
-    """The settings for a number of pairs and of model parameters."""
+def choose(pairs: int, parameters: int, *, tokens_ratio: float | None = None, quick: bool) -> Choice:
+    """The settings for a number of pairs, of model parameters, and of new tokens for one old one, where it is known."""
     training = next(each for each in TRAININGS if pairs <= each.pairs)
     rate = training.learning_rate * (LARGE_RATE if parameters > LARGE else 1.0)
     return Choice(
-        initialiser=INITIALISER,
+        initialiser=initialiser_for(pairs, tokens_ratio),
         seeds=QUICK_SEEDS if quick else SEEDS,
         steps=round(training.steps * QUICK_STEPS) if quick else training.steps,
         batch_size=training.batch_size,
@@ -124,9 +122,9 @@ def choose(pairs: int, parameters: int, *, quick: bool) -> Choice:
     )
 
 
-def choose_for_labels(examples: int, parameters: int, *, quick: bool) -> Choice:
+def choose_for_labels(examples: int, parameters: int, *, tokens_ratio: float | None = None, quick: bool) -> Choice:
     """The settings for a number of labelled examples: updates as for pairs, and one rate for both vocabularies."""
-    choice = choose(examples, parameters, quick=quick)
+    choice = choose(examples, parameters, tokens_ratio=tokens_ratio, quick=quick)
     rate = LARGE_LABEL_RATE if parameters > LARGE else LABEL_RATE
     return replace(choice, learning_rate=rate, embedding_learning_rate=rate * TABLE_RATE, old_rate=rate, sentences=None)
 

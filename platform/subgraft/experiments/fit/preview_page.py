@@ -40,7 +40,7 @@ def render(preview: VocabularyPreview, cost: SentenceCost | None, continues: boo
         f"{EXAMPLES}; by itself it also adds what the text has twice, so that a larger --add is possible there. The "
         "largest vocabulary that replaces the old one is the size that suits so much text, or the largest it gives."
     )
-    advised = Text(advice(preview.lines, continues))
+    advised = Text(advice(preview.lines, preview.tokens_ratio, continues=continues))
     return Group(Text(summary), _options(preview, cost), Text(sizes), _worth(preview), Text(dropped), advised)
 
 

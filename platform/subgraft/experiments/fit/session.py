@@ -23,6 +23,7 @@ from subgraft.experiments.fit.configuration import OLD, OWN, Configuration, Mach
 from subgraft.experiments.fit.duration import training_time
 from subgraft.experiments.fit.folder import MODEL, REPORT, Folder
 from subgraft.experiments.fit.outcome import Outcome
+from subgraft.experiments.fit.priors import recommendation
 from subgraft.experiments.fit.split import Split, apart, read_documents, read_text, split
 from subgraft.experiments.fit.tokenization_report import Measured, measure
 from subgraft.experiments.session import Session
@@ -239,7 +240,7 @@ class Fit(FitSession):
             model=asked.model,
             languages=self._languages,
             vocabulary_size=measured.size,
-            choice=choose(len(train), asked.model.parameters, quick=asked.quick),
+            choice=choose(len(train), asked.model.parameters, tokens_ratio=measured.tokens_ratio, quick=asked.quick),
             machine=machine(),
             quick=asked.quick,
             text=asked.text,
@@ -250,7 +251,9 @@ class Fit(FitSession):
         self._folder.write_lines(
             {name: lines for pair, text in texts.items() for name, lines in self._files_of(pair, text).items()}
         )
-        return Prepared(self._opened(configuration, measured), measured)
+        session = self._opened(configuration, measured)
+        self._say(f"On other tasks: {recommendation(len(train), measured.tokens_ratio)}")
+        return Prepared(session, measured)
 
     def _files_of(self, pair: Languages, text: Split) -> dict[str, Sequence[str]]:
         """The lines of each file of a direction: SPLIT.LANGUAGE, of several directions in folders of their names."""

@@ -34,13 +34,19 @@ class Measured:
     def size(self) -> int:
         return len(self.vocabulary)
 
+    @property
+    def tokens_ratio(self) -> float:
+        """Tokens of the vocabulary for one of the model's."""
+        assert self.gap.text is not None
+        return self.gap.text.downstream.tokens_per_sentence / max(1e-9, self.gap.text.upstream.tokens_per_sentence)
+
     def lines(self, segment: str = "a target sentence") -> Iterator[str]:
         """The comparison as lines for the user; `segment` is what was measured."""
         assert self.gap.text is not None
         old, own = (text.tokens_per_sentence for text in (self.gap.text.upstream, self.gap.text.downstream))
         yield (
             f"{segment} takes {fixed(old, 1)} tokens of the model's vocabulary, and {fixed(own, 1)} "
-            f"(×{fixed(own / max(old, 1e-9))}) of one of its own with {self.size:,} subwords"
+            f"(×{fixed(self.tokens_ratio)}) of one of its own with {self.size:,} subwords"
         )
         yield f"the model's vocabulary lacks {percent(self.gap.unseen_share)} of these"
         words = (f"{word.word} ({' '.join(word.upstream)})" for word in self.gap.text.oversegmented[:EXAMPLES])

@@ -78,6 +78,12 @@ class VocabularyPreview:
     def old(self) -> Option:
         return self.options[0]
 
+    @property
+    def tokens_ratio(self) -> float:
+        """The fewest tokens of a vocabulary that replaces the old one, for one token of that."""
+        replaced = [option.spelling.tokens_per_sentence for option in self.options if option.way == "replaced"]
+        return min(replaced, default=self.old.spelling.tokens_per_sentence) / self.old.spelling.tokens_per_sentence
+
 
 def described(preview: VocabularyPreview) -> dict[str, Any]:
     """The preview under stable names, as `subgraft advise --json` prints it."""
