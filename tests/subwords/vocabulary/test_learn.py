@@ -15,7 +15,7 @@ from subgraft.base.errors import UserError
 from subgraft.config.settings_base import VocabularyKind
 from subgraft.subwords.vocabulary.directory import Source
 from subgraft.subwords.vocabulary.entry import Mark
-from subgraft.subwords.vocabulary.learn import learn, sample
+from subgraft.subwords.vocabulary.learn import kind_like, learn, sample
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from vocabularies import byte_level, invented, unigram, with_room, wordpiece
 
@@ -199,3 +199,8 @@ def test_a_learnt_vocabulary_keeps_its_sentencepiece_model(tmp_path: Path) -> No
     Tokenizer.load(tmp_path / "one").save(tmp_path / "two")
     for name in ("tokenizer.json", "tokenizer_config.json", "sentencepiece.model"):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_kind_of_a_learnt_vocabulary_is_found(kind: VocabularyKind) -> None:
+    assert kind_like(learn(LINES, kind=kind, size=with_room(kind, 151))) == kind

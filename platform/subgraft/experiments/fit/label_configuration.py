@@ -8,8 +8,7 @@ from subgraft.config.settings_base import VocabularyKind
 from subgraft.config.tasks import TaskName
 from subgraft.experiments.fit.configuration import Configuration
 from subgraft.experiments.fit.labelled_split import LabelledSplit
-from subgraft.subwords.vocabulary.entry import Mark
-from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.subwords.vocabulary.learn import kind_like
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,9 +53,3 @@ class LabelConfiguration(Configuration):
     def _evaluation(self) -> str:
         quick = "\nevaluation: {speed_sentences: 32, speed_repeats: 1}\n" if self.quick else "\n"
         return quick + self._runtime
-
-
-def kind_like(tokenizer: Tokenizer) -> VocabularyKind:
-    """The kind of vocabulary that a model's is, which its tokenizer's class may need."""
-    kinds: dict[Mark, VocabularyKind] = {Mark.WORDPIECE: "wordpiece", Mark.SENTENCEPIECE: "unigram"}
-    return kinds.get(tokenizer.mark, "byte-level-bpe")

@@ -6,7 +6,7 @@ from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.tasks import TaskName
 from subgraft.experiments.fit.choices import choose_for_labels
-from subgraft.experiments.fit.label_configuration import LabelConfiguration, kind_like
+from subgraft.experiments.fit.label_configuration import LabelConfiguration
 from subgraft.experiments.fit.label_outcome import LabelOutcome
 from subgraft.experiments.fit.labelled_split import LabelledSplit, split_labelled
 from subgraft.experiments.fit.outcome import Outcome
@@ -15,6 +15,7 @@ from subgraft.experiments.fit.tokenization_report import measure_lines
 from subgraft.experiments.session import Session
 from subgraft.modeling.heads import require_head_class
 from subgraft.modeling.tokenizers import checkpoint_languages
+from subgraft.subwords.vocabulary.learn import kind_like
 from subgraft.training.understanding.registry import LABELLED_TASKS
 
 # Of a model whose files name no language: ISO 639's code for an undetermined one.

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from subgraft.base.errors import UserError
-from subgraft.config.settings_base import VocabularyKind
+from subgraft.config.settings_base import SENTENCEPIECE_KINDS
 from subgraft.experiments.fit.choices import vocabulary_size
 from subgraft.subwords.vocabulary.entry import Entry, Mark
 from subgraft.subwords.vocabulary.extend import extend
-from subgraft.subwords.vocabulary.learn import learn
+from subgraft.subwords.vocabulary.learn import kind_like, learn
 from subgraft.subwords.vocabulary.learning_errors import TooLargeError
 from subgraft.subwords.vocabulary.spelling import Spelling, spelling, unknown_characters
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -145,12 +145,10 @@ def _extended(old: Tokenizer, text: Sequence[str]) -> list[Tokenizer]:
 
 
 def _replaced(old: Tokenizer, text: Sequence[str]) -> list[Tokenizer]:
-    kind: VocabularyKind = "unigram"
-    if old.mark is not Mark.SENTENCEPIECE:
-        kind = "wordpiece" if old.mark is Mark.WORDPIECE else "byte-level-bpe"
+    kind = kind_like(old)
 
     def build(size: int) -> Tokenizer:
-        return learn(text, kind=kind, size=size, byte_fallback=kind == "unigram", like=old)
+        return learn(text, kind=kind, size=size, byte_fallback=kind in SENTENCEPIECE_KINDS, like=old)
 
     return _by_shares(build, vocabulary_size(sum(map(len, text))))
 

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from subgraft.base.errors import ArgumentError, UserError
-from subgraft.config.settings_base import SENTENCEPIECE_KINDS, SideName, VocabularyKind
+from subgraft.config.settings_base import SENTENCEPIECE_KINDS, SideName
 from subgraft.embeddings.initialisers.registry import require_known
 from subgraft.embeddings.transplanting.transplant import Method
 from subgraft.experiments.fit.choices import vocabulary_size
@@ -24,9 +24,8 @@ from subgraft.modeling.families import family_of
 from subgraft.modeling.families.heads import is_headed
 from subgraft.modeling.tokenizers import load_tokenizers
 from subgraft.pipeline.stages.transfer import transferred
-from subgraft.subwords.vocabulary.entry import Mark
 from subgraft.subwords.vocabulary.extend import extend
-from subgraft.subwords.vocabulary.learn import learn
+from subgraft.subwords.vocabulary.learn import kind_like, learn
 from subgraft.subwords.vocabulary.learning_errors import TooLargeError
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
@@ -159,11 +158,5 @@ def _vocabulary(old: Tokenizer, lines: Sequence[str], mode: Mode, size: int | No
 def _of_size(old: Tokenizer, lines: Sequence[str], mode: Mode, size: int) -> Tokenizer:
     if mode == "extend":
         return extend(old, lines, size)
-    kind = _kind(old)
+    kind = kind_like(old)
     return learn(lines, kind=kind, size=size, byte_fallback=kind in SENTENCEPIECE_KINDS, like=old)
-
-
-def _kind(tokenizer: Tokenizer) -> VocabularyKind:
-    marks: dict[Mark, VocabularyKind] = {Mark.WORDPIECE: "wordpiece", Mark.BYTELEVEL: "byte-level-bpe"}
-    algorithm: VocabularyKind = "bpe" if type(tokenizer.backend.model).__name__ == "BPE" else "unigram"
-    return marks.get(tokenizer.mark, algorithm)

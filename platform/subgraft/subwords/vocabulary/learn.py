@@ -12,6 +12,7 @@ from typing import Any
 from subgraft.base.errors import UserError
 from subgraft.config.settings_base import SENTENCEPIECE_KINDS, VocabularyKind
 from subgraft.subwords.vocabulary.directory import Source
+from subgraft.subwords.vocabulary.entry import Mark
 from subgraft.subwords.vocabulary.learn_by_tokenizers import learn_byte_level, learn_wordpiece
 from subgraft.subwords.vocabulary.learning_errors import empty_corpus, too_large, too_small
 from subgraft.subwords.vocabulary.prune import Learnt, learn_used
@@ -74,6 +75,13 @@ def learn(
         backend, model = learn_used(partial(learnt, text), text, size, min_count, len(special.last))
     add_special_tokens(backend, special.last)
     return Tokenizer(Source(backend.to_str(), special.config, model))
+
+
+def kind_like(tokenizer: Tokenizer) -> VocabularyKind:
+    """The kind of a tokenizer's vocabulary, which its class in transformers may need."""
+    marks: dict[Mark, VocabularyKind] = {Mark.WORDPIECE: "wordpiece", Mark.BYTELEVEL: "byte-level-bpe"}
+    algorithm: VocabularyKind = "bpe" if type(tokenizer.backend.model).__name__ == "BPE" else "unigram"
+    return marks.get(tokenizer.mark, algorithm)
 
 
 def sample(lines: Iterable[str], count: int, seed: int) -> list[str]:
