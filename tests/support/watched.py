@@ -24,9 +24,10 @@ class Watched:
         # One after every update, so that it is known which is the last.
         self.runtime = Runtime(checkpoint_seconds=1e-6, checkpoints_in_background=False)
         self.steps: list[int] = []
+        self.shown: list[str] = []
 
     def progress(self, done: int, total: int, what: str, now: str = "") -> None:
-        pass
+        self.shown.append(now)
 
     def warn(self, line: str) -> None:
         raise AssertionError(line)

@@ -33,6 +33,9 @@ from subgraft.training.progress import CURVE, Outcome, Preparation, Selection
 from subgraft.training.rare_rows import RowUpdates
 from subgraft.training.schedule import Data, batch_plan
 
+# Of a step with one training.
+WHOLE = "all"
+
 
 def device() -> torch.device:
     """The GPU if there is one, else the CPU."""
@@ -50,7 +53,7 @@ def fit(
     seed: int,
     evaluate: Callable[[], dict[str, float]] | None = None,
     select: Selection | None = None,
-    part: str = "all",
+    part: str = WHOLE,
     steps_before: int = 0,
     tables: Collection[Tensor] = (),
     row_updates: Sequence[RowUpdates] = (),
@@ -69,7 +72,7 @@ def fit(
         seed: Of the order of examples.
         evaluate: Computes dev scores.
         select: The dev score that selects the best weights.
-        part: Names the checkpoints of one of several trainings of a step.
+        part: Names one of several trainings of a step, in its progress and its checkpoints.
         steps_before: Steps of an earlier training whose curve this one continues.
         tables: Parameters with `embedding_learning_rate`.
         row_updates: Rows with updates of their own.
@@ -103,7 +106,7 @@ def fit(
             select,
             _before_updates(module, settings, engine, save),
             partial(_recorded, context, steps_before),
-            context.progress,
+            context.progress if part == WHOLE else partial(_reported, context, part),
         ),
         width=_width(module) if SCHEDULES[settings.schedule].needs_width else 0,
         preparation=preparation,
@@ -133,6 +136,10 @@ def peak_memory() -> int:
         return torch.cuda.max_memory_allocated()
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return most if sys.platform == "darwin" else most * 1024  # macOS counts bytes, Linux KiB
+
+
+def _reported(context: Context, part: str, done: int, total: int, what: str, now: str = "") -> None:
+    context.progress(done, total, what, f"{part}, {now}" if now else part)
 
 
 def _recorded(context: Context, steps_before: int, step: int, values: Mapping[str, float]) -> None:

@@ -53,6 +53,18 @@ def test_the_time_left_counts_only_what_this_attempt_did() -> None:
     assert pace.left(other) == "", "another kind of work starts at zero"
 
 
+def test_work_that_starts_again_has_a_pace_of_its_own() -> None:
+    pace = Pace()
+    for event in (Progress(1, 200, "steps", 0.0), Progress(200, 200, "steps", 500.0)):
+        pace.update(event)
+    again = Progress(1, 200, "steps", 501.0)
+    pace.update(again)
+    assert pace.left(again) == ""
+    later = Progress(11, 200, "steps", 511.0)
+    pace.update(later)
+    assert pace.left(later) == ", 3 min 9 s left"
+
+
 def test_plain_lines_are_rate_limited(tmp_path: Path) -> None:
     record = Store(tmp_path).publish(STEP, lambda out: {})
     lines: list[str] = []

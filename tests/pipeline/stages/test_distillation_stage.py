@@ -149,3 +149,14 @@ def test_monolingual_text_trains_the_side_that_reads_it(inputs: dict[str, Path],
     assert of_encoder["encoder"]["in_text"] > plain["encoder"]["in_text"]
     assert of_decoder["decoder"]["in_text"] > plain["decoder"]["in_text"]
     assert of_decoder["encoder"]["sentences"] == plain["encoder"]["sentences"]
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_embeddings_that_stay_shared_are_learnt_once(method: str, tmp_path: Path) -> None:
+    shared = stage_inputs("mbart", tmp_path)
+    shared["vocabulary/encoder"] = shared["vocabulary/decoder"]
+    context, out = Watched(tmp_path / "work", None, "train_distillation"), tmp_path / "out"
+    out.mkdir()
+    assert set(distil_rows(recipe(BOTH, method=method), shared, out, context)) == {"decoder"}
+    assert [path.name for path in out.iterdir() if path.is_dir()] == ["decoder"]
+    assert context.shown and all(now.startswith("decoder, distillation ") for now in context.shown)

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
 import pytest
 
 from small_experiments import tiny, written
+from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.config.runtime import Runtime
 from subgraft.embeddings.generators.generator import load_generator
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.steps.system import SystemSteps
+from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.sides import shares_table
 from subgraft.orchestration.execution.worker import Job, perform
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import in_order
 from subgraft.orchestration.store.store import Store
+from subgraft.pipeline.stages.stage import QUALITY
 
 CONFIG = tiny(
     downstream="{corpus: downstream, vocabulary: {size: 110, byte_fallback: false}}",
@@ -32,17 +40,41 @@ MASKED = (
     "downstream={corpus: downstream, vocabulary: {kind: wordpiece, size: 200}}",
     "model={family: bert, d_model: 16, layers: 1, attention_heads: 2, ffn_dim: 16}",
 )
+ONE_TABLE = (
+    "upstream.objectives=[{kind: denoising}]",
+    "downstream={corpus: downstream, shared: true, vocabulary: {size: 150, byte_fallback: false}}",
+    "model={family: mbart, d_model: 16, encoder_layers: 1, decoder_layers: 1, attention_heads: 2, ffn_dim: 16}",
+    "intrinsic={tokens: 10}",
+)
+
+
+def made(place: Path, overrides: Sequence[str] = ()) -> tuple[SystemSteps, Store]:
+    """The system `patt` up to its transfer and the measurement of its rows, where there is one."""
+    config = written(place, CONFIG)
+    system = next(
+        steps
+        for steps in Pipeline(load(config, Experiment, overrides), config.parent).systems
+        if steps.system.name == "patt"
+    )
+    for step in in_order([each for each in (system.transfer, system.intrinsic) if each]):
+        perform(Job(step, config.parent / "home", Runtime(), 1, 0, False, Provenance.here()))
+    return system, Store(config.parent / "home")
 
 
 @pytest.fixture(scope="module", params=["translation", "masked"])
 def transferred(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[SystemSteps, Store]:
-    config = written(tmp_path_factory.mktemp(request.param), CONFIG)
-    pipeline = Pipeline(load(config, Experiment, MASKED if request.param == "masked" else ()), config.parent)
-    system = next(steps for steps in pipeline.systems if steps.system.name == "patt")
-    assert system.transfer is not None
-    for step in in_order([system.transfer]):
-        perform(Job(step, config.parent / "home", Runtime(), 1, 0, False, Provenance.here()))
-    return system, Store(config.parent / "home")
+    return made(tmp_path_factory.mktemp(request.param), MASKED if request.param == "masked" else ())
+
+
+def test_a_model_that_continues_to_share_its_embeddings_gets_the_decoders_generator_alone(tmp_path: Path) -> None:
+    system, store = made(tmp_path, ONE_TABLE)
+    assert system.generator is not None and system.intrinsic is not None and system.transfer is not None
+    load_generator(store.path(system.generator), "decoder")
+    with pytest.raises(UserError):
+        load_generator(store.path(system.generator), "encoder")
+    assert [path.name for path in store.path(system.generator).glob("curve*")] == ["curve.decoder.json"]
+    assert set(json.loads((store.path(system.intrinsic) / QUALITY).read_text())) == {"decoder"}
+    assert shares_table(Bundle.load(store.path(system.transfer)).model)
 
 
 def test_the_generator_is_made_from_the_tasks_vocabularies(transferred: tuple[SystemSteps, Store]) -> None:

@@ -164,6 +164,11 @@ def _are_one(first: Tokenizer, second: Tokenizer) -> bool:
     return first.fingerprint == second.fingerprint
 
 
+def stays_shared(model: PreTrainedModel, target: Mapping[SideName, Tokenizer]) -> bool:
+    """Whether both sides share their embeddings with the new vocabularies too; then they get the decoder's new rows."""
+    return shares_table(model) and len(target) == 2 and _are_one(target["encoder"], target["decoder"])
+
+
 class Graft(NamedTuple):
     """The new embeddings of one side, their report, and their mixing matrix if the method mixes rows."""
 
@@ -176,7 +181,7 @@ def _grafts(
     model: PreTrainedModel, source: Mapping[SideName, Tokenizer], target: Mapping[SideName, Tokenizer], method: Method
 ) -> dict[SideName, Graft]:
     """The graft of every side that changes; sides that stay shared both get the decoder's."""
-    if not (shares_table(model) and len(target) == 2 and _are_one(target["encoder"], target["decoder"])):
+    if not stays_shared(model, target):
         return {name: graft(model, name, source[name], target[name], method) for name in sorted(target)}
     made = graft(model, "decoder", source["decoder"], target["decoder"], method)
     shared = replace(made.tables, output=None, bias=None)

@@ -77,6 +77,7 @@ class EmbeddingSteps:
             objectives=experiment.upstream.objectives,
             languages=experiment.upstream_languages,
             sides=experiment.sides,
+            one_vocabulary=experiment.downstream.shared,
             kind=cast(recipes.MixingKind, system.generator),  # a network is made elsewhere
             kd_weight=system.kd_weight or 0.0,
             generator=experiment.generator,
@@ -96,6 +97,7 @@ class EmbeddingSteps:
             objectives=experiment.upstream.objectives,
             languages=experiment.upstream_languages,
             sides=experiment.sides,
+            one_vocabulary=experiment.downstream.shared,
             kd_weight=system.kd_weight or 0.0,
             network=experiment.network,
             training=_training(experiment.network_training, system),
@@ -113,7 +115,9 @@ class EmbeddingSteps:
                 raise UserError(f"no trained network here: it lacks {name}", where=str(directory), hint=hint)
             digest.update(f"{name} {file_digest(directory / name)}\n".encode())
         recipe = recipes.ImportedNetworkRecipe(
-            digest=digest.hexdigest(), sides=self.experiment.sides, directory=str(directory)
+            digest=digest.hexdigest(),
+            sides=("decoder",) if self.experiment.downstream.shared else self.experiment.sides,
+            directory=str(directory),
         )
         return Step(stages.IMPORTED_NETWORK, "network as given", recipe)
 

@@ -126,15 +126,20 @@ def _bars(console: Terminal) -> Bars:
 
 
 class Pace:
-    """The speed of a kind of work since its first report in this run, so that resumed work does not count."""
+    """The speed of a kind of work since its first report in this run, so that resumed work does not count.
+
+    Work that starts again at less, such as the training of the other side's generator, has a pace of its own.
+    """
 
     def __init__(self) -> None:
         self._first: Progress | None = None
+        self._last: Progress | None = None
 
     def update(self, event: Progress) -> None:
         """Add a report."""
-        if self._first is None or self._first.what != event.what or event.done < self._first.done:
+        if self._last is None or self._last.what != event.what or event.done < self._last.done:
             self._first = event
+        self._last = event
 
     def left(self, event: Progress) -> str:
         """The time left at this pace, as `, 3 min left`, or nothing while there is no estimate."""

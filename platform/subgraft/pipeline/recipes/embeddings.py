@@ -26,13 +26,18 @@ _ROWS = {"att": 1, "patt": 6}
 
 
 class AnyGeneratorRecipe(TrainedRecipe):
-    """Base of the trainings of generators; `objectives` are those of the model's pretraining."""
+    """Base of the trainings of generators; `objectives` are those of the model's pretraining.
+
+    With `one_vocabulary` both sides get the same new vocabulary. A model that shares its embeddings then uses the
+    decoder's generator alone, and no other is trained.
+    """
 
     frozen_model: ClassVar[bool] = True
 
     objectives: tuple[ObjectiveSettings, ...]
     languages: Languages
     sides: tuple[SideName, ...]
+    one_vocabulary: bool = False
     kd_weight: float
 
     @property

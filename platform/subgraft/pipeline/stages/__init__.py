@@ -335,13 +335,13 @@ BUILD = Stage("build", 1, _build_model, BuildRecipe)
 PRETRAIN = Stage("pretrain", 2, _pretrain, PretrainRecipe, distributed=True, accelerated=True)
 SAVED_WEIGHTS = Stage("saved-weights", 1, _take_saved_weights, SavedWeightsRecipe)
 ASSEMBLE = Stage("assemble", 1, _assemble_model, AssembleRecipe)
-GENERATOR = Stage("generator", 1, _train_generator, GeneratorRecipe, distributed=True, accelerated=True)
-NETWORK = Stage("network", 1, _train_network, NetworkRecipe, distributed=True, accelerated=True)
+GENERATOR = Stage("generator", 2, _train_generator, GeneratorRecipe, distributed=True, accelerated=True)
+NETWORK = Stage("network", 2, _train_network, NetworkRecipe, distributed=True, accelerated=True)
 IMPORTED_NETWORK = Stage("given-network", 1, _import_network, ImportedNetworkRecipe)
 STATIC = Stage("static", 1, _train_static_embeddings, StaticEmbeddingsRecipe)
-DISTILLATION = Stage("distillation", 1, _distil, TokenDistillationRecipe, distributed=True, accelerated=True)
+DISTILLATION = Stage("distillation", 2, _distil, TokenDistillationRecipe, distributed=True, accelerated=True)
 ATTENTION_INFLUENCE = Stage(
-    "attention-influence", 1, _distil, AttentionInfluenceRecipe, distributed=True, accelerated=True
+    "attention-influence", 2, _distil, AttentionInfluenceRecipe, distributed=True, accelerated=True
 )
 MATCHING = Stage(
     "matching",
@@ -357,7 +357,7 @@ EMBEDDING_WARMUP = Stage("embedding-warmup", 1, _finetune, EmbeddingWarmupRecipe
 SOURCE_ENCODER = Stage("source-encoder", 1, _add_source_encoder, SourceEncoderRecipe)
 CONTEXT = Stage("context", 1, _add_context, ContextRecipe)
 CONDITION = Stage("condition", 1, _condition_model, ConditionRecipe)
-INTRINSIC = Stage("intrinsic", 1, _measure_intrinsic, IntrinsicRecipe)
+INTRINSIC = Stage("intrinsic", 2, _measure_intrinsic, IntrinsicRecipe)
 MULTITASK = Stage("multitask", 1, _train_on_tasks, MultitaskRecipe, distributed=True, accelerated=True)
 FINETUNE = Stage("finetune", 1, _finetune, FinetuneRecipe, distributed=True, accelerated=True)
 UNSUPERVISED = Stage("unsupervised", 1, _translate_unsupervised, UnsupervisedRecipe, distributed=True, accelerated=True)

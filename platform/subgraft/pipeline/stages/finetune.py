@@ -35,7 +35,7 @@ from subgraft.training.objectives.registry import directions_text, with_text
 from subgraft.training.phases import copy_parameters, join_outcomes, of_first_phase, split_training, train_only
 from subgraft.training.progress import CURVE, SELECTIONS, CurvePoint, Outcome
 from subgraft.training.rare_rows import RareRows, RowUpdates
-from subgraft.training.setup import device, fit, is_writer, peak_memory, write_curve
+from subgraft.training.setup import WHOLE, device, fit, is_writer, peak_memory, write_curve
 from subgraft.training.understanding.objective import task_of, with_task_head
 from subgraft.training.understanding.registry import record_task
 from subgraft.training.understanding.zero_shot import zero_shot
@@ -160,7 +160,7 @@ class Finetuning:
         bundle: Bundle,
         settings: FinetuneSettings,
         row_updates: Sequence[RowUpdates],
-        part: str = "all",
+        part: str = WHOLE,
         steps_before: int = 0,
     ) -> Outcome:
         loss, scores = self.data.loss(bundle), self.data.dev_scores(bundle)
@@ -226,7 +226,7 @@ class Finetuning:
         evaluate: Callable[[], dict[str, float]],
         tables: Sequence[Tensor],
         row_updates: Sequence[RowUpdates],
-        part: str = "all",
+        part: str = WHOLE,
         steps_before: int = 0,
         losses: Sequence[str] = ("loss",),
     ) -> Outcome:

@@ -19,6 +19,7 @@ from subgraft.embeddings.generators.generator_loss import GeneratorLoss
 from subgraft.embeddings.generators.network import Network, NetworkShape, load_network, save_networks
 from subgraft.embeddings.generators.simulation import Simulator
 from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.sides import shares_table
 from subgraft.modeling.sides import side as side_of
 from subgraft.pipeline.recipes.embeddings import NETWORK_FILES, GeneratorRecipe, ImportedNetworkRecipe, NetworkRecipe
 from subgraft.pipeline.stages.stage import Inputs, Summary
@@ -116,7 +117,7 @@ def train_by_side(
     begin: Callable[[SideName, SideName], G],
     training: Callable[[G, SideName, Views], Training],
 ) -> Trained[G]:
-    """Train a generator for each side; a model with shared embeddings gets one for both.
+    """Train a generator for each side that needs one; sides whose views are of the same embeddings get the same one.
 
     `begin` initialises one, for a side and the side whose embeddings it uses; `training` makes its loss and batches.
     """
@@ -125,7 +126,8 @@ def train_by_side(
     objectives = objectives_of(recipe.objectives, request, of_tokens=True)
     made: dict[SideName, G] = {}
     trained: Trained[G] = Trained({}, {}, {})
-    for name in recipe.sides:
+    one = recipe.one_vocabulary and len(recipe.sides) == 2 and shares_table(bundle.model)
+    for name in ("decoder",) if one else recipe.sides:
         table = side_of(bundle.model, name).input.weight
         trained.origins[name] = GeneratorOrigin(table_digest(table), bundle.tokenizers[name].fingerprint, max_similar)
         views = {kind: objective.view(name) for kind, objective in objectives.items()}
