@@ -56,7 +56,7 @@ def test_a_plan_measures_and_trains_nothing(here: Path, capsys: pytest.CaptureFi
     for message in (
         "400 pairs, en to de: 300 to train on, 50 dev, 50 test",
         "tokens of the model's vocabulary",
-        "On other tasks: where embeddings are trained, `mean` is recommended",
+        "On tasks with a similar gap: where embeddings are trained, `mean` is recommended",
         "10 steps, 0 of them done",
     ):
         assert message in said, said

@@ -252,7 +252,7 @@ class Fit(FitSession):
             {name: lines for pair, text in texts.items() for name, lines in self._files_of(pair, text).items()}
         )
         session = self._opened(configuration, measured)
-        self._say(f"On other tasks: {recommendation(len(train), measured.tokens_ratio)}")
+        self._say(f"On tasks with a similar gap: {recommendation(len(train), measured.tokens_ratio)}")
         return Prepared(session, measured)
 
     def _files_of(self, pair: Languages, text: Split) -> dict[str, Sequence[str]]:
