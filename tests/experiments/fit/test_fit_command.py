@@ -62,6 +62,7 @@ def test_a_plan_measures_and_trains_nothing(here: Path, capsys: pytest.CaptureFi
         assert message in said, said
     experiment = load(here / "fitted" / "fit.yaml", Experiment)
     assert [system.name for system in experiment.systems] == ["old", "own"]
+    assert experiment.sides == ("encoder", "decoder") and experiment.downstream.shared
     assert (experiment.finetune.max_length, experiment.upstream.corpus) == (40, None)
     assert not (here / "home" / "store").exists() and not (here / "fitted" / "model").exists()
 

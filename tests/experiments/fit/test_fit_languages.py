@@ -51,7 +51,7 @@ def test_a_language_that_the_model_lacks_gets_a_code(here: Path, capsys: pytest.
     assert main([*fit(*UKRAINIAN), "--plan"]) == 0, capsys.readouterr().err
     assert "the model has no code for 'ukr': it gets one" in capsys.readouterr().out
     experiment = load(here / "fitted" / "fit.yaml", Experiment)
-    assert experiment.upstream.new_languages == {"ukr": "mean"} and experiment.sides == ("decoder",)
+    assert experiment.upstream.new_languages == {"ukr": "mean"} and experiment.sides == ("encoder", "decoder")
     assert not experiment.directions and experiment.languages.name == "en-ukr"
     reading = ["--pairs", "text.ukr", "text.en", "--languages", "ukr-en"]
     assert main([*fit(*reading), "--out", "other", "--plan"]) == 0, capsys.readouterr().err

@@ -62,16 +62,6 @@ class BaseModelFacts:
         return next((kind for kind in _USUAL_OBJECTIVES if kind in known), min(known))
 
     @property
-    def one_table(self) -> bool:
-        """Whether both sides must share a vocabulary."""
-        return family_of(self.config).one_table
-
-    @property
-    def sides(self) -> tuple[SideName, ...]:
-        """The sides with a new vocabulary: the decoder, as measured, or both if they share embeddings."""
-        return ("encoder", "decoder") if self.one_table else ("decoder",)
-
-    @property
     def vocabulary_kind(self) -> VocabularyKind:
         return "wordpiece" if self.tokenizers["decoder"].mark is Mark.WORDPIECE else "unigram"
 

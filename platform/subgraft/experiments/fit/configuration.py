@@ -105,15 +105,11 @@ corpora:   # train, dev and test, as the fit has split your files
 
     @property
     def _sides(self) -> str:
-        if self.model.one_table:
-            return "sides: [encoder, decoder]   # this model has one table for both\n"
-        if any(pair.source in self.new_languages for pair in self.directions or (self.languages,)):
-            return "sides: [encoder, decoder]   # a language that the model reads is new to it\n"
-        return "sides: [decoder]   # only the output side gets a vocabulary of its own\n"
+        return "sides: [encoder, decoder]   # a vocabulary of the output side alone gained less\n"
 
     @property
     def _shared(self) -> str:
-        return "\n  shared: true" if self.model.one_table else ""
+        return "\n  shared: true   # one vocabulary for both sides"
 
     def _domains(self) -> str:
         kind, shared = self.kind, self._shared

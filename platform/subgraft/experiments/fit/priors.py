@@ -142,10 +142,8 @@ def recommendation(lines: int, tokens_ratio: float, *, frozen: bool = False) -> 
     opening = "where embeddings stay frozen" if frozen else "where embeddings are trained"
     if recommended.system == OLD:
         return f"{opening}, the old vocabulary was better ({compared})."
-    return (
-        f"{opening}, `{recommended.system}` is recommended: {recommended.gain:+.1f} chrF over the old vocabulary "
-        f"({compared})."
-    )
+    gain = round(recommended.gain, 1) + 0.0  # never -0.0
+    return f"{opening}, `{recommended.system}` is recommended: {gain:+.1f} chrF over the old vocabulary ({compared})."
 
 
 def initialiser_for(pairs: int, tokens_ratio: float | None) -> str:

@@ -55,13 +55,13 @@ class Measured:
 
 
 def measure(model: BaseModelFacts, pairs: Sequence[Pair], more_text: Sequence[str] = ()) -> Measured:
-    """Learn a vocabulary of the size that suits the training text, and compare it with the model's on the pairs.
+    """Learn a vocabulary of both sides, of the size that suits the text, and compare it with the model's on targets.
 
     more_text: further text of the target language, which vocabularies are learnt on too.
     """
     sides: list[Sequence[str]] = list(zip(*pairs, strict=True))
     target, old = sides[1], model.tokenizers["decoder"]
-    text = [*(chain.from_iterable(sides) if model.one_table else target), *more_text]
+    text = [*chain.from_iterable(sides), *more_text]
     return _measured(old, text, target, model.vocabulary_kind)
 
 

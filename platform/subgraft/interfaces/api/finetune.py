@@ -167,7 +167,7 @@ def _settings(facts: BaseModelFacts, languages: Languages, text: Split, folder: 
         "preset": "small",
         "task": task_of(languages),
         "languages": languages.model_dump(),
-        "sides": list(facts.sides),
+        "sides": ["encoder", "decoder"],
         "corpora": {"text": {"files": {name: _written(pairs, folder, name) for name, pairs in splits.items()}}},
         "upstream": {"checkpoint": facts.checkpoint, "objectives": [{"kind": facts.objective}]},
         "downstream": {"corpus": "text"},
