@@ -76,6 +76,7 @@ OTHERS = (
     "documents",
     "mbart",
     "few-pairs-on-a-translator",
+    "translator-zh",
 )
 # Ways of learning from text without translations.
 MONOLINGUAL = ("rounds", "unsupervised")
