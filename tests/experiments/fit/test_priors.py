@@ -9,7 +9,6 @@ import pytest
 from subgraft.experiments.fit.priors import (
     EXTENDED_CHRF,
     MARGIN,
-    PAGE,
     PRIORS,
     TRIMMED_CHRF,
     Prior,
@@ -61,7 +60,7 @@ def test_figures_of_extended_and_trimmed_vocabularies_are_those_of_the_results(r
 
 @pytest.mark.parametrize("prior", PRIORS, ids=lambda prior: f"{prior.shift}, {prior.pairs}, {prior.frozen}")
 def test_priors_are_those_of_the_pages(prior: Prior, repository: Path) -> None:
-    page = (repository / "docs" / PAGE).read_text(encoding="utf-8")
+    page = (repository / "docs" / "measurements" / "translator.md").read_text(encoding="utf-8")
     assert f"{prior.pairs:,} pairs" in page
     for system, chrf in prior.chrf.items():
         rows = [line for line in page.splitlines() if line.startswith(f"| {system}")]

@@ -169,6 +169,11 @@ def stays_shared(model: PreTrainedModel, target: Mapping[SideName, Tokenizer]) -
     return shares_table(model) and len(target) == 2 and _are_one(target["encoder"], target["decoder"])
 
 
+def initialised_sides(model: PreTrainedModel, target: Mapping[SideName, Tokenizer]) -> tuple[SideName, ...]:
+    """The sides whose new rows are made: of those that stay shared, the decoder."""
+    return ("decoder",) if stays_shared(model, target) else tuple(target)
+
+
 class Graft(NamedTuple):
     """The new embeddings of one side, their report, and their mixing matrix if the method mixes rows."""
 

@@ -122,9 +122,9 @@ def choose(pairs: int, parameters: int, *, tokens_ratio: float | None = None, qu
     )
 
 
-def choose_for_labels(examples: int, parameters: int, *, tokens_ratio: float | None = None, quick: bool) -> Choice:
+def choose_for_labels(examples: int, parameters: int, *, quick: bool) -> Choice:
     """The settings for a number of labelled examples: updates as for pairs, and one rate for both vocabularies."""
-    choice = choose(examples, parameters, tokens_ratio=tokens_ratio, quick=quick)
+    choice = choose(examples, parameters, quick=quick)
     rate = LARGE_LABEL_RATE if parameters > LARGE else LABEL_RATE
     return replace(choice, learning_rate=rate, embedding_learning_rate=rate * TABLE_RATE, old_rate=rate, sentences=None)
 

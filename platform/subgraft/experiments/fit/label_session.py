@@ -57,9 +57,7 @@ class LabelFit(FitSession):
             model=asked.model,
             languages=self._languages,
             vocabulary_size=measured.size,
-            choice=choose_for_labels(
-                len(examples.train), asked.model.parameters, tokens_ratio=measured.tokens_ratio, quick=asked.quick
-            ),
+            choice=choose_for_labels(len(examples.train), asked.model.parameters, quick=asked.quick),
             machine=machine(),
             quick=asked.quick,
             examples=examples,

@@ -40,7 +40,7 @@ def render(preview: VocabularyPreview, cost: SentenceCost | None, continues: boo
         f"{EXAMPLES}; by itself it also adds what the text has twice, so that a larger --add is possible there. The "
         "largest vocabulary that replaces the old one is the size that suits so much text, or the largest it gives."
     )
-    advised = Text(advice(preview.lines, preview.tokens_ratio, continues=continues))
+    advised = Text(advice(preview.lines, preview.replaced_ratio, continues=continues))
     return Group(Text(summary), _options(preview, cost), Text(sizes), _worth(preview), Text(dropped), advised)
 
 
@@ -56,15 +56,14 @@ def _options(preview: VocabularyPreview, cost: SentenceCost | None) -> Renderabl
     for column in table.columns[1:]:
         column.justify = "right"
     for option in preview.options:
-        table.add_row(*_cells(option, preview.old, cost))
+        table.add_row(*_cells(option, preview, cost))
     return table
 
 
-def _cells(option: Option, old: Option, cost: SentenceCost | None) -> list[str]:
+def _cells(option: Option, preview: VocabularyPreview, cost: SentenceCost | None) -> list[str]:
     tokens = option.spelling.tokens_per_sentence
-    ratio = tokens / max(1e-9, old.spelling.tokens_per_sentence)
-    change = "" if option is old else f"{option.changed:+,}" if option.way != "replaced" else "new"
-    cells = [option.way, f"{option.size:,}", change, f"{tokens:.1f}", f"×{ratio:.2f}"]
+    change = "" if option is preview.old else f"{option.changed:+,}" if option.way != "replaced" else "new"
+    cells = [option.way, f"{option.size:,}", change, f"{tokens:.1f}", f"×{preview.tokens_ratio(option):.2f}"]
     if cost:
         seconds = f"{cost.seconds(tokens, option.size):.3f}"
         cells += [seconds, _megabytes(cost.bytes(tokens, option.size)), _megabytes(cost.table_bytes(option.size))]

@@ -18,8 +18,6 @@ OLD = "old"
 # ahead of random-matched: "A model that translates".
 INITIALISER = "mean"
 MARGIN = 1.0  # points of chrF
-# Where PRIORS are documented, under docs/.
-PAGE = "measurements/translator.md"
 # Gaps count as alike if their tokens' ratios differ by less.
 ALIKE = 0.2
 
@@ -67,7 +65,7 @@ class Prior:
 _ITDOCS, _LAWS = "tatoeba → Python documentation, French to English", "tatoeba → Canadian Acts, French to English"
 _ITDOCS_FR, _ITDOCS_ZH = (_ITDOCS.replace("French to English", f"English to {name}") for name in ("French", "Chinese"))
 _NO_SHIFT = "tatoeba → tatoeba, French to English"
-# One vocabulary for both sides, on a model that translates the upstream text.
+# docs/measurements/translator.md: one vocabulary for both sides, on a model that translates the upstream text.
 PRIORS = (
     Prior(_ITDOCS, 500, False, 0.61, {OLD: 27.4, "mean": 27.3}),
     Prior(_ITDOCS, 2000, False, 0.61, {OLD: 26.9, "mean": 29.8, "random-matched": 26.9}, Gain(3.11, 1.31, 4.94, 0.031)),

@@ -78,11 +78,14 @@ class VocabularyPreview:
     def old(self) -> Option:
         return self.options[0]
 
+    def tokens_ratio(self, option: Option) -> float:
+        """Tokens of an option for one of the current vocabulary."""
+        return option.spelling.tokens_per_sentence / max(1e-9, self.old.spelling.tokens_per_sentence)
+
     @property
-    def tokens_ratio(self) -> float:
-        """The fewest tokens of a vocabulary that replaces the old one, for one token of that."""
-        replaced = [option.spelling.tokens_per_sentence for option in self.options if option.way == "replaced"]
-        return min(replaced, default=self.old.spelling.tokens_per_sentence) / self.old.spelling.tokens_per_sentence
+    def replaced_ratio(self) -> float:
+        """The fewest tokens of a vocabulary that replaces the current one, for one of its tokens."""
+        return min((self.tokens_ratio(each) for each in self.options if each.way == "replaced"), default=1.0)
 
 
 def described(preview: VocabularyPreview) -> dict[str, Any]:

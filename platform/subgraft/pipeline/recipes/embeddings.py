@@ -37,7 +37,7 @@ class AnyGeneratorRecipe(TrainedRecipe):
     objectives: tuple[ObjectiveSettings, ...]
     languages: Languages
     sides: tuple[SideName, ...]
-    one_vocabulary: bool = False
+    one_vocabulary: bool
     kd_weight: float
 
     @property

@@ -20,7 +20,7 @@ from subgraft.embeddings.learned_rows.attention_influence_loss import AttentionI
 from subgraft.embeddings.learned_rows.segmentation_pairs import SegmentationPairs, SegmentPairs
 from subgraft.embeddings.learned_rows.student_embeddings import StudentTable
 from subgraft.embeddings.learned_rows.token_distillation_loss import TokenDistillationLoss
-from subgraft.embeddings.transplanting.transplant import stays_shared
+from subgraft.embeddings.transplanting.transplant import initialised_sides
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import Side, family_of
 from subgraft.modeling.sides import side as side_of
@@ -45,7 +45,7 @@ def distil(recipe: DistillationRecipe, inputs: Inputs, out: Path, context: Conte
     recipe = with_named_precision(recipe, bundle.model, context)
     # All of them before the first training moves the model to a GPU.
     target = {name: Tokenizer.load(inputs[f"vocabulary/{name}"]) for name in recipe.sides}
-    names = ("decoder",) if stays_shared(bundle.model, target) else recipe.sides
+    names = initialised_sides(bundle.model, target)
     additional = {name: _additional_text(name, inputs) for name in names}
     students = [_Student.of(bundle, name, target[name], recipe) for name in names]
     summary: Summary = {}

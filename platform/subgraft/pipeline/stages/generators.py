@@ -126,8 +126,8 @@ def train_by_side(
     objectives = objectives_of(recipe.objectives, request, of_tokens=True)
     made: dict[SideName, G] = {}
     trained: Trained[G] = Trained({}, {}, {})
-    one = recipe.one_vocabulary and len(recipe.sides) == 2 and shares_table(bundle.model)
-    for name in ("decoder",) if one else recipe.sides:
+    sides = ("decoder",) if recipe.one_vocabulary and shares_table(bundle.model) else recipe.sides
+    for name in sides:
         table = side_of(bundle.model, name).input.weight
         trained.origins[name] = GeneratorOrigin(table_digest(table), bundle.tokenizers[name].fingerprint, max_similar)
         views = {kind: objective.view(name) for kind, objective in objectives.items()}

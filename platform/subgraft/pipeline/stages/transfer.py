@@ -12,7 +12,7 @@ from subgraft.config.settings_base import SideName
 from subgraft.embeddings.initialisers.donor_model import load_donor
 from subgraft.embeddings.initialisers.new_rows import MixingMatrix, save_matrices
 from subgraft.embeddings.transplanting.intrinsic import measure
-from subgraft.embeddings.transplanting.transplant import Method, TransplantReport, stays_shared, transplant
+from subgraft.embeddings.transplanting.transplant import Method, TransplantReport, initialised_sides, transplant
 from subgraft.modeling.bundle import Bundle
 from subgraft.pipeline.recipes.evaluation import IntrinsicRecipe
 from subgraft.pipeline.recipes.models import TransferRecipe
@@ -28,8 +28,7 @@ def measure_intrinsic(recipe: IntrinsicRecipe, inputs: Inputs, out: Path, contex
     sample = recipe.sample
     qualities: dict[str, Json] = {}
     targets = {side: Tokenizer.load(inputs[f"vocabulary/{side}"]) for side in recipe.sides}
-    sides = ("decoder",) if stays_shared(bundle.model, targets) else recipe.sides
-    for side in sides:
+    for side in initialised_sides(bundle.model, targets):
         source, target = bundle.tokenizers[side], targets[side]
         qualities[side] = asdict(measure(bundle.model, side, source, target, method, sample.tokens, sample.seed))
     (out / QUALITY).write_text(json.dumps(qualities, indent=1) + "\n")
