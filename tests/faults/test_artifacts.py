@@ -22,12 +22,14 @@ CONFIG = tiny(
     generator_training="{max_steps: 2, batch_size: 300, max_length: 30, precision: fp32}",
     likelihood_matching_training="{max_steps: 2, max_length: 40, precision: fp32, dev_sentences: 2}",
     token_distillation_training="{max_steps: 2, max_length: 40, precision: fp32, dev_sentences: 2}",
+    attention_influence_training="{max_steps: 2, max_length: 40, precision: fp32, dev_sentences: 2}",
     finetune="{max_steps: 2, batch_size: 500, precision: fp32, dev_sentences: 2}",
     systems="""
       - {name: single, pretraining: none}
       - {name: patt, initialiser: patt}
       - {name: word2vec, initialiser: word2vec}
       - {name: distilled, initialiser: token-distillation}
+      - {name: influence, initialiser: attention-influence}
       - {name: matched, initialiser: likelihood-matching}
     """,
     intrinsic="{tokens: 3}",
@@ -57,13 +59,19 @@ TEXT = (
 ELSEWHERE = {
     "multitask",
     "condition",
-    "given-network",
-    "given-vocabulary",
+    "imported-network",
+    "imported-vocabulary",
     "curve",
     "allocation",
     "joint-vocabulary",
     "capacity",
     "allocation-report",
+    "saved-weights",
+    "seen-pairs",
+    "unsupervised",
+    "context",
+    "entities",
+    "source-encoder",
 }
 # Files that contain results and no durations.
 LASTING = ("*.safetensors", "tokenizer.json", "train.*", "hypotheses.txt")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 
@@ -103,8 +104,25 @@ def test_a_network_that_was_trained_before_makes_the_same_rows(tmp_path: Path) -
     shutil.copytree(Store(home).path(trained.generator), tmp_path / "kept")
     reused = _systems(config, "network.trained=kept")["network"]
     assert reused.generator is not None and reused.transfer is not None
-    assert reused.generator.stage.name == "given-network" and not reused.generator.inputs
+    assert reused.generator.stage.name == "imported-network" and not reused.generator.inputs
     assert (_made(reused.transfer, home) / "model.safetensors").read_bytes() == rows.read_bytes()
     (tmp_path / "kept" / "network.safetensors").unlink()
     with pytest.raises(UserError, match="no trained network here"):
         _systems(config, "network.trained=kept")
+
+
+def test_a_trained_network_of_one_side_is_refused_where_both_need_one(tmp_path: Path) -> None:
+    """At the import, before any training."""
+    config, home = written(tmp_path, CONFIG), tmp_path / "home"
+    shared = (*MBART, "downstream={corpus: downstream, shared: true, vocabulary: {size: 110, byte_fallback: false}}")
+    step = _systems(config, *shared)["network"].generator
+    assert step is not None
+    trained = tmp_path / "trained"
+    shutil.copytree(_made(step, home), trained)
+    described = json.loads((trained / "generator.json").read_text())
+    del described["sides"]["encoder"]
+    (trained / "generator.json").write_text(json.dumps(described))
+    imported = _systems(config, *shared, "network.trained=trained")["network"].generator
+    assert imported is not None
+    with pytest.raises(UserError, match="encoder"):
+        _made(imported, home)

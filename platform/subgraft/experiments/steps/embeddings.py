@@ -116,10 +116,10 @@ class EmbeddingSteps:
             digest.update(f"{name} {file_digest(directory / name)}\n".encode())
         recipe = recipes.ImportedNetworkRecipe(
             digest=digest.hexdigest(),
-            sides=("decoder",) if self.experiment.downstream.shared else self.experiment.sides,
+            sides=self.experiment.sides,
             directory=str(directory),
         )
-        return Step(stages.IMPORTED_NETWORK, "network as given", recipe)
+        return Step(stages.IMPORTED_NETWORK, "imported network", recipe)
 
     def _static(self, algorithm: StaticAlgorithm, side: SideName, vocabulary: Step) -> Step:
         """Static embeddings of a side's new vocabulary; systems that need the same ones share them."""

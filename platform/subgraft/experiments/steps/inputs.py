@@ -113,7 +113,7 @@ class InputSteps:
         for name in ENTITY_FILES:
             digest.update(f"{name} {file_digest(_existing(place, name))}\n".encode())
         recipe = EntityRecipe(digest=digest.hexdigest(), place=str(place))
-        return Step(stages.ENTITIES, "embeddings of entities as given", recipe)
+        return Step(stages.ENTITIES, "imported embeddings of entities", recipe)
 
     @cached_property
     def downstream_corpus(self) -> Step[CorpusRecipe]:

@@ -28,8 +28,8 @@ _ROWS = {"att": 1, "patt": 6}
 class AnyGeneratorRecipe(TrainedRecipe):
     """Base of the trainings of generators; `objectives` are those of the model's pretraining.
 
-    With `one_vocabulary` both sides get the same new vocabulary. A model that shares its embeddings then uses the
-    decoder's generator alone, and no other is trained.
+    With `one_vocabulary` both sides get the same new vocabulary. A model that shares its embeddings then trains one
+    generator, the decoder's, for both.
     """
 
     frozen_model: ClassVar[bool] = True

@@ -337,7 +337,7 @@ SAVED_WEIGHTS = Stage("saved-weights", 1, _take_saved_weights, SavedWeightsRecip
 ASSEMBLE = Stage("assemble", 1, _assemble_model, AssembleRecipe)
 GENERATOR = Stage("generator", 2, _train_generator, GeneratorRecipe, distributed=True, accelerated=True)
 NETWORK = Stage("network", 2, _train_network, NetworkRecipe, distributed=True, accelerated=True)
-IMPORTED_NETWORK = Stage("given-network", 1, _import_network, ImportedNetworkRecipe)
+IMPORTED_NETWORK = Stage("imported-network", 1, _import_network, ImportedNetworkRecipe)
 STATIC = Stage("static", 1, _train_static_embeddings, StaticEmbeddingsRecipe)
 DISTILLATION = Stage("distillation", 2, _distil, TokenDistillationRecipe, distributed=True, accelerated=True)
 ATTENTION_INFLUENCE = Stage(
@@ -364,7 +364,7 @@ UNSUPERVISED = Stage("unsupervised", 1, _translate_unsupervised, UnsupervisedRec
 EVALUATE = Stage("evaluate", 1, _evaluate_model, EvaluateRecipe, accelerated=True)
 LIKELIHOOD = Stage("likelihood", 1, _measure_likelihood, LikelihoodRecipe, accelerated=True)
 SEEN_PAIRS = Stage("seen-pairs", 1, _count_seen_pairs, SeenPairsRecipe)
-IMPORTED_VOCABULARY = Stage("given-vocabulary", 1, _import_vocabulary, ImportedVocabularyRecipe)
+IMPORTED_VOCABULARY = Stage("imported-vocabulary", 1, _import_vocabulary, ImportedVocabularyRecipe)
 ENTITIES = Stage("entities", 1, _embed_entities, EntityRecipe)
 CURVE = Stage("curve", 1, _measure_curve, CurveRecipe)
 ALLOCATION = Stage("allocation", 1, _allocate, AllocationRecipe)

@@ -117,7 +117,7 @@ def train_by_side(
     begin: Callable[[SideName, SideName], G],
     training: Callable[[G, SideName, Views], Training],
 ) -> Trained[G]:
-    """Train a generator for each side that needs one; sides whose views are of the same embeddings get the same one.
+    """Train a generator for each side that needs one; sides that use the same embeddings get the same one.
 
     `begin` initialises one, for a side and the side whose embeddings it uses; `training` makes its loss and batches.
     """
@@ -126,12 +126,13 @@ def train_by_side(
     objectives = objectives_of(recipe.objectives, request, of_tokens=True)
     made: dict[SideName, G] = {}
     trained: Trained[G] = Trained({}, {}, {})
-    sides = ("decoder",) if recipe.one_vocabulary and shares_table(bundle.model) else recipe.sides
+    stays_shared = recipe.one_vocabulary and shares_table(bundle.model)
+    sides: tuple[SideName, ...] = ("decoder", "encoder") if stays_shared else recipe.sides
     for name in sides:
         table = side_of(bundle.model, name).input.weight
         trained.origins[name] = GeneratorOrigin(table_digest(table), bundle.tokenizers[name].fingerprint, max_similar)
         views = {kind: objective.view(name) for kind, objective in objectives.items()}
-        (of_table,) = {view.side for view in views.values()}
+        (of_table,) = {"decoder" if stays_shared else view.side for view in views.values()}
         if of_table not in made:
             generator = made[of_table] = begin(name, of_table)
             loss, data = training(generator, name, views)
