@@ -1,11 +1,12 @@
 """How good the advice is on shifts that it was not made from.
 
-    python studies/judged_advice.py itdocs=DIR/map.json laws=DIR/map.json … --out DIR
+    python studies/judged_advice.py [itdocs=DIR/map.json laws=DIR/map.json …] --out DIR
 
 Each map.json is one of few_pairs.py: test chrF of systems by number of pairs and rate of the embeddings, with `old` and
-`mean` among the systems. Each shift is left out in turn, and each of its settings gets the recommendation of the others
-(experiments/fit/priors.py). Prints how often that names the best system or one within the margin of it, and what
-following it gains over always taking `mean` and always keeping the old vocabulary. Writes results.jsonl and table.md.
+`mean` among the systems. Without one, the measurements that `fit` and `advise` follow are judged themselves. Each shift
+is left out in turn, and each of its settings gets the recommendation of the others (experiments/fit/priors.py). Prints
+how often that names the best system or one within the margin of it, and what following it gains over always taking
+`mean` and always keeping the old vocabulary. Writes results.jsonl and table.md.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from statistics import fmean
 
 from finished_runs import exit_code, write_results
 from subgraft.base.errors import UserError
-from subgraft.experiments.fit.priors import INITIALISER, MARGIN, OLD, Prior, recommend
+from subgraft.experiments.fit.priors import INITIALISER, MARGIN, OLD, PRIORS, Prior, recommend
 
-_ANY_GAP = 1.0  # maps do not say: recommendations are asked for without a gap
+_GAP = 1.0  # maps do not have it: the same for all, so that it decides nothing
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def read(named: str) -> list[Prior]:
         scores.setdefault(setting, {})[cell["system"]] = cell["values"]["chrF"]
     if not all({OLD, INITIALISER} <= systems.keys() for systems in scores.values()):
         raise UserError(f"every setting needs the systems {OLD} and {INITIALISER}", where=path)
-    return [Prior(shift, pairs, not rate, _ANY_GAP, systems) for (pairs, rate), systems in scores.items()]
+    return [Prior(shift, pairs, not rate, _GAP, systems) for (pairs, rate), systems in scores.items()]
 
 
 def judge(priors: Sequence[Prior]) -> list[Judged]:
@@ -61,7 +62,8 @@ def judge(priors: Sequence[Prior]) -> list[Judged]:
         others = [each for each in priors if each.shift != left_out.shift and each.frozen == left_out.frozen]
         if not others:
             continue
-        named = recommend(others, left_out.pairs, frozen=left_out.frozen).system
+        ratio = left_out.tokens_ratio
+        named = recommend(others, left_out.pairs, tokens_ratio=ratio, frozen=left_out.frozen).system
         scores = left_out.chrf
         best = max(scores, key=scores.__getitem__)
         # A system that this shift lacks cannot be followed here.
@@ -98,12 +100,12 @@ def table(judged: Sequence[Judged]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("maps", nargs="+", metavar="SHIFT=FILE")
+    options.add_argument("maps", nargs="*", metavar="SHIFT=FILE")
     options.add_argument("--out", type=Path, required=True, metavar="DIR")
     args = options.parse_args(arguments)
 
     def answer() -> None:
-        judged = judge([prior for named in args.maps for prior in read(named)])
+        judged = judge([prior for named in args.maps for prior in read(named)] or PRIORS)
         if not judged:
             raise UserError("no setting has a counterpart in another shift", where="judged_advice")
         write_results(judged, table(judged), args.out)

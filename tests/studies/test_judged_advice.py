@@ -9,6 +9,7 @@ import pytest
 
 from judged_advice import main
 from regime_map import Cell
+from subgraft.experiments.fit.priors import PRIORS
 
 Scores = dict[str, float]
 
@@ -67,3 +68,9 @@ def test_mistakes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "no setting has a counterpart in another shift" in capsys.readouterr().err
     assert main([written(tmp_path, "other", {(500, 0.0): {"old": 1.0}}), "--out", str(tmp_path)]) == 2
     assert "every setting needs the systems old and mean" in capsys.readouterr().err
+
+
+def test_without_maps_the_measurements_behind_the_advice_are_judged(tmp_path: Path) -> None:
+    assert main(["--out", str(tmp_path)]) == 0
+    judged = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
+    assert len(judged) == len(PRIORS) and {each["shift"] for each in judged} == {prior.shift for prior in PRIORS}
