@@ -17,7 +17,7 @@ from subgraft.embeddings.generators.generator import load_generator
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.experiments.steps.system import SystemSteps
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.sides import shares_table
+from subgraft.modeling.sides import shares_table, side
 from subgraft.orchestration.execution.worker import Job, perform
 from subgraft.orchestration.store.provenance import Provenance
 from subgraft.orchestration.store.step import in_order
@@ -76,11 +76,21 @@ def test_embeddings_that_stay_shared_train_one_generator_for_both_sides(tmp_path
     assert shares_table(Bundle.load(store.path(system.transfer)).model)
 
 
+def test_a_bert_with_one_new_vocabulary_gets_the_rows_of_both_sides(tmp_path: Path) -> None:
+    """Its generator is trained on one table, but the encoder-decoder made of it has one for each side."""
+    system, store = made(tmp_path, (*MASKED, "downstream.shared=true"))
+    assert system.transfer is not None
+    model = Bundle.load(store.path(system.transfer)).model
+    assert not shares_table(model)
+    encoder, decoder = (side(model, name).input.weight for name in ("encoder", "decoder"))
+    assert torch.equal(encoder, decoder)
+
+
 def test_the_generator_is_made_from_the_tasks_vocabularies(transferred: tuple[SystemSteps, Store]) -> None:
     system, _ = transferred
     assert system.generator is not None and system.transfer is not None
-    for side in ("encoder", "decoder"):
-        assert system.generator.inputs[f"vocabulary/{side}"] is system.transfer.inputs[f"vocabulary/{side}"]
+    for name in ("encoder", "decoder"):
+        assert system.generator.inputs[f"vocabulary/{name}"] is system.transfer.inputs[f"vocabulary/{name}"]
 
 
 def test_its_weights_were_drawn_and_trained(transferred: tuple[SystemSteps, Store]) -> None:
