@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from subgraft.base.errors import UserError
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.experiments.pipeline import Pipeline
@@ -38,6 +39,19 @@ def test_every_system_is_there_under_every_seed_in_order(
 ) -> None:
     assert list(systems) == [(steps.system.name, steps.seed) for steps in pipeline.systems]
     assert pipeline.report.recipe.baseline == "plain"
+
+
+def test_another_system_may_be_the_baseline_and_no_model_is_evaluated_again(
+    pipeline: Pipeline, repository: Path
+) -> None:
+    config = repository / "configs" / "quickstart.yaml"
+    changed = Pipeline(load(config, Experiment, (*CHANGES, "evaluation.baseline=focus")), config.parent)
+    assert changed.report.recipe.baseline == "focus"
+    assert [each.evaluate.fingerprint for each in changed.systems] == [
+        each.evaluate.fingerprint for each in pipeline.systems
+    ]
+    with pytest.raises(UserError, match=r"evaluation\.baseline: no system is called old; systems: plain, b\.c\+1"):
+        load(config, Experiment, (*CHANGES, "evaluation.baseline=old"))
 
 
 def test_every_key_leads_to_the_systems_own_step(

@@ -98,6 +98,8 @@ class MeasurementSettings(Settings):
 class EvaluationSettings(MeasurementSettings):
     """How the systems of an experiment are evaluated and compared.
 
+    baseline: the name of the system that the others are compared with; by default the first that keeps the pretrained
+    model and its vocabulary.
     bootstrap_samples: the number of resamples for an interval or a p-value.
     by_token_count: whether the bits of the test references are broken down by the frequency of their new tokens in the
     training text, in one more pass over the test set.
@@ -109,6 +111,7 @@ class EvaluationSettings(MeasurementSettings):
     """
 
     engine: EngineSetting = "auto"  # type: ignore[assignment]
+    baseline: str | None = None
     bootstrap_samples: Annotated[int, Field(ge=1, le=1_000_000)] = 1000
     by_token_count: bool = True
     upstream_sentences: Count | None = None

@@ -34,7 +34,7 @@ def manifest(experiment: Experiment, systems: Sequence[SystemSteps]) -> tuple[Re
         )
         for steps in systems
     )
-    baselines = (
+    unchanged = (
         system.name
         for system in experiment.systems
         if system.vocabulary == "upstream" and system.pretraining == "plain"
@@ -45,7 +45,7 @@ def manifest(experiment: Experiment, systems: Sequence[SystemSteps]) -> tuple[Re
         upstream=experiment.upstream.corpus,
         downstream=experiment.downstream.corpus,
         systems=reported,
-        baseline=next(baselines, None),
+        baseline=experiment.evaluation.baseline or next(unchanged, None),
         speed_batch_size=experiment.evaluation.batch_size,
         bootstrap_samples=experiment.evaluation.bootstrap_samples,
         select=experiment.finetune.select or "bleu",

@@ -405,9 +405,16 @@ def require_measurable(experiment: Comparison) -> None:
         )
 
 
+def require_known_baseline(experiment: Comparison) -> None:
+    names, baseline = [system.name for system in experiment.systems], experiment.evaluation.baseline
+    if baseline is not None and baseline not in names:
+        raise ValueError(f"evaluation.baseline: no system is called {baseline}; systems: {', '.join(names)}")
+
+
 # In the order in which mistakes are reported.
 CHECKS = (
     require_distinct_names,
+    require_known_baseline,
     require_directions,
     require_upstream_text,
     require_corpus_of_task,
