@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 
 from small_experiments import finish, tiny
-from subgraft.evaluation.metrics.copying import copied_score
+from subgraft.evaluation.metrics.copying import copied_scores
 
 WORDS = dict(
     zip(
@@ -60,6 +60,6 @@ def test_only_pairs_teach_to_translate(tmp_path: Path) -> None:
     shuffled = bleu(experiment(tmp_path / "shuffled", shuffled=True))
     sources = sentences("test", 50)
     references = [" ".join(WORDS[word] for word in source) for source in sources]
-    copied = copied_score([" ".join(source) for source in sources], references, "de")
+    copied = copied_scores([" ".join(source) for source in sources], references, "de")["BLEU"]
     assert learnt > 60
     assert max(shuffled, copied) < 10

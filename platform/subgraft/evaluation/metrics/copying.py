@@ -34,13 +34,11 @@ def copying(sources: Sequence[str], outputs: Sequence[str], language: str) -> Co
     same = sum(
         source.strip().lower() == output.strip().lower() for source, output in zip(sources, outputs, strict=True)
     )
-    return Copying(same / len(outputs), _bleu(outputs, sources, language))
+    against_sources = corpus_scores(outputs, sources, language, ["BLEU"])["BLEU"].value
+    return Copying(same / len(outputs), against_sources)
 
 
-def copied_score(sources: Sequence[str], references: Sequence[str], language: str) -> float:
-    """BLEU of the sources themselves, as if they were translations."""
-    return _bleu(sources, references, language)
-
-
-def _bleu(outputs: Sequence[str], references: Sequence[str], language: str) -> float:
-    return corpus_scores(outputs, references, language, ["BLEU"])["BLEU"].value
+def copied_scores(sources: Sequence[str], references: Sequence[str], language: str) -> dict[str, float]:
+    """BLEU and chrF of the sources themselves, as if they were translations."""
+    scores = corpus_scores(sources, references, language, ["BLEU", "chrF"])
+    return {name: score.value for name, score in scores.items()}

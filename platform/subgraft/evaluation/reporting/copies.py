@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from subgraft.evaluation.metrics.copying import Copying, copied_score, copying
+from subgraft.evaluation.metrics.copying import Copying, copied_scores, copying
 from subgraft.evaluation.reporting.numbers import MISSING, fixed, percent
 from subgraft.evaluation.reporting.records import ReportData
 
@@ -32,12 +32,13 @@ def copying_notes(data: ReportData) -> list[str]:
     by_system = copies(data)
     if not by_system:
         return []
-    score = copied_score(data.sources, data.references, data.languages[1])
+    scores = copied_scores(data.sources, data.references, data.languages[1])
+    named = " and ".join(f"{name} {fixed(score, 1)}" for name, score in scores.items())
     shares = {name: sum(each.identical for each in seeds) / len(seeds) for name, seeds in by_system.items()}
     systems = ", ".join(f"{name} {percent(share)}" for name, share in shares.items() if share)
     written = f" Outputs that are copies of their sources: {systems}." if systems else ""
     return [
-        f"BLEU of the sources themselves, as if they were translations: {fixed(score, 1)}.{written}",
+        f"The sources themselves, as if they were translations: {named}.{written}",
         *_language_notes(data),
     ]
 
