@@ -73,6 +73,7 @@ PRIORS = (
     Prior(_ITDOCS, 2000, True, 0.61, {OLD: 24.5, "mean": 21.7, "random-matched": 20.2}),
     Prior(_LAWS, 500, False, 0.57, {OLD: 27.9, "mean": 27.9}),
     Prior(_LAWS, 2000, False, 0.57, {OLD: 27.0, "mean": 30.7}, Gain(3.87, 2.02, 5.77, 0.013)),
+    Prior(_LAWS, 16_000, False, 0.57, {OLD: 28.7, "mean": 34.8}, Gain(6.01, 4.76, 7.28, 0.003)),
     Prior(_LAWS, 2000, True, 0.57, {OLD: 23.6, "mean": 20.3}),
     Prior(
         _ITDOCS_FR, 2000, False, 0.60, {OLD: 26.8, "mean": 31.2, "random-matched": 28.4}, Gain(2.70, 1.34, 4.08, 0.017)
