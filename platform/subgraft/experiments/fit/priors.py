@@ -81,7 +81,7 @@ PRIORS = (
     Prior(
         _ITDOCS_ZH, 2000, False, 0.58, {OLD: 8.5, "mean": 10.2, "random-matched": 8.8}, Gain(0.78, 0.19, 1.38, 0.041)
     ),
-    Prior(_ITDOCS_ZH, 36_000, False, 0.58, {OLD: 10.9, "mean": 15.3}, Gain(3.11, 1.99, 4.25, 0.007)),
+    Prior(_ITDOCS_ZH, 36_370, False, 0.58, {OLD: 10.9, "mean": 15.3}, Gain(3.11, 1.99, 4.25, 0.007)),
     Prior(_NO_SHIFT, 2000, False, 0.91, {OLD: 58.1, "mean": 45.9}),
 )
 
