@@ -96,14 +96,6 @@ def test_the_summary_reports_learnt_tokens_and_losses(inputs: dict[str, Path], t
     assert contents(tmp_path / "some" / "out") != contents(tmp_path / "all" / "out")
 
 
-def test_synthetic_pairs_are_read_in_addition_to_the_task_s_own(inputs: dict[str, Path], tmp_path: Path) -> None:
-    summary, _ = learn(tmp_path / "own", inputs, recipe(max_train_examples=10))
-    more, _ = learn(tmp_path / "both", inputs | {"synthetic": inputs["corpus"]}, recipe(max_train_examples=10))
-    assert (summary["pairs"], more["pairs"]) == (10, 50)
-    assert more["loss_before"] == summary["loss_before"], "dev pairs are the same"
-    assert contents(tmp_path / "own" / "out") != contents(tmp_path / "both" / "out")
-
-
 def test_a_transfer_merges_the_rows_into_all_tables(inputs: dict[str, Path], tmp_path: Path) -> None:
     learn(tmp_path, inputs)
     summary = transferred(inputs, tmp_path / "out", tmp_path / "model")

@@ -34,19 +34,14 @@ def run(recipe: VocadtRecipe, inputs: Inputs, out: Path, context: Context) -> Su
     trainable = {str(name): len(module.adapter(name).tokens) for name in recipe.sides}
     summary: Summary = {"steps": 0, "trainable": trainable}
     if any(trainable.values()):
-        train, dev = _text(recipe, corpus, inputs), corpus.text_pairs("dev")[: recipe.training.dev_sentences]
+        train = corpus.text_pairs("train").evenly_spaced(recipe.max_train_examples)
+        dev = corpus.text_pairs("dev")[: recipe.training.dev_sentences]
         text, held_out = (_examples(recipe, bundle, target, pairs) for pairs in (train, dev))
         summary |= {"pairs": len(text.lengths)} | _fitted(module, text, held_out, recipe, out, context)
     if is_writer():
         for name in recipe.sides:
             _save(module, name, target[name], made_for[name], out / name)
     return summary
-
-
-def _text(recipe: VocadtRecipe, corpus: Corpus, inputs: Inputs) -> Sequence[tuple[str, str]]:
-    """The pairs to train on: those of the task, then synthetic ones if there are any."""
-    pairs = corpus.text_pairs("train").evenly_spaced(recipe.max_train_examples)
-    return [*pairs, *Corpus.open(inputs["synthetic"]).pairs("train")] if "synthetic" in inputs else pairs
 
 
 def _examples(
