@@ -78,6 +78,7 @@ PRIORS = (
     Prior(
         _ITDOCS_FR, 2000, False, 0.60, {OLD: 26.8, "mean": 31.2, "random-matched": 28.4}, Gain(2.70, 1.34, 4.08, 0.017)
     ),
+    Prior(_ITDOCS_FR, 15_000, False, 0.60, {OLD: 28.9, "mean": 36.6}, Gain(5.12, 4.36, 5.95, 0.002)),
     Prior(
         _ITDOCS_ZH, 2000, False, 0.58, {OLD: 8.5, "mean": 10.2, "random-matched": 8.8}, Gain(0.78, 0.19, 1.38, 0.041)
     ),
