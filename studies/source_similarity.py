@@ -27,6 +27,7 @@ from subgraft.evaluation.metrics.sentence_statistics import score_sums, sentence
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.orchestration.store.home import default_home
 from subgraft.orchestration.store.store import Store
+from subgraft.pipeline.stages.report_systems import read_lines
 
 COPY = "the source itself"
 ABOVE_ALL = 101.0  # chrF
@@ -49,22 +50,22 @@ class Part:
 class Outputs:
     """Of one test set: sources, references, and the outputs of each system, by seed."""
 
-    sources: list[str]
-    references: list[str]
-    systems: Mapping[str, list[list[str]]]
+    sources: Sequence[str]
+    references: Sequence[str]
+    systems: Mapping[str, Sequence[Sequence[str]]]
     language: str
 
 
 def read(config: Path, overrides: Sequence[str]) -> Outputs:
     """What was evaluated. Raises UserError."""
     store, experiment = Store(default_home()), load(config, Experiment, overrides)
-    systems: dict[str, list[list[str]]] = {}
-    texts: dict[str, list[str]] = {}
+    systems: dict[str, list[Sequence[str]]] = {}
+    texts: dict[str, Sequence[str]] = {}
     for steps in Pipeline(experiment, config.absolute().parent).systems:
         if store.find(steps.evaluate) is None:
             continue
         evaluated = store.artifact(steps.evaluate)
-        texts = {name: _lines(evaluated / f"{name}.txt") for name in ("sources", "references", "hypotheses")}
+        texts = {name: read_lines(evaluated / f"{name}.txt") for name in ("sources", "references", "hypotheses")}
         systems.setdefault(steps.system.name, []).append(texts["hypotheses"])
     if not systems:
         raise UserError("none of these systems has been evaluated", where=str(config), hint="Run them first.")
@@ -97,10 +98,6 @@ def _scores(outputs: Outputs, texts: Sequence[str], places: Sequence[int]) -> di
     chosen, references = ([side[place] for place in places] for side in (texts, outputs.references))
     scores = corpus_scores(chosen, references, outputs.language, METRICS)
     return {name: score.value for name, score in scores.items()}
-
-
-def _lines(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8").splitlines()
 
 
 def table(results: Sequence[Part]) -> str:
