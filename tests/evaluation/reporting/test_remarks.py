@@ -51,13 +51,13 @@ def printed(data: ReportData) -> str:
         ),
         (
             comparison_of(1, 0.023),
-            "in these outputs of one seed more than the choice of sentences explains (p = 0.023)",
-            "higher in these outputs of one seed, by more than the choice of sentences explains",
+            "in these outputs of one seed larger than the sampling error of the test sentences (p = 0.023)",
+            "higher in these outputs of one seed, by more than the sampling error of the test sentences",
         ),
         (
             comparison_of(1, 0.2),
-            "in these outputs of one seed no more than the choice of sentences explains (p = 0.200)",
-            "in these outputs of one seed no more apart than the choice of sentences explains",
+            "in these outputs of one seed within the sampling error of the test sentences (p = 0.200)",
+            "in these outputs of one seed within the sampling error of the test sentences",
         ),
     ],
 )
@@ -88,7 +88,7 @@ def test_no_report_or_terminal_calls_anything_significant_on_less_than_three_see
     for shown in (markdown, terminal):
         assert (UNKNOWN in shown) == (seeds == 1)
         assert ("nothing is called significant" in shown) == (seeds == 2)
-    assert ("more than the choice of sentences explains (p" in markdown) == (seeds == 1)
+    assert ("larger than the sampling error of the test sentences (p" in markdown) == (seeds == 1)
 
 
 def test_a_system_that_finetuning_did_not_improve_is_named_wherever_systems_are_shown(

@@ -23,8 +23,8 @@ def advised(bleu: tuple[float, float], chrf: tuple[float, float], seeds: int = 3
     [
         ((2.1, 0.01), (3.6, 0.01), "own", "Take the model with a vocabulary of its own"),
         ((0.3, 0.40), (3.6, 0.01), "own", "Take the model with a vocabulary of its own"),
-        ((0.3, 0.40), (0.6, 0.30), "old", "do not differ significantly"),
-        ((-2.0, 0.01), (0.6, 0.30), "old", "scores are lower"),
+        ((0.3, 0.40), (0.6, 0.30), "old", "does not differ significantly"),
+        ((-2.0, 0.01), (0.6, 0.30), "old", "are lower"),
         ((2.0, 0.01), (-3.0, 0.01), "old", "contradict each other"),
     ],
 )

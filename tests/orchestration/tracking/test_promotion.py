@@ -152,14 +152,14 @@ def test_the_exit_code_says_what_came_of_it(
     ended = capsys.readouterr()
     prefix = r"shown: version 2 is not the champion, nothing is moved: BLEU \+.* against version 1, "
     assert re.fullmatch(
-        prefix + r"in these outputs of one seed no more than the choice of sentences explains \(p = .*\n", ended.out
+        prefix + r"in these outputs of one seed within the sampling error of the test sentences \(p = .*\n", ended.out
     )
     assert ended.err == ""
     register("shown", "third", outputs(3))
     assert main(["models", "promote", "models:/shown"]) == 0
     promoted = capsys.readouterr().out
     assert "version 3 is the champion now: BLEU +" in promoted
-    assert "in these outputs of one seed more than the choice of sentences explains (p " in promoted
+    assert "in these outputs of one seed larger than the sampling error of the test sentences (p " in promoted
     assert "significan" not in promoted + ended.out
     assert registry.version("shown").number == 3
     assert main(["models", "promote", "shown", "--level", "0.0001"]) == 2

@@ -82,16 +82,16 @@ _VERDICTS: Mapping[Claim, str] = {
     Claim.SIGNIFICANT: "significant",
     Claim.NOT_SIGNIFICANT: "not significant",
     Claim.TOO_FEW_SEEDS: "on too few seeds to call it significant",
-    Claim.OUTPUTS_DIFFER: "in these outputs of one seed more than the choice of sentences explains",
-    Claim.OUTPUTS_ALIKE: "in these outputs of one seed no more than the choice of sentences explains",
+    Claim.OUTPUTS_DIFFER: "in these outputs of one seed larger than the sampling error of the test sentences",
+    Claim.OUTPUTS_ALIKE: "in these outputs of one seed within the sampling error of the test sentences",
 }
 # Headings of groups of systems; {} is "higher" or "lower".
 _GROUPS: Mapping[Claim, str] = {
     Claim.SIGNIFICANT: "significantly {}",
     Claim.NOT_SIGNIFICANT: "not significantly different",
     Claim.TOO_FEW_SEEDS: "{}, on too few seeds to call it significant",
-    Claim.OUTPUTS_DIFFER: "{} in these outputs of one seed, by more than the choice of sentences explains",
-    Claim.OUTPUTS_ALIKE: "in these outputs of one seed no more apart than the choice of sentences explains",
+    Claim.OUTPUTS_DIFFER: "{} in these outputs of one seed, by more than the sampling error of the test sentences",
+    Claim.OUTPUTS_ALIKE: "in these outputs of one seed within the sampling error of the test sentences",
 }
 
 

@@ -187,10 +187,10 @@ def _opening(better: bool, worse: bool) -> str:
     if better and not worse:
         return "Take the model with a vocabulary of its own"
     if worse and not better:
-        return "Keep the old vocabulary, with one of its own scores are lower"
+        return "Keep the old vocabulary, as scores with a new one are lower"
     if worse:
-        return "Keep the old vocabulary, the scores contradict each other"
-    return "Keep the old vocabulary, in quality the two do not differ significantly"
+        return "Keep the old vocabulary, as the scores contradict each other"
+    return "Keep the old vocabulary, as quality does not differ significantly"
 
 
 def _differences(compared: Mapping[str, Comparison]) -> str:

@@ -34,9 +34,7 @@ def add_to(commands: Commands) -> None:
     add_out(pull)
     pull.set_defaults(command=pull_model)
 
-    what = (
-        "make the candidate the champion, if its test outputs are better by more than the choice of sentences explains"
-    )
+    what = "make the candidate the champion, if its test outputs are better by more than sampling error"
     promote = group.add_parser("promote", help=what)
     promote.add_argument("model", metavar="NAME")
     promote.add_argument("--level", type=fraction, default=0.05, help="that p must be below (default 0.05)")
