@@ -43,6 +43,11 @@ def vocabularies(family: str, sides: tuple[SideName, ...]) -> Vocabularies:
     return {side: new_vocabulary(BERT2BERT if family == UNTIED else family, side) for side in sides}
 
 
+def all_tokens(bundle: Bundle) -> dict[SideName, range]:
+    """Ids of all rows of each side."""
+    return {side: range(len(side_of(bundle.model, side).input.weight)) for side in BOTH}
+
+
 def text(bundle: Bundle, target: Mapping[SideName, Tokenizer], first: int, last: int) -> Seq2SeqData:
     changed = Bundle(bundle.model, target.get("encoder", bundle.encoder), target.get("decoder", bundle.decoder))
     form = changed.sequence_format(LANGUAGES)
@@ -69,7 +74,7 @@ def test_without_a_step_it_is_the_model_that_a_transfer_by_the_mean_makes(
 ) -> None:
     target = vocabularies(family, sides)
     bundle = model_of(family)
-    module = VocadtLoss(bundle, target).eval()
+    module = VocadtLoss(bundle, target, all_tokens(bundle)).eval()
     batch = text(bundle, target, 0, 20).batch(np.arange(12), 0)
     loss = module(batch)["loss"]
     means = transferred(model_of(family), target)
@@ -85,7 +90,7 @@ def test_without_a_step_it_is_the_model_that_a_transfer_by_the_mean_makes(
 def test_what_is_trained_are_combinations_of_all_old_rows_and_nothing_else(family: str) -> None:
     """The same weights for a table and its bias; an untied projection has weights of its own."""
     target, bundle = vocabularies(family, ("decoder",)), model_of(family)
-    module = VocadtLoss(bundle, target)
+    module = VocadtLoss(bundle, target, all_tokens(bundle))
     parameters = {name for name, parameter in module.named_parameters() if parameter.requires_grad}
     own = ("input", "output") if family == UNTIED else ("input",)
     assert parameters == {f"adapters.decoder.weights.{part}" for part in own}
@@ -103,12 +108,26 @@ def test_what_is_trained_are_combinations_of_all_old_rows_and_nothing_else(famil
     assert all(torch.equal(whole[part][seen], table[seen]) for part, table in copied.items())
 
 
+def test_only_the_named_old_tokens_are_mixed() -> None:
+    target, bundle = vocabularies("marian", ("decoder",)), model_of("marian")
+    old_tokens: dict[SideName, set[int]] = {"decoder": {11, 30, 17}}
+    adapter = VocadtLoss(bundle, target, old_tokens).adapter("decoder")
+    begun = adapter.rows()["input"].clone()
+    assert adapter.weights["input"].shape == (len(adapter.tokens), 3)
+    adapter.weights["input"].data[0] = torch.tensor([1.0, 10.0, 100.0])
+    old = side_of(bundle.model, "decoder").input.weight.detach()
+    expected = begun[0] + old[11] + 10 * old[17] + 100 * old[30]
+    torch.testing.assert_close(adapter.rows()["input"][0], expected, rtol=1e-4, atol=1e-4)
+    assert torch.equal(adapter.rows()["input"][1:], begun[1:])
+
+
 def test_sides_that_share_a_table_and_a_vocabulary_have_one_adapter() -> None:
     bundle = upstream("mbart")
     shared = new_vocabulary("mbart", "decoder")
-    module = VocadtLoss(bundle, {"encoder": shared, "decoder": shared})
+    module = VocadtLoss(bundle, {"encoder": shared, "decoder": shared}, {"encoder": {5, 9}, "decoder": {7, 9}})
     assert module.adapter("encoder") is module.adapter("decoder") and len(list(module.adapters)) == 1
-    apart = VocadtLoss(bundle, vocabularies("mbart", BOTH))
+    assert module.adapter("decoder").weights["input"].shape[1] == 3, "old tokens of both sides"
+    apart = VocadtLoss(bundle, vocabularies("mbart", BOTH), all_tokens(bundle))
     assert apart.adapter("encoder") is not apart.adapter("decoder")
 
 
@@ -118,7 +137,7 @@ def test_training_makes_other_sentences_likelier_and_leaves_the_model_alone(
 ) -> None:
     target, bundle = vocabularies(family, sides), model_of(family)
     before = {name: tensor.clone() for name, tensor in bundle.model.state_dict().items()}
-    module = VocadtLoss(bundle, target)
+    module = VocadtLoss(bundle, target, all_tokens(bundle))
     settings = TrainingSettings(
         max_steps=20, batch_size=600, max_length=40, learning_rate=0.01, warmup_steps=5, label_smoothing=0.0
     )

@@ -93,6 +93,7 @@ def test_the_summary_reports_learnt_tokens_and_losses(inputs: dict[str, Path], t
     assert 0 < summary["loss_best"] < summary["loss_before"]
     fewer, _ = learn(tmp_path / "some", inputs, recipe(max_train_examples=10))
     assert fewer["pairs"] == 10
+    assert all(0 < fewer["old_tokens"][side] < summary["old_tokens"][side] for side in BOTH), "of fewer sentences"
     assert contents(tmp_path / "some" / "out") != contents(tmp_path / "all" / "out")
 
 

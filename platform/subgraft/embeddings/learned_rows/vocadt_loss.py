@@ -1,14 +1,15 @@
-"""VocADT: rows of new tokens as trained linear combinations of all old rows (Han et al., ICLR 2025, arXiv 2410.09644).
+"""VocADT: rows of new tokens as trained linear combinations of old rows (Han et al., ICLR 2025, arXiv 2410.09644).
 
     E' = A E        A: the adapter [size, V], E: the old embeddings [V, d]
 
 The row of A of a seen token selects the old token; that of an unseen one starts as the mean of its subwords. The rows
-of unseen tokens are trained by the model's own loss, with the model frozen; then E' replaces E.
+of unseen tokens are trained by the model's own loss, with the model frozen; then E' replaces E. The paper trains the
+weights of all V old tokens; here only those of the old tokens that the training text has, because V may be 250,000.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import torch
@@ -33,24 +34,26 @@ class Adapter(nn.Module):
 
     Attributes:
         tokens: int64 [K], ids of the new vocabulary's unseen tokens.
-        weights: the trained difference of the K rows of A [K, V], which starts at zero. `input` applies to the input
-            embeddings; `output` to untied output embeddings and the bias (`input` applies to the bias if they are
-            tied).
+        weights: the trained difference of the K rows of A in the columns of the old tokens, which starts at zero.
+            `input` applies to the input embeddings; `output` to untied output embeddings and the bias (`input`
+            applies to the bias if they are tied).
     """
 
     tokens: Tensor
 
-    def __init__(self, bundle: Bundle, name: SideName, target: Tokenizer) -> None:
+    def __init__(self, bundle: Bundle, name: SideName, target: Tokenizer, old_tokens: Collection[int]) -> None:
         super().__init__()
         upstream, source = side(bundle.model, name), bundle.tokenizers[name]
         old, initial = FloatTables.of(upstream), graft(bundle.model, name, source, target, Method("mean")).tables
         self.register_buffer("tokens", torch.tensor(align(source, target).unseen, dtype=torch.long), persistent=False)
         self._names = [part for part in ("input", "output", "bias") if getattr(initial, part) is not None]
+        columns = torch.tensor(sorted(old_tokens), dtype=torch.long)
         for part in self._names:
-            self.register_buffer(f"_old_{part}", getattr(old, part).clone(), persistent=False)
+            table: Tensor = getattr(old, part)
+            self.register_buffer(f"_old_{part}", table[columns.to(table.device)], persistent=False)
             self.register_buffer(f"_initial_{part}", getattr(initial, part).detach().clone(), persistent=False)
         self._of_bias = "input" if upstream.tied else "output"
-        shape = len(self.tokens), len(old.input)
+        shape = len(self.tokens), len(columns)
         self.weights = nn.ParameterDict(
             {part: nn.Parameter(torch.zeros(shape)) for part in self._names if part != "bias"}
         )
@@ -102,11 +105,23 @@ class VocadtLoss(nn.Module):
     """The model's own loss on text in the new vocabularies; only adapters are trained.
 
     Sides that share their embeddings and get the same vocabulary share one adapter.
+
+    Args:
+        old_tokens: By side, ids of the old tokens whose embeddings are mixed.
     """
 
-    def __init__(self, bundle: Bundle, target: Mapping[SideName, Tokenizer], label_smoothing: float = 0.0) -> None:
+    def __init__(
+        self,
+        bundle: Bundle,
+        target: Mapping[SideName, Tokenizer],
+        old_tokens: Mapping[SideName, Collection[int]],
+        label_smoothing: float = 0.0,
+    ) -> None:
         super().__init__()
-        adapters = {name: Adapter(bundle, name, target[name]) for name in _sides_with_own(bundle, target)}
+        own = _sides_with_own(bundle, target)
+        if len(own) < len(target):
+            old_tokens = {"decoder": {*old_tokens["encoder"], *old_tokens["decoder"]}}
+        adapters = {name: Adapter(bundle, name, target[name], old_tokens[name]) for name in own}
         self.adapters = nn.ModuleDict({str(name): adapter for name, adapter in adapters.items()})
         self._sides: dict[SideName, str] = {name: name if name in adapters else "decoder" for name in target}
         self.loss = Seq2SeqLoss(without_dropout(bundle.model.requires_grad_(False)), label_smoothing)

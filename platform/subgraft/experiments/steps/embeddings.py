@@ -204,7 +204,7 @@ class EmbeddingSteps:
         return inputs
 
     def _vocadt(self, model: Step, vocabularies: Mapping[SideName, Step]) -> Step:
-        """Rows of the new tokens of all sides, as combinations of all old rows; all seeds share them."""
+        """Rows of the new tokens of all sides, as combinations of old rows; all seeds share them."""
         experiment = self.experiment
         assert experiment.vocadt_training is not None
         recipe = recipes.VocadtRecipe(

@@ -149,7 +149,8 @@ class VocadtRecipe(TrainedRecipe):
 
     def extra_parameters(self, sizes: KnownSizes) -> ExtraParameters:
         """Old and new embeddings are held in addition to the model's; a weight is trained for each pair of a new and an
-        old token, twice with an untied output projection. An upper bound: as if all tokens were new.
+        old token, twice with an untied output projection. An upper bound: as if all tokens were new, and the text had
+        all old ones.
         """
         old, held, trained = sizes.tables("model"), 0, 0
         for side in self.sides:

@@ -351,7 +351,7 @@ MATCHING = Stage(
     distributed=True,
     accelerated=True,
 )
-VOCADT = Stage("vocadt", 1, _vocadt, VocadtRecipe, distributed=True, accelerated=True)
+VOCADT = Stage("vocadt", 2, _vocadt, VocadtRecipe, distributed=True, accelerated=True)
 TRANSFER = Stage("transfer", 1, _run_transfer, TransferRecipe)
 EMBEDDING_WARMUP = Stage("embedding-warmup", 1, _finetune, EmbeddingWarmupRecipe, distributed=True, accelerated=True)
 SOURCE_ENCODER = Stage("source-encoder", 1, _add_source_encoder, SourceEncoderRecipe)

@@ -1,9 +1,10 @@
-"""PretrainedModel, Corpus and Vocabularies → DistilledRows: new tokens' rows, as combinations of all old rows."""
+"""PretrainedModel, Corpus and Vocabularies → DistilledRows: new tokens' rows, as combinations of old rows."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from subgraft.config.settings_base import SideName
@@ -30,18 +31,26 @@ def run(recipe: VocadtRecipe, inputs: Inputs, out: Path, context: Context) -> Su
     recipe = with_named_precision(recipe, bundle.model, context)
     target = {name: Tokenizer.load(inputs[f"vocabulary/{name}"]) for name in recipe.sides}
     made_for = {name: origin(side_of(bundle.model, name), bundle.tokenizers[name]) for name in recipe.sides}
-    module = VocadtLoss(bundle, target, recipe.training.label_smoothing)
+    train = corpus.text_pairs("train").evenly_spaced(recipe.max_train_examples)
+    old_tokens = {name: _tokens(bundle, name, train) for name in recipe.sides}
+    module = VocadtLoss(bundle, target, old_tokens, recipe.training.label_smoothing)
     trainable = {str(name): len(module.adapter(name).tokens) for name in recipe.sides}
     summary: Summary = {"steps": 0, "trainable": trainable}
     if any(trainable.values()):
-        train = corpus.text_pairs("train").evenly_spaced(recipe.max_train_examples)
         dev = corpus.text_pairs("dev")[: recipe.training.dev_sentences]
         text, held_out = (_examples(recipe, bundle, target, pairs) for pairs in (train, dev))
-        summary |= {"pairs": len(text.lengths)} | _fitted(module, text, held_out, recipe, out, context)
+        summary |= {"pairs": len(text.lengths), "old_tokens": {str(name): len(ids) for name, ids in old_tokens.items()}}
+        summary |= _fitted(module, text, held_out, recipe, out, context)
     if is_writer():
         for name in recipe.sides:
             _save(module, name, target[name], made_for[name], out / name)
     return summary
+
+
+def _tokens(bundle: Bundle, name: SideName, pairs: Sequence[tuple[str, str]]) -> set[int]:
+    """The old tokens that a side of the pairs has."""
+    texts = [pair[0 if name == "encoder" else 1] for pair in pairs]
+    return set(chain.from_iterable(bundle.tokenizers[name].encode_batch(texts)))
 
 
 def _examples(
