@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from subgraft.experiments.fit.choices import SIZES, TRAININGS, choose, vocabulary_size
+from subgraft.experiments.fit.choices import SIZES, TRAININGS, choose, choose_for_labels, vocabulary_size
 
 
 def test_more_text_gets_more_steps_and_larger_vocabularies() -> None:
@@ -30,3 +30,9 @@ def test_quick_is_less_of_everything() -> None:
     assert len(quick.seeds) == 1 and len(whole.seeds) == 3, "three make a difference significant"
     assert quick.steps < whole.steps and quick.sentences and whole.sentences is None
     assert quick.evaluate_at[-1] == quick.steps and len(quick.evaluate_at) > 1
+
+
+def test_embeddings_that_learn_from_pairs_are_for_tasks_with_pairs() -> None:
+    assert choose(2_000, 1, tokens_ratio=0.6, quick=False).initialiser == "vocadt"
+    assert choose(2_000, 1, tokens_ratio=0.6, excluded={"vocadt"}, quick=False).initialiser == "mean"
+    assert choose_for_labels(2_000, 1, quick=False).initialiser == "mean"

@@ -13,7 +13,7 @@ from subgraft.config.loading import load
 from subgraft.interfaces.cli import main
 from subgraft.modeling.bundle import Bundle
 from subgraft.orchestration.store.record import verified
-from toys import english, english_tokenizer, german, german_tokenizer, marian
+from toys import english, english_tokenizer, german, german_tokenizer, marian, sentences
 
 PAIRS = 400
 FIT = ["fit", "model", "--pairs", "text.en", "text.de", "--languages", "en-de", "--out", "fitted", "--quick"]
@@ -65,6 +65,16 @@ def test_a_plan_measures_and_trains_nothing(here: Path, capsys: pytest.CaptureFi
     assert experiment.sides == ("encoder", "decoder") and experiment.downstream.shared
     assert (experiment.finetune.max_length, experiment.upstream.corpus) == (40, None)
     assert not (here / "home" / "store").exists() and not (here / "fitted" / "model").exists()
+
+
+def test_few_pairs_with_a_gap_start_with_vocadt_in_sequences_of_the_model_s_length(here: Path) -> None:
+    for name, endings in (("text.en", ["", "ing", "ed"]), ("text.de", ["", "en", "t"])):
+        lines = sentences("object buffer string tuple integer thread socket", endings, 1800, 5)
+        (here / name).write_text("".join(f"{line} {number}\n" for number, line in enumerate(lines)))
+    assert main([*FIT, "--plan"]) == 0
+    experiment = load(here / "fitted" / "fit.yaml", Experiment)
+    assert experiment.systems[1].initialiser == "vocadt" and experiment.vocadt_training is not None
+    assert experiment.vocadt_training.max_length == experiment.finetune.max_length == 40
 
 
 def test_text_without_translations_is_counted_and_used(here: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -60,7 +60,8 @@ def test_figures_of_extended_and_trimmed_vocabularies_are_those_of_the_results(r
 
 @pytest.mark.parametrize("prior", PRIORS, ids=lambda prior: f"{prior.shift}, {prior.pairs}, {prior.frozen}")
 def test_priors_are_those_of_the_pages(prior: Prior, repository: Path) -> None:
-    page = (repository / "docs" / "measurements" / "translator.md").read_text(encoding="utf-8")
+    pages = [repository / "docs" / "measurements" / name for name in ("translator.md", "starts-on-a-translator.md")]
+    page = "".join(each.read_text(encoding="utf-8") for each in pages)
     assert f"{prior.pairs:,} pairs" in page
     for system, chrf in prior.chrf.items():
         rows = [line for line in page.splitlines() if line.startswith(f"| {system}")]
@@ -83,4 +84,10 @@ def test_the_advice_names_what_it_follows_from() -> None:
 
 
 def test_a_new_vocabulary_has_an_initialiser_also_where_the_old_one_was_better() -> None:
-    assert initialiser_for(2_000, 0.95) == initialiser_for(2_000, 0.6) == "mean"
+    assert initialiser_for(2_000, 0.95) == "mean"
+    assert initialiser_for(2_000, 0.6) == "vocadt"
+
+
+def test_what_cannot_be_used_is_not_recommended() -> None:
+    assert initialiser_for(2_000, 0.6, excluded={"vocadt"}) == "mean"
+    assert recommend((LAWS, OTHER), 700, excluded={"vocadt"}).system == "mean"

@@ -6,11 +6,12 @@ Sections are those of docs/results.md and docs/measurements. Figures that were n
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from subgraft.config.training import SelectName
-from subgraft.experiments.fit.priors import initialiser_for
+from subgraft.experiments.fit.priors import INITIALISER, initialiser_for
 
 
 class Training(NamedTuple):
@@ -62,6 +63,9 @@ SIZES = (
 # rates, by custom; that is not measured.
 LARGE, LARGE_RATE = 30_000_000, 0.2
 
+# VocADT trains a weight for each new token and each old one of the text: 16 bytes with gradient and optimizer's state.
+VOCADT, BYTES_PER_WEIGHT, MOST_WEIGHTS = "vocadt", 16, 250_000_000
+
 # Of models with a new head: Devlin et al. (2019), appendix A.3, and for small models that of configs/polarity.yaml.
 LARGE_LABEL_RATE, LABEL_RATE = 5e-5, 1e-3
 
@@ -105,12 +109,17 @@ class Choice:
         return tuple(self.steps * part // EVALUATIONS for part in range(1, EVALUATIONS + 1))
 
 
-def choose(pairs: int, parameters: int, *, tokens_ratio: float | None = None, quick: bool) -> Choice:
-    """The settings for a number of pairs, of model parameters, and of new tokens for one old one, where it is known."""
+def choose(
+    pairs: int, parameters: int, *, tokens_ratio: float | None = None, excluded: Collection[str] = (), quick: bool
+) -> Choice:
+    """The settings for a number of pairs, of model parameters, and of new tokens for one old one, where it is known.
+
+    excluded: Initialisers that cannot be used.
+    """
     training = next(each for each in TRAININGS if pairs <= each.pairs)
     rate = training.learning_rate * (LARGE_RATE if parameters > LARGE else 1.0)
     return Choice(
-        initialiser=initialiser_for(pairs, tokens_ratio),
+        initialiser=initialiser_for(pairs, tokens_ratio, excluded),
         seeds=QUICK_SEEDS if quick else SEEDS,
         steps=round(training.steps * QUICK_STEPS) if quick else training.steps,
         batch_size=training.batch_size,
@@ -123,10 +132,19 @@ def choose(pairs: int, parameters: int, *, tokens_ratio: float | None = None, qu
 
 
 def choose_for_labels(examples: int, parameters: int, *, quick: bool) -> Choice:
-    """The settings for a number of labelled examples: updates as for pairs, and one rate for both vocabularies."""
-    choice = choose(examples, parameters, quick=quick)
+    """The settings for a number of labelled examples: updates as for pairs, and one rate for both vocabularies.
+
+    Without pairs, no initialiser can learn from them.
+    """
     rate = LARGE_LABEL_RATE if parameters > LARGE else LABEL_RATE
-    return replace(choice, learning_rate=rate, embedding_learning_rate=rate * TABLE_RATE, old_rate=rate, sentences=None)
+    return replace(
+        choose(examples, parameters, quick=quick),
+        initialiser=INITIALISER,
+        learning_rate=rate,
+        embedding_learning_rate=rate * TABLE_RATE,
+        old_rate=rate,
+        sentences=None,
+    )
 
 
 def vocabulary_size(characters: int) -> int:

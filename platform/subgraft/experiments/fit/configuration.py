@@ -10,7 +10,7 @@ from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import VocabularyKind
 from subgraft.config.tasks import TaskName
 from subgraft.experiments.fit.base_model import BaseModelFacts
-from subgraft.experiments.fit.choices import SELECT, Choice
+from subgraft.experiments.fit.choices import SELECT, VOCADT, Choice
 
 # The systems' names. The first is what the other is compared with.
 OLD, OWN = "old", "own"
@@ -142,8 +142,9 @@ systems:
     def _training(self) -> str:
         choice, longest = self.choice, self.model.longest or USUAL_LENGTH
         length = "" if longest >= USUAL_LENGTH else f"\n  max_length: {longest}"
+        start = f"\nvocadt_training:{length}\n" if choice.initialiser == VOCADT and length else ""
         sentences = "" if choice.sentences is None else f"\n  dev_sentences: {choice.sentences}"
-        return f"""
+        return f"""{start}
 finetune:
   epochs: null
   max_steps: {choice.steps}

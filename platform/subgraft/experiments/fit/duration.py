@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from subgraft.config.runtime import Runtime
-from subgraft.config.training import TrainingSettings
+from subgraft.config.training import Precision, TrainingSettings
 from subgraft.evaluation.reporting.numbers import duration, fixed
 from subgraft.experiments.fit.choices import QUICK_SEEDS, QUICK_STEPS, SEEDS
 from subgraft.modeling.families import family_of, vocabulary_sizes
@@ -80,16 +80,26 @@ def training_time(
     """
     if not trainings:
         return Duration(0.0)
-    settings = trainings[0].step.recipe.training
-    unknown = any(each.pace is None for each in trainings)
-    timed = _timed_update(model, settings, runtime, tokens_per_character) if unknown else None
+    known = [each.pace.seconds if each.pace else None for each in trainings]
+    sizes = [_tokens_per_update(each.step.recipe.training, tokens_per_character) for each in trainings]
+    timed, timed_tokens = None, 1.0
+    if None in known:
+        timed_tokens = min(size for size, pace in zip(sizes, known, strict=True) if pace is None)
+        timed = _timed_update(model, trainings[0].step.recipe.training.precision, runtime, timed_tokens)
     total = 0.0
-    for each in trainings:
-        if each.workload.updates is None or (each.pace is None and timed is None):
+    for each, tokens, pace in zip(trainings, sizes, known, strict=True):
+        if pace is None and timed is not None:
+            pace = timed.seconds * tokens / timed_tokens
+        if each.workload.updates is None or pace is None:
             return None
-        total += each.workload.updates * (each.pace.seconds if each.pace else timed.seconds if timed else 0.0)
+        total += each.workload.updates * pace
     at_once = 1 if runtime.gpus_per_worker else max(1, cores // runtime.cpus_per_step)
     return Duration(total / min(at_once, len(trainings)), timed.slowed if timed else 1.0)
+
+
+def _tokens_per_update(settings: TrainingSettings, tokens_per_character: float) -> float:
+    """Target tokens of an update."""
+    return settings.batch_size * (tokens_per_character if settings.batch_unit == "characters" else 1.0)
 
 
 def _repeated(update: Callable[[], None]) -> Timed:
@@ -102,9 +112,7 @@ def _repeated(update: Callable[[], None]) -> Timed:
     return Timed(whole.seconds / count, whole.slowed)
 
 
-def _timed_update(
-    model: Path, settings: TrainingSettings, runtime: Runtime, tokens_per_character: float
-) -> Timed | None:
+def _timed_update(model: Path, precision: Precision, runtime: Runtime, tokens: float) -> Timed | None:
     """Seconds of the second of two updates on random tokens; None for a model that must be assembled first."""
     if not family_of(read_config(model)).generates:
         return None
@@ -116,14 +124,13 @@ def _timed_update(
     device = torch.device("cuda" if runtime.gpus_per_worker else "cpu")
     network = Bundle.load(model).model.to(device).train()  # type: ignore[arg-type]
     optimizer = torch.optim.AdamW(network.parameters(), lr=0.0)
-    sentences = max(1, round(settings.batch_size * tokens_per_character / LENGTH))
+    sentences = max(1, round(tokens / LENGTH))
     drawn = torch.Generator().manual_seed(1)
     known = min(vocabulary_sizes(read_config(model)).values())
     ids = torch.randint(known, (sentences, LENGTH), generator=drawn).to(device)
     threads = torch.get_num_threads()
     torch.set_num_threads(runtime.cpus_per_step)
     try:
-        precision = settings.precision
         if precision == "auto":
             precision = faster_precision(LayerShape.of(network), device).precision
         if not fuses_attention(device, precision):

@@ -18,7 +18,7 @@ from subgraft.config.loading import load
 from subgraft.config.tasks import TASKS, TaskName, reads_labels
 from subgraft.evaluation.reporting.model_use import use_of
 from subgraft.experiments.fit.base_model import BaseModelFacts
-from subgraft.experiments.fit.choices import Choice, choose
+from subgraft.experiments.fit.choices import BYTES_PER_WEIGHT, MOST_WEIGHTS, VOCADT, Choice, choose
 from subgraft.experiments.fit.configuration import OLD, OWN, Configuration, Machine, task_of
 from subgraft.experiments.fit.duration import training_time
 from subgraft.experiments.fit.folder import MODEL, REPORT, Folder
@@ -231,6 +231,7 @@ class Fit(FitSession):
             self._say(more_text.summary)
         measured = measure(asked.model, train, more_text.lines)
         self._show_gap(measured)
+        excluded = self._excluded(measured)
         for language in self._new_languages:
             self._say(
                 f"the model has no code for '{language}': it gets one, whose embedding starts as the mean of the others"
@@ -240,7 +241,13 @@ class Fit(FitSession):
             model=asked.model,
             languages=self._languages,
             vocabulary_size=measured.size,
-            choice=choose(len(train), asked.model.parameters, tokens_ratio=measured.tokens_ratio, quick=asked.quick),
+            choice=choose(
+                len(train),
+                asked.model.parameters,
+                tokens_ratio=measured.tokens_ratio,
+                excluded=excluded,
+                quick=asked.quick,
+            ),
             machine=machine(),
             quick=asked.quick,
             text=asked.text,
@@ -252,8 +259,21 @@ class Fit(FitSession):
             {name: lines for pair, text in texts.items() for name, lines in self._files_of(pair, text).items()}
         )
         session = self._opened(configuration, measured)
-        self._say(f"On tasks with a similar gap: {recommendation(len(train), measured.tokens_ratio)}")
+        advised = recommendation(len(train), measured.tokens_ratio, excluded=excluded)
+        self._say(f"On tasks with a similar gap: {advised}")
         return Prepared(session, measured)
+
+    def _excluded(self, measured: Measured) -> set[str]:
+        """Initialisers that this text or task does not allow: VocADT learns from one direction, and takes memory."""
+        if self._asked.directions:
+            return {VOCADT}
+        if measured.mixing_weights <= MOST_WEIGHTS:
+            return set()
+        self._say(
+            f"{VOCADT} would need {BYTES_PER_WEIGHT * measured.mixing_weights / 2**30:.0f} GiB, a weight for each new "
+            "token and each old one of the text; it is left out"
+        )
+        return {VOCADT}
 
     def _files_of(self, pair: Languages, text: Split) -> dict[str, Sequence[str]]:
         """The lines of each file of a direction: SPLIT.LANGUAGE, of several directions in folders of their names."""

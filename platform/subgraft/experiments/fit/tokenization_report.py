@@ -24,11 +24,15 @@ EXAMPLES = 3
 
 @dataclass(frozen=True)
 class Measured:
-    """vocabulary: learnt for this measurement alone; the experiment learns its own, of the same size."""
+    """The vocabulary is learnt for this measurement alone; the experiment learns its own, of the same size.
+
+    old_tokens: How many tokens of the model's vocabulary the text has, of at most COMPARED_ON lines.
+    """
 
     vocabulary: Tokenizer
     gap: Gap
     tokens_per_character: float
+    old_tokens: int
 
     @property
     def size(self) -> int:
@@ -39,6 +43,11 @@ class Measured:
         """Tokens of the vocabulary for one of the model's."""
         assert self.gap.text is not None
         return self.gap.text.downstream.tokens_per_sentence / max(1e-9, self.gap.text.upstream.tokens_per_sentence)
+
+    @property
+    def mixing_weights(self) -> int:
+        """Weights of new tokens as mixtures of the old ones that the text has."""
+        return self.size * self.old_tokens
 
     def lines(self, segment: str = "a target sentence") -> Iterator[str]:
         """The comparison as lines for the user; `segment` is what was measured."""
@@ -73,10 +82,16 @@ def measure_lines(model: BaseModelFacts, lines: Sequence[str], kind: VocabularyK
 def _measured(old: Tokenizer, text: Sequence[str], target: Sequence[str], kind: VocabularyKind) -> Measured:
     """A vocabulary of the text, compared with the old one on lines of the target."""
     own = _learn(text, vocabulary_size(sum(map(len, text))), kind, old)
-    sample = target[:: max(1, len(target) // COMPARED_ON)]
+    sample = _sample(target)
     gap = compare(old, own, sample, EXAMPLES)
     assert gap.text is not None
-    return Measured(own, gap, gap.text.upstream.tokens / max(1, sum(map(len, sample))))
+    old_tokens = set(chain.from_iterable(old.encode_batch(_sample(text))))
+    return Measured(own, gap, gap.text.upstream.tokens / max(1, sum(map(len, sample))), len(old_tokens))
+
+
+def _sample(lines: Sequence[str]) -> Sequence[str]:
+    """About COMPARED_ON lines, evenly spaced."""
+    return lines[:: max(1, len(lines) // COMPARED_ON)]
 
 
 def _learn(text: Sequence[str], size: int, kind: VocabularyKind, like: Tokenizer) -> Tokenizer:
