@@ -50,7 +50,7 @@ class VariantFacts:
     frozen: bool = False
 
 
-# `modeling.conditioning.registry` has their classes.
+# `modeling.conditioning.variants` has their classes.
 VARIANTS: Mapping[str, VariantFacts] = {
     "pseudo-self": VariantFacts(lambda count: count.layers * count.keys_and_values),
     "context-attention": VariantFacts(lambda count: count.layers * count.attention, in_layers=True),

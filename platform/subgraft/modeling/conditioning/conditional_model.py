@@ -23,8 +23,8 @@ from subgraft.config import conditioning
 from subgraft.config.conditioning import ConditioningSettings
 from subgraft.modeling.conditioning import source_encoders
 from subgraft.modeling.conditioning.copying import CopyHead, TargetStates
-from subgraft.modeling.conditioning.registry import CLASSES, variant
 from subgraft.modeling.conditioning.variant import Memory
+from subgraft.modeling.conditioning.variants import CLASSES, variant
 from subgraft.modeling.families.family import logit_cap
 from subgraft.modeling.sides import capped
 

@@ -14,8 +14,7 @@ from sourced import VOCABULARY, language_model, settings, some_features, trained
 from subgraft.base.errors import UserError
 from subgraft.config.conditioning import VariantName
 from subgraft.modeling.conditioning.conditional_model import ConditionalModel, conditioned
-from subgraft.modeling.conditioning.context_attention import blocks
-from subgraft.modeling.conditioning.registry import CLASSES
+from subgraft.modeling.conditioning.variants import CLASSES, blocks
 
 NAMES: tuple[VariantName, ...] = get_args(VariantName)
 FROZEN = ("simple-fusion", "representation")
