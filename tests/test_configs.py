@@ -12,7 +12,7 @@ import pytest
 
 from subgraft.base.errors import UserError
 from subgraft.config.conditioning import VariantName
-from subgraft.config.entity_objectives import MaskedEntitiesSettings
+from subgraft.config.ernie_objectives import MaskedEntitiesSettings
 from subgraft.config.experiment import Experiment
 from subgraft.config.initialiser_registry import names_with
 from subgraft.config.loading import load

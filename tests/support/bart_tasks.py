@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from subgraft.config.bart_objectives import MaskedSeq2SeqSettings, MultitaskMaskedSettings
+from subgraft.config.compared_objectives import MaskedSeq2SeqSettings, MultitaskMaskedSettings
 from subgraft.config.objectives import DenoisingSettings
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import FAMILIES

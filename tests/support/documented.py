@@ -9,7 +9,7 @@ from typing import Any
 
 from labelled import write_files
 from small_experiments import tiny, written
-from subgraft.config.bart_objectives import MultitaskMaskedSettings
+from subgraft.config.compared_objectives import MultitaskMaskedSettings
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.config.objectives import MaskedSettings
 from subgraft.config.training import PretrainSettings

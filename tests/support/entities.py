@@ -11,7 +11,7 @@ import torch
 
 from documented import request_on
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
-from subgraft.config.entity_objectives import MaskedEntitiesSettings
+from subgraft.config.ernie_objectives import MaskedEntitiesSettings
 from subgraft.config.models import KnowledgeableSettings
 from subgraft.config.objectives import MaskedSettings
 from subgraft.data.sources.corpus_builder import build

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
+from subgraft.config.compared_objectives import PermutationSettings
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.config.training import PretrainSettings
-from subgraft.config.xlnet_objectives import PermutationSettings
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.text.corpus import Corpus
 from subgraft.modeling.bundle import Bundle

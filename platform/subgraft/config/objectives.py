@@ -13,9 +13,7 @@ from pydantic import Field, model_validator
 
 from subgraft.base.limits import LONGEST_SEQUENCE
 from subgraft.config.any_objective import AnyObjective as AnyObjective
-from subgraft.config.bart_objectives import MaskedSeq2SeqSettings, MultitaskMaskedSettings
-from subgraft.config.entity_objectives import KnowledgeTextSettings as KnowledgeTextSettings
-from subgraft.config.entity_objectives import MaskedEntitiesSettings as MaskedEntitiesSettings
+from subgraft.config.compared_objectives import MaskedSeq2SeqSettings, MultitaskMaskedSettings, PermutationSettings
 from subgraft.config.ernie_objectives import (
     CapitalisationSettings,
     DialogueSettings,
@@ -26,8 +24,9 @@ from subgraft.config.ernie_objectives import (
     TokenDocumentSettings,
     UnitStage,
 )
+from subgraft.config.ernie_objectives import KnowledgeTextSettings as KnowledgeTextSettings
+from subgraft.config.ernie_objectives import MaskedEntitiesSettings as MaskedEntitiesSettings
 from subgraft.config.settings_base import Count, MemoryTokens, Share
-from subgraft.config.xlnet_objectives import PermutationSettings
 
 
 class TranslationSettings(AnyObjective):

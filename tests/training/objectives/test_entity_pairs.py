@@ -17,7 +17,7 @@ from transformers import AutoModelForPreTraining, BertForPreTraining
 from engine_runs import assert_weights_agree, run_workers
 from entities import entity_mixture, entity_request, knowledgeable, names, table
 from subgraft.base.errors import UserError
-from subgraft.config.entity_objectives import MaskedEntitiesSettings
+from subgraft.config.ernie_objectives import MaskedEntitiesSettings
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.entities import EntityTable
 from subgraft.modeling.exporting.transformers import export_transformers

@@ -10,7 +10,7 @@ from scipy.stats import chisquare
 
 from entities import knowledgeable
 from subgraft.base.errors import UserError
-from subgraft.config.entity_objectives import KnowledgeTextSettings
+from subgraft.config.ernie_objectives import KnowledgeTextSettings
 from subgraft.training.objectives.embedding_view import IGNORED
 from subgraft.training.objectives.knowledge_text import AROUND, KnowledgeTexts
 from subgraft.training.objectives.single_stack import StackLoss

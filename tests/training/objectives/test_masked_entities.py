@@ -14,7 +14,7 @@ from scipy.stats import chisquare
 
 from engine_runs import assert_weights_agree, run_workers
 from entities import LINES, entity_sentences, knowledgeable, names, spans, table
-from subgraft.config.entity_objectives import MaskedEntitiesSettings
+from subgraft.config.ernie_objectives import MaskedEntitiesSettings
 from subgraft.modeling.entities import NO_ENTITY
 from subgraft.training.objectives.embedding_view import IGNORED, ModelEmbeddings
 from subgraft.training.objectives.masked import MaskedView

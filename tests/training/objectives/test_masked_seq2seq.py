@@ -11,7 +11,7 @@ from scipy.stats import chisquare
 
 from engine_runs import run_workers
 from small_experiments import finish, tiny, written
-from subgraft.config.bart_objectives import MaskedSeq2SeqSettings
+from subgraft.config.compared_objectives import MaskedSeq2SeqSettings
 from subgraft.config.initialisers import ResegmentationSettings
 from subgraft.config.settings_base import SideName
 from subgraft.embeddings.generators.generator import Generator

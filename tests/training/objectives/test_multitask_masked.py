@@ -13,7 +13,7 @@ from scipy.stats import chisquare
 from transformers import AutoConfig, AutoModelForMaskedLM, PreTrainedModel
 
 from small_experiments import finish, tiny, written
-from subgraft.config.bart_objectives import MultitaskMaskedSettings
+from subgraft.config.compared_objectives import MultitaskMaskedSettings
 from subgraft.config.initialisers import ResegmentationSettings
 from subgraft.embeddings.generators.generator import Generator
 from subgraft.embeddings.generators.generator_loss import GeneratorLoss

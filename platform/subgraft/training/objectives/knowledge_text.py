@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from subgraft.base.errors import UserError
-from subgraft.config.entity_objectives import KnowledgeTextSettings
+from subgraft.config.ernie_objectives import KnowledgeTextSettings
 from subgraft.config.settings_base import SideName
 from subgraft.data.text.encoded import Sequences
 from subgraft.modeling.bundle import Bundle

@@ -21,7 +21,7 @@ from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
 
 from subgraft.base.errors import UserError
-from subgraft.config.entity_objectives import MaskedEntitiesSettings
+from subgraft.config.ernie_objectives import MaskedEntitiesSettings
 from subgraft.config.objectives import MaskedSettings
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import TrainingSettings

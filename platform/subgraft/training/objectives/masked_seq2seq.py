@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from subgraft.config.bart_objectives import MaskedSeq2SeqSettings
+from subgraft.config.compared_objectives import MaskedSeq2SeqSettings
 from subgraft.training.objectives.blocks import Blocks, blocks_of, drawn
 from subgraft.training.objectives.objective import Request
 from subgraft.training.objectives.seq2seq import Example, Seq2SeqObjective

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from subgraft.config.bart_objectives import MultitaskMaskedSettings
+from subgraft.config.compared_objectives import MultitaskMaskedSettings
 from subgraft.config.objectives import MaskedSettings
 from subgraft.config.settings_base import SideName
 from subgraft.data.text.language_draws import LanguageDraws

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
 
+from subgraft.config.compared_objectives import PermutationSettings
 from subgraft.config.settings_base import SideName
-from subgraft.config.xlnet_objectives import PermutationSettings
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.two_streams import CONTEXT, Memory, Streams, content_stream, two_streams
 from subgraft.training.objectives.embedding_view import IGNORED, EmbeddingView, ModelEmbeddings

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from subgraft.base.errors import UserError
-from subgraft.config.xlnet_objectives import PermutationSettings
+from subgraft.config.compared_objectives import PermutationSettings
 from subgraft.data.text.documents import document_blocks
 from subgraft.data.text.encoded import Sequences, encode
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
