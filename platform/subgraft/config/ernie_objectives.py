@@ -1,7 +1,7 @@
-"""Settings of the objectives of ERNIE, Baidu's and Tsinghua's: masking and tasks that need to know what words are about.
+"""Settings of the objectives of ERNIE, Baidu's and Tsinghua's: tasks that need to know what words are about.
 
-Baidu's ERNIE 1 and 2 (Sun et al., 2019, and AAAI 2020) have knowledge masking, dialogues and tasks of labels. Tsinghua's
-(Zhang et al., ACL 2019) and ERNIE 3 (Sun et al., 2021) learn of text whose entities, or triples, are named.
+Baidu's ERNIE 1 and 2 (Sun et al., 2019, and AAAI 2020) have knowledge masking, dialogues and tasks of labels.
+Tsinghua's (Zhang et al., ACL 2019) and ERNIE 3 (Sun et al., 2021) learn from text whose entities or triples are named.
 """
 
 from __future__ import annotations

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 from subgraft.config.comparison import Comparison
 from subgraft.config.initialiser_registry import LEARNINGS, initialiser_info, names_with
 from subgraft.config.models import families_for, is_decoder_alone
-from subgraft.config.objectives import CONTINUING_KINDS
 from subgraft.config.search import require_searchable
 from subgraft.config.synthetic import TextUse
 from subgraft.config.systems import System, require_trained_parameters
-from subgraft.config.task_objectives import ChatSettings, LabelSettings
-from subgraft.config.tasks import TASKS, TaskName, tasks_with
+from subgraft.config.task_objectives import ChatSettings
+from subgraft.config.tasks import TASKS, tasks_with
 from subgraft.config.training import ROWS_IN_PARTS
 from subgraft.config.validation.conditioning import require_conditioned_systems
-from subgraft.config.validation.directions import require_directions
-from subgraft.config.validation.documents import require_documents_of_task
-from subgraft.config.validation.multitask import require_tasks_at_once
-from subgraft.config.validation.unsupervised import require_unsupervised
+from subgraft.config.validation.labels import require_settings_of_labels, require_tasks_at_once
+from subgraft.config.validation.translation import require_directions, require_documents_of_task, require_unsupervised
 from subgraft.config.validation.upstream import (
     require_corpora_of_objectives,
     require_fitting_blocks,
@@ -194,87 +191,6 @@ def require_settings_of_chat(experiment: Comparison) -> None:
     read = [name for name in ("text", "embedding_warmup") if any(getattr(one, name) for one in experiment.systems)]
     if read:
         raise ValueError(f"systems with {read[0]}: chat is learnt of conversations, not of mere lines")
-
-
-# The tasks that zero-shot predictions are of, and how many texts an example of each has.
-_CLASSES_OF_TEXTS: Mapping[TaskName, int] = {"classification": 1, "pair-classification": 2}
-
-
-def _require_zero_shot(experiment: Comparison) -> None:
-    """Predictions without finetuning are of classes, by a model that continues texts; nothing is trained."""
-    settings = experiment.labels.zero_shot
-    if settings is None:
-        return
-    texts = _CLASSES_OF_TEXTS.get(experiment.task)
-    if texts is None:
-        raise ValueError(f"labels.zero_shot predicts classes of texts or pairs, and {experiment.task} has others")
-    if (texts == 2) != ("{text_pair}" in settings.template):
-        needs = "needs {text_pair}" if texts == 2 else "has {text_pair}, and the task has one text"
-        raise ValueError(f"labels.zero_shot.template {needs}")
-    if experiment.labels.head is not None or any(system.head for system in experiment.systems):
-        raise ValueError("labels.zero_shot: no head is trained; leave out head")
-    named = ("train", "embedding_warmup", "multitask", "text")
-    if trained := [system.name for system in experiment.systems if any(getattr(system, name) for name in named)]:
-        what = ", ".join(named)
-        raise ValueError(f"system {trained[0]}: labels.zero_shot finetunes nothing; leave out {what}")
-    if experiment.upstream.checkpoint is None and CONTINUING_KINDS.isdisjoint(experiment.model.objectives):
-        raise ValueError(
-            f"labels.zero_shot needs a model that continues texts, as of model.family branched or gpt2, not "
-            f"{experiment.model.family}"
-        )
-
-
-def require_settings_of_labels(experiment: Comparison) -> None:
-    """Tasks that predict labels are scored by their own metrics, and train a new head."""
-    task, select = experiment.task, experiment.finetune.select
-    trained = {system.name: system.finetuning(experiment.finetune).train for system in experiment.systems}
-    if not experiment.finetuned_on.understands:
-        if select == "score":
-            raise ValueError(f"finetune.select score is of tasks with labels, which {task} is not: leave it out")
-        if named := [name for name, train in trained.items() if train == "head"]:
-            raise ValueError(f"system {named[0]}: train: head is of tasks with labels, which {task} is not")
-        if experiment.labels != LabelSettings():
-            raise ValueError(f"labels: these settings are of tasks with labels, which {task} is not: leave them out")
-        if headed := [system.name for system in experiment.systems if system.head]:
-            raise ValueError(f"system {headed[0]}: head is of tasks with labels, which {task} is not: leave it out")
-        return
-    require_tasks_of_heads(experiment)
-    _require_zero_shot(experiment)
-    if select not in ("score", "last"):
-        raise ValueError(f"finetune.select {select}: {task} has labels, and no text to score: write score, or last")
-    if experiment.finetune.label_smoothing and task in ("regression", "span-extraction"):
-        raise ValueError(f"finetune.label_smoothing {experiment.finetune.label_smoothing}: {task} has no classes")
-    for name in ("calibration", "by_token_count", "metrics", "upstream_sentences"):
-        if getattr(experiment.evaluation, name):
-            raise ValueError(f"evaluation.{name} is of generated text: {task} has metrics of its own, so leave it out")
-    if experiment.search is not None and not {*experiment.search.objectives} <= {"dev_score", "sentences_per_second"}:
-        raise ValueError(f"search.objectives: a search of {task} measures dev_score and sentences_per_second")
-    for system in experiment.systems:
-        settings = {
-            f"train: {system.train or experiment.finetune.train}": system.finetuning(experiment.finetune).train
-            == "new-rows",
-            "tie_to_sources": system.tie_to_sources,
-            "text": system.text,
-            "embedding_warmup": system.embedding_warmup,
-            "conditioning": system.conditioning,
-        }
-        if unsupported := [name for name, is_set in settings.items() if is_set]:
-            raise ValueError(f"system {system.name}: {unsupported[0]} is not for {task}, which trains a new head too")
-        if initialiser_info(system.initialiser).learnt_by:
-            raise ValueError(f"system {system.name} learns its rows on pairs of texts, which {task} does not have")
-    if experiment.languages.source != experiment.languages.target and not experiment.finetuned_on.needs_pairs:
-        raise ValueError(f"{task} reads text in one language: source and target must be the same")
-
-
-def require_tasks_of_heads(experiment: Comparison) -> None:
-    """A head of ours is for some tasks."""
-    heads = {"labels.head": (experiment.task, experiment.labels.head)}
-    heads |= {f"system {system.name}: head": (experiment.task, system.head) for system in experiment.systems}
-    further = {} if experiment.multitask is None else experiment.multitask.tasks
-    heads |= {f"multitask.tasks.{name}.labels.head": (each.task, each.labels.head) for name, each in further.items()}
-    for where, (task, head) in heads.items():
-        if head is not None and task not in head.tasks:
-            raise ValueError(f"{where} {head.kind} is for {', '.join(head.tasks)}, not for {task}: leave it out")
 
 
 def require_model_of_task(experiment: Comparison) -> None:
