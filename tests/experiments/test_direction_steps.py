@@ -17,8 +17,8 @@ from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
 from subgraft.config.loading import load
 from subgraft.data.text.corpus import Corpus
-from subgraft.evaluation.metrics.output_language import LanguageIdentifier
 from subgraft.evaluation.metrics.scores import corpus_scores
+from subgraft.evaluation.metrics.untranslated import LanguageIdentifier
 from subgraft.experiments.manifest import system_runs
 from subgraft.experiments.model_card import Chosen
 from subgraft.experiments.model_selection import Finetuned

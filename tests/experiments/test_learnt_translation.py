@@ -7,7 +7,7 @@ import random
 from pathlib import Path
 
 from small_experiments import finish, tiny
-from subgraft.evaluation.metrics.copying import copied_scores
+from subgraft.evaluation.metrics.untranslated import copied_scores
 
 WORDS = dict(
     zip(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import subgraft
-from subgraft.evaluation.metrics.output_language import LanguageIdentifier
+from subgraft.evaluation.metrics.untranslated import LanguageIdentifier
 from subgraft.interfaces.api.documents import documents_of, translate_documents
 from subgraft.interfaces.cli import main
 from subgraft.modeling.bundle import Bundle

@@ -29,7 +29,7 @@ from subgraft.embeddings.generators.generator import Generator
 from subgraft.embeddings.generators.generator_loss import GeneratorLoss
 from subgraft.embeddings.generators.simulation import Simulator
 from subgraft.embeddings.transplanting.transplant import Method, transplant
-from subgraft.evaluation.metrics.plugin_metrics import plugin_metric, plugin_score, plugin_statistics
+from subgraft.evaluation.metrics.sentence_statistics import plugin_metric, plugin_score, plugin_statistics
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.conditioning.conditional_model import conditioned
 from subgraft.modeling.families import count_parameters

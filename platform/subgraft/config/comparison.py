@@ -25,7 +25,7 @@ from subgraft.config.multitask import FurtherTask, MultitaskSettings, MultitaskT
 from subgraft.config.runtime import Runtime
 from subgraft.config.search import SearchSettings
 from subgraft.config.settings_base import Seed, Settings, SideName, VocabularyMode
-from subgraft.config.synthetic import BackTranslationSettings, CopiedTextSettings
+from subgraft.config.synthetic import BackTranslationSettings, CopiedTextSettings, UnsupervisedSettings
 from subgraft.config.systems import System
 from subgraft.config.task_objectives import (
     ChatSettings,
@@ -39,7 +39,6 @@ from subgraft.config.task_objectives import (
 )
 from subgraft.config.tasks import TASKS, TaskName, labelled_by
 from subgraft.config.training import EmbeddingWarmupSettings, FinetuneSettings, PretrainSettings, TrainingSettings
-from subgraft.config.unsupervised import UnsupervisedSettings
 from subgraft.config.vocabularies import JointVocabularySettings
 
 

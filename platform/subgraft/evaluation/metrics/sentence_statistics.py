@@ -2,7 +2,11 @@
 
 A corpus score depends on its sentences only through the sums of a few counts each. Resampling sentences then means
 re-weighting one matrix, and thousands of resampled corpora are scored at once. ROUGE, METEOR and CIDEr are means of
-sentence scores: their counts are the score and the number of sentences.
+sentence scores: their counts are the score and the number of sentences. So are plugins' metrics.
+
+Those are functions of installed packages (entry points `subgraft.metrics`), called as `function(sources, hypotheses,
+references, language)` with sequences of n texts (sources is None if unknown) and the target language. They return n
+finite numbers; higher is better.
 """
 
 from __future__ import annotations
@@ -12,6 +16,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from subgraft.base.errors import UserError
+from subgraft.config.plugins import METRICS, Plugin, offered
 from subgraft.evaluation.metrics.scores import (
     SENTENCE_METRICS,
     AnyMetricName,
@@ -103,3 +109,34 @@ def _chrf(sums: FloatArray) -> FloatArray:
     denominator = weight * precision + recall
     score = 100 * (1 + weight) * precision * recall / np.where(denominator > 0, denominator, 1.0)
     return np.asarray(score, dtype=np.float64)
+
+
+def plugin_metric(name: str) -> Plugin:
+    """The metric that a package offers under this name. Raises UserError where none does, as on another machine."""
+    if name not in offered(METRICS):
+        known = ", ".join(offered(METRICS)) or "none"
+        hint = f"There is: {known}. Its package must be installed wherever steps run."
+        raise UserError(f"no installed package offers the metric '{name}'", where="subgraft.metrics", hint=hint)
+    return offered(METRICS)[name]
+
+
+def plugin_statistics(
+    metric: Plugin, sources: Sequence[str] | None, hypotheses: Sequence[str], references: Sequence[str], language: str
+) -> FloatArray:
+    """Statistics [n, 2] of each sentence: its score, and one. Raises UserError if the function fails."""
+    check_parallel(hypotheses, references)
+    where = f"{metric.name} of {metric.package}"
+    try:
+        scores = np.asarray(list(metric.load()(sources, hypotheses, references, language)), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise UserError(f"the metric failed: {type(error).__name__}: {error}", where=where) from error
+    if scores.shape != (len(references),) or not np.isfinite(scores).all():
+        what = f"{scores.size} scores" if scores.shape != (len(references),) else "NaN or infinity among its scores"
+        raise UserError(f"the metric returned {what} for {len(references)} sentences", where=where)
+    return np.stack([scores, np.ones_like(scores)], axis=1)
+
+
+def plugin_score(metric: Plugin, statistics: FloatArray) -> Score:
+    """The mean over sentences, signed with the package that computed it."""
+    sums = statistics.sum(axis=0)
+    return Score(metric.name, float(sums[0] / sums[1]), f"{metric.name}|mean|{metric.package.replace(' ', ':')}")

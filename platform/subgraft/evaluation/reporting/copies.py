@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 
-from subgraft.evaluation.metrics.copying import Copying, copied_scores, copying
+from subgraft.evaluation.metrics.untranslated import Copying, copied_scores, copying
 from subgraft.evaluation.reporting.numbers import MISSING, fixed, percent
 from subgraft.evaluation.reporting.records import ReportData
 

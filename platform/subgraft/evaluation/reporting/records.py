@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from subgraft.config.settings_base import MetricName, SideName
 from subgraft.config.training import SelectName
 from subgraft.evaluation.metrics.calibration import Bin
-from subgraft.evaluation.metrics.copying import Copying
 from subgraft.evaluation.metrics.scores import METRICS, Score
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 from subgraft.evaluation.metrics.token_classes import Likelihood
+from subgraft.evaluation.metrics.untranslated import Copying
 from subgraft.subwords.vocabulary.spelling import Spelling
 
 Role = Literal["upstream", "downstream"]

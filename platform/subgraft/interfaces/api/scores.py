@@ -61,7 +61,7 @@ def evaluate(
     Raises:
         UserError: The numbers of texts differ, or a metric is unknown.
     """
-    from subgraft.evaluation.metrics.plugin_metrics import plugin_score, plugin_statistics
+    from subgraft.evaluation.metrics.sentence_statistics import plugin_score, plugin_statistics
 
     one_of("task", task, [name for name, facts in TASKS.items() if facts.metrics])
     for name, texts in (("outputs", outputs), ("references", references)):
@@ -78,6 +78,6 @@ def evaluate(
 
 def package_metrics(names: Sequence[str]) -> list[Plugin]:
     """The metrics that installed packages offer. Raises UserError for an unknown name."""
-    from subgraft.evaluation.metrics.plugin_metrics import plugin_metric
+    from subgraft.evaluation.metrics.sentence_statistics import plugin_metric
 
     return [plugin_metric(name) for name in dict.fromkeys(names) if name not in FURTHER_METRICS]

@@ -169,7 +169,7 @@ def _language_shares(
     arguments: argparse.Namespace, sources: list[str], references: list[str], hypotheses: list[str]
 ) -> dict[str, float]:
     """The share of a model's outputs in each of its two languages; nothing where --languages does not name them."""
-    from subgraft.evaluation.metrics.output_language import LanguageIdentifier
+    from subgraft.evaluation.metrics.untranslated import LanguageIdentifier
 
     pair, texts = arguments.languages, (sources, references)
     if arguments.model is None or pair is None or pair.source == pair.target:

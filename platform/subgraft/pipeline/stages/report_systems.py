@@ -14,11 +14,11 @@ from safetensors.numpy import load_file
 
 from subgraft.evaluation.metrics.bits_per_character import LEFT_OUT
 from subgraft.evaluation.metrics.calibration import Bin
-from subgraft.evaluation.metrics.copying import copying
 from subgraft.evaluation.metrics.parameter_drift import FEED_FORWARD
 from subgraft.evaluation.metrics.scores import Score, corpus_scores
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 from subgraft.evaluation.metrics.token_classes import Likelihood
+from subgraft.evaluation.metrics.untranslated import copying
 from subgraft.evaluation.reporting.records import (
     Bill,
     CurvePoint,

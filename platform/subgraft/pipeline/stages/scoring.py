@@ -15,10 +15,15 @@ from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.config.settings_base import MetricName
 from subgraft.data.text.corpus import Corpus
-from subgraft.evaluation.metrics.output_language import LanguageIdentifier
-from subgraft.evaluation.metrics.plugin_metrics import plugin_metric, plugin_score, plugin_statistics
 from subgraft.evaluation.metrics.scores import FURTHER_METRICS, METRICS, Score
-from subgraft.evaluation.metrics.sentence_statistics import corpus_score, sentence_statistics
+from subgraft.evaluation.metrics.sentence_statistics import (
+    corpus_score,
+    plugin_metric,
+    plugin_score,
+    plugin_statistics,
+    sentence_statistics,
+)
+from subgraft.evaluation.metrics.untranslated import LanguageIdentifier
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.exporting.ctranslate2 import fast_translator
 from subgraft.modeling.inference.translate import Translator, translator_of

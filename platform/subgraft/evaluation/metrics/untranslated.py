@@ -1,17 +1,56 @@
-"""Which language outputs are in: naive Bayes over character n-grams, learnt from text of each language.
+"""Outputs that are not what was asked for: copies of their sources, which score above zero where languages share words.
 
-A model that was not finetuned on a direction may write another language than it was asked for.
+Or text in another language, as of a model that was not finetuned on a direction.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain, islice
 
 import numpy as np
 
 from subgraft.data.text.corpus import Corpus, training_texts_by_language
+from subgraft.evaluation.metrics.scores import corpus_scores
+
+# A system whose outputs are sources to this share, or score this BLEU against them, does little else than copy.
+MOSTLY, ALIKE = 0.5, 50.0
+
+
+@dataclass(frozen=True)
+class Copying:
+    """Copies among the outputs of a system.
+
+    Attributes:
+        identical: The share of outputs that equal their sources, ignoring case and white space around them.
+        against_sources: BLEU of the outputs against their sources.
+    """
+
+    identical: float
+    against_sources: float
+
+    @property
+    def only_copies(self) -> bool:
+        """Whether the system does little else than copy."""
+        return self.identical >= MOSTLY or self.against_sources >= ALIKE
+
+
+def copying(sources: Sequence[str], outputs: Sequence[str], language: str) -> Copying:
+    """Copies among outputs; `language` is that of the outputs."""
+    same = sum(
+        source.strip().lower() == output.strip().lower() for source, output in zip(sources, outputs, strict=True)
+    )
+    against_sources = corpus_scores(outputs, sources, language, ["BLEU"])["BLEU"].value
+    return Copying(same / len(outputs), against_sources)
+
+
+def copied_scores(sources: Sequence[str], references: Sequence[str], language: str) -> dict[str, float]:
+    """BLEU and chrF of the sources themselves, as if they were translations."""
+    scores = corpus_scores(sources, references, language, ["BLEU", "chrF"])
+    return {name: score.value for name, score in scores.items()}
+
 
 # Outputs without a letter: "undetermined" in ISO 639.
 UNDETERMINED = "und"
@@ -22,7 +61,7 @@ _SMOOTHING = 0.01
 
 
 class LanguageIdentifier:
-    """The likeliest language of a line, all languages being equally likely before it is read.
+    """The likeliest language of a line, by naive Bayes over character n-grams; all are equally likely before.
 
     Attributes:
         languages: Those that a line may be in.
