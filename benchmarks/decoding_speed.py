@@ -25,8 +25,7 @@ from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.inference.translate import BeamCache, Translator
-from subgraft.pipeline.stages.measurements import measure_length
-from subgraft.pipeline.stages.scoring import translator
+from subgraft.pipeline.stages.measurements import measure_length, translator
 
 BATCH = 32
 

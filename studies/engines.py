@@ -29,7 +29,7 @@ from subgraft.orchestration.store.record import Record
 from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
 from subgraft.pipeline.stages import EVALUATE
-from subgraft.pipeline.stages.scoring import searcher
+from subgraft.pipeline.stages.measurements import searcher
 
 METRICS: tuple[MetricName, ...] = ("BLEU", "chrF")
 OTHER: dict[DecodingEngine, DecodingEngine] = {"transformers": "ctranslate2", "ctranslate2": "transformers"}

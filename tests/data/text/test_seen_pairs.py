@@ -7,7 +7,7 @@ from pathlib import Path
 from subgraft.config.corpora import Languages
 from subgraft.data.synthetic_pairs import write_pairs
 from subgraft.data.text.corpus import Corpus
-from subgraft.data.text.seen_pairs import SeenPairs, digest
+from subgraft.data.text.held_out import SeenPairs, digest
 from toys import english, german
 
 TEST = list(zip(english(6, 5), german(6, 5), strict=True))

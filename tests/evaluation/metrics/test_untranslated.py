@@ -1,4 +1,4 @@
-"""Outputs that are copies of their sources, against sacrebleu, and their language, identified in real and in made text."""
+"""Outputs that are copies of their sources, against sacrebleu, and their language, identified in real and made text."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from subgraft.interfaces.serving.batching import Batcher
 from subgraft.interfaces.serving.requests import LARGEST_BODY, MOST_TEXTS
 from subgraft.interfaces.serving.writer import Writer, opened
 from subgraft.modeling.exporting.ctranslate2 import export_ctranslate2
-from subgraft.pipeline.stages.scoring import translator
+from subgraft.pipeline.stages.measurements import translator
 from toys import english_tokenizer, german_tokenizer
 
 TOKEN = "a-token"

@@ -10,7 +10,7 @@ import pytest
 from finished import Build, gpt2_bundle, separate_bundle
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.pipeline.stages.continuation import continuer
-from subgraft.pipeline.stages.scoring import translator
+from subgraft.pipeline.stages.measurements import translator
 from toys import english
 
 SOURCES = [" ".join(line.split()[:3]) for line in english(2, 5)]

@@ -22,7 +22,7 @@ from subgraft.modeling.sides import side as side_of
 from subgraft.pipeline.recipes.embeddings import AttentionInfluenceRecipe, DistillationRecipe, TokenDistillationRecipe
 from subgraft.pipeline.recipes.models import TransferRecipe
 from subgraft.pipeline.stages import transfer
-from subgraft.pipeline.stages.distillation import distil as distil_rows
+from subgraft.pipeline.stages.learned_rows import distil as distil_rows
 from watched import KilledError, Watched
 
 BOTH: tuple[SideName, ...] = ("encoder", "decoder")

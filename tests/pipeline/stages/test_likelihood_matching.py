@@ -27,7 +27,7 @@ from subgraft.modeling.sides import side as side_of
 from subgraft.pipeline.recipes.embeddings import LikelihoodMatchingRecipe
 from subgraft.pipeline.recipes.models import TransferRecipe
 from subgraft.pipeline.stages import transfer
-from subgraft.pipeline.stages.likelihood_matching import match_likelihood
+from subgraft.pipeline.stages.learned_rows import match_likelihood
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.checkpoint import Checkpoints
 from subgraft.training.engine import PlainEngine

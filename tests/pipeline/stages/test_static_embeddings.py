@@ -14,7 +14,7 @@ from subgraft.embeddings.initialisers.static_embeddings import StaticEmbeddings,
 from subgraft.modeling.bundle import Bundle
 from subgraft.pipeline.recipes.models import TransferRecipe
 from subgraft.pipeline.recipes.vocabularies import StaticEmbeddingsRecipe
-from subgraft.pipeline.stages import static_embeddings, transfer
+from subgraft.pipeline.stages import transfer
 from toys import english, fitted_tokenizer, german, mbart, multilingual_tokenizer
 
 SETTINGS = StaticEmbeddingSettings(dimensions=16, epochs=2, min_count=2, ngram_buckets=100)
@@ -35,7 +35,7 @@ def run_static(corpus: Path, out: Path) -> dict[str, Any]:
     fitted_tokenizer().save(out / "vocabulary")
     recipe = StaticEmbeddingsRecipe(side="target", algorithm="fasttext", settings=SETTINGS)
     inputs = {"corpus": corpus, "vocabulary": out / "vocabulary"}
-    return dict(static_embeddings.train_static_embeddings(recipe, inputs, out / "static", NOWHERE))
+    return dict(transfer.train_static_embeddings(recipe, inputs, out / "static", NOWHERE))
 
 
 def test_the_stage_trains_on_its_side_of_the_training_text(corpus: Path, tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ class DirectionResult:
     copying: copies of sources among the outputs.  output_language: the share of outputs in each language; empty if it
     is not known.
     sentences, pairs, sources, targets: of the test set, and how many of them training text has
-    (`data.text.seen_pairs`).
+    (`data.text.held_out`).
     """
 
     scores: Mapping[str, Score]

@@ -30,7 +30,7 @@ from subgraft.modeling.inference.write_text import Writer, written_for
 from subgraft.modeling.tokenizers import checkpoint_languages
 from subgraft.orchestration.store.outputs import new_directory
 from subgraft.pipeline.stages.continuation import continuer
-from subgraft.pipeline.stages.scoring import translator
+from subgraft.pipeline.stages.measurements import translator
 from subgraft.pipeline.stages.transfer import write_reports
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.conditioned import source_read

@@ -1,4 +1,4 @@
-"""The stages of an experiment: one file per stage, which reads artifacts, calls one wing, and writes one artifact.
+"""The stages of an experiment: each reads artifacts, calls one wing, and writes one artifact.
 
 `STAGES` lists all stages; each imports its libraries only when it runs. Increase a stage's revision when its result
 changes for the same recipe.
@@ -97,9 +97,9 @@ def _reverse_corpus(recipe: ReversedRecipe, inputs: Inputs, out: Path, context: 
 
 
 def _back_translation(recipe: BackTranslatedRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.back_translation import run
+    from subgraft.pipeline.stages.back_translation import back_translate
 
-    return run(recipe, inputs, out, context)
+    return back_translate(recipe, inputs, out, context)
 
 
 def _learn_vocabulary(recipe: VocabularyRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
@@ -183,7 +183,7 @@ def _import_network(recipe: ImportedNetworkRecipe, inputs: Inputs, out: Path, co
 
 
 def _embed_entities(recipe: EntityRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.entities import embed_entities
+    from subgraft.pipeline.stages.models import embed_entities
 
     return embed_entities(recipe, inputs, out, context)
 
@@ -191,13 +191,13 @@ def _embed_entities(recipe: EntityRecipe, inputs: Inputs, out: Path, context: Co
 def _train_static_embeddings(
     recipe: StaticEmbeddingsRecipe, inputs: Inputs, out: Path, context: Context
 ) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.static_embeddings import train_static_embeddings
+    from subgraft.pipeline.stages.transfer import train_static_embeddings
 
     return train_static_embeddings(recipe, inputs, out, context)
 
 
 def _distil(recipe: DistillationRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.distillation import distil
+    from subgraft.pipeline.stages.learned_rows import distil
 
     return distil(recipe, inputs, out, context)
 
@@ -205,7 +205,7 @@ def _distil(recipe: DistillationRecipe, inputs: Inputs, out: Path, context: Cont
 def _match_likelihood(
     recipe: LikelihoodMatchingRecipe, inputs: Inputs, out: Path, context: Context
 ) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.likelihood_matching import match_likelihood
+    from subgraft.pipeline.stages.learned_rows import match_likelihood
 
     return match_likelihood(recipe, inputs, out, context)
 
@@ -237,9 +237,9 @@ def _train_on_tasks(recipe: MultitaskRecipe, inputs: Inputs, out: Path, context:
 def _translate_unsupervised(
     recipe: UnsupervisedRecipe, inputs: Inputs, out: Path, context: Context
 ) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.unsupervised import run
+    from subgraft.pipeline.stages.back_translation import train_both_directions
 
-    return run(recipe, inputs, out, context)
+    return train_both_directions(recipe, inputs, out, context)
 
 
 def _condition_model(recipe: ConditionRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
@@ -261,15 +261,15 @@ def _evaluate_model(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: 
 
 
 def _measure_likelihood(recipe: LikelihoodRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.likelihood import measure_likelihood
+    from subgraft.pipeline.stages.evaluate import measure_likelihood
 
     return measure_likelihood(recipe, inputs, out, context)
 
 
 def _count_seen_pairs(recipe: SeenPairsRecipe, inputs: Inputs, out: Path, context: Context) -> Mapping[str, Json]:
-    from subgraft.pipeline.stages.seen_pairs import run
+    from subgraft.pipeline.stages.corpora import count_seen_pairs
 
-    return run(recipe, inputs, out, context)
+    return count_seen_pairs(recipe, inputs, out, context)
 
 
 def _import_vocabulary(

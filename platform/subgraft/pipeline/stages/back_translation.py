@@ -1,17 +1,20 @@
-"""Text and a model of the other direction → Corpus of pairs: the text as the target of its translation by that model.
+"""Back-translation: text as the target of its translation by a model, and a training on such pairs of both directions.
 
-Sennrich, Haddow and Birch (2016); with a tag before every such source, Caswell, Chelba and Grangier (2019).
+Text and a model of the other direction → Corpus (Sennrich, Haddow and Birch, 2016); with a tag before every source,
+Caswell, Chelba and Grangier (2019). Model and translations in both directions → FinetunedModel: a round of on-the-fly
+back-translation (Lample et al., 2018, section 3; Liu et al., 2020, section 5.1).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from subgraft.base.errors import UserError
+from subgraft.config.objectives import TranslationSettings
 from subgraft.config.settings_base import OTHER_SIDE
 from subgraft.data.synthetic_pairs import SPLIT, lines_in_turn, tagged, write_pairs
 from subgraft.data.text.corpus import Corpus
@@ -19,14 +22,22 @@ from subgraft.data.text.encoded import encode
 from subgraft.data.text.segments import Text
 from subgraft.modeling.bundle import Bundle
 from subgraft.pipeline.recipes.corpora import BackTranslatedRecipe
+from subgraft.pipeline.recipes.training import UnsupervisedRecipe
 from subgraft.pipeline.stages.chunked_translation import Search, translated_in_chunks
+from subgraft.pipeline.stages.finetune import Finetuning
 from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
+from subgraft.training.auto_precision import with_named_precision
 from subgraft.training.context import Context
-from subgraft.training.setup import is_writer
+from subgraft.training.objectives.dev_scores import describe_dev_engine
+from subgraft.training.objectives.mixture import AuxiliaryText
+from subgraft.training.objectives.objective import Request
+from subgraft.training.objectives.translation import DevScores, TaskPairs
+from subgraft.training.progress import CURVE
+from subgraft.training.setup import is_writer, peak_memory, write_curve
 
 
-def run(recipe: BackTranslatedRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
+def back_translate(recipe: BackTranslatedRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
     text, back = Corpus.open(inputs["text"], context.cache), recipe.languages.reversed
     bundle, lines = Bundle.load(inputs["model"]), _lines(recipe, text)
     search = Search(recipe.beam, recipe.max_length_ratio, recipe.batch_size, recipe.seed, recipe.engine)
@@ -65,3 +76,41 @@ def frequent_tokens(text: Text, tokenizer: Tokenizer, min_count: int) -> frozens
     """The tokens that occur at least so many times in a text."""
     counts = np.bincount(encode(text, tokenizer).sequences.flat, minlength=len(tokenizer))
     return frozenset(np.flatnonzero(counts >= min_count).tolist())
+
+
+class BothDirections(AuxiliaryText):
+    """Made pairs of both directions, half of each batch; scored on the task's dev pairs, which nothing is learnt of."""
+
+    def __init__(self, there: TaskPairs, back: TaskPairs, task: Request) -> None:
+        super().__init__(there, back, 0.5)
+        self._request = task
+
+    def dev_scores(self, bundle: Bundle) -> Callable[[], dict[str, float]]:
+        request = self._request
+        return DevScores(bundle, list(request.corpus.pairs("dev")), request.languages, request.training)
+
+
+def train_both_directions(recipe: UnsupervisedRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
+    bundle = Bundle.load(inputs["model"])
+    recipe = with_named_precision(recipe, bundle.model, context)
+    settings, languages = recipe.training, recipe.languages
+    task = Request(bundle, Corpus.open(inputs["corpus"], context.cache), languages, settings, recipe.seed)
+
+    def made(role: str, request: Request) -> TaskPairs:
+        corpus = Corpus.open(inputs[role], context.cache)
+        return TaskPairs(TranslationSettings(), replace(request, corpus=corpus), settings, counted=False)
+
+    back = made("synthetic/reversed", replace(task, languages=languages.reversed))
+    data = BothDirections(made("synthetic", task), back, task)
+    outcome = Finetuning(recipe, data, context, None).train(bundle, settings, [])
+    if is_writer():
+        bundle.save(out)
+    return {
+        **write_curve(outcome, out),
+        **describe_dev_engine(settings, bundle.model),
+        "cut_pairs": data.cut + back.cut,
+        "parameters": bundle.model.num_parameters(),
+        "trained_parameters": outcome.trained_parameters,
+        "peak_memory": peak_memory(),
+        "artifacts": [CURVE],
+    }

@@ -1,7 +1,9 @@
-"""Text of an experiment: corpora, monolingual text, copied text, and corpora with their sides exchanged."""
+"""Text of an experiment: corpora, monolingual text, copied text, sides exchanged, and test pairs that training saw."""
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 
 from subgraft.base.errors import UserError
@@ -13,9 +15,11 @@ from subgraft.data.synthetic_pairs import SPLIT, copied, write_pairs
 from subgraft.data.tasks.question_generation import pairing
 from subgraft.data.text.batches import evenly_spaced_places
 from subgraft.data.text.corpus import Corpus
+from subgraft.data.text.held_out import SeenPairs
 from subgraft.data.text.language_id import Sample, Similarity, Verdict, similarity
 from subgraft.pipeline.recipes.corpora import CopiedRecipe, CorpusRecipe, ReversedRecipe, TextRecipe
-from subgraft.pipeline.stages.stage import Inputs, Summary
+from subgraft.pipeline.recipes.evaluation import SeenPairsRecipe
+from subgraft.pipeline.stages.stage import SEEN, Inputs, Summary
 from subgraft.training.context import Context, Json
 
 
@@ -96,3 +100,16 @@ def import_corpus(recipe: CorpusRecipe, inputs: Inputs, out: Path, context: Cont
     corpus = build(recipe.source, recipe.languages, recipe.cleaning, out, base=recipe.base, pairing=paired)
     sizes: dict[str, Json] = {split: corpus.size(split) for split in corpus.splits}
     return {"sizes": sizes, "generated": corpus.generated}
+
+
+def count_seen_pairs(recipe: SeenPairsRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
+    """Which test pairs occur in the text that a model was trained on.
+
+    Inputs: `corpus`, with the test set, and the training corpora under all other roles.
+    """
+    del context
+    training = (Corpus.open(inputs[role]) for role in sorted(inputs) if role != "corpus")
+    pairs = list(Corpus.open(inputs["corpus"]).pairs("test"))[: recipe.test_sentences]
+    seen = asdict(SeenPairs.of(pairs, training))
+    (out / SEEN).write_text(json.dumps(seen) + "\n", encoding="utf-8")
+    return {**seen, "artifacts": [SEEN]}

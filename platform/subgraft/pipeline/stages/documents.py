@@ -19,8 +19,15 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.inference.translate_documents import BlockTranslator
 from subgraft.modeling.inference.translate_in_context import ContextTranslator
 from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
-from subgraft.pipeline.stages.measurements import measure_length, outputs_recorded, write_texts
-from subgraft.pipeline.stages.scoring import Texts, output_language, scores_of, searcher
+from subgraft.pipeline.stages.measurements import (
+    Texts,
+    measure_length,
+    output_language,
+    outputs_recorded,
+    scores_of,
+    searcher,
+    write_texts,
+)
 from subgraft.pipeline.stages.stage import Inputs, Summary
 from subgraft.subwords.vocabulary.spelling import spelling, spells
 from subgraft.training.context import Context, Json

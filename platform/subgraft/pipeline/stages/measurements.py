@@ -1,21 +1,41 @@
-"""Measurements that all evaluations share: length in tokens, outputs cut at their limit, sentences per second."""
+"""What evaluations share: searches with their speed and cut outputs, length in tokens, scores with their statistics."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
+from safetensors.numpy import save_file
 
+from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
+from subgraft.config.settings_base import MetricName
+from subgraft.data.text.corpus import Corpus
 from subgraft.evaluation.metrics.bits_per_character import count_characters
+from subgraft.evaluation.metrics.scores import FURTHER_METRICS, METRICS, Score
+from subgraft.evaluation.metrics.sentence_statistics import (
+    corpus_score,
+    plugin_metric,
+    plugin_score,
+    plugin_statistics,
+    sentence_statistics,
+)
 from subgraft.evaluation.metrics.speed import Speed, measure_speed, speed_of_pass
+from subgraft.evaluation.metrics.untranslated import LanguageIdentifier
 from subgraft.modeling.bundle import Bundle
+from subgraft.modeling.exporting.ctranslate2 import fast_translator
 from subgraft.modeling.inference.continue_text import Continuer
 from subgraft.modeling.inference.fast_search import FastContinuer, FastTranslator
-from subgraft.modeling.inference.translate import Translator
+from subgraft.modeling.inference.translate import Translator, translator_of
+from subgraft.pipeline.recipes.evaluation import LANGUAGE_TEXT
+from subgraft.pipeline.stages.stage import SPELLED, STATISTICS, Inputs
 from subgraft.training.context import Json
+from subgraft.training.setup import device
 
 
 def measure_length(bundle: Bundle, references: Sequence[str]) -> dict[str, float]:
@@ -61,3 +81,65 @@ def search_speed(write: Translator | Continuer, texts: Sequence[Any], settings: 
         batch_size=settings.batch_size,
         repeats=settings.speed_repeats,
     )
+
+
+class Texts(NamedTuple):
+    """The texts to score."""
+
+    sources: Sequence[str]
+    hypotheses: Sequence[str]
+    references: Sequence[str]
+    language: str
+
+
+def scores_of(
+    texts: Texts,
+    further: Sequence[str],
+    spelled: NDArray[np.bool_],
+    out: Path,
+    metrics: Sequence[MetricName] = METRICS,
+) -> dict[str, Score]:
+    """Scores by these metrics; their sentence statistics are saved for resampling.
+
+    `further` are names of additional metrics, some of them from plugins.
+    """
+    _, hypotheses, references, language = texts
+    asked = (*metrics, *(metric for metric in FURTHER_METRICS if metric in further))
+    statistics = {metric: sentence_statistics(metric, hypotheses, references, language) for metric in asked}
+    own = {name: plugin_metric(name) for name in further if name not in FURTHER_METRICS}
+    own_counts = {name: plugin_statistics(metric, *texts) for name, metric in own.items()}
+    counted = {**{str(metric): counts for metric, counts in statistics.items()}, **own_counts}
+    save_file({**counted, SPELLED: spelled}, out / STATISTICS)
+    scores = {str(metric): corpus_score(metric, counts, language) for metric, counts in statistics.items()}
+    return scores | {name: plugin_score(metric, own_counts[name]) for name, metric in own.items()}
+
+
+def output_language(inputs: Inputs, hypotheses: Sequence[str], target: str) -> dict[str, Json]:
+    """For the record, the share of outputs in each language, where an evaluation has text of several with `target`."""
+    roles = sorted(role for role in inputs if role.startswith(LANGUAGE_TEXT))
+    identify = _identifier(*(inputs[role] for role in roles))
+    if identify is None or target not in identify.languages:
+        return {}
+    return {"output_language": identify.shares(hypotheses)}
+
+
+@lru_cache(maxsize=1)
+def _identifier(*corpora: Path) -> LanguageIdentifier | None:
+    """Learnt once for all evaluations of an experiment that a process makes: artifacts do not change."""
+    return LanguageIdentifier.of(map(Corpus.open, corpora))
+
+
+def translator(
+    bundle: Bundle, languages: Languages | None, settings: MeasurementSettings, kind: type[Translator] = Translator
+) -> Translator:
+    """Beam search with the settings of the evaluation, on the GPU where there is one."""
+    bundle.model.to(device())  # type: ignore[arg-type]
+    return translator_of(bundle, languages, kind, beam=settings.beam, max_length_ratio=settings.max_length_ratio)
+
+
+def searcher(bundle: Bundle, languages: Languages | None, settings: MeasurementSettings) -> Translator:
+    """A translator with the configured engine."""
+    if settings.engine == "transformers":
+        return translator(bundle, languages, settings)
+    bundle.model.to(device())  # type: ignore[arg-type]
+    return fast_translator(bundle, languages, beam=settings.beam, max_length_ratio=settings.max_length_ratio)

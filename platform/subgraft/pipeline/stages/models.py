@@ -1,4 +1,4 @@
-"""Models that are not trained by a stage: built, imported, assembled from an encoder, or given a source."""
+"""Models that are not trained by a stage: built, imported, assembled, given a source; and entities to read."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from subgraft.config.conditioning import PretrainedTextSourceSettings
 from subgraft.config.corpora import Languages
 from subgraft.config.models import ModelSettings
 from subgraft.data.text.corpus import Corpus
+from subgraft.embeddings.transe import Triples, train_transe
 from subgraft.embeddings.transplanting.new_languages import add_languages
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.conditioning.conditional_model import conditioned
@@ -27,11 +28,13 @@ from subgraft.modeling.families.sequence_format import needed
 from subgraft.modeling.further_heads import HEADS
 from subgraft.modeling.heads import require_token_head
 from subgraft.pipeline.recipes.models import (
+    ENTITY_FILES,
     AssembleRecipe,
     BuildRecipe,
     CheckpointRecipe,
     ConditionRecipe,
     ContextRecipe,
+    EntityRecipe,
     SavedWeightsRecipe,
     SourceEncoderRecipe,
 )
@@ -188,3 +191,25 @@ def build(model: ModelSettings, inputs: Inputs, seed: int) -> Bundle:
     if "entities" in inputs:
         EntityTable.load(inputs["entities"]).into(made)
     return Bundle(made, source, target)
+
+
+def embed_entities(recipe: EntityRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
+    """Embeddings of a knowledge graph's entities, by TransE, or as they are in the user's folder."""
+    del inputs
+    place = Path(recipe.place)
+    if recipe.transe is None:
+        table = EntityTable.load(place)
+        for name in ENTITY_FILES:
+            shutil.copyfile(place / name, out / name)
+        return {"entities": len(table.names), "dimensions": table.vectors.shape[1]}
+    graph = Triples.read(place)
+    table = train_transe(
+        graph, recipe.transe, recipe.seed, lambda done, total: context.progress(done, total, "epochs of TransE")
+    )
+    table.save(out)
+    return {
+        "entities": len(table.names),
+        "dimensions": table.vectors.shape[1],
+        "relations": len(graph.relations),
+        "triples": len(graph.ids),
+    }

@@ -1,4 +1,7 @@
-"""PretrainedModel and Vocabulary → TransferredModel: new embeddings, all else unchanged; their intrinsic quality."""
+"""PretrainedModel and Vocabulary → TransferredModel: new embeddings, all else unchanged; their intrinsic quality.
+
+Some are computed from static embeddings, which are trained before.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,31 @@ from pathlib import Path
 from typing import NamedTuple
 
 from subgraft.config.settings_base import SideName
+from subgraft.data.text.corpus import Corpus, training_lines
 from subgraft.embeddings.initialisers.donor_model import load_donor
 from subgraft.embeddings.initialisers.new_rows import MixingMatrix, save_matrices
+from subgraft.embeddings.initialisers.static_embeddings import RECORD, train_static
 from subgraft.embeddings.transplanting.intrinsic import measure
 from subgraft.embeddings.transplanting.transplant import Method, TransplantReport, initialised_sides, transplant
 from subgraft.modeling.bundle import Bundle
 from subgraft.pipeline.recipes.evaluation import IntrinsicRecipe
 from subgraft.pipeline.recipes.models import TransferRecipe
-from subgraft.pipeline.stages.stage import QUALITY, Inputs, Summary
+from subgraft.pipeline.recipes.vocabularies import StaticEmbeddingsRecipe
+from subgraft.pipeline.stages.stage import QUALITY, Inputs, Summary, further_corpora
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.context import Context, Json
+
+
+def train_static_embeddings(recipe: StaticEmbeddingsRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
+    """Vectors of a vocabulary's tokens, learnt from one side of the training text."""
+    del context
+    tokenizer = Tokenizer.load(inputs["vocabulary"])
+    corpora = [Corpus.open(inputs["corpus"]), *map(Corpus.open, further_corpora(inputs))]
+    corpora += [Corpus.open(inputs["text"])] if "text" in inputs else []
+    embeddings = train_static(training_lines(recipe.side, *corpora), tokenizer, recipe.algorithm, recipe.settings)
+    embeddings.save(out)
+    known = int(embeddings.known.sum())
+    return {"algorithm": recipe.algorithm, "tokens": len(tokenizer), "known": known, "artifacts": [RECORD]}
 
 
 def measure_intrinsic(recipe: IntrinsicRecipe, inputs: Inputs, out: Path, context: Context) -> Summary:
