@@ -10,15 +10,19 @@ from subgraft.config.settings_base import SideName
 from subgraft.config.systems import System
 from subgraft.experiments.manifest import manifest
 from subgraft.experiments.steps.additional_text import AdditionalTextSteps
-from subgraft.experiments.steps.back_translation import BackTranslationSteps
+from subgraft.experiments.steps.back_translation import BackTranslationSteps, UnsupervisedSteps
 from subgraft.experiments.steps.decoding_engine import with_engine
 from subgraft.experiments.steps.embeddings import EmbeddingSteps
 from subgraft.experiments.steps.evaluation import EvaluationSteps
 from subgraft.experiments.steps.inputs import InputSteps
-from subgraft.experiments.steps.models import ModelSteps, conditioned_step, context_step, source_encoder_step
-from subgraft.experiments.steps.multitask import MultitaskSteps
+from subgraft.experiments.steps.models import (
+    ModelSteps,
+    MultitaskSteps,
+    conditioned_step,
+    context_step,
+    source_encoder_step,
+)
 from subgraft.experiments.steps.system import SystemSteps
-from subgraft.experiments.steps.unsupervised import UnsupervisedSteps
 from subgraft.experiments.steps.vocabularies import VocabularySteps
 from subgraft.orchestration.store.step import Step
 from subgraft.pipeline import stages

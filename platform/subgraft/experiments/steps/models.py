@@ -1,4 +1,4 @@
-"""The models before finetuning: pretrained here, a checkpoint, or untrained; and with a source to write for."""
+"""The models before finetuning: pretrained here, a checkpoint, untrained; with a source, or trained on several tasks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from subgraft.pipeline.recipes.models import (
     SavedWeightsRecipe,
     SourceEncoderRecipe,
 )
-from subgraft.pipeline.recipes.training import PretrainRecipe
+from subgraft.pipeline.recipes.training import MultitaskRecipe, PretrainRecipe
 from subgraft.pipeline.recipes.vocabularies import VocabularyRecipe
 
 _LEARNT = set(VocabularySettings.model_fields)
@@ -205,3 +205,30 @@ def source_vocabulary(inputs: InputSteps) -> Step[VocabularyRecipe]:
     recipe = VocabularyRecipe(side="source", settings=inputs.experiment.conditioning.vocabulary)
     corpus = inputs.downstream_corpus
     return Step(stages.VOCABULARY, f"vocabulary of the sources of {corpus.name}", recipe, {"corpus": corpus})
+
+
+class MultitaskSteps:
+    """Trainings on several tasks; systems that begin with the same model and seed share one."""
+
+    def __init__(self, inputs: InputSteps) -> None:
+        self.experiment = inputs.experiment
+        self._inputs = inputs
+
+    def training(self, system: System, seed: int, prepared: Step) -> Step[MultitaskRecipe] | None:
+        """The training of `prepared`, which has the system's vocabulary; None for a system without one."""
+        experiment = self.experiment
+        if system.multitask is None:
+            return None
+        assert experiment.multitask is not None and experiment.multitask_training is not None  # validation requires it
+        tasks = experiment.multitask.tasks
+        recipe = MultitaskRecipe(
+            languages=experiment.languages,
+            training=experiment.multitask_training.finetuning(experiment.finetune),
+            seed=seed,
+            objective=experiment.objective_of(system),
+            tasks={name: experiment.learnt_with(each) for name, each in tasks.items()},
+        )
+        corpora = {recipe.corpus_of(name): self._inputs.corpus_of(each) for name, each in tasks.items()}
+        inputs = {"model": prepared, "corpus": self._inputs.downstream_corpus, **corpora}
+        labels = {"system": system.name, "seed": str(seed)}
+        return Step(stages.MULTITASK, f"multitask {system.name} seed {seed}", recipe, inputs, labels)

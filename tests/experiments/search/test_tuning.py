@@ -6,7 +6,7 @@ from typing import Any
 
 from subgraft.config.corpora import Languages
 from subgraft.config.training import FinetuneSettings
-from subgraft.experiments.search.trial import Watcher
+from subgraft.experiments.search.tuning import Watcher
 from subgraft.orchestration.store.events import Metrics, Progress, Warned
 from subgraft.orchestration.store.step import Step
 from subgraft.pipeline.recipes.training import FinetuneRecipe, TrainedRecipe
