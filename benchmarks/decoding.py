@@ -28,7 +28,7 @@ from subgraft.config.settings_base import DecodingEngine
 from subgraft.evaluation.metrics.scores import corpus_scores
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.exporting.ctranslate2 import fast_translator
-from subgraft.modeling.inference.fast_search import FastTranslator
+from subgraft.modeling.inference.ctranslate2_search import FastTranslator
 from subgraft.modeling.inference.translate import Translator
 from subgraft.pipeline.stages.measurements import searcher
 

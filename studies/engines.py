@@ -23,7 +23,7 @@ import torch
 from subgraft.config.settings_base import DecodingEngine, MetricName
 from subgraft.evaluation.metrics.scores import Score, corpus_scores
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.inference.fast_search import FastTranslator
+from subgraft.modeling.inference.ctranslate2_search import FastTranslator
 from subgraft.orchestration.store.home import default_home
 from subgraft.orchestration.store.record import Record
 from subgraft.orchestration.store.store import Store

@@ -19,7 +19,7 @@ from subgraft.experiments.model_card import Chosen
 from subgraft.experiments.model_selection import Finetuned
 from subgraft.experiments.pipeline import Pipeline
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.inference.translate_in_context import ContextTranslator
+from subgraft.modeling.inference.translate_documents import ContextTranslator
 from toys import english, german
 
 LANGUAGES = Languages(source="en", target="de")

@@ -17,7 +17,7 @@ from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.exporting.transformers import export_transformers
 from subgraft.modeling.families import count_parameters
 from subgraft.modeling.families.context_mbart import HierarchicalAttention, Sentences
-from subgraft.modeling.inference.translate_in_context import ContextTranslator
+from subgraft.modeling.inference.translate_documents import ContextTranslator
 from subgraft.modeling.sides import encoder_states
 from subgraft.pipeline.stages.models import with_context
 from toys import english, english_tokenizer, german_tokenizer, marian, mbart, multilingual_tokenizer

@@ -15,8 +15,7 @@ from subgraft.interfaces.api.outputs import Model, load
 from subgraft.interfaces.api.scores import Scores
 from subgraft.modeling.inference.ctranslate2_directory import is_exported
 from subgraft.modeling.inference.search import Progress
-from subgraft.modeling.inference.translate_documents import BlockTranslator
-from subgraft.modeling.inference.translate_in_context import ContextTranslator, reads_context
+from subgraft.modeling.inference.translate_documents import BlockTranslator, ContextTranslator, reads_context
 from subgraft.training.setup import device
 
 # As mBART was finetuned (Liu et al., TACL 2020, section 4.2).

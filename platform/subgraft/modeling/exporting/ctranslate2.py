@@ -25,8 +25,13 @@ from subgraft.modeling.families import family_of
 from subgraft.modeling.heads import head_of, require_head_of_transformers
 from subgraft.modeling.hub import require_model
 from subgraft.modeling.inference.ctranslate2_directory import SETTINGS, ExportedModel, ExportSettings
-from subgraft.modeling.inference.ctranslate2_search import ExportedContinuer, ExportedTranslator, engine
-from subgraft.modeling.inference.fast_search import FastContinuer, FastTranslator
+from subgraft.modeling.inference.ctranslate2_search import (
+    ExportedContinuer,
+    ExportedTranslator,
+    FastContinuer,
+    FastTranslator,
+    engine,
+)
 from subgraft.modeling.inference.int8_products import choose_library
 from subgraft.modeling.inference.search import end_tokens
 from subgraft.modeling.load import load_model

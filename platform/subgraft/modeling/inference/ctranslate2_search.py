@@ -2,24 +2,40 @@
 
 Outputs have the same special tokens and the same limit in bytes as those of `Translator` and `Continuer`. CTranslate2
 does not support this limit, so it may search beyond it, and outputs are truncated afterwards.
+
+`FastTranslator` and `FastContinuer` have the outputs of those: sentences with a hypothesis that does not end within the
+limit are searched again by transformers. Greedy outputs are the same up to the limit, so all come from CTranslate2.
 """
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from subgraft.base.errors import UserError
 from subgraft.base.terminal_escaping import say
 from subgraft.config.corpora import Languages
+from subgraft.modeling.inference.continue_text import Continuer
 from subgraft.modeling.inference.ctranslate2_directory import ExportedModel
 from subgraft.modeling.inference.int8_products import choose_library, exact_products
 from subgraft.modeling.inference.prompts import ChatTemplate, Prompts
-from subgraft.modeling.inference.search import AT_ONCE, Progress, allowed, batches, is_blank, output_limit, piece_bytes
+from subgraft.modeling.inference.search import (
+    AT_ONCE,
+    BatchSearch,
+    Progress,
+    allowed,
+    batches,
+    is_blank,
+    output_limit,
+    piece_bytes,
+)
+from subgraft.modeling.inference.translate import Translator
 
 _INEXACT = (
     "{}: on this processor CTranslate2's products of int8 are wrong, so this model is computed in float32: the same "
@@ -263,3 +279,45 @@ def search_options(exported: ExportedModel) -> dict[str, Any]:
     settings = exported.settings
     whole = {name: int(value) if value.is_integer() else value for name, value in settings.search.items()}
     return {**whole, "suppress_sequences": settings.suppressed or None, "end_token": list(exported.ends)}
+
+
+class FastSearch(BatchSearch):
+    """A search with CTranslate2, before one with transformers for what remains.
+
+    search: the exported model with the same settings.
+
+    Attributes:
+        again: The number of sequences of the last call that transformers searched again; `seconds` excludes them.
+        completes: Whether these sequences are searched again; otherwise they are empty, as in measurements of speed.
+    """
+
+    def __init__(self, search: ExportedTranslator | ExportedContinuer, *model: Any, **settings: Any) -> None:
+        super().__init__(*model, **settings)
+        self._search_by = search
+        self.again = 0
+        self.completes = True
+
+    def _generate(self, sequences: Sequence[list[int]], texts: Sequence[str]) -> Tensor:
+        outputs = self._search_by.settled(sequences, texts)
+        started = time.perf_counter()
+        missing = [place for place, row in enumerate(outputs) if row is None]
+        rows = [row or [] for row in outputs]
+        if missing and self.completes:
+            written = super()._generate([sequences[place] for place in missing], [texts[place] for place in missing])
+            for place, row in zip(missing, written.tolist(), strict=True):
+                rows[place] = row
+        self.again += len(missing)
+        self.seconds -= time.perf_counter() - started
+        return self._padded(rows, self._padding)[0]
+
+    def _begin(self) -> None:
+        super()._begin()
+        self.again = 0
+
+
+class FastTranslator(FastSearch, Translator):
+    """A `Translator` that searches with CTranslate2."""
+
+
+class FastContinuer(FastSearch, Continuer):
+    """A `Continuer` that searches with CTranslate2."""

@@ -16,8 +16,7 @@ from subgraft.data.text.corpus import Corpus
 from subgraft.evaluation.metrics.document_bleu import document_bleu, joined, sentence_bleu, unaligned
 from subgraft.evaluation.metrics.speed import speed_of_pass
 from subgraft.modeling.bundle import Bundle
-from subgraft.modeling.inference.translate_documents import BlockTranslator
-from subgraft.modeling.inference.translate_in_context import ContextTranslator
+from subgraft.modeling.inference.translate_documents import BlockTranslator, ContextTranslator
 from subgraft.pipeline.recipes.evaluation import EvaluateRecipe
 from subgraft.pipeline.stages.measurements import (
     Texts,

@@ -30,7 +30,7 @@ from subgraft.evaluation.metrics.untranslated import LanguageIdentifier
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.exporting.ctranslate2 import fast_translator
 from subgraft.modeling.inference.continue_text import Continuer
-from subgraft.modeling.inference.fast_search import FastContinuer, FastTranslator
+from subgraft.modeling.inference.ctranslate2_search import FastContinuer, FastTranslator
 from subgraft.modeling.inference.translate import Translator, translator_of
 from subgraft.pipeline.recipes.evaluation import LANGUAGE_TEXT
 from subgraft.pipeline.stages.stage import SPELLED, STATISTICS, Inputs

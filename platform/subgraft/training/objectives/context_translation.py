@@ -15,7 +15,7 @@ from subgraft.config.training import FinetuneSettings
 from subgraft.data.text.segments import sides
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.inference.search import AT_ONCE
-from subgraft.modeling.inference.translate_in_context import ContextTranslator, context_sentences, in_context
+from subgraft.modeling.inference.translate_documents import ContextTranslator, context_sentences, in_context
 from subgraft.training.objectives.distributed import texts_by_worker
 from subgraft.training.objectives.document_translation import PairedDocuments
 from subgraft.training.objectives.objective import Request, pad_with_mask
