@@ -15,7 +15,7 @@ import numpy as np
 
 from subgraft.config.training import TrainingSettings
 from subgraft.data.text.batches import Batches, BatchFiles, BatchPlan
-from subgraft.data.text.language_draws import LanguageDraws
+from subgraft.data.text.languages import LanguageDraws
 from subgraft.training.streams import StreamedData, StreamPlan
 
 if TYPE_CHECKING:

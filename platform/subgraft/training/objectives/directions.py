@@ -10,7 +10,7 @@ from torch import nn
 
 from subgraft.base.errors import UserError
 from subgraft.config.settings_base import SideName
-from subgraft.data.text.language_draws import LanguageDraws
+from subgraft.data.text.languages import LanguageDraws
 from subgraft.evaluation.metrics.bits_per_character import LEFT_OUT
 from subgraft.modeling.bundle import Bundle
 from subgraft.training.objectives.objective import Concatenation

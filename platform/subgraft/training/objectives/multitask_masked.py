@@ -17,7 +17,7 @@ from torch import Tensor
 from subgraft.config.compared_objectives import MultitaskMaskedSettings
 from subgraft.config.objectives import MaskedSettings
 from subgraft.config.settings_base import SideName
-from subgraft.data.text.language_draws import LanguageDraws
+from subgraft.data.text.languages import LanguageDraws
 from subgraft.modeling.bundle import Bundle
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.blocks import blocks_of, drawn

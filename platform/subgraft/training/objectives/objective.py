@@ -23,8 +23,7 @@ from subgraft.data.text.documents import (
     oversampled_documents,
     texts_by_document,
 )
-from subgraft.data.text.language_draws import LanguageDraws
-from subgraft.data.text.languages import oversampled
+from subgraft.data.text.languages import LanguageDraws, oversampled
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.heads import require_token_head
 from subgraft.training.objectives.embedding_view import IGNORED, EmbeddingView, ModelEmbeddings
