@@ -25,10 +25,10 @@ import tokenizers
 
 from subgraft.base import json_io
 from subgraft.base.digest_cache import DigestCache
-from subgraft.base.threads import allowed_threads
 from subgraft.data.text.mapped_arrays import RECORD, MappedArrays
 from subgraft.data.text.reading import bounded_chunks
 from subgraft.data.text.segments import Text
+from subgraft.subwords.vocabulary.sentencepiece_cuts import allowed_threads
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The models before finetuning: pretrained here, a checkpoint, untrained; with a source, or trained on several tasks."""
+"""The models before finetuning: pretrained here, a checkpoint, untrained; with a source, or of several tasks."""
 
 from __future__ import annotations
 

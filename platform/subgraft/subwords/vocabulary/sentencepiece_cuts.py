@@ -8,6 +8,7 @@ and if they differ once, tokenizers segments all of it.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -15,7 +16,6 @@ from typing import Any, TypeAlias
 import sentencepiece
 
 from subgraft.base.errors import UserError
-from subgraft.base.threads import allowed_threads
 from subgraft.subwords.vocabulary.entry import SPACE_MARK
 from subgraft.subwords.vocabulary.sentencepiece_model import (
     BYTE,
@@ -126,3 +126,9 @@ def _is_made_of(model: bytes, specification: Mapping[str, Any]) -> bool:
     return all(made[part] == specification.get(part) for part in ("normalizer", "pre_tokenizer", "model")) and all(
         token.get("special") and not token.get("normalized") for token in added
     )
+
+
+def allowed_threads() -> int:
+    """The number of threads of tokenizers; all cores if RAYON_NUM_THREADS is not set."""
+    setting = os.environ.get("RAYON_NUM_THREADS", "")
+    return int(setting) if setting.isdecimal() and int(setting) else os.cpu_count() or 1
