@@ -63,11 +63,11 @@ def test_where_small_languages_are_oversampled_no_text_is_lost() -> None:
     assert repeated_places(4, 10).tolist() == [0, 1, 2, 3, 0, 1, 2, 3, 0, 2]
 
 
-LANGUAGES, SIZES = ("en", "fr", "sw", "gd"), (7000, 2000, 900, 68)
+LANGUAGES, COUNTS = ("en", "fr", "sw", "gd"), (7000, 2000, 900, 68)
 
 
 def plan_of(draws: LanguageDraws) -> RampedPlan:
-    lengths = [np.random.default_rng(size).integers(5, 40, size) for size in SIZES]
+    lengths = [np.random.default_rng(size).integers(5, 40, size) for size in COUNTS]
     settings = TrainingSettings(max_steps=1, batch_size=800, learning_rate=1e-3, warmup_steps=1)
     return batch_plan(draws.numbered(lengths), settings, 3, draws=draws)
 
@@ -85,33 +85,33 @@ def first_instances(draws: LanguageDraws, count: int) -> list[tuple[int, int, in
 @pytest.mark.parametrize("alpha", [0.0, 0.3, 0.7, 1.0])
 def test_drawn_instances_have_the_probabilities_of_the_paper(alpha: float) -> None:
     """chi^2 of 100,000 instances in batches; 1 is proportional, 0 is uniform."""
-    instances = first_instances(LanguageDraws(LANGUAGES, SIZES, alpha, 1), 100_000)
+    instances = first_instances(LanguageDraws(LANGUAGES, COUNTS, alpha, 1), 100_000)
     observed = np.bincount([text for text, _, _ in instances], minlength=4)
-    powers = (np.array(SIZES) / sum(SIZES)) ** alpha
+    powers = (np.array(COUNTS) / sum(COUNTS)) ** alpha
     expected = 100_000 * powers / powers.sum()
     assert ((observed - expected) ** 2 / expected).sum() < chi2.ppf(0.999, df=3)
     if alpha in (0.0, 1.0):
-        wanted = np.array(SIZES) / sum(SIZES) if alpha else np.full(4, 0.25)
+        wanted = np.array(COUNTS) / sum(COUNTS) if alpha else np.full(4, 0.25)
         assert np.allclose(observed / 100_000, wanted, atol=5e-3)
 
 
 def test_no_batches_of_a_part_of_an_epoch_favour_a_language() -> None:
     """The first tenth of an epoch's batches has them in the same proportions."""
-    draws = LanguageDraws(LANGUAGES, SIZES, 0.5, 1)
+    draws = LanguageDraws(LANGUAGES, COUNTS, 0.5, 1)
     batches = plan_of(draws).epoch(0)
     early = [draws.at(int(number), 0).text for batch in batches[: len(batches) // 10] for number in batch]
-    powers = np.sqrt(np.array(SIZES) / sum(SIZES))
+    powers = np.sqrt(np.array(COUNTS) / sum(COUNTS))
     expected = len(early) * powers / powers.sum()
     # Batches are of equal lengths, which are independent of the language here.
     assert ((np.bincount(early, minlength=4) - expected) ** 2 / expected).sum() < chi2.ppf(0.9999, df=3)
 
 
 def test_an_epoch_has_every_example_and_no_instance_twice() -> None:
-    draws = LanguageDraws(LANGUAGES, SIZES, 0.7, 1)
+    draws = LanguageDraws(LANGUAGES, COUNTS, 0.7, 1)
     of_epochs = [[draws.at(int(number), epoch) for number in draws.epoch(epoch)] for epoch in range(3)]
     for instances in of_epochs:
         assert {(text, index) for text, index, _ in instances} == {
-            (t, i) for t, n in enumerate(SIZES) for i in range(n)
+            (t, i) for t, n in enumerate(COUNTS) for i in range(n)
         }
         assert len(set(instances)) == len(instances)
     assert not set(of_epochs[0]) & set(of_epochs[1]), "noise is a function of an example's own epoch"
@@ -134,14 +134,14 @@ def test_texts_of_one_language_share_its_probability() -> None:
 
 
 def test_where_all_is_proportional_an_epoch_is_one_pass() -> None:
-    draws = LanguageDraws(LANGUAGES, SIZES, 1.0, 1)
-    assert draws.epoch(5).tolist() == list(range(sum(SIZES))) and len(draws) == sum(SIZES)
+    draws = LanguageDraws(LANGUAGES, COUNTS, 1.0, 1)
+    assert draws.epoch(5).tolist() == list(range(sum(COUNTS))) and len(draws) == sum(COUNTS)
 
 
 @pytest.mark.parametrize("first_step", [0, 7])
 def test_a_resumed_epoch_has_the_same_batches(first_step: int) -> None:
     def batches() -> Sequence[list[int]]:
-        plan = plan_of(LanguageDraws(LANGUAGES, SIZES, 0.3, 1))
+        plan = plan_of(LanguageDraws(LANGUAGES, COUNTS, 0.3, 1))
         return [batch.tolist() for batch in plan.epoch(2, first_step)]
 
     assert batches() == batches()
