@@ -229,17 +229,18 @@ library of the published one, without the hub. Checkpoints with the same results
 - `transfer`: the model with that vocabulary is loaded again and generates; transformers loads an encoder.
 - `generate`: greedy outputs equal to transformers', token by token.
 - `pipeline`: an experiment with it as `upstream.checkpoint` runs from corpora to scores.
-- `refused`: one message, exit code 2, and nothing written.
+- `refused`: the command prints one message, writes nothing, and has exit code 2.
 
 A special token that a text contains (`</s>` in a page on markup) is text here and a special token in transformers.
 MADLAD-400's tokenizer.json is read unchanged: transformers 5 rebuilds a T5's tokenizer, and maps characters without a
 piece to MADLAD's `</s>`. Prompts of a GPT-2 or Qwen begin with the previous text's end, which transformers leaves to
 users. Weights published as `pytorch_model.bin` alone need `subgraft convert` first.
 
-A DeBERTa's head is the one that its weights have: published `lm_predictions`, for which `legacy: false` is set and
-saved (transformers alone draws the other head at random), or `cls.predictions`. An ELECTRA discriminator predicts no
-tokens: it is for tasks of labels, with systems that train no generator; for all else use the generator. Refused with
-what to do instead: umT5 (its vocabulary can be used), ByT5 (bytes, no subwords).
+A DeBERTa gets the head that its weights have: the published `lm_predictions`, for which `legacy: false` is set and
+saved (by default transformers initialises the other head at random), or `cls.predictions`. An ELECTRA discriminator
+predicts no tokens: use it for tasks with labels, in systems without a trained generator; for everything else use
+ELECTRA's generator. umT5 (only its vocabulary can be used) and ByT5 (bytes, no subwords) are refused with an
+alternative.
 
 """
 

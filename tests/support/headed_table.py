@@ -33,15 +33,17 @@ HEAD = """
 
 ## Models with classifying heads
 
-A model whose `config.json` names a class for sequences, tokens, questions or choices is loaded as it is, with its head.
-A vocabulary replaces its input embeddings, and nothing else changes. Published layouts with tiny random weights:
+A model whose `config.json` names a class for sequences, tokens, questions or choices is loaded as it is, with its
+head. A new vocabulary replaces its input embeddings, and nothing else changes. Tested on published layouts with tiny
+random weights:
 
-- `ids`: lines, and pairs of lines where its tokenizer has a layout of pairs, with the ids of transformers' tokenizer.
-- `outputs`: logits of texts equal to transformers', also after a transfer to the vocabulary that it has.
-- `graft`: `subgraft.graft` gives it a vocabulary of other text, and leaves the head as it is, to the byte.
-- `export`: logits of the export, read by transformers alone with its own tokenizer.
+- `ids`: lines with the ids of transformers' tokenizer, and pairs of lines if its tokenizer has a layout for pairs.
+- `outputs`: logits of texts equal to transformers', also after a transfer to the model's present vocabulary.
+- `graft`: `subgraft.graft` gives it a vocabulary of other text, and the head stays identical to the byte.
+- `export`: equal logits of the export, which transformers alone loads, with its tokenizer.
 
-Decoders read pairs with their end token between; transformers' tokenizers have no layout of pairs for them.
+Decoders read a pair with their end token between its texts; transformers' tokenizers have no layout for pairs in
+decoders.
 
 """
 
