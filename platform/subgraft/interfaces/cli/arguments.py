@@ -121,7 +121,9 @@ def add_config(command: Options, config: str, overrides: str) -> None:
 def add_finished_run(command: Options) -> None:
     """A run, by its name, id or configuration."""
     command.add_argument("run", metavar="RUN|CONFIG", help="a run's name or id, or the experiment's YAML file")
-    command.add_argument("overrides", nargs="*", default=[], metavar="key=value", help="as the experiment was run with")
+    command.add_argument(
+        "overrides", nargs="*", default=[], metavar="key=value", help="the changes that the experiment was run with"
+    )
 
 
 def add_text(command: Options) -> None:

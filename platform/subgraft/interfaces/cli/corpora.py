@@ -24,7 +24,7 @@ MANY = 24
 
 def add_to(commands: Commands) -> None:
     group = commands.add_parser("corpora", help="list, fetch and check corpora").add_subparsers(required=True)
-    listing = group.add_parser("list", help="the built-in corpora, and those under SUBGRAFT_DATA")
+    listing = group.add_parser("list", help="list the built-in corpora, and those under SUBGRAFT_DATA")
     add_json(listing)
     listing.set_defaults(command=list_corpora)
     for name, command, what in (
@@ -33,7 +33,7 @@ def add_to(commands: Commands) -> None:
     ):
         one = group.add_parser(name, help=what)
         one.add_argument("corpus", help="a built-in domain (everyday, law), a folder, or CONFIG.yaml:NAME")
-        asked = "or one language, or A,B,C: of a folder, texts side by side; by default en-de, or all that it has"
+        asked = "or one language; for parallel texts in a folder also A,B,C (default: en-de, or all that it has)"
         one.add_argument("--languages", type=corpus_languages, metavar="SOURCE-TARGET", help=asked)
         one.set_defaults(command=command)
         if name == "get":

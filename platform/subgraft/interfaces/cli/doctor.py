@@ -24,7 +24,7 @@ SHELLS = ("bash", "zsh", "tcsh")
 
 def add_to(commands: Commands) -> None:
     doctor = commands.add_parser("doctor", help="check this machine: libraries, devices, disk, corpora")
-    sent = "a runtime environment file: check also what `ray job submit` would send with it"
+    sent = "a runtime environment file: also check the files that `ray job submit` would upload with it"
     doctor.add_argument("--upload", type=Path, metavar="FILE", help=sent)
     add_json(doctor)
     doctor.set_defaults(command=examine)

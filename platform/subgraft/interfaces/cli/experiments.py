@@ -45,15 +45,15 @@ def add_to(commands: Commands) -> None:
         if name == "plan":
             add_json(one)
         else:
-            one.add_argument("--plan", action="store_true", help="show the plan only")
-            stop = "end a training after UPDATES, or at its last checkpoint, and continue with its result"
+            one.add_argument("--plan", action="store_true", help="only show the plan")
+            stop = "end a training after UPDATES, or at its last checkpoint, and go on with the result"
             one.add_argument("--stop-after", metavar="SECTION[=UPDATES]", help=f"{stop}: pretrain, finetune, …")
-            one.add_argument("--address", help="of a Ray cluster; default: one on this machine")
+            one.add_argument("--address", help="address of a Ray cluster (default: a private Ray on this machine)")
 
-    compare = commands.add_parser("compare", help="a table over runs")
+    compare = commands.add_parser("compare", help="compare runs in a table")
     compare.add_argument("runs", nargs="+", metavar="RUN", help="a run's name or id")
     form = compare.add_mutually_exclusive_group()
-    form.add_argument("--csv", type=Path, metavar="FILE", help="write it as comma-separated values; - for output")
+    form.add_argument("--csv", type=Path, metavar="FILE", help="write the table as CSV; - for standard output")
     add_json(form)
     compare.set_defaults(command=compare_runs)
 
@@ -62,7 +62,7 @@ def add_to(commands: Commands) -> None:
     add_out(report)
     report.set_defaults(command=copy_report)
 
-    tracking = commands.add_parser("tracking", help="the MLflow page of this store, on this machine, for you alone")
+    tracking = commands.add_parser("tracking", help="show this store's MLflow page, on this machine, for you alone")
     tracking.add_argument("--port", type=whole(1, 65535), default=5000, help="default: 5000")
     tracking.set_defaults(command=serve_tracking)
     _add_search(commands)
@@ -141,7 +141,7 @@ def serve_tracking(arguments: argparse.Namespace) -> None:
 def _add_search(commands: Commands) -> None:
     one = commands.add_parser("search", help="search for hyperparameters of systems; finished trials are not repeated")
     add_config(one, "a YAML file with a section `search`", "as in search.trials=40")
-    one.add_argument("--address", help="of a Ray cluster; default: one on this machine")
+    one.add_argument("--address", help="address of a Ray cluster (default: a private Ray on this machine)")
     one.set_defaults(command=search)
 
 
@@ -193,7 +193,7 @@ def _best(data: SearchData) -> Table:
 
 def _add_schema(commands: Commands) -> None:
     schema = commands.add_parser("schema", help="print the JSON Schema of configurations, for editors that check YAML")
-    kinds = "of the configurations that `run` reads (experiment) or that `allocate` reads (allocation)"
+    kinds = "the kind of configuration: of `run` (experiment, the default) or of `vocab allocate` (allocation)"
     schema.add_argument("kind", nargs="?", choices=("experiment", "allocation"), default="experiment", help=kinds)
     schema.set_defaults(command=print_schema)
 

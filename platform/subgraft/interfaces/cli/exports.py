@@ -27,11 +27,13 @@ if TYPE_CHECKING:
 
 def add_to(commands: Commands) -> None:
     _add_conversion(commands)
-    export = commands.add_parser("export", help="write a model in the form that another engine reads")
+    export = commands.add_parser("export", help="convert a model for another engine")
     export.add_argument("model", metavar="MODEL", help=MODEL_HELP)
     export.add_argument("--to", required=True, choices=get_args(FormatName), help="the engine")
-    export.add_argument("--quantization", choices=QUANTIZATIONS, help="of ctranslate2's weights (default: float32)")
-    add_languages(export, "of models with language codes, as in en-fr")
+    export.add_argument(
+        "--quantization", choices=QUANTIZATIONS, help="for ctranslate2: type of the weights (default: float32)"
+    )
+    add_languages(export, "for models with language codes, as in en-fr")
     add_out(export)
     export.set_defaults(command=export_model)
     _add_push(commands)
@@ -77,12 +79,14 @@ _LICENCE = re.compile(r"[a-z0-9][a-z0-9.+-]*")
 def _add_push(commands: Commands) -> None:
     push = commands.add_parser("push", help="publish a model on the Hugging Face hub, with a model card")
     push.add_argument("model", metavar="MODEL", help=MODEL_HELP)
-    push.add_argument("name", metavar="OWNER/NAME", help="of the repository on the hub, made where there is none")
-    push.add_argument("--dry-run", action="store_true", help="write the folder to --out, and send nothing")
-    push.add_argument("--out", type=Path, metavar="DIR", help="of a dry run, absent or empty")
-    push.add_argument("--private", action="store_true", help="for its owner alone")
-    push.add_argument("--licence", type=_licence, metavar="ID", help="as the hub has it: apache-2.0 (default: unknown)")
-    base = "the published model that it was made from (default: as its registration says)"
+    push.add_argument("name", metavar="OWNER/NAME", help="the repository on the hub, created if it does not exist")
+    push.add_argument("--dry-run", action="store_true", help="write the folder to --out, and upload nothing")
+    push.add_argument("--out", type=Path, metavar="DIR", help="for a dry run; absent or empty")
+    push.add_argument("--private", action="store_true", help="make the repository private")
+    push.add_argument(
+        "--licence", type=_licence, metavar="ID", help="the hub's name of it, as apache-2.0 (default: unknown)"
+    )
+    base = "the published model that it was made from (default: from the registry)"
     push.add_argument("--base-model", metavar="ID", help=base)
     add_languages(push, "its languages (default: as its files say)")
     push.set_defaults(command=push_model)
@@ -163,11 +167,11 @@ SHOWN = 3
 
 def _add_conversion(commands: Commands) -> None:
     convert = commands.add_parser(
-        "convert", help="make safetensors of a pytorch_model.bin, or a model of a LoRA adapter"
+        "convert", help="convert a pytorch_model.bin to safetensors, or merge a LoRA adapter into its base"
     )
-    convert.add_argument("model", metavar="MODEL", help="a directory, or an id on the hub; with --base a directory")
-    convert.add_argument("--base", metavar="MODEL", help="of a LoRA adapter: its model (default: the one it names)")
-    convert.add_argument("--revision", metavar="COMMIT", help="of the hub's repository (default: its newest)")
+    convert.add_argument("model", metavar="MODEL", help="a directory or a hub id; with --base a directory")
+    convert.add_argument("--base", metavar="MODEL", help="for a LoRA adapter: the base (default: the one it names)")
+    convert.add_argument("--revision", metavar="COMMIT", help="commit of the hub's repository (default: the newest)")
     add_out(convert)
     convert.set_defaults(command=convert_model)
 

@@ -24,8 +24,8 @@ from subgraft.orchestration.store.outputs import new_file, require_absent
 
 WHAT = (
     "Finetunes the model on your pairs or labelled examples twice, with its own vocabulary and with one learnt from "
-    "your text, translates or predicts what is held out with both, and says which of the two to take. Sizes, rates "
-    "and steps are chosen by the amount of text. Stopped and run again, it continues."
+    "your text, translates or predicts held-out examples with both, and recommends one of the two. The amount of text "
+    "determines sizes, rates and steps. The same command resumes a stopped fit."
 )
 
 
@@ -33,19 +33,19 @@ def add_to(commands: Commands) -> None:
     fit = commands.add_parser("fit", help="fit a model to parallel files or labels, without YAML", description=WHAT)
     fit.add_argument("model", metavar="MODEL", help=MODEL_HELP)
     pairs = (
-        "two files of text or gzipped text, line N of one the translation of line N of the other; lines that are "
-        "blank in both mark where a document ends. Repeated, with --languages each, for one model of several directions"
+        "two files, plain or gzipped; line N of one translates line N of the other. Lines that are blank in both end a "
+        "document. Repeat it, each time with --languages, to train one model for several directions"
     )
     data = fit.add_mutually_exclusive_group(required=True)
     data.add_argument("--pairs", type=Path, nargs=2, action="append", metavar=("SOURCE", "TARGET"), help=pairs)
     labels = (
         "labelled examples in place of pairs: CSV, TSV or JSON lines with the columns text and label (and text_pair), "
-        "or value in place of label, or CoNLL's words and tags; fits a classifier, regression or tagger"
+        "or value in place of label, or CoNLL's words and tags; trains a classifier, a regression or a tagger"
     )
     data.add_argument("--labels", type=Path, metavar="FILE", help=labels)
-    more = "more text of the target language, a segment a line, without translations"
+    more = "more text in the target language, one segment per line, without translations"
     fit.add_argument("--text", type=Path, nargs="+", default=[], metavar="FILE", help=more)
-    languages = "as in en-fr, of each --pairs in turn; needed if the model's files do not name them"
+    languages = "as in en-fr, for each --pairs in turn; needed if the model's files do not name them"
     fit.add_argument("--languages", type=language_pair, action="append", metavar="SOURCE-TARGET", help=languages)
     add_out(fit, "gets model/, report/, fit.yaml and the split text/; absent, empty, or of the same fit")
     fit.add_argument("--quick", action="store_true", help="one seed, half the steps, 100 test sentences")
@@ -68,12 +68,14 @@ def run_fit(arguments: argparse.Namespace) -> None:
 
 
 def _add_advise(commands: Commands) -> None:
-    advising = commands.add_parser("advise", help="the effect of another vocabulary on a text, before any training")
+    advising = commands.add_parser(
+        "advise", help="predict the effect of another vocabulary on a text, before any training"
+    )
     advising.add_argument("model", metavar="MODEL", help=MODEL_HELP)
     add_text(advising)
     side = "whether the model reads the text or writes it (default: decoder)"
     advising.add_argument("--side", choices=("encoder", "decoder"), default="decoder", help=side)
-    advising.add_argument("--picture", type=Path, metavar="FILE.png", help="tokens of a line by size, as a picture")
+    advising.add_argument("--picture", type=Path, metavar="FILE.png", help="plot tokens per line by vocabulary size")
     add_json(advising)
     advising.set_defaults(command=advise)
 

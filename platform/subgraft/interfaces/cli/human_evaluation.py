@@ -13,22 +13,28 @@ from subgraft.orchestration.store.outputs import new_file, require_absent
 
 def add_to(commands: Commands) -> None:
     group = commands.add_parser("judge", help="let people judge texts blindly").add_subparsers(required=True)
-    make = group.add_parser("make", help="sheets of the outputs of a run's systems, without their names")
+    make = group.add_parser("make", help="write sheets of the outputs of a run's systems, without the systems' names")
     add_finished_run(make)
-    add_out(make, "of the sheets; absent or empty")
-    make.add_argument("--key", type=Path, required=True, metavar="FILE", help="the systems of the texts: for you alone")
-    make.add_argument("--system", action="append", default=[], metavar="NAME", help="one of several; default: all")
-    make.add_argument("--items", type=whole(1), metavar="NUMBER", help="sources; default: 125, or as many as there are")
-    make.add_argument("--judges", type=whole(1, 1000), default=5, metavar="NUMBER", help="default: 5")
-    asked = "one of several; default: grammatical, without repetition, consistent, fits its source"
+    add_out(make, "gets the sheets; absent or empty")
+    make.add_argument(
+        "--key", type=Path, required=True, metavar="FILE", help="gets the systems of the texts: for you alone"
+    )
+    make.add_argument(
+        "--system", action="append", default=[], metavar="NAME", help="a system to judge; repeatable (default: all)"
+    )
+    make.add_argument("--items", type=whole(1), metavar="NUMBER", help="number of sources (default: 125, or all)")
+    make.add_argument(
+        "--judges", type=whole(1, 1000), default=5, metavar="NUMBER", help="number of sheets (default: 5)"
+    )
+    asked = "repeatable (default: grammatical, without repetition, consistent, fits its source)"
     make.add_argument("--question", action="append", default=[], metavar="TEXT", help=asked)
     make.add_argument("--most", type=whole(1, 1000), default=1, help="the highest answer; the lowest is 0 (default: 1)")
-    make.add_argument("--seed", type=whole(0), default=1, help="of the draw, and of all orders (default: 1)")
+    make.add_argument("--seed", type=whole(0), default=1, help="seed of sampling and shuffling (default: 1)")
     make.set_defaults(command=make_sheets)
 
-    score = group.add_parser("score", help="means, intervals and agreement from filled sheets")
-    score.add_argument("key", type=Path, metavar="KEY", help="as `judge make` wrote it")
-    score.add_argument("sheets", type=Path, nargs="+", metavar="SHEET", help="filled, one of each judge")
+    score = group.add_parser("score", help="compute means, intervals and agreement from filled sheets")
+    score.add_argument("key", type=Path, metavar="KEY", help="the key file that `judge make` wrote")
+    score.add_argument("sheets", type=Path, nargs="+", metavar="SHEET", help="filled sheets, one for each judge")
     score.add_argument("--out", type=Path, metavar="FILE", help="write the figures as JSON too")
     score.set_defaults(command=score_sheets)
 

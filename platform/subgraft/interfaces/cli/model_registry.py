@@ -21,25 +21,25 @@ NOT_BETTER = 1
 
 def add_to(commands: Commands) -> None:
     group = commands.add_parser("models", help="the registered models").add_subparsers(required=True)
-    listing = group.add_parser("list", help="versions with their aliases, systems and scores")
+    listing = group.add_parser("list", help="list versions with their aliases, systems and scores")
     add_json(listing)
     listing.set_defaults(command=list_models)
 
-    show = group.add_parser("show", help="everything recorded about a version, and its card")
+    show = group.add_parser("show", help="show everything recorded about a version, and its card")
     show.add_argument("model", metavar="NAME[@ALIAS|/VERSION]", help=MODEL)
     show.set_defaults(command=show_model)
 
-    pull = group.add_parser("pull", help="copy a version into a directory, verified")
+    pull = group.add_parser("pull", help="copy a version into a directory, and verify it")
     pull.add_argument("model", metavar="models:/NAME@ALIAS", help=MODEL)
     add_out(pull)
     pull.set_defaults(command=pull_model)
 
-    what = "make the candidate the champion, if its test outputs are better by more than sampling error"
+    what = "make the candidate the champion if its test outputs are better by more than sampling error"
     promote = group.add_parser("promote", help=what)
     promote.add_argument("model", metavar="NAME")
-    promote.add_argument("--level", type=fraction, default=0.05, help="that p must be below (default 0.05)")
-    promote.add_argument("--samples", type=whole(100, 100_000), default=1000, help="of the bootstrap (default 1000)")
-    promote.add_argument("--seed", type=whole(0), default=1, help="of the bootstrap (default 1)")
+    promote.add_argument("--level", type=fraction, default=0.05, help="significance level (default 0.05)")
+    promote.add_argument("--samples", type=whole(100, 100_000), default=1000, help="bootstrap samples (default 1000)")
+    promote.add_argument("--seed", type=whole(0), default=1, help="seed of the bootstrap (default 1)")
     promote.set_defaults(command=promote_model)
 
 

@@ -32,47 +32,49 @@ if TYPE_CHECKING:
 
 
 PREDICT = (
-    "Reads an input a line and prints a prediction a line. A line is a text; a tab is between two texts, between a "
-    "question and its passage, and between a text or query and its choices or candidates. Entities need JSON lines."
+    "Reads one input per line and prints one prediction per line. A line is a text; tabs separate two texts, a "
+    "question and its passage, or a text or query and its choices or candidates. Entities need JSON lines."
 )
 
 
 def add_to(commands: Commands) -> None:
-    generate = commands.add_parser("generate", help="write texts with a model, or a registered one")
+    generate = commands.add_parser("generate", help="generate text with a model")
     generate.add_argument("--model", required=True, help=MODEL_HELP)
     whose = "one sentence or prompt per line; default: standard input"
     read = generate.add_mutually_exclusive_group()
     read.add_argument("--input", type=Path, metavar="FILE", help=whose)
     features = "safetensors file of the features that a model of `task: feature-conditional` reads"
     read.add_argument("--features", type=Path, metavar="FILE", help=features)
-    most = "of each output of a model without an encoder, in addition to the limit by its source's or prompt's length"
+    most = "limit of each output of a model without an encoder, besides the one that follows from its source or prompt"
     generate.add_argument("--max-tokens", type=whole(1), metavar="NUMBER", help=most)
-    turn = "each line is a user's turn, which an instruct model answers, by its tokenizer's chat template"
+    turn = "put each line as a user's turn into the chat template of an instruct model, which answers it"
     generate.add_argument("--chat", action="store_true", help=turn)
     _add_generation(generate)
     blocks = (
-        "blank lines separate documents, which an mBART translates in blocks of at most so many tokens (default 512)"
+        "read blank lines as ends of documents, which an mBART translates in blocks of at most TOKENS (default 512)"
     )
     _add_documents(generate, blocks)
     generate.set_defaults(command=generate_text)
 
-    evaluate = commands.add_parser("evaluate", help="BLEU, chrF, TER, ROUGE-L and METEOR, or scores of labels")
+    evaluate = commands.add_parser(
+        "evaluate", help="compute BLEU, chrF, TER, ROUGE-L and METEOR, or the metrics of labels"
+    )
     outputs = evaluate.add_mutually_exclusive_group(required=True)
     outputs.add_argument("--hypotheses", type=Path, metavar="FILE")
     outputs.add_argument("--model", help=f"{MODEL_HELP}, which translates --sources first")
-    evaluate.add_argument("--sources", type=Path, metavar="FILE", help="of --model")
+    evaluate.add_argument("--sources", type=Path, metavar="FILE", help="input of --model")
     compared = evaluate.add_mutually_exclusive_group(required=True)
     compared.add_argument("--references", type=Path, metavar="FILE")
     labels = (
-        "examples with labels, by the task's own metrics with 95 %% intervals, of --model: CSV, TSV, JSON lines, CoNLL"
+        "labelled examples (CSV, TSV, JSON lines, CoNLL): score --model by its task's metrics, with 95 %% intervals"
     )
     compared.add_argument("--labels", type=Path, metavar="FILE", help=labels)
     _add_generation(evaluate)
     scored = [name for name, facts in TASKS.items() if facts.metrics]
-    evaluate.add_argument("--task", choices=scored, default="translation", help="which determines the metrics")
-    language = "of the target (fr): it chooses METEOR's stemmer; zh is scored by characters"
+    evaluate.add_argument("--task", choices=scored, default="translation", help="determines the metrics")
+    language = "the target language (fr): selects METEOR's stemmer; zh is scored by characters"
     evaluate.add_argument("--language", default="", help=language)
-    further = "one more: ROUGE-1, ROUGE-2, CIDEr, or one that an installed package offers"
+    further = "an additional metric: ROUGE-1, ROUGE-2, CIDEr, or one of an installed package; repeatable"
     evaluate.add_argument("--metric", action="append", default=[], metavar="NAME", help=further)
     scored_whole = (
         "blank lines separate documents: d-BLEU, and s-BLEU where each has as many sentences as its reference"
@@ -85,14 +87,14 @@ def add_to(commands: Commands) -> None:
 
 def _add_predict(commands: Commands) -> None:
     predict = commands.add_parser(
-        "predict", help="labels, tags, answers or ranks by a finetuned model", description=PREDICT
+        "predict", help="predict labels, tags, answers or ranks with a finetuned model", description=PREDICT
     )
     predict.add_argument("model", metavar="MODEL", help=MODEL_HELP)
     predict.add_argument("--input", type=Path, metavar="FILE", help="default: standard input")
     form = "lines of text, or JSON lines with the fields of labelled files (default: by the file's ending)"
     predict.add_argument("--format", choices=("lines", "jsonl"), help=form)
     predict.add_argument("--json", action="store_true", help="print a JSON object a line, with probabilities or scores")
-    add_languages(predict, "of models with language codes; default: those the model was made for")
+    add_languages(predict, "for models with language codes (default: those the model was made for)")
     predict.set_defaults(command=predict_lines)
 
 
@@ -101,7 +103,7 @@ def _add_generation(command: argparse.ArgumentParser) -> None:
     command.add_argument("--batch-size", type=whole(1), default=32, help="sentences at a time (default 32)")
     add_languages(
         command,
-        "of models with language codes, as in en-de or eng_Latn-deu_Latn; default: those the model was made for",
+        "for models with language codes, as in en-de or eng_Latn-deu_Latn (default: those the model was made for)",
     )
 
 

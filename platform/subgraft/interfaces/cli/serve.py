@@ -31,11 +31,11 @@ def add_to(commands: Commands) -> None:
     )
     serve.add_argument("model", metavar="MODEL", help=f"{MODEL_HELP}, or the output of `export --to ctranslate2`")
     serve.add_argument("--compare-with", metavar="MODEL", help="a second model, for example with the old vocabulary")
-    serve.add_argument("--port", type=whole(0, 65535), default=8111, help="0: any that is free (default 8111)")
+    serve.add_argument("--port", type=whole(0, 65535), default=8111, help="0 for any free port (default 8111)")
     host = f"address to listen on, as 0.0.0.0 in a container; there is no TLS (default {HOST}: this machine alone)"
     serve.add_argument("--host", metavar="ADDRESS", type=_address, default=HOST, help=host)
-    serve.add_argument("--beam", type=whole(1, 16), default=4, help="beam size of translations (default 4)")
-    add_languages(serve, "of models with language codes")
+    serve.add_argument("--beam", type=whole(1, 16), default=4, help="beam size for translations (default 4)")
+    add_languages(serve, "for models with language codes")
     token = "file for the token that requests need (default: only printed)"
     serve.add_argument("--token-file", type=Path, metavar="FILE", help=token)
     serve.set_defaults(command=serve_model)
@@ -125,5 +125,5 @@ def _run(app: Starlette, listening: socket.socket, token: str, token_file: Path 
     if token_file:
         say(f"the token is in {token_file}: open {address}#token=TOKEN")
     if not host.is_loopback:
-        say("requests and the token cross the network in the clear: put a proxy that speaks TLS in front of it")
+        say("requests and the token cross the network unencrypted: put a TLS proxy in front of it")
     server(app, token).run(sockets=[listening])

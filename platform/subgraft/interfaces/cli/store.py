@@ -26,14 +26,18 @@ HUNDRED_YEARS = 36_500
 
 def add_to(commands: Commands) -> None:
     group = commands.add_parser("store", help="list artifacts, and free space").add_subparsers(required=True)
-    listing = group.add_parser("list", help="artifacts: how large, how old, which recent runs used them")
+    listing = group.add_parser("list", help="list artifacts with size, age, and the recent runs that used them")
     listing.set_defaults(command=list_store)
 
-    collect = group.add_parser("gc", help="remove what none of the configurations needs; only lists it, unless --apply")
-    files = "YAML files; key=value behind one changes it, as in `subgraft run`"
+    collect = group.add_parser(
+        "gc", help="remove artifacts that no configuration needs; without --apply only list them"
+    )
+    files = "YAML files, each with its changes key=value, as in `subgraft run`"
     collect.add_argument("--keep", nargs="+", action="extend", required=True, metavar="CONFIG", help=files)
-    collect.add_argument("--older-than", type=whole(0, HUNDRED_YEARS), metavar="DAYS", help="keep younger ones")
-    collect.add_argument("--apply", action="store_true", help="remove it; without this, only list what would go")
+    collect.add_argument(
+        "--older-than", type=whole(0, HUNDRED_YEARS), metavar="DAYS", help="only artifacts older than this"
+    )
+    collect.add_argument("--apply", action="store_true", help="remove them")
     collect.set_defaults(command=collect_garbage)
 
 

@@ -36,12 +36,12 @@ if TYPE_CHECKING:
 
 def add_to(commands: Commands) -> None:
     _add_generators(commands)
-    similar = commands.add_parser("similar", help="the morphologically similar tokens of unseen ones")
+    similar = commands.add_parser("similar", help="list the tokens that are morphologically similar to unseen ones")
     similar.add_argument("--vocab", required=True, help="a vocabulary or model directory, or a hub id")
     tokens = similar.add_mutually_exclusive_group(required=True)
     tokens.add_argument("--token", help="a subword with its mark, as in ▁word, ##ing or Ġword")
     tokens.add_argument("--tokens", type=Path, metavar="FILE", help="one subword per line")
-    similar.add_argument("--max-similar", type=whole(1), default=10, help="most of one token (default 10)")
+    similar.add_argument("--max-similar", type=whole(1), default=10, help="maximum for each token (default 10)")
     similar.add_argument("--out", type=Path, metavar="FILE.tsv", help="default: a table on the screen")
     similar.set_defaults(command=find_similar)
 
@@ -50,13 +50,15 @@ def add_to(commands: Commands) -> None:
     embed.add_argument("--generator", required=True, help="avg, or the directory of a trained generator")
     embed.add_argument("--tokens", type=Path, required=True, metavar="FILE", help="one subword per line")
     embed.add_argument("--side", choices=("encoder", "decoder"), default="decoder")
-    embed.add_argument("--max-similar", type=whole(1), default=10, help="of avg; a trained generator brings its own")
+    embed.add_argument(
+        "--max-similar", type=whole(1), default=10, help="for avg (default 10); a trained generator has its own value"
+    )
     embed.add_argument("--out", type=Path, required=True, metavar="FILE.safetensors")
     embed.set_defaults(command=embed_tokens)
 
     assemble = commands.add_parser("assemble", help="make an encoder-decoder of a BERT")
     assemble.add_argument("--model", required=True, help="a directory or hub id")
-    assemble.add_argument("--seed", type=whole(0), default=1, help="of the attention between the sides, which is new")
+    assemble.add_argument("--seed", type=whole(0), default=1, help="seed of the new cross-attention")
     add_out(assemble)
     assemble.set_defaults(command=assemble_model)
 
@@ -65,18 +67,22 @@ def add_to(commands: Commands) -> None:
     transfer.add_argument("--vocab", required=True, help="a vocabulary or model directory, or a hub id")
     methods = "random, mean, avg, patt, focus, …; docs/guide.md has all (default: mean)"
     transfer.add_argument("--method", default="mean", help=methods)
-    transfer.add_argument("--generator", type=Path, metavar="DIR", help="the trained one of att, patt and network")
+    transfer.add_argument(
+        "--generator", type=Path, metavar="DIR", help="the trained generator of att, patt and network"
+    )
     transfer.add_argument("--static", type=Path, metavar="DIR", help="static embeddings, for methods that need them")
-    transfer.add_argument("--distilled", type=Path, metavar="DIR", help="rows that a run's training of new rows made")
-    transfer.add_argument("--donor", metavar="MODEL", help="of donor: a model with the new tokens (default: --vocab)")
-    transfer.add_argument("--mapping", choices=("omp", "linear"), default="omp", help="of the donor (default: omp)")
-    transfer.add_argument("--atoms", type=whole(1), help="of omp: shared tokens that one is combined from (default 64)")
-    transfer.add_argument("--ridge", type=float, help="of linear (default: the best for shared tokens left out)")
+    transfer.add_argument("--distilled", type=Path, metavar="DIR", help="new embeddings that a step of a run trained")
+    transfer.add_argument("--donor", metavar="MODEL", help="for donor: a model with the new tokens (default: --vocab)")
+    transfer.add_argument("--mapping", choices=("omp", "linear"), default="omp", help="for donor (default: omp)")
+    transfer.add_argument(
+        "--atoms", type=whole(1), help="for omp: shared tokens combined for each new one (default 64)"
+    )
+    transfer.add_argument("--ridge", type=float, help="for linear (default: the best on held-out shared tokens)")
     transfer.add_argument("--sides", type=sides, default=("decoder",), metavar="decoder|encoder,decoder")
-    transfer.add_argument("--max-similar", type=whole(1), default=10, help="of avg (default 10)")
-    transfer.add_argument("--seed", type=whole(0), default=1, help="of the random methods")
+    transfer.add_argument("--max-similar", type=whole(1), default=10, help="for avg (default 10)")
+    transfer.add_argument("--seed", type=whole(0), default=1, help="seed of the random methods")
     lacking = (
-        "languages that it has no code for, and how each code's embedding starts: mean, random-matched, or a language"
+        "languages that the model lacks, each with its code's initial embedding: mean, random-matched, or a language"
     )
     transfer.add_argument(
         "--new-languages", type=new_language, nargs="+", default=[], metavar="LANGUAGE=INITIALISER", help=lacking
@@ -204,18 +210,18 @@ def transfer_model(arguments: argparse.Namespace) -> None:
 
 def _add_generators(commands: Commands) -> None:
     group = commands.add_parser("generator", help="train generators of embeddings").add_subparsers(required=True)
-    train = group.add_parser("train", help="train one on text such as the model was pretrained on")
+    train = group.add_parser("train", help="train a generator on text like the model's pretraining text")
     train.add_argument("--model", required=True, help=MODEL_HELP)
     text = train.add_mutually_exclusive_group(required=True)
-    text.add_argument("--pairs", type=Path, nargs=2, metavar=("SOURCE", "TARGET"), help="of a model that translates")
-    text.add_argument("--text", type=Path, metavar="FILE", help="of any other model; UTF-8, plain or gz")
-    add_languages(train, "en-fr; of one text, en-en", required=True)
+    text.add_argument("--pairs", type=Path, nargs=2, metavar=("SOURCE", "TARGET"), help="for a model that translates")
+    text.add_argument("--text", type=Path, metavar="FILE", help="for any other model; UTF-8, plain or gz")
+    add_languages(train, "en-fr; for --text en-en", required=True)
     objectives = ("denoising", "masked", "causal")
-    train.add_argument("--objective", choices=objectives, default="causal", help="of --text (default: causal)")
+    train.add_argument("--objective", choices=objectives, default="causal", help="for --text (default: causal)")
     train.add_argument("--kind", choices=names_with("trained"), default="network", help="default: network")
     both = "decoder|encoder,decoder"
     train.add_argument("--sides", type=sides, default=("decoder",), metavar=both, help="default: decoder")
-    train.add_argument("--steps", type=whole(1), help="of its training; default: the preset's")
+    train.add_argument("--steps", type=whole(1), help="updates (default: the preset's)")
     train.add_argument("--preset", choices=("small", "gpu", "paper"), default="small", help="default: small")
     add_out(train)
     train.set_defaults(command=train_generator)

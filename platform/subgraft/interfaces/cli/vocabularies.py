@@ -44,18 +44,22 @@ def add_to(commands: Commands) -> None:
     learning.add_argument("--like", metavar="MODEL", help=like)
     coverage = "share of the text's characters that get pieces of their own (default 1.0)"
     learning.add_argument("--character-coverage", type=share, default=1.0, help=coverage)
-    fallback = "spell other characters in bytes, which take 256 pieces (default: yes for unigram and bpe; no other can)"
+    fallback = "spell other characters in bytes, which take 256 pieces (unigram and bpe only; default: yes)"
     learning.add_argument("--byte-fallback", action=argparse.BooleanOptionalAction, help=fallback)
     fewer = "leave out pieces that the text uses fewer than N times"
     learning.add_argument("--min-count", type=whole(1), metavar="N", help=fewer)
     add_out(learning)
     learning.set_defaults(command=learn)
     _add_changes(group)
-    comparing = group.add_parser("compare", help="the subword gap between two vocabularies")
+    comparing = group.add_parser("compare", help="show the subword gap between two vocabularies")
     comparing.add_argument("upstream", help=f"{MODEL_HELP}, or a vocabulary's directory")
     comparing.add_argument("downstream", type=Path, help="a vocabulary or model directory")
-    comparing.add_argument("--text", type=Path, metavar="FILE", help="text to count tokens and cut words on")
-    comparing.add_argument("--words", type=whole(0), default=20, help="over-segmented words to show (default 20)")
+    comparing.add_argument(
+        "--text", type=Path, metavar="FILE", help="text in which to count tokens and compare segmentations"
+    )
+    comparing.add_argument(
+        "--words", type=whole(0), default=20, help="number of over-segmented words to show (default 20)"
+    )
     comparing.set_defaults(command=compare)
     _add_embed(group)
     _add_allocations(group)
@@ -67,17 +71,23 @@ def _add_changes(group: Commands) -> None:
             "extend",
             extend,
             "add a task's subwords to a vocabulary that stays as it is",
-            "add none that the text has",
+            "add no subword that occurs",
             2,
         ),
-        ("trim", trim, "drop the subwords of a vocabulary that a task's text never uses", "drop what the text uses", 1),
+        (
+            "trim",
+            trim,
+            "drop the subwords of a vocabulary that a task's text never uses",
+            "drop subwords that occur",
+            1,
+        ),
     ):
         one = group.add_parser(name, help=what)
         one.add_argument("vocabulary", metavar="MODEL", help=f"{MODEL_HELP}, or a vocabulary's directory")
         add_text(one)
         if name == "extend":
             one.add_argument("--add", type=whole(1), required=True, metavar="N", help="number of new subwords")
-        fewer = f"{rare} fewer times (default {count})"
+        fewer = f"{rare} fewer than N times in the text (default {count})"
         one.add_argument("--min-count", type=whole(1), default=count, metavar="N", help=fewer)
         whose = "whose vocabulary, in a model with two (default: decoder)"
         one.add_argument("--side", choices=get_args(SideName), default="decoder", help=whose)
@@ -91,10 +101,10 @@ def _add_embed(group: Commands) -> None:
     add_text(embedding)
     algorithms = ("skip-gram", "cbow", "fasttext")
     embedding.add_argument("--algorithm", choices=algorithms, default="fasttext", help="default: fasttext")
-    width = "as the model's table (default 256)"
+    width = "the width of the model's embeddings (default 256)"
     embedding.add_argument("--dimensions", type=whole(1, WIDEST), default=256, help=width)
     embedding.add_argument("--epochs", type=whole(1), default=5, help="default 5")
-    embedding.add_argument("--min-count", type=whole(1), default=5, help="rarer tokens get none (default 5)")
+    embedding.add_argument("--min-count", type=whole(1), default=5, help="rarer tokens get no embedding (default 5)")
     embedding.add_argument("--seed", type=whole(0), default=1)
     add_out(embedding)
     embedding.set_defaults(command=embed)
@@ -156,7 +166,7 @@ def embed(arguments: argparse.Namespace) -> None:
 
 
 def _add_allocations(group: Commands) -> None:
-    judging = group.add_parser("capacity", help="the capacity of a vocabulary for each language (ALP), on any text")
+    judging = group.add_parser("capacity", help="measure a vocabulary's capacity for each language (ALP), on any text")
     judging.add_argument("vocabulary", metavar="MODEL", help=f"{MODEL_HELP}, or a vocabulary's directory")
     files = "UTF-8, plain or gz; LANG may be followed by a split, as in sw/dev=FILE"
     judging.add_argument("--text", type=_language_file, nargs="+", required=True, metavar="LANG=FILE", help=files)
@@ -164,9 +174,9 @@ def _add_allocations(group: Commands) -> None:
     allocating = group.add_parser(
         "allocate", help="allocate one vocabulary to several languages; finished steps are not repeated"
     )
-    add_config(allocating, "a YAML file, as configs/vocap.yaml", "as in totals=[60000]")
-    allocating.add_argument("--plan", action="store_true", help="show what would be done only")
-    allocating.add_argument("--address", help="of a Ray cluster; default: one on this machine")
+    add_config(allocating, "a YAML file such as configs/vocap.yaml", "as in totals=[60000]")
+    allocating.add_argument("--plan", action="store_true", help="only show the plan")
+    allocating.add_argument("--address", help="address of a Ray cluster (default: a private Ray on this machine)")
     allocating.add_argument("--out", type=Path, metavar="DIR", help="copy report and vocabularies; absent or empty")
     allocating.set_defaults(command=allocate)
 
