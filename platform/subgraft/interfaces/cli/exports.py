@@ -82,7 +82,7 @@ def _add_push(commands: Commands) -> None:
     push.add_argument("name", metavar="OWNER/NAME", help="the repository on the hub, created if it does not exist")
     push.add_argument("--dry-run", action="store_true", help="write the folder to --out, and upload nothing")
     push.add_argument("--out", type=Path, metavar="DIR", help="for a dry run; absent or empty")
-    push.add_argument("--private", action="store_true", help="make the repository private")
+    push.add_argument("--private", action="store_true", help="create a private repository; refuse a public one")
     push.add_argument(
         "--licence", type=_licence, metavar="ID", help="the hub's name of it, as apache-2.0 (default: unknown)"
     )
