@@ -65,7 +65,7 @@ class PermutationSettings(AnyObjective):
     block_tokens: the most tokens of a block; the training's max_length by default.
     partial_prediction: K of section 2.3: one of K tokens is predicted, the others are context; 1 predicts all.
     spans: whether targets are spans of 1 to 5 tokens, each in a context of K times its length, and not single tokens.
-    bidirectional: whether half of the documents are read backwards, others in every epoch.
+    bidirectional: whether half of the documents are read backwards, a different half in every epoch.
     memory_tokens: how many states of the document's earlier blocks a block can attend to (384 in the paper).
     next_sentence: whether the state of <cls> also predicts if the second segment follows the first; the head for it is
     not part of the model.

@@ -1,4 +1,4 @@
-"""All settings of an experiment, before `validation` has checked that they agree."""
+"""All settings of an experiment, before `validation` has checked that they are consistent."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from subgraft.config.vocabularies import JointVocabularySettings
 
 
 class Comparison(Settings):
-    """A whole comparison. Settings that are not given come from the preset and the task (see `presets`).
+    """A whole comparison. Omitted settings come from the preset and the task (see `presets`).
 
     name: the experiment's name in the tracker, the registry and the report.
     preset: sizes and trainings that the configuration leaves out.
@@ -53,9 +53,11 @@ class Comparison(Settings):
     labels: how a task with labels is learnt and judged.
     languages: the languages that the task reads and writes.
     directions: several language pairs for one model, which is tested on each; `languages` and `downstream.corpus` are
-    then left out: they are those of the first, which the main table, the gap and the choice of a model are about.
-    direction_exponent: α of p^α / Σ p^α, the probability of drawing a pair of finetuning from a direction, where p is
-    its share of the pairs; pairs of small directions are repeated within an epoch. null takes each pair once per epoch.
+    then omitted and follow from the first pair, which also determines the main table, the subword gap and the selected
+    model.
+    direction_exponent: α of p^α / Σ p^α, the probability that a finetuning pair is drawn from a direction, where p is
+    the direction's share of the pairs; pairs of small directions are repeated within an epoch. null reads each pair
+    once per epoch.
     seeds: every system is trained once for each seed.
     sides: the sides whose vocabulary changes.
     corpora: every corpus, by name.

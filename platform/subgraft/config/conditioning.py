@@ -81,8 +81,8 @@ class StackSettings(Settings):
 
     d_model: the size of its states, a multiple of attention_heads.
     layers: the number of layers.
-    attention_heads: of each layer.
-    dropout: of the output of each sublayer.
+    attention_heads: the number of heads in each layer.
+    dropout: dropout of the output of each sublayer.
     """
 
     d_model: Width = 512
@@ -101,8 +101,8 @@ class EncoderSettings(Settings):
     """The Transformer encoder that reads a text, as wide as the language model.
 
     layers: the number of layers.
-    attention_heads: of each layer.
-    dropout: of the output of each sublayer.
+    attention_heads: the number of heads in each layer.
+    dropout: dropout of the output of each sublayer.
     """
 
     layers: Layers = 4
@@ -193,14 +193,14 @@ class ReadingSettings(Settings):
     """How all systems with `conditioning` read the class, the text or the features that they write for.
 
     vectors: the number of vectors for a class. Attention dropout drops the complete source if there is only one.
-    decoder: of simple-fusion and representation, the decoder that reads the source.
+    decoder: the decoder that reads the source in simple-fusion and representation.
     encoder: the encoder of a text. Only prepend has none: it reads in the language model's own vocabulary.
     pretrained_encoder: a directory or hub id of a model whose encoder and vocabulary are used instead.
     vocabulary: the vocabulary of a text, learnt on the task's sources, the same for every system.
     shared_vocabulary: whether each system reads a text in the vocabulary that it writes in, with its language model's
     embedding matrix. Required for systems that copy.
     max_length: the maximum number of tokens of a text; the rest is truncated.
-    copy_threshold: of systems that copy bottom-up, the least probability of a copied token.
+    copy_threshold: for systems that copy bottom-up, the least probability of a copied token.
     """
 
     vectors: Annotated[int, Field(ge=1, le=1024)] = 1
@@ -248,7 +248,7 @@ class ConditioningSettings(Settings):
     language model; representation, a smaller decoder on top of the frozen language model; or none, a Transformer
     without pretrained weights.
     source: the kind of source.
-    decoder: of simple-fusion and representation, the decoder that reads the source.
+    decoder: the decoder that reads the source in simple-fusion and representation.
     copying: how tokens of the source are copied, if they are.
     """
 

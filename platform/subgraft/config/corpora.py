@@ -98,7 +98,7 @@ class CorpusSource(Settings):
     squad: questions in SQuAD's JSON format: a folder with {train,dev,test}.json[.gz], or a path per split.
     columns: pairs in columns of a file.
     together: several corpora cleaned as one, all with documents or all without; each part has its own limit.
-    multipliers: of together: how often each part's training segments are read after cleaning; once by default.
+    multipliers: for together: how often each part's training segments are read after cleaning; once by default.
     records: named fields (texts, labels, spans, tensors) in files, which may form documents.
     conversations: turns of users and assistants, for `task: chat`.
     labelled: labelled examples: classes, numbers, choices, answers, tags, ranked candidates, relations, types.
@@ -107,8 +107,8 @@ class CorpusSource(Settings):
     plain: text by language, split here.
     texts: a corpus for each language, not parallel.
     languages: the languages of a folder with more than two, whose files are aligned line by line.
-    limit: the most segments of a split, evenly spaced; of documents, complete ones.
-    documents: of a folder or files: blank lines end documents.
+    limit: the most segments of a split, evenly spaced; documents stay complete.
+    documents: for a folder or files: blank lines end documents.
     """
 
     generated: Literal["everyday", "law"] | None = None
@@ -177,8 +177,8 @@ ConversationFiles.model_rebuild()
 class Cleaning(Settings):
     """Rules a training pair must pass; dev and test are only stripped, never filtered. null disables a rule.
 
-    squeeze: characters of which a run of one becomes a single one, before all rules; ERNIE 3 has " \\t!?" (Sun et al.,
-    2021, section 3.3.1). Labelled examples, conversations and texts with spans stay as they are.
+    squeeze: characters whose repetitions are reduced to one, before all rules; ERNIE 3 has " \\t!?" (Sun et al., 2021,
+    section 3.3.1). Labelled examples, conversations and texts with spans stay as they are.
     min_characters, max_characters: bounds on the length of either side.
     min_words: the fewest words of either side, between spaces (ERNIE 3 has 10; Sun et al., 2021, section 3.3.1).
     max_ratio: the largest ratio of the longer side's length to the shorter's.
@@ -186,10 +186,10 @@ class Cleaning(Settings):
     deduplicate: whether to keep only the first occurrence of a pair.
     drop_held_out: whether to drop pairs with a side that occurs in dev or test, ignoring case, Unicode form, white
     space, quotation marks and final punctuation.
-    drop_repeats: of documents: a run of at most so many segments that repeats the run right before it is dropped (99 in
-    ERNIE 3).
-    deduplicate_documents: of documents: the number of longest segments (3 in ERNIE 3) that must equal those of an
-    earlier document for the whole document to be dropped.
+    drop_repeats: for documents: drops a run of at most this many segments (99 in ERNIE 3) that repeats the run directly
+    before it.
+    deduplicate_documents: for documents: drops a document if its longest segments, as many as this number (3 in ERNIE
+    3), equal those of an earlier document.
     """
 
     squeeze: Annotated[str, Field(min_length=1)] | None = None

@@ -26,9 +26,9 @@ class UpstreamSettings(Settings):
     languages: the languages of that corpus, if they differ from the task's; `all` uses every text of the corpus.
     objectives: the objectives of pretraining, done here or for the checkpoint.
     language_exponent: α of p^α / Σ p^α, the probability of a language of monolingual text, where p is its share of the
-    examples (blocks of denoising, lines of other objectives); an epoch has each example at least once. Of blocks, each
-    epoch draws its own. null uses the text unchanged, or draws as a `vocabulary_path` of `subgraft vocab allocate` was
-    allocated.
+    examples (blocks of denoising, lines of other objectives); an epoch has each example at least once. Each epoch draws
+    its own blocks. null uses the text unchanged, or the exponent of the allocation if `vocabulary_path` is from
+    `subgraft vocab allocate`.
     vocabulary: the vocabulary to learn if there is no checkpoint.
     vocabulary_path: the directory of an existing vocabulary for both sides, for example of `vocab allocate`.
     entities: the entities that a new model of the family knowledgeable reads.
@@ -40,7 +40,7 @@ class UpstreamSettings(Settings):
     continue_pretraining: whether the checkpoint is first pretrained further on the corpus, by `pretrain`, with its own
     vocabularies.
     sampling: how text is segmented for systems with `pretraining: sampled`.
-    seed: of pretraining, generators and learnt embeddings, which all `seeds` share.
+    seed: the seed of pretraining, generators and learnt embeddings, which all `seeds` share.
     """
 
     corpus: str | None = None

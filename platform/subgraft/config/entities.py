@@ -14,13 +14,13 @@ HEAD_TOKEN, TAIL_TOKEN, ENTITY_TOKEN = ENTITY_TOKENS = ("[HD]", "[TL]", "[ENT]")
 
 
 class TransESettings(Settings):
-    """TransE (Bordes et al., NeurIPS 2013): embeddings in which a relation leads from its head to its tail.
+    """TransE (Bordes et al., NeurIPS 2013): embeddings in which a head plus its relation is near the tail.
 
     dimensions: the width of the embeddings; must be model.entity_width.
     margin: by how much a triple must be nearer than a corrupted one.
     norm: the distance: 1 for L1, 2 for L2.
     epochs: passes over the triples.
-    batch_size: triples of an update.
+    batch_size: triples per update.
     learning_rate: of gradient descent.
     """
 

@@ -193,8 +193,8 @@ class MaskedEntitiesSettings(AnyObjective):
     spans: the field of the corpus with entities, named spans of a text; by default its only one.
     input, next_sentence, short_inputs: as in the objective masked; the paper has segment pairs and next sentences.
     share, masked, random: of tokens, as in the objective masked.
-    random_entities: the fraction of entities that are replaced by others, to be corrected.
-    hidden_entities: the fraction of entities that the model does not read, to be found.
+    random_entities: the fraction of entities that are replaced by others, which the model must correct.
+    hidden_entities: the fraction of entities that are hidden from the model, which must predict them.
     entity_weight: the weight of the entities' loss; 0 predicts tokens alone.
     """
 

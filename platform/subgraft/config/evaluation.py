@@ -74,9 +74,9 @@ class MeasurementSettings(Settings):
     outputs, with other speeds: sentences of one length are translated together.
     draw: how text is sampled for a class, in place of beam search.
     no_repeat_ngrams: no n-gram of this size may occur twice in text written for a class.
-    documents: whether outputs are scored by document, of corpora that say where documents are: each is one segment, so
-    that BLEU is d-BLEU (Liu et al., TACL 2020, section 4.2). The report adds s-BLEU, of sentences, where all documents
-    have as many as their references. Then speed is of the whole test set, and calibration is not measured.
+    documents: whether outputs are scored by document, in a corpus with documents: each document is one segment, so that
+    BLEU is d-BLEU (Liu et al., TACL 2020, section 4.2). The report adds s-BLEU, by sentence, if all documents have as
+    many sentences as their references. Speed is then measured on the whole test set, and calibration is not measured.
     metrics: additional metrics: ROUGE-1, ROUGE-2, CIDEr, or those of installed packages.
     """
 
@@ -107,7 +107,7 @@ class EvaluationSettings(MeasurementSettings):
     compared. auto: CTranslate2 if installed.
     upstream_sentences: sentences of the upstream test split that are also translated, before and after finetuning, to
     measure forgetting; none by default.
-    ranking: for models that write for a source.
+    ranking: prompt ranking, for models with a source.
     """
 
     engine: EngineSetting = "auto"  # type: ignore[assignment]

@@ -99,7 +99,7 @@ class StaticEmbeddingSettings(Settings):
     epochs: passes over the text.
     min_count: tokens that occur less often get no vector.
     ngram_buckets: the number of hash buckets for fastText's n-grams; fewer save memory.
-    seed: of the training.
+    seed: the seed of the training.
     """
 
     dimensions: Annotated[int, Field(ge=1, le=WIDEST)] | None = None
@@ -116,8 +116,8 @@ class DonorMapping(Settings):
     mapping: omp, the combination of few shared tokens that is nearest to the donor's embedding, by orthogonal matching
     pursuit; or linear, an affine map fitted to the shared tokens by least squares.
     atoms: the number of shared tokens in a combination of omp.
-    ridge: the ridge of the linear map, relative to the mean variance of the donor's dimensions; by default that with
-    the least error on shared tokens left out.
+    ridge: the ridge of the linear map, relative to the mean variance of the donor's dimensions; by default the one with
+    the least error on held-out shared tokens.
     """
 
     mapping: Literal["omp", "linear"] = "omp"

@@ -70,7 +70,7 @@ class LabelledFiles(Settings):
 
     folder: a folder with {train,dev,test}.{csv,tsv,jsonl,conll,txt,json}[.gz], or of format `folders`.
     files: a path per split, in place of folder.
-    format: csv (quotes are obeyed), tsv (they are not), jsonl, conll (a word per line, an empty line after a sentence),
+    format: csv (with quoting), tsv (without), jsonl, conll (a word per line, an empty line after a sentence),
     squad (SQuAD's JSON), or folders ({split}/{class}/*.txt of one text each, or {split}/{class}.txt of a text per line;
     without folders of splits all is for training). By default the file's ending decides.
     delimiter: the character between columns of csv.
@@ -89,13 +89,14 @@ class LabelledFiles(Settings):
     query, candidate: ranking: the columns of both texts; the records of a query follow each other.
     relevance: the column of a whole number, 0 for a candidate that is not relevant.
     query_id: the column of the query's name; by default equal queries that follow each other are one.
-    ranking: whether squad is read as queries: the sentences of the passage are the candidates of its question.
+    ranking: whether squad is read as ranking: the sentences of a passage are the candidates of its question.
     head, tail, entity: relations and entity typing: the column of a span of the text, `start:end` or [start, end] in
     characters, or two columns.
     labels: entity typing: the column of all types: a list, or text with a `separator` between them.
     separator: the text between labels.
-    held_out: examples of the training file that become the split, or more, as queries and SQuAD's articles stay whole.
-    seed: draws the examples held out; without it, they are evenly spaced.
+    held_out: the number of training examples moved to the split, or a few more, because queries and SQuAD's articles
+    stay whole.
+    seed: draws the held-out examples; without it, they are evenly spaced.
     """
 
     folder: str | None = None

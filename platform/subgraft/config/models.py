@@ -85,7 +85,7 @@ class TwoStackSettings(TransformerSettings):
 
     encoder_layers: layers of the encoder.
     decoder_layers: layers of the decoder.
-    dropout: of embeddings and of the output of each sublayer.
+    dropout: dropout of embeddings and of the output of each sublayer.
     activation_dropout: dropout inside the feed-forward layers.
     """
 
@@ -158,7 +158,7 @@ class BertSettings(OneStackSettings):
     """Pretrained as an encoder. The encoder-decoder made from it has as many layers on both sides.
 
     Masking needs a mask token, which WordPiece vocabularies have.
-    dropout: of embeddings and of the output of each sublayer.
+    dropout: dropout of embeddings and of the output of each sublayer.
     embedding_width: the width of the embedding matrices, if narrower than hidden states; the model is then an ELECTRA
     generator.
     """
@@ -189,7 +189,7 @@ class RobertaSettings(OneStackSettings):
 
     Its vocabulary pads with id 1, as learnt ones do. max_positions: the longest text; position embeddings have two rows
     more.
-    dropout: of embeddings and of the output of each sublayer.
+    dropout: dropout of embeddings and of the output of each sublayer.
     """
 
     objectives = frozenset({"masked", "multitask-masked", "left-to-right"})
@@ -202,7 +202,7 @@ class RobertaSettings(OneStackSettings):
 class ErnieSettings(OneStackSettings):
     """ERNIE 1 or 2: a BERT with more segments and with embeddings of objectives.
 
-    dropout: of embeddings and of the output of each sublayer.
+    dropout: dropout of embeddings and of the output of each sublayer.
     segments: the number of segment embeddings.
     task_embeddings: the number of embeddings of objectives (ERNIE 2), which follow the order of upstream.objectives;
     finetuning has the first. 0 for none.
@@ -262,7 +262,7 @@ class XLNetSettings(OneStackSettings):
 class GPT2Settings(OneStackSettings):
     """A decoder only, with learnt positions.
 
-    dropout: of embeddings and of the output of each sublayer.
+    dropout: dropout of embeddings and of the output of each sublayer.
     """
 
     objectives = frozenset({"causal"})
@@ -337,7 +337,7 @@ class KnowledgeableSettings(OneStackSettings):
     knowledge_layers: layers of the knowledgeable encoder above it.
     entity_width: the width of entity embeddings and states.
     entity_heads: heads of the attention of entities; a divisor of entity_width.
-    dropout: of embeddings and of the output of each sublayer.
+    dropout: dropout of embeddings and of the output of each sublayer.
     """
 
     objectives = frozenset({"masked", "masked-entities", "knowledge-text"})
@@ -369,7 +369,7 @@ class BranchedSettings(OneStackSettings):
 
     layers: layers of the body.
     branch_layers, branch_width, branch_heads, branch_ffn_dim: the sizes of each branch.
-    dropout: of embeddings and of the output of each sublayer.
+    dropout: dropout of embeddings and of the output of each sublayer.
     """
 
     objectives = frozenset({"masked", "causal", "knowledge-text"})

@@ -50,9 +50,10 @@ def _default_noises() -> dict[NoiseName, float]:
 class DenoisingSettings(AnyObjective):
     """BART's and mBART's denoising: reconstruct noised text (Lewis et al., ACL 2020, section 2.2).
 
-    noises: each noise with its share: masking and deletion, of the tokens, a deleted one leaving no mark; infilling, of
-    the words, each of whose spans becomes one mask token; permutation of the sentences and rotation to a random first
-    token, of the blocks. The default is mBART's (Liu et al., TACL 2020); BART has {infilling: 0.3, permutation: 1}.
+    noises: each noise with its share: of the tokens for masking and deletion (a deleted token leaves no mark); of the
+    words for infilling (each span becomes one mask token); of the blocks for permutation (of sentences) and rotation
+    (to a random first token). The default is mBART's (Liu et al., TACL 2020); BART has {infilling: 0.3, permutation:
+    1}.
     poisson_lambda: the mean number of words that a mask token of infilling replaces.
     block_tokens: noise is drawn over blocks of consecutive sentences of at most this many tokens (512 in the paper);
     the training's max_length by default. A block has sentences of one document, if the corpus has documents.
@@ -100,9 +101,9 @@ class MaskedSettings(AnyObjective):
     next_sentence: whether a second head predicts if the second segment follows the first, as it does in half of the
     pairs; by default it does for pairs. The model is then transformers' BertForPreTraining.
     short_inputs: the fraction of segment pairs that are filled to a random length only, for tasks with short inputs.
-    sentences_per_document: of `sentences`: half of the lines are read this many at a time, for tasks with longer inputs
-    than the upstream sentences.
-    memory_tokens: of `doc-sentences`, on a model of the family `branched`: how many states of the document's earlier
+    sentences_per_document: for `sentences`: half of the lines are read this many at a time, for tasks whose inputs are
+    longer than the upstream sentences.
+    memory_tokens: for `doc-sentences`, on a model of the family `branched`: how many states of the document's earlier
     blocks each layer reads, those of the same layer (ERNIE 3; Sun et al., 2021, section 3.1).
     static_copies: how many times the text is masked before training: the masks (and pairs) of an epoch are those of the
     epoch this many before it. By default each epoch has its own.
@@ -181,8 +182,8 @@ class MaskedSettings(AnyObjective):
 
 class LeftToRightSettings(AnyObjective):
     """A causal language model of an encoder (Devlin et al. 2019, section 5.1, "LTR & No NSP"): each token is predicted
-    from those before it, also in finetuning. A head that reads the first state would see nothing: texts are classified
-    with a head of kind bilstm.
+    from those before it, also in finetuning. The first state sees only the first token, so texts are classified with a
+    head of kind bilstm.
 
     input: as in `masked`, without pairs.
     """

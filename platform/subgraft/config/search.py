@@ -122,7 +122,7 @@ class SearchSettings(Settings):
     trials: all trials of a system, those of earlier invocations included; a grid has as many as its space has
     combinations.
     sampler: how trials are drawn: by Optuna's TPE, at random, or every combination.
-    seed: of the sampler.
+    seed: the seed of the sampler.
     concurrent: trials that run at a time, if the machine has room for their steps.
     objectives: the metrics to optimise; with several, the best trials are the Pareto front.
     asha: how finetunings that fall behind are stopped; null for no stopping.

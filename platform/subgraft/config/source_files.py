@@ -66,7 +66,7 @@ class RecordField(Settings):
     column: the column that it is read from; the field's name by default.
     language: the language of a text; the field's name by default.
     of: the text that contains a span, [start, end] in characters; or spans, a list of [start, end, name], such as its
-    entities; or that states triples, a list of [head, relation, tail]. Lists are JSON in a tab-separated file.
+    entities; or the text that states triples, a list of [head, relation, tail]. Lists are JSON in a tab-separated file.
 
     A tensor has no column: its rows are in {train,dev,test}.{name}.safetensors next to the records.
     """
@@ -187,10 +187,11 @@ class PlainTexts(Settings):
     tagged: one file of all languages, in place of folder.
     languages: the name of each language in the folder or the file, or a list of languages.
     held_out: segments of each language held out; with documents, complete ones of at most so many segments.
-    seed: draws what is held out; without it, that is evenly spaced.
+    seed: draws the held-out segments; without it, they are evenly spaced.
     documents: where documents end: at blank lines, or each .txt[.gz] file of the folder is one (of the folder's folder
     {name}, if it has such).
-    split_sentences: whether lines of documents are divided into sentences, at their marks; if not, each is one.
+    split_sentences: whether lines of documents are divided into sentences at punctuation; if not, each line is one
+    sentence.
     """
 
     folder: str | None = None

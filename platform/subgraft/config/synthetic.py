@@ -34,8 +34,8 @@ class BackTranslationSettings(Settings):
     """Target text with its translation by a reverse model as its source (Sennrich et al. 2016).
 
     With several rounds, downstream.text.source is translated too, and trains the next reverse model (Hoang et al.
-    2018). All of them start from the model that the first ones started from. They read, next to the pairs, text that
-    the models of the round before translated.
+    2018). The models of all rounds start from the same model. In addition to the pairs, they read text that the models
+    of the previous round translated.
 
     rounds: rounds of translation; systems read the text of the last one.
     model: a directory or a hub id of a model from target to source language. By default one is pretrained and finetuned
@@ -81,11 +81,11 @@ class UnsupervisedSettings(Settings):
     language, and is then trained on the translations as sources of these lines, half of each batch in each direction.
 
     rounds: the number of rounds.
-    updates: of each round. `finetune` has the other settings of this training, except those of its length and dev
-    scores: a round is scored at its end, and its last weights are used.
-    sentences: lines of each language that a round translates; later rounds translate others, until all had their turn.
-    constrained_rounds: the first rounds, in which only tokens are generated that the text of the language contains.
-    min_count: occurrences in that text from which on a token may be generated there.
+    updates: the updates of each round. The other settings of this training are those of `finetune`, except its length
+    and dev scores: a round is scored at its end, and its last weights are used.
+    sentences: lines of each language that a round translates; later rounds translate others, until all were translated.
+    constrained_rounds: the number of first rounds that generate only tokens which occur in the text of the language.
+    min_count: the fewest occurrences in that text of a token that constrained rounds may generate.
     beam: beam size; 1 is greedy search.
     engine: the search engine, as in `evaluation`; transformers translates in constrained rounds.
     batch_size: the number of sentences translated at a time.

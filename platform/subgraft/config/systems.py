@@ -27,14 +27,14 @@ from subgraft.config.training import AdapterSettings, FinetuneSettings, RareToke
 StartName = Literal["mean", "avg", "att", "patt"]
 PretrainingName = Literal["plain", "sampled", "downstream-vocabulary", "joint-vocabulary", "none"]
 
-# What is trained where all embeddings are frozen.
+# The values of `train` by which all embeddings are frozen.
 FROZEN_EMBEDDINGS: frozenset[TrainName] = frozenset({"body", "adapters", "head"})
 
 
 class SourceEncoderSettings(Settings):
     """A new encoder that reads a foreign source in the place of a BART's embeddings (Lewis et al. 2020, section 3.4).
 
-    layers: of the new encoder.
+    layers: the number of layers.
     first_step_fraction: the fraction of finetuning steps, at the start, that trains only the new encoder, positions and
     the input projections of the first self-attention.
     """
@@ -58,44 +58,45 @@ class System(Settings):
     copy_shared_tokens: whether tokens in both vocabularies keep their embeddings; if not, the initialiser makes them.
     embeddings_only_fraction: the fraction of finetuning steps, at the start, that trains embeddings alone.
     tie_to_sources: whether finetuning trains new embeddings as mixtures of upstream embeddings.
-    vocabulary_mode: of this system's downstream vocabulary, in place of downstream.vocabulary.mode: replace, extend or
-    trim.
-    vocabulary_size: of this system's downstream vocabulary, in place of downstream.vocabulary.size.
-    vocabulary_min_count: of this system's downstream vocabulary, in place of downstream.vocabulary.min_count.
-    generator_steps: of this system's generator, in place of generator_training.max_steps.
+    vocabulary_mode: the mode of this system's downstream vocabulary (replace, extend or trim), in place of
+    downstream.vocabulary.mode.
+    vocabulary_size: the size of this system's downstream vocabulary, in place of downstream.vocabulary.size.
+    vocabulary_min_count: the min_count of this system's downstream vocabulary, in place of
+    downstream.vocabulary.min_count.
+    generator_steps: the training steps of this system's generator, in place of generator_training.max_steps.
     rare_tokens: how this system's new embeddings of rare tokens are finetuned, in place of finetune.rare_tokens.
     starts_from: the initialiser of the embeddings that likelihood matching starts from; mean by default.
     donor: for initialiser donor: the model whose embeddings of new tokens are mapped.
-    learning_rate: of this system's finetuning, in place of finetune.learning_rate.
-    embedding_learning_rate: of this system's embeddings, in place of finetune.embedding_learning_rate; 0 freezes the
-    embeddings.
+    learning_rate: the peak of this system's finetuning, in place of finetune.learning_rate.
+    embedding_learning_rate: the peak for this system's embeddings, in place of finetune.embedding_learning_rate; 0
+    freezes the embeddings.
     train: the parameters that this system's finetuning trains, in place of finetune.train.
     embedding_warmup: domain text, as in `text`, on which new embeddings alone are trained before finetuning
     (embedding_warmup_training).
     conditioning: how the system's language model reads its source (a class, a text or features); without it, the system
     does not see the source.
-    copying: how the system copies tokens of the source text: pointer-generator, by an attention to the source and a
-    gate (See et al., 2017); bottom-up, also by a content selector at inference (Gehrmann et al., 2018). Requires
+    copying: how the system copies tokens of the source text: pointer-generator, by attention to the source and a gate
+    (See et al., 2017); bottom-up, also by a content selector at inference (Gehrmann et al., 2018). Requires
     conditioning.shared_vocabulary.
     shuffled_sources: whether finetuning reads each line with the source of another, drawn once: a control.
     text: the use of downstream.text in finetuning: copied, with copies as its source; back-translated, with
     translations (back_translation); denoised, reconstructed from a noised version, for models pretrained on denoising;
     or lines, for `task: continuation`.
-    directions: of this system's finetuning, in place of all with `train: true`, by their names.
-    head: of a task with labels: this system's head, in place of labels.head.
+    directions: the names of the directions that this system is finetuned on, in place of all with `train: true`.
+    head: for a task with labels: this system's head, in place of labels.head.
     unsupervised: whether the system learns to translate from downstream.text alone, without pairs (`unsupervised`).
-    back_translation_rounds: of the text that this system reads back-translated, in place of back_translation.rounds.
-    source_encoder: a new encoder of foreign sources in a vocabulary of their own, learnt as downstream.vocabulary, for
-    models of the family bart, which continue to write in the upstream vocabulary.
+    back_translation_rounds: the rounds of this system's back-translated text, in place of back_translation.rounds.
+    source_encoder: a new encoder that reads sources in another language and has its own vocabulary, learnt as
+    downstream.vocabulary; for models of the family bart, which still write in the upstream vocabulary.
     documents: the most tokens of a block, for a system that is finetuned on blocks of consecutive pairs of a document
     and translates documents in such blocks (Liu et al., TACL 2020, section 4.2); without it, a system reads single
     sentences. The model must be an mBART. Blocks of the target may have up to finetune.max_length tokens.
-    context: han, for a system that is finetuned on single sentences first, then with an encoder that attends to the
-    sentences before each one in its document, by words and by sentences (HAN; Miculicich et al., EMNLP 2018), as many
-    updates again. The model must be an mBART with one vocabulary.
-    context_sentences: how many sentences before are read.
+    context: han, for an encoder that also attends to the preceding sentences of the document, by words and by sentences
+    (HAN; Miculicich et al., EMNLP 2018). The system is finetuned on single sentences first, then with this encoder for
+    as many updates. The model must be an mBART with one vocabulary.
+    context_sentences: the number of preceding sentences that context reads.
     multitask: a training on several tasks at once (multitask.tasks), for tasks with labels: alone, in place of
-    finetuning; or finetuned, before it, which then begins with the head that the task has already.
+    finetuning; or finetuned, before finetuning, which then starts from the task's trained head.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9+._-]*$")]

@@ -120,14 +120,14 @@ PairTaskName = Literal["pair-classification", "regression", "multiple-choice", "
 
 
 class ZeroShotSettings(Settings):
-    """How a model predicts classes without finetuning (ERNIE 3; Sun et al., 2021, section 4.3): it needs a pretraining
-    that continues texts, with the objective causal.
+    """How a model predicts classes without finetuning (ERNIE 3; Sun et al., 2021, section 4.3): it requires pretraining
+    with the objective causal.
 
     template: a text with {label}, the place of a class's words, and {text}; of pairs also {text_pair}.
     words: the words of each class; its name by default.
-    by: perplexity takes the class whose filled template has the lowest perplexity per token; generation takes the one
-    that beam search writes, which may write the words of classes alone.
-    beams: of generation.
+    by: perplexity selects the class whose filled template has the lowest perplexity per token; generation selects the
+    class that beam search writes, restricted to the words of classes.
+    beams: the beam size of generation.
     """
 
     template: str
@@ -159,10 +159,9 @@ class LabelSettings(Settings):
     """How a task with labels is learnt and judged.
 
     head: a head that transformers has no class for, in place of its own: SAN or a BiLSTM. Systems may have another one.
-    negative: the class that says that there is nothing, such as no_relation: precision, recall and F1 are over the
-    others.
-    metrics: the task's metrics, in place of the usual ones; the first selects weights. "F1 of CLASS" is one too.
-    zero_shot: of classes of texts or pairs: systems are not finetuned, and the pretrained model predicts them.
+    negative: the class that stands for "none", such as no_relation: precision, recall and F1 ignore it.
+    metrics: the task's metrics, in place of the usual ones; the first selects weights. "F1 of CLASS" is also valid.
+    zero_shot: for classes of texts or pairs: systems are not finetuned, and the pretrained model predicts the classes.
     """
 
     head: HeadSettings | None = None

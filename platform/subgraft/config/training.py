@@ -223,7 +223,8 @@ class PretrainSettings(ModelTrainingSettings):
     ends the running epoch.
     target_sampling: the tokens in the softmax of a batch and its label_smoothing, in place of the whole vocabulary,
     which dev scores always use.
-    save_every: weights are also saved after every so many updates; systems can start from them (pretraining_step).
+    save_every: the number of updates after which weights are saved each time; systems can start from them
+    (pretraining_step).
     schedule_per_objective: with several objectives, whether the learning rate of a batch follows the number of updates
     that its own objective has had, so that each warms up when it joins (ERNIE 2; Sun et al., AAAI 2020).
     """
