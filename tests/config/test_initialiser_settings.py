@@ -10,7 +10,7 @@ from subgraft.config.initialisers import ResegmentationSettings
     ("settings", "complaint"),
     [
         ({"match": "downstream", "merge_rate": 0.2, "max_merge": 3}, "leave out merge_rate, max_merge"),
-        ({"match_rate": 0.5}, "match_rate goes with match: downstream"),
+        ({"match_rate": 0.5}, "match_rate applies to match: downstream"),
     ],
 )
 def test_settings_of_two_ways_to_simulate_are_refused(settings: dict[str, object], complaint: str) -> None:

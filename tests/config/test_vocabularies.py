@@ -15,5 +15,5 @@ def test_vocabularies_can_spell_everything_unless_configured_otherwise() -> None
 
 
 def test_a_wordpiece_vocabulary_has_no_bytes() -> None:
-    with pytest.raises(ValidationError, match="not with wordpiece"):
+    with pytest.raises(ValidationError, match="not to wordpiece"):
         VocabularySettings(kind="wordpiece", byte_fallback=True)

@@ -112,7 +112,7 @@ def test_a_system_with_context_is_finetuned_by_sentence_first_and_has_a_translat
 
 
 REFUSED_OF_CONTEXT = {
-    "systems=[{name: han, vocabulary: upstream, context: han, documents: 60}]": "context does not go with documents",
+    "systems=[{name: han, vocabulary: upstream, context: han, documents: 60}]": "context cannot be combined with",
     "systems=[{name: han, vocabulary: upstream, context: han, train: body}]": "it needs `train: all`",
     "evaluation.documents=false": "system han: context: blocks may have",
 }

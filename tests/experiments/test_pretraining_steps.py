@@ -95,7 +95,10 @@ def _interrupted(step: object, place: Path, after: int) -> None:
         ("pretrain.save_every=null", "weights are not saved: write pretrain.save_every"),
         ("pretrain.save_every=2", "weights are saved every 2 updates"),
         ("pretrain.max_steps=6", "the pretraining ends after 6 updates"),
-        ("systems.0={name: no, pretraining: none, pretraining_step: 3}", "of the pretraining that all systems share"),
+        (
+            "systems.0={name: no, pretraining: none, pretraining_step: 3}",
+            "the pretraining that all systems share",
+        ),
     ],
 )
 def test_steps_whose_weights_are_not_saved_are_refused(tmp_path: Path, change: str, message: str) -> None:

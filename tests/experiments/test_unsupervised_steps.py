@@ -157,7 +157,7 @@ def test_every_line_has_its_turn_before_any_comes_again() -> None:
         (["finetune.warmup_steps=10"], "finetune.warmup_steps 10 is more than the 3 updates of a round"),
         (["unsupervised.constrained_rounds=3"], "constrained_rounds 3 is more than the 2 rounds"),
         (["systems=[{name: a, initialiser: mean, unsupervised: true}]"], "it needs downstream.shared: true"),
-        (["systems=[{name: a, vocabulary: upstream, unsupervised: true, text: copied}]"], "does not go with text"),
+        (["systems=[{name: a, vocabulary: upstream, unsupervised: true, text: copied}]"], "be combined with text"),
         (["systems=[{name: a, pretraining: none, unsupervised: true}]", "sides=[encoder, decoder]",
           "downstream.shared=true"], "`pretraining: none` is not"),
     ],

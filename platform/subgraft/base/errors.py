@@ -43,7 +43,7 @@ class ArgumentError(UserError):
     """A wrong argument of a function of `subgraft`, whose name is `where`; commands have options of the same names."""
 
     def as_option(self) -> UserError:
-        """The same in a command's words."""
+        """The same error, naming the command's option."""
         return UserError(self.what, where=f"--{self.where.replace('_', '-')}", hint=self.hint)
 
 

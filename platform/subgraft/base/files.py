@@ -36,7 +36,7 @@ def require_path(path: Path) -> Path:
 
 
 def make_private(file: Path, text: str) -> None:
-    """A file that only this user can read appears under its name whole, or not at all; one that is there stays."""
+    """Create a file that only this user can read, atomically; an existing file is not replaced."""
     temporary = file.with_name(f".{file.name}.{os.getpid()}")
     with contextlib.suppress(FileExistsError):
         temporary.unlink(missing_ok=True)
@@ -69,7 +69,7 @@ def sync_tree(directory: Path) -> None:
 
 @contextmanager
 def folder_of(files: Mapping[str, Path | str]) -> Iterator[Path]:
-    """A folder of this user's alone that holds nothing but these, by name: links to files, or text."""
+    """A private folder that contains only these entries, by name: links to files, or text."""
     with tempfile.TemporaryDirectory(prefix="subgraft-") as made:
         folder = Path(made)
         for name, content in files.items():

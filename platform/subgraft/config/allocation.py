@@ -45,7 +45,7 @@ class CurveSettings(Settings):
         if self.largest < self.step:
             raise ValueError(f"largest {self.largest} is below one step of {self.step}")
         if self.kind == "bpe" and self.exact:
-            raise ValueError("curves of bpe are exact whichever way: leave out exact")
+            raise ValueError("curves of bpe are always exact: leave out exact")
         return self
 
 
@@ -117,7 +117,7 @@ class Allocation(Settings):
         if twice := sorted({code for code in named if named.count(code) > 1}):
             raise ValueError(f"texts name the language '{twice[0]}' twice: give it once")
         if unknown := sorted(self.limits.keys() - set(named)):
-            raise ValueError(f"limits name the language '{unknown[0]}', which no text is in")
+            raise ValueError(f"limits name the language '{unknown[0]}', which no text has")
         if len(set(self.totals)) != len(self.totals):
             raise ValueError("totals must be distinct")
         return self

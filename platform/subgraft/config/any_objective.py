@@ -1,4 +1,4 @@
-"""What the settings of all objectives have in common."""
+"""The base class of the settings of all objectives."""
 
 from __future__ import annotations
 

@@ -261,7 +261,7 @@ class ConditioningSettings(Settings):
     def _consistent(self) -> ConditioningSettings:
         if self.source.kind == "own-text" and (self.source.encoder is None) != (self.variant == "prepend"):
             raise ValueError(
-                f"own-text without an encoder is for prepend, and for it alone: {self.variant} does not go with that"
+                f"only prepend, and always prepend, reads own-text without an encoder: {self.variant} cannot"
             )
         if self.copying is not None and (self.source.kind != "own-text" or self.source.encoder is None):
             raise ValueError("only tokens of an encoded text in the language model's own vocabulary can be copied")

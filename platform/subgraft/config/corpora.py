@@ -77,7 +77,7 @@ class ConversationFiles(Settings):
         if "{source}" not in self.prompt:
             raise ValueError("prompt needs {source}, the place of the pair's source")
         if self.pairs is None and not self.model_fields_set.isdisjoint({"languages", "prompt"}):
-            raise ValueError("languages and prompt are of pairs: conversations have prompts of their own")
+            raise ValueError("languages and prompt apply to pairs only: conversations have their own prompts")
         if self.system is not None and not self.system.strip():
             raise ValueError("system is empty: leave it out")
         return self
@@ -153,9 +153,9 @@ class CorpusSource(Settings):
         if len(kinds) != 1:
             raise ValueError(f"give exactly one of {', '.join(SOURCE_KINDS)} (given: {', '.join(kinds) or 'none'})")
         if self.languages and kinds != ["folder"]:
-            raise ValueError("languages are those of a folder: other kinds name their own")
+            raise ValueError("languages applies to a folder only: other kinds name their own")
         if self.documents and kinds[0] not in ("folder", "files"):
-            raise ValueError("documents: blank-lines is of a folder or files; `plain` has a setting of its own")
+            raise ValueError("documents: blank-lines applies to a folder or files only; `plain` has its own setting")
         if self.together and self.limit:
             raise ValueError("limit applies to one corpus: give it in the parts of together")
         apart = ("together", "squad", "conversations", "labelled", "features", "texts")

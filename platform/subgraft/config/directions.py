@@ -44,7 +44,7 @@ FILLED_BY_DIRECTIONS: Mapping[str, frozenset[str]] = {
 def with_first_direction(settings: Mapping[str, Any]) -> dict[str, Any]:
     """`settings` with the languages and the corpus of the first direction, where they are left out.
 
-    What is wrong with directions is left for validation to say.
+    Validation reports errors in directions.
     """
     directions = settings.get("directions")
     first = directions[0] if isinstance(directions, list | tuple) and directions else None

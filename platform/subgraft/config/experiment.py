@@ -1,4 +1,4 @@
-"""An experiment: a comparison whose settings agree with each other. `loading` reads it from YAML."""
+"""An experiment: a comparison whose settings are consistent. `loading` reads it from YAML."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from subgraft.config.validation.experiment import CHECKS
 
 
 class Experiment(Comparison):
-    """A whole comparison. Settings that are not given come from the preset and the task (see `presets`)."""
+    """A whole comparison. Omitted settings come from the preset and the task (see `presets`)."""
 
     @model_validator(mode="before")
     @classmethod

@@ -34,7 +34,7 @@ class ResegmentationSettings(Settings):
     @model_validator(mode="after")
     def _of_one_kind(self) -> ResegmentationSettings:
         if self.match is None and self.match_rate != MATCH_RATE:
-            raise ValueError("match_rate goes with match: downstream")
+            raise ValueError("match_rate applies to match: downstream only")
         defaults = ResegmentationSettings.model_fields
         idle = [n for n in ("merge_rate", "split_rate", "max_merge") if getattr(self, n) != defaults[n].default]
         if self.match and idle:
@@ -127,9 +127,9 @@ class DonorMapping(Settings):
     @model_validator(mode="after")
     def _of_its_mapping(self) -> DonorMapping:
         if self.mapping == "linear" and self.atoms != DonorMapping.model_fields["atoms"].default:
-            raise ValueError("atoms goes with mapping: omp")
+            raise ValueError("atoms applies to mapping: omp only")
         if self.mapping == "omp" and self.ridge is not None:
-            raise ValueError("ridge goes with mapping: linear")
+            raise ValueError("ridge applies to mapping: linear only")
         return self
 
 

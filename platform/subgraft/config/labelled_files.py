@@ -177,12 +177,14 @@ class LabelledFiles(Settings):
         if self.format == "folders" and self.folder is None:
             raise ValueError("format folders needs `folder`")
         if self.ranking and self.format != "squad":
-            raise ValueError("ranking is of format squad: of other files name query, candidate and relevance")
+            raise ValueError(
+                "ranking applies to format squad only: for other files name query, candidate and relevance"
+            )
         if self.files is not None:
             if both := sorted(self.files.keys() & self.held_out.keys()):
-                raise ValueError(f"{both[0]} has a file, and is to be held out of train")
+                raise ValueError(f"{both[0]} has a file, so it cannot be held out of train")
             if "train" not in self.files and self.held_out:
-                raise ValueError("held_out is of the training file, which is missing")
+                raise ValueError("held_out needs a training file, which is missing")
         return self
 
     def _require_columns(self) -> None:
@@ -190,7 +192,9 @@ class LabelledFiles(Settings):
             raise ValueError(f"format {self.format} has no columns: leave out {', '.join(self._named)}")
         needed, optional = _COLUMNS[self.task]
         if others := [role for role in self._named if role not in needed + optional]:
-            raise ValueError(f"the columns are of two tasks: {others[0]} is not of {self.task} ({', '.join(needed)})")
+            raise ValueError(
+                f"the columns belong to two tasks: {others[0]} is not of {self.task} ({', '.join(needed)})"
+            )
         if self.format == "conll":
             if not all(isinstance(column, int) for role in self._named for column in self.columns(role)):
                 raise ValueError("the columns of conll are numbers")

@@ -1,4 +1,4 @@
-"""The systems of an experiment: the ways of fitting a vocabulary, and which of their settings go together."""
+"""The systems of an experiment: the ways of fitting a vocabulary, and which of their settings can be combined."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ class System(Settings):
             starting = ", ".join(name for name, facts in LEARNINGS.items() if facts.has_start)
             raise ValueError(f"starts_from is for systems of {starting}")
         if (self.donor is not None) != initialiser_info(self.initialiser).donor:
-            raise ValueError("`initialiser: donor` and `donor: {model: DIRECTORY}` go together")
+            raise ValueError("`initialiser: donor` and `donor: {model: DIRECTORY}` need each other")
         return self
 
     @model_validator(mode="after")
@@ -215,7 +215,7 @@ class System(Settings):
         others = ("conditioning", "text", "multitask", "train")
         for name in others:
             if getattr(self, name) is not None:
-                raise ValueError(f"source_encoder does not go with {name}: leave out either")
+                raise ValueError(f"source_encoder cannot be combined with {name}: leave out one of them")
         return self
 
     @model_validator(mode="after")
@@ -225,7 +225,7 @@ class System(Settings):
         others = ("text", "embedding_warmup", "multitask", "conditioning", "source_encoder", "tie_to_sources")
         for name in (*others, "embeddings_only_fraction", "rare_tokens", "shuffled_sources"):
             if getattr(self, name):
-                raise ValueError(f"unsupervised does not go with {name}: leave out either")
+                raise ValueError(f"unsupervised cannot be combined with {name}: leave out one of them")
         if initialiser_info(self.initialiser).learnt_by:
             raise ValueError(f"{self.initialiser} learns new rows on pairs, which an unsupervised system does not read")
         if self.train in ("new-rows", "head", "adapters"):
@@ -235,7 +235,9 @@ class System(Settings):
     @model_validator(mode="after")
     def _with_its_vocabulary(self) -> System:
         if self.vocabulary_mode is not None and (self.vocabulary == "upstream" or self.made_with_its_vocabulary):
-            raise ValueError("vocabulary_mode is about a vocabulary that a pretrained model is given: there is none")
+            raise ValueError(
+                "vocabulary_mode changes the vocabulary of a pretrained model, and this system has no such model"
+            )
         if self.vocabulary_mode == "trim" and self.vocabulary_size is not None:
             raise ValueError("vocabulary_size does not apply to a trimmed vocabulary: vocabulary_min_count does")
         if self.vocabulary == "upstream" or self.pretraining == "joint-vocabulary":

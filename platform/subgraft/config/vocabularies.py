@@ -37,7 +37,7 @@ class VocabularySettings(Settings):
     @model_validator(mode="after")
     def _kind_has_bytes(self) -> VocabularySettings:
         if self.byte_fallback and self.kind not in SENTENCEPIECE_KINDS:
-            raise ValueError(f"byte_fallback goes with the kinds unigram and bpe, not with {self.kind}")
+            raise ValueError(f"byte_fallback applies to the kinds unigram and bpe, not to {self.kind}")
         if self.character_coverage < 1 and self.kind == "byte-level-bpe":
             raise ValueError("byte-level-bpe spells every character in bytes: leave out character_coverage")
         return self

@@ -1,5 +1,5 @@
 """Corpora: where text comes from, cleaning, encoded text, batches, synthetic pairs, and the tasks' views of a corpus.
 
 May import base, config, subwords.
-Start reading at text/corpus.py: the folder that a corpus is; sources/registry.py: the kinds of source.
+Start reading at text/corpus.py: a corpus as a folder; sources/registry.py: the kinds of source.
 """

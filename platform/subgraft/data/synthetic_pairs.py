@@ -79,7 +79,7 @@ def without_words(line: str, drop: float, generator: np.random.Generator) -> str
 
 # The tag before sources that a machine wrote, so that a model can tell them from a person's (Caswell et al. 2019).
 #
-# It is text that each vocabulary cuts as it does any other: no vocabulary gets an entry, and no model a row.
+# Each vocabulary segments it as ordinary text, so no vocabulary needs an entry for it and no model a row.
 
 
 def tagged(source: str) -> str:

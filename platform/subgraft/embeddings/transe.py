@@ -52,7 +52,7 @@ def distances(entities: Tensor, relations: Tensor, triples: Tensor, norm: int) -
 def margin_loss(
     entities: Tensor, relations: Tensor, triples: Tensor, corrupted: Tensor, margin: float, norm: int
 ) -> Tensor:
-    """By how much triples [n, 3] are not nearer than corrupted ones by the margin, summed (equation 1)."""
+    """The sum over triples [n, 3] of max(0, margin + distance - distance of the corrupted one) (equation 1)."""
     near, far = (distances(entities, relations, each, norm) for each in (triples, corrupted))
     return (margin + near - far).relu().sum()
 
@@ -88,7 +88,7 @@ def train_transe(
 def _update(
     entities: Tensor, relations: Tensor, triples: np.ndarray, corrupted: np.ndarray, settings: TransESettings
 ) -> None:
-    """A step of gradient descent on the rows of a batch, in place; no other entity has lost its norm of 1."""
+    """A step of gradient descent on the rows of a batch, in place; all other entities still have norm 1."""
     both = np.concatenate([triples, corrupted])
     rows, places = np.unique(both[:, ::2], return_inverse=True)
     local = both.copy()

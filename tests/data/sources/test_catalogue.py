@@ -43,7 +43,7 @@ def test_folders_of_split_files_are_listed_and_others_not(tmp_path: Path) -> Non
         ("en", "fr"),
         {"train": 2},
     )
-    with pytest.raises(UserError, match="not there"):
+    with pytest.raises(UserError, match="does not exist"):
         available(tmp_path / "absent")
 
 

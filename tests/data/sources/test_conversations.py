@@ -149,7 +149,7 @@ def test_pairs_and_questions_become_conversations(tmp_path: Path) -> None:
         ({}, "exactly one of folder, files, pairs"),
         ({"folder": "a", "pairs": {"folder": "b"}}, "exactly one"),
         ({"pairs": {"folder": "b"}, "prompt": "a"}, r"prompt needs \{source\}"),
-        ({"folder": "a", "prompt": "{source}!"}, "languages and prompt are of pairs"),
+        ({"folder": "a", "prompt": "{source}!"}, "languages and prompt apply to pairs"),
         ({"folder": "a", "system": " "}, "system is empty"),
     ],
 )

@@ -34,13 +34,13 @@ class Forever:
     ("pieces", "complaint"),
     [
         (Forever(OK + b"Content-Length: 9999\r\n\r\n", [(0.05, b"x")]), "too slow: .*SUBGRAFT_DOWNLOAD_MIN_SPEED"),
-        (Forever(OK, [(0.05, b"X")]), "no answer that ends after"),
+        (Forever(OK, [(0.05, b"X")]), "no complete answer after"),
         (Forever(OK, [(0.0, b"X-Header: " + b"x" * 60_000 + b"\r\n")]), "headers of more than|got more than 100"),
-        (Forever(b"", [(0.05, CONTINUE)]), "no answer that ends after"),
-        (Forever(b"", [(0.0, CONTINUE * 100)]), "headers of more than|no answer that ends after"),
+        (Forever(b"", [(0.05, CONTINUE)]), "no complete answer after"),
+        (Forever(b"", [(0.0, CONTINUE * 100)]), "headers of more than|no complete answer after"),
         (
             Forever(OK + b"Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n0\r\n", [(0.0, b"X: y\r\n" * 1000)]),
-            "an answer without end",
+            "an endless answer",
         ),
         (Forever(b"HTTP/1.1 302 Found\r\nLocation: /x\r\n\r\n", [(0.0, b"x" * 65536)]), "headers of more than"),
     ],

@@ -388,17 +388,17 @@ def test_places_that_are_refused(tmp_path: Path) -> None:
     ("settings", "message"),
     [
         ({"folder": "a", "files": {"train": "b.csv"}}, "exactly one of folder, files"),
-        ({"folder": "a", "value": "v", "tag": "t"}, "of two tasks: tag is not of regression"),
-        ({"folder": "a", "text_pair": "v", "choices": "c"}, "of two tasks: text_pair is not of multiple-choice"),
+        ({"folder": "a", "value": "v", "tag": "t"}, "to two tasks: tag is not of regression"),
+        ({"folder": "a", "text_pair": "v", "choices": "c"}, "to two tasks: text_pair is not of multiple-choice"),
         ({"folder": "a", "text": 1}, "all names or all numbers; classification needs text, label"),
         ({"folder": "a", "text": 0, "label": 1}, "greater than or equal to 1"),
         ({"folder": "a", "choices": ["x"], "answer": "y"}, "choices needs two different columns"),
         ({"folder": "a", "format": "conll", "tag": "ner"}, "the columns of conll are numbers"),
         ({"folder": "a", "format": "squad", "text": "x"}, "format squad has no columns: leave out text"),
-        ({"folder": "a", "ranking": True}, "ranking is of format squad"),
+        ({"folder": "a", "ranking": True}, "ranking applies to format squad"),
         ({"files": {"train": "a"}, "format": "folders"}, "format folders needs `folder`"),
-        ({"files": {"train": "a.csv", "dev": "b.csv"}, "held_out": {"dev": 3}}, "dev has a file, and is to be held"),
-        ({"files": {"test": "a.csv"}, "held_out": {"dev": 3}}, "held_out is of the training file"),
+        ({"files": {"train": "a.csv", "dev": "b.csv"}, "held_out": {"dev": 3}}, "dev has a file, so it cannot be held"),
+        ({"files": {"test": "a.csv"}, "held_out": {"dev": 3}}, "held_out needs a training file"),
     ],
 )
 def test_settings_that_contradict_each_other(settings: dict[str, Any], message: str) -> None:

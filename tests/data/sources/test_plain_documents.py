@@ -121,6 +121,6 @@ def test_mistakes_have_one_message(tmp_path: Path) -> None:
         plain(tmp_path, split_sentences=True)
     with pytest.raises(ValidationError, match="not of tagged lines"):
         CorpusSource.model_validate({"plain": {"tagged": "t", "languages": ["en"], "documents": "files"}})
-    with pytest.raises(ValidationError, match="is of a folder or files"):
+    with pytest.raises(ValidationError, match="applies to a folder or files"):
         CorpusSource.model_validate({"generated": "law", "documents": "blank-lines"})
     assert not (tmp_path / "out").exists()

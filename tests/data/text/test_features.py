@@ -88,9 +88,9 @@ BROKEN = np.array([[1.0, np.inf]])
         ),
         ({"0": np.ones((1, 2)), "1": np.ones(2)}, r"example 1 .counted from 0. are of the shape \[2\]"),
         ({"0": np.ones((1, 2)), "1": np.ones((0, 2))}, r"example 1 .counted from 0. are of the shape \[0, 2\]"),
-        ({"features": np.ones((3, 2)), "rows": np.array([2, 2])}, "do not fit"),
-        ({"features": np.ones((3, 2)), "rows": np.array([3, 0])}, "do not fit"),
-        ({"features": np.ones((3, 2)), "rows": np.array([1.5, 1.5])}, "do not fit"),
+        ({"features": np.ones((3, 2)), "rows": np.array([2, 2])}, "do not match"),
+        ({"features": np.ones((3, 2)), "rows": np.array([3, 0])}, "do not match"),
+        ({"features": np.ones((3, 2)), "rows": np.array([1.5, 1.5])}, "do not match"),
     ],
 )
 def test_a_file_that_holds_something_else_is_refused(

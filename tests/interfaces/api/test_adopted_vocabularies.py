@@ -113,7 +113,7 @@ def test_an_unusable_donor_is_refused(tmp_path: Path, capsys: pytest.CaptureFixt
         subgraft.transfer(model, donor, method="mean", donor=donor)
     with pytest.raises(UserError, match="a vocabulary has no embeddings"):
         subgraft.transfer(model, german_tokenizer(), method="donor")
-    with pytest.raises(UserError, match="atoms goes with mapping: omp"):
+    with pytest.raises(UserError, match="atoms applies to mapping: omp"):
         subgraft.transfer(model, donor, method="donor", mapping="linear", atoms=3)
     with pytest.raises(UserError, match="ridge"):
         subgraft.transfer(model, donor, method="donor", mapping="linear", ridge=-1.0)

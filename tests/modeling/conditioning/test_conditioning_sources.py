@@ -65,7 +65,7 @@ def test_features_of_another_width_and_no_numbers_are_refused(rows: np.ndarray, 
 
 
 def test_settings_that_contradict_each_other_are_refused() -> None:
-    with pytest.raises(ValidationError, match="own-text without an encoder is for prepend"):
+    with pytest.raises(ValidationError, match="only prepend, and always prepend, reads own-text without an encoder"):
         settings("pseudo-self", kind="own-text")
     with pytest.raises(ValidationError, match="is not a multiple"):
         settings("representation").decoder.model_validate({"d_model": 10, "attention_heads": 4})

@@ -124,7 +124,10 @@ def test_a_plan_knows_its_size(tmp_path: Path) -> None:
     ("sections", "complaint"),
     [
         ({"systems": "[{name: a, initialiser: mean, source_encoder: {layers: 1}}]"}, "with `vocabulary: upstream`"),
-        ({"systems": "[{name: a, vocabulary: upstream, train: body, source_encoder: {}}]"}, "does not go with train"),
+        (
+            {"systems": "[{name: a, vocabulary: upstream, train: body, source_encoder: {}}]"},
+            "be combined with train",
+        ),
         ({"model": MODEL.replace("bart", "mbart")}, "needs model.family bart, not mbart"),
         ({"finetune": SECTIONS["finetune"].replace("{", "{train: body, ", 1)}, "finetune.train: all"),
     ],

@@ -73,7 +73,7 @@ def test_json_and_rendering() -> None:
         "▁ dan k bar",
         "tokens per sentence",
         "sentences with one",
-        "given back",
+        "round trip",
     ):
         assert expected in shown
 

@@ -46,7 +46,7 @@ _OF_TASKS: Mapping[str, Groups] = {name: facts.defaults for name, facts in TASKS
 def with_preset(settings: Mapping[str, Any]) -> dict[str, Any]:
     """`settings` with the groups of its preset and its task filled in beneath it.
 
-    An unknown preset or task is left for validation to name.
+    Validation reports an unknown preset or task.
     """
     name, task = settings.get("preset", "small"), settings.get("task")
     sizes, of_task = preset(name) if name in PRESETS else {}, _OF_TASKS.get(task, {}) if isinstance(task, str) else {}

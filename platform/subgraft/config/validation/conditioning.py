@@ -54,7 +54,7 @@ def _require_measurable(experiment: Comparison) -> None:
 
 
 def _require_whole(experiment: Comparison, system: System) -> None:
-    """The new weights that read a source are trained from the first step, together with all others."""
+    """All weights are trained from the first step, those that read a source together with all others."""
     training = system.finetuning(experiment.finetune)
     parts = {
         "tie_to_sources": system.tie_to_sources,

@@ -58,7 +58,7 @@ def _require_marked_languages(experiment: Comparison) -> None:
     if len(targets) > 1 and experiment.upstream.checkpoint is None and not model.needs_language_codes:
         raise ValueError(
             f"directions into {' and '.join(targets)}: a model of the family {model.family} has no language codes, so "
-            "nothing says which language to write: take model.family mbart or m2m_100, or one target"
+            "it cannot know which language to write: take model.family mbart or m2m_100, or one target"
         )
 
 
@@ -117,15 +117,17 @@ def require_documents_of_task(experiment: Comparison) -> None:
         if system.context:
             _require_sentences_first(system, experiment)
         if system.documents and (named := [name for name in unsupported if getattr(system, name)]):
-            raise ValueError(f"system {system.name}: documents does not go with {named[0]}: leave out either")
+            raise ValueError(
+                f"system {system.name}: documents cannot be combined with {named[0]}: leave out one of them"
+            )
 
 
 def _require_sentences_first(system: System, experiment: Comparison) -> None:
-    """A system with context is finetuned like any other before, and reads sentences."""
+    """A system with context is first finetuned like any other, and reads sentences."""
     unsupported = ("documents", "unsupervised", "conditioning", "text", "embedding_warmup", "tie_to_sources")
     further = ("embeddings_only_fraction", "rare_tokens", "shuffled_sources", "source_encoder", "multitask")
     if named := [name for name in (*unsupported, *further) if getattr(system, name)]:
-        raise ValueError(f"system {system.name}: context does not go with {named[0]}: leave out either")
+        raise ValueError(f"system {system.name}: context cannot be combined with {named[0]}: leave out one of them")
     if system.finetuning(experiment.finetune).train != "all":
         raise ValueError(f"system {system.name}: context is trained with the model: it needs `train: all`")
 

@@ -67,7 +67,7 @@ def require_saved_weights(experiment: Comparison) -> None:
             continue
         where = f"system {system.name}: pretraining_step {step}"
         if system.pretraining != "plain" or not experiment.pretrains:
-            raise ValueError(f"{where} is of the pretraining that all systems share, which this system has not")
+            raise ValueError(f"{where} is about the pretraining that all systems share, which this system does not use")
         if every is None or step % every:
             saved = "are not saved: write pretrain.save_every" if every is None else f"are saved every {every} updates"
             raise ValueError(f"{where}: weights {saved}")

@@ -1,1 +1,1 @@
-"""Where text comes from: a reader for each kind of source and one table, and a corpus built from what they find."""
+"""Where text comes from: a reader for each kind of source, one table of them, and building a corpus."""

@@ -102,7 +102,7 @@ def available(data: Path | None) -> list[Listing]:
     if data is None:
         return built_in
     if not data.is_dir():
-        raise UserError("SUBGRAFT_DATA names a folder that is not there", where=str(data))
+        raise UserError("SUBGRAFT_DATA names a folder that does not exist", where=str(data))
     declared = _manifest(data, "file", "lines")
     folders = sorted(Path(folder) for folder, _, _ in os.walk(data))
     corpora = ((folder, recognised(folder)) for folder in folders)

@@ -69,7 +69,7 @@ class Pace:
         if not self._in_body:
             left = min(left, self._began + self.timeout - now)
             if left <= 0:
-                raise TimeoutError(f"timed out: no answer that ends after {self.timeout:g} seconds")
+                raise TimeoutError(f"timed out: no complete answer after {self.timeout:g} seconds")
         return min(self.timeout, left)
 
     def received(self, count: int) -> None:
@@ -79,7 +79,7 @@ class Pace:
         if not self._in_body and self._received > _HEADER_BYTES:
             raise OSError(f"headers of more than {_HEADER_BYTES:,} bytes")
         if self._received > _FRAMING * self.max_bytes + _HEADER_BYTES:
-            raise OSError("an answer without end")
+            raise OSError("an endless answer")
         took = time.monotonic() - self._stretch_began
         if self._in_body and took >= self.timeout:
             if self._stretch_received < self.least_speed * took:

@@ -53,7 +53,7 @@ def _located(settings: LabelledFiles, base: Path) -> dict[Split, Path]:
         hint = "Leave it out of labelled.held_out, or name the files: files: {train: …}."
         raise UserError(f"the folder has {both[0]}, which is to be held out of train", where=str(folder), hint=hint)
     if settings.held_out and "train" not in files:
-        raise UserError("there is no train, of which held_out could be", where=str(folder))
+        raise UserError("there is no train split to hold examples out of", where=str(folder))
     return files
 
 

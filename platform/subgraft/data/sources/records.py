@@ -112,7 +112,9 @@ class RecordsSource(SplitFilesSource):
         if self.settings.document is None or not lists:
             return [values]
         if len(lists) < len(self._of_kind("text")) or any(field.of for field in self.fields):
-            raise UserError("in a document all texts are lists of segments, or none; spans go with none", where=where)
+            raise UserError(
+                "in a document either all texts are lists of segments, or none is, as spans require", where=where
+            )
         sizes = {name: len(values[name]) for name in lists}
         if len(set(sizes.values())) > 1:
             counted = ", ".join(f"{name}: {size:,}" for name, size in sizes.items())

@@ -171,7 +171,7 @@ def _mtdata(asked: _Asked) -> ResolvedSource:
 
 def _squad(asked: _Asked) -> ResolvedSource:
     if asked.pairing is None:
-        raise UserError("squad holds questions, which `task: question-generation` is about", where="corpora")
+        raise UserError("squad holds questions, which only `task: question-generation` reads", where="corpora")
     files = _one_file_a_split(asked.settings, "json", asked.base)
     return SquadSource(pair_fields(asked.pair, two=True), asked.limit, files, asked.pairing)
 

@@ -1,1 +1,1 @@
-"""Downstream tasks: what one makes of a corpus whose files hold more than two texts side by side."""
+"""Downstream tasks whose corpus is more than two parallel texts, and how a task turns it into pairs."""

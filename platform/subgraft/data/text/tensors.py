@@ -88,7 +88,7 @@ class StoredTensor:
         whole = counts.ndim == 1 and np.issubdtype(counts.dtype, np.integer) and (counts > 0).all()
         if not whole or counts.sum() != held:
             hint = f"'{ROWS}' [n] says how many rows of '{self.name}' [m, k] each example has: at least 1, m together."
-            raise UserError(f"'{ROWS}' and '{self.name}' do not fit each other", where=str(self.path), hint=hint)
+            raise UserError(f"'{ROWS}' and '{self.name}' do not match", where=str(self.path), hint=hint)
         return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
 
 

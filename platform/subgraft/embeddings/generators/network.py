@@ -194,7 +194,7 @@ class Network(nn.Module):
         whole = torch.cat([there.new_ones(len(there), 1), there], dim=1)
         states = self.layers(torch.cat([token[:, None], pieces], dim=1), src_key_padding_mask=~whole)
         states = self.norm(states) * whole[..., None]
-        # A token without pieces is the mean row and no more.
+        # A token without pieces gets the mean row, unchanged.
         pooled = states.sum(dim=1) / whole.sum(dim=1, keepdim=True) * there.any(dim=1, keepdim=True)
         added = {name: (head(pooled) * self.spread.of(name)).float() for name, head in self.heads.items()}
         return NetworkRows(tokens, added)

@@ -20,7 +20,7 @@ from subgraft.subwords.vocabulary.entry import Entry
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 _NAME = "distilled_rows"
-_MEND = "Give what a run's step made for this model and this vocabulary."
+_MEND = "Give the rows that a run's step made for this model and this vocabulary."
 _FIRST_METHOD = "token-distillation"  # which writes no method into its record
 
 

@@ -103,7 +103,7 @@ def combine_shared(targets: Tensor, dictionary: Tensor, rows: Tensor, atoms: int
 
 
 def pursuit_by_product(targets: Tensor, dictionary: Tensor, atoms: int) -> tuple[Tensor, Tensor]:
-    """As `static_mixtures.matching_pursuit`, with the vectors as long as they are: long ones are chosen more readily.
+    """As `static_mixtures.matching_pursuit`, but without normalising the vectors, so long ones are chosen more often.
 
     mergekit's tokensurgeon does so. Atoms are chosen in the precision of the dictionary, and fitted in double.
     """
@@ -159,7 +159,7 @@ class _Ridge:
     def error_left_out(self, ridge: float) -> float:
         """The squared error on known vectors, each under the map that is fitted to all others (Allen 1974)."""
         own_weight = 1 / self._count + (self._judged.square() * self._scale(ridge)).sum(dim=1)
-        if float(own_weight.max()) > 1 - 1e-8:  # there, a vector alone decides on its image
+        if float(own_weight.max()) > 1 - 1e-8:  # the vector alone determines its image
             return math.inf
         errors = (self._image(self._judged, ridge) - self._rows) / (1 - own_weight)[:, None]
         return float(errors.square().sum())
@@ -169,6 +169,6 @@ class _Ridge:
         return image
 
     def _scale(self, ridge: float) -> Tensor:
-        # Directions in which the known vectors do not differ say nothing.
+        # Directions in which the known vectors do not differ carry no information.
         shifted = self._values + ridge * self._values.mean()
         return torch.where(self._values > 1e-12 * self._values[-1], 1 / shifted, 0.0)

@@ -59,7 +59,7 @@ class Donor:
         return cls(name, sides, mapping)
 
     def side(self, name: SideName) -> DonorSide:
-        """The side that gives embeddings to a model's side: the one of its name, or the only one."""
+        """The donor's side for a side of the model: the one of the same name, or the only one."""
         return self.sides.get(name) or next(iter(self.sides.values()))
 
 

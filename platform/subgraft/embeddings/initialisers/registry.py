@@ -111,7 +111,7 @@ def _generator(request: Request, kind: GeneratorKind) -> tuple[Generator, int]:
     return generator, origin.max_similar
 
 
-# What makes the rows; `config.initialiser_registry` has what each needs and gives.
+# The functions that make the rows; `config.initialiser_registry` has their properties.
 METHODS: Mapping[str, Initialiser] = {
     "random": draw_random,
     "random-matched": draw_matched,
@@ -144,11 +144,11 @@ def initialiser(method: str) -> Initialiser:
 
 
 def _offered_rows(plugin: Plugin, request: Request) -> NewRows:
-    """Rows that another package makes. Raises UserError where they are none for this request."""
+    """Rows that another package makes. Raises UserError if they do not fit this request."""
     rows = plugin.load()(request)
     count, width = len(request.entries) + request.others, request.side.input.weight.shape[1]
     if not isinstance(rows, NewRows) or rows.input.shape != (count, width):
-        raise UserError(f"gave no {count} rows of width {width}", where=f"{plugin.name} of {plugin.package}")
+        raise UserError(f"did not return {count} rows of width {width}", where=f"{plugin.name} of {plugin.package}")
     return rows
 
 

@@ -63,7 +63,7 @@ def _space(request: Request, embeddings: StaticEmbeddings, unseen: Tensor) -> St
     ]
     if not pairs:
         raise UserError(
-            "no token of the upstream vocabulary has a static embedding, so nothing ties the two together",
+            "no token of the upstream vocabulary has a static embedding, so the two spaces cannot be related",
             where=str(request.static),
             hint="Train them on more text.",
         )

@@ -105,7 +105,7 @@ class SpanPairs(SegmentedText):
         return SpanBatch(*self._both(sentences), before, after, known, inner)
 
 
-# Added to what a likelihood lacks to 1, in nats: of a certain span, whose divergence would be infinite.
+# Added to the surprisal of a span, in nats, because the divergence of a certain span would be infinite.
 _EPSILON = 1e-6
 
 

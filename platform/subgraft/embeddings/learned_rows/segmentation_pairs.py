@@ -187,7 +187,7 @@ class SegmentationPairs(SegmentedText):
         if first is None:
             return []
         places = self._ends(before, after, meeting)
-        # What a decoder reads before the first new token knows nothing of it.
+        # A decoder's states before the first new token do not depend on it.
         return [place for place in places if place[1] >= first + self._begins] if self._decoder else places
 
     @property

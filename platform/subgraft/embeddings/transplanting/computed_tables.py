@@ -1,4 +1,4 @@
-"""Finetuning of embedding matrices that are computed from other parameters whenever a batch is.
+"""Finetuning of embedding matrices that are computed from other parameters for each batch.
 
 - `TiedToSources`: new embeddings stay tied to the upstream embeddings that they were mixed from.
 - `NewRowsOnly`: only the rows of new tokens are trained; all other weights stay unchanged, to the byte.

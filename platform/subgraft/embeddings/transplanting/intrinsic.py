@@ -29,7 +29,7 @@ from subgraft.modeling.sides import Side, side
 from subgraft.subwords.vocabulary.entry import Entry
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
-# With more tokens held out than one of so many that qualify, the vocabulary left would be another one.
+# At most one of this many qualifying tokens is held out: with more, the remaining vocabulary would differ too much.
 ONE_OF = 5
 SHORTEST = 2  # characters
 _BLOCK = 512  # tokens at a time
@@ -141,7 +141,7 @@ def _judged(made: Tensor, table: Tensor, truth: Tensor, fallbacks: dict[str, int
 def _cosines_and_ranks(made: Tensor, table: Tensor, truth: Tensor) -> tuple[list[float], list[float]]:
     """Of each made row [n, d]: the cosine with its true row of the table [V, d], and that row's rank among all.
 
-    Equal cosines share the mean of their ranks: a row that says nothing must not come out first.
+    Equal cosines share the mean of their ranks: an uninformative row must not rank first.
     """
     unit = F.normalize(table, dim=1)
     cosines: list[float] = []

@@ -61,7 +61,7 @@ def new_tokens(source: Tokenizer, target: Tokenizer, copy_shared_tokens: bool = 
 
 
 def special_alone(alignment: Alignment, target: Tokenizer) -> Alignment:
-    """The alignment without its seen tokens: special tokens and language codes alone take over a row."""
+    """The alignment without its seen tokens: only special tokens and language codes copy a row."""
     special = np.isin(np.arange(len(target)), list(target.special_ids))
     origins = np.where(special, alignment.origins, NEW)
     unseen, others = _sorted_out(origins, target)

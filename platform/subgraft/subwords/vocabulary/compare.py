@@ -141,7 +141,7 @@ _FIGURES: dict[str, Callable[[Spelling], str]] = {
     "unknown tokens": lambda text: f"{text.unknown:,} ({text.unknown_share:.2%})",
     "sentences with one": lambda text: f"{text.with_unknown:,} ({text.with_unknown_share:.1%})",
     "tokens of one byte": lambda text: f"{text.byte_tokens:,} ({text.byte_share:.2%})",
-    "sentences given back by decoding": lambda text: f"{text.round_trip:,} ({text.round_trip_share:.1%})",
+    "sentences unchanged by a round trip": lambda text: f"{text.round_trip:,} ({text.round_trip_share:.1%})",
 }
 
 

@@ -61,7 +61,7 @@ def read_directory(directory: Path) -> Source:
         text = read_text(directory / "tokenizer.json")
         return Source(text, config, read_bytes(ours) if ours.is_file() else None)
     try:
-        with refusing("not in a form that is known"):
+        with refusing("in an unknown format"):
             if (directory / "config.json").is_file() or (directory / "tokenizer_config.json").is_file():
                 return _converted(directory, config)
             if model is not None:
@@ -92,7 +92,7 @@ def _converted(directory: Path, config: Mapping[str, Any]) -> Source:
         try:
             built = AutoTokenizer.from_pretrained(str(folder), local_files_only=True, trust_remote_code=False)
         except ValueError as error:
-            what = f"transformers makes no tokenizer of these files ({str(error).splitlines()[0].rstrip(': ')})"
+            what = f"transformers cannot make a tokenizer of these files ({str(error).splitlines()[0].rstrip(': ')})"
             raise UserError(what, where=str(directory), hint=_SUPPORTED) from error
     backend = getattr(built, "backend_tokenizer", None)
     if backend is None:

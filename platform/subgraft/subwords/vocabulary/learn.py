@@ -62,9 +62,9 @@ def learn(
     if size - len(special.last) <= len(special.first_pieces):
         raise too_small(size, len(special.first_pieces) + len(special.last))
     if byte_fallback and kind not in SENTENCEPIECE_KINDS:
-        raise UserError(f"byte_fallback goes with unigram and bpe, not with {kind}")
+        raise UserError(f"byte_fallback applies to unigram and bpe, not to {kind}")
     if character_coverage < 1 and kind == "byte-level-bpe":
-        raise UserError("character_coverage does not go with byte-level-bpe, which spells every character in bytes")
+        raise UserError("character_coverage does not apply to byte-level-bpe, which spells every character in bytes")
 
     def learnt(text: Iterable[str], total: int) -> Learnt:
         ordinary = total - len(special.last)

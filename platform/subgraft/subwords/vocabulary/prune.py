@@ -147,7 +147,8 @@ def _longer_pieces(backend: tokenizers.Tokenizer) -> list[str]:
 
 
 def _risen(used: _Used, min_count: int) -> _Used:
-    """Without rare pieces. The bar rises by doubling, because the parts of a removed piece become more frequent."""
+    """Without rare pieces. The threshold doubles in each step, because the parts of a removed piece become more
+    frequent."""
     bar = 1
     while bar < min_count:
         used = _settled(used, bar)

@@ -111,7 +111,7 @@ class Tokenizer:
         """
         source = read_directory(directory)
         try:
-            with refusing("tokenizers does not take it"):
+            with refusing("tokenizers cannot load it"):
                 return cls(source)
         except UserError as error:
             file = directory / "tokenizer.json"

@@ -37,7 +37,7 @@ def trim(tokenizer: Tokenizer, lines: Iterable[str], min_count: int = 1) -> Toke
 
 
 class _Retained:
-    """A vocabulary from which pieces are being taken."""
+    """A vocabulary from which pieces are being removed."""
 
     def __init__(self, tokenizer: Tokenizer, specification: Specification) -> None:
         self._tokenizer, self._specification = tokenizer, specification

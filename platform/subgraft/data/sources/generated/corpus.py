@@ -18,7 +18,7 @@ Domain = Literal["everyday", "law"]
 Split = Literal["train", "dev", "test"]
 Pair = tuple[str, str]
 
-# Raised whenever other sentences are drawn: what was stored of the text before is not this text.
+# Raised whenever other sentences are drawn, because text stored by an earlier version differs.
 VERSION = 2
 # Of ten sentences, by the digest of their English side.
 _SPLITS: tuple[Split, ...] = ("train",) * 6 + ("dev",) * 2 + ("test",) * 2

@@ -1,7 +1,7 @@
 """A synchronous grammar: rules that derive an English and a German sentence at once, with agreement.
 
-A grammar is text, in sections that an unindented line opens. Entries stand on lines or between semicolons, a line that
-is indented further carries on the one before it, # begins a comment:
+A grammar is text, in sections that an unindented line opens. Entries are separated by line ends or semicolons, a line
+that is indented further continues the one before it, and # begins a comment:
 
     noun thing other       Words of a kind (see words.ENTRY), for these categories: book | Buch n ¨er; …
     modifier deal          First parts of compounds in their linking form, and their English: Miet rental; …
@@ -9,12 +9,13 @@ is indented further carries on the one before it, # begins a comment:
     number section 1 400   The numbers from 1 to 400.
     rule NP.X              What a category becomes, with a weight: 3 {det} {good.X} {X} | {det} {good.X} {X}
 
-Sides that are alike are written once. `{category}` is a place; places of one name (NP, NP2) share what they derive. In
-a rule for NP.X, X stands for any category. After colons stand features, each for its side alone: a case (n, a, d, g), p
-for the plural, a form of verbs, plain, not, first, last (words.Features). A phrase agrees with what is marked n, and
-else with the first word or phrase of no case of its own. What has a place marked n is a clause, in German written with
-its verb last, as a subordinate clause has it: the finite verb moves to the second or first place. {not} and {rel} are
-*nicht*, unless *kein* has said it, and the relative pronoun. Every eighth compound of an entry is left out of training.
+Sides that are alike are written once. `{category}` is a place; places of one name (NP, NP2) in both sides share their
+derivation. In a rule for NP.X, X stands for any category. Features follow colons, and each applies to its side only: a
+case (n, a, d, g), p for the plural, a form of verbs, plain, not, first, last (words.Features). A phrase agrees with its
+part marked n, or else with its first word or phrase without a case of its own. A phrase with a place marked n is a
+clause; its German side is written as a subordinate clause, with the verb last, and the finite verb moves to the second
+or first place. {not} is *nicht*, unless *kein* already negates the clause; {rel} is the relative pronoun. Every eighth
+compound of an entry is left out of training.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _PLACE = re.compile(r"\{([\w.]+?)(\d*)((?::\w+)*)\}")
 # Which of eight compounds is left out of training.
 _HELD_OUT = 5
 _FINITE = re.compile(re.escape(FINITE) + r"(\w+)")
-# What a feature after a colon says; the plural is seen to by Phrase.inner.
+# The meaning of each feature after a colon; Phrase.inner handles the plural.
 _FEATURES: Mapping[str, Mapping[str, Any]] = {
     **{case: {"case": index} for index, case in enumerate(CASES)},
     **{form: {"form": form} for form in ("past", "perfect", "participle", "bare", "zu")},
