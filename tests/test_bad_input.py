@@ -231,7 +231,7 @@ MISTAKES = [
     (f"{GENERATE} --languages klingon", ["--languages", "'klingon'", "en-de"]),
     (f"{GENERATE} --languages en-", ["--languages", "'en-'", "en-de"]),
     (f"{GENERATE} --languages de", ["--languages", "'de'", "two language codes"]),
-    (f"{GENERATE} --model mbart", ["--languages: this model", "nothing says which languages", "de_DE, en_XX"]),
+    (f"{GENERATE} --model mbart", ["--languages: this model", "no languages are named", "de_DE, en_XX"]),
     (
         "generate --model mbart --input codes.txt --languages en-de",
         ["line 2: the text begins with the language code de_DE"],

@@ -134,7 +134,7 @@ def test_a_total_that_the_smallest_vocabularies_exceed_is_refused(tmp_path: Path
     [
         ("texts=[{texts: {en: {files: {train: [empty.txt]}}}}]", "en: .*an empty corpus"),
         ("texts=[{texts: {en: {files: {train: [absent.txt]}}}}]", "en: absent.txt.*no such file"),
-        ("texts=[{texts: {english: {files: {train: [en.txt]}}}}]", "'english' makes no language code"),
+        ("texts=[{texts: {english: {files: {train: [en.txt]}}}}]", "'english' is not a name for a language code"),
         ("baselines={vocabularies: {old: nowhere}}", "baselines.vocabularies.old: .*no such directory"),
     ],
 )

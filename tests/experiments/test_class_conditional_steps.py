@@ -190,7 +190,7 @@ def test_a_checkpoint_without_a_place_for_the_source_is_refused_before_anything_
     inputs = {"upstream": "{checkpoint: llama, objectives: [{kind: causal}]}", "finetune": FINETUNE}
     systems = "[{name: ours, vocabulary: upstream, conditioning: %s}]"
     config = classed(tmp_path, GPT2, systems=systems % "cross-attention", **inputs)
-    with pytest.raises(UserError, match="no place for attention to a source"):
+    with pytest.raises(UserError, match="does not support attention to a source"):
         _ = Pipeline(load(config, Experiment), tmp_path).report
     pipeline = Pipeline(load(config, Experiment, ["systems.0.conditioning=pseudo-self"]), tmp_path)
     assert pipeline.report

@@ -166,9 +166,9 @@ def test_a_corpus_without_documents_and_a_model_without_ends_of_blocks_are_refus
 ) -> None:
     config = place(tmp_path)
     plain = load(config, Experiment, ["corpora.downstream={folder: downstream}"])
-    with pytest.raises(UserError, match="does not say where they are"):
+    with pytest.raises(UserError, match="does not mark them"):
         Pipeline(plain, tmp_path).report  # noqa: B018
     changes = ["model={family: m2m_100, max_positions: 160}", "upstream.objectives=[{kind: translation}]"]
     other = load(config, Experiment, [*changes, "upstream.languages=null"])
-    with pytest.raises(UserError, match="system blocks: this m2m_100 model has no token that ends a block"):
+    with pytest.raises(UserError, match="system blocks: this m2m_100 model has no token that ends blocks"):
         Pipeline(other, tmp_path).report  # noqa: B018

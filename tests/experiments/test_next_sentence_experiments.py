@@ -132,7 +132,7 @@ def refused(place: Path, *changes: str) -> str:
 def test_mistakes_are_refused_before_anything_is_written(tmp_path: Path) -> None:
     place = config(tmp_path, SEGMENTS)
     flat = refused(place, 'corpora.upstream={"folder": "upstream", "languages": ["en"]}')
-    assert "reads documents, and this corpus does not say where they are" in flat
+    assert "reads documents, and this corpus does not mark them" in flat
     objective = "upstream.objectives=[{kind: masked, input: %s}]"
     assert "next_sentence needs `input: segment-pair`" in refused(place, objective % "sentences, next_sentence: true")
     assert "sentences_per_document" in refused(place, objective % "doc-sentences, sentences_per_document: 3")

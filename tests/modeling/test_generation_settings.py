@@ -99,6 +99,6 @@ def test_older_models_say_it_in_their_configuration(tmp_path: Path, capsys: pyte
 
 
 def test_settings_of_which_none_can_be_blamed_are_refused() -> None:
-    with pytest.raises(UserError, match="does not take these generation settings") as caught:
+    with pytest.raises(UserError, match="does not accept these generation settings") as caught:
         loadable({"validate": 1, "temperature": 0.9}, "the file")
     assert caught.value.where == "the file"

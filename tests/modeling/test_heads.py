@@ -137,7 +137,7 @@ def test_messages_say_what_there_is() -> None:
     model.config.pad_token_id = None
     with pytest.raises(UserError, match="no padding id"):
         with_head(model, "sequence", LABELS, 1)
-    with pytest.raises(UserError, match="labels that differ"):
+    with pytest.raises(UserError, match="labels must be distinct"):
         with_head(bert(), "sequence", ("a", "a"), 1)
     with pytest.raises(UserError, match=r"has a head that tags tokens.*none that predicts tokens"):
         require_token_head(with_head(bert(), "tokens", LABELS, 1))

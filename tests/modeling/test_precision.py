@@ -92,6 +92,6 @@ def test_products_have_the_precision_that_is_said() -> None:
         assert layer(states).dtype == torch.bfloat16
     with autocast(CPU, "fp32"):
         assert layer(states).dtype == torch.float32
-    with pytest.raises(ValueError, match="auto was not settled"):
+    with pytest.raises(ValueError, match="auto was not resolved"):
         autocast(CPU, "auto")
     assert fuses_attention(CPU, "fp32") and not fuses_attention(CPU, "bf16")

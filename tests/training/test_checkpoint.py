@@ -162,7 +162,7 @@ def test_shards_that_do_not_make_up_a_tensor_do_not_verify(tmp_path: Path, secon
         checkpoints.save_shard(1, {"w": part.of(WHOLE)}, {"w": part}, rank, 2)
     checkpoints.publish(1, {}, 2)
     assert checkpoints.latest() is None
-    assert "do not make up w" in warnings[0]
+    assert "do not cover w" in warnings[0]
 
 
 def test_a_shard_that_finds_no_room_leaves_the_others_and_the_last_checkpoint(tmp_path: Path) -> None:

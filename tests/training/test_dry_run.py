@@ -96,7 +96,7 @@ def test_other_errors_pass_through_and_the_allocators_is_reported() -> None:
     with pytest.raises(RuntimeError, match="shapes"), explain_out_of_memory("finetune", SETTINGS, Runtime(), CPU):
         raise RuntimeError("shapes differ")
     with (
-        pytest.raises(OperationalError, match=r"32 sentences of 7 tokens: [\d.]+ GiB more were wanted"),
+        pytest.raises(OperationalError, match=r"32 sentences of 7 tokens: [\d.]+ GiB more were requested"),
         explain_out_of_memory("finetune", SETTINGS, Runtime(), CPU, (32, 7)),
     ):
         torch.empty(2**58, dtype=torch.uint8)
@@ -118,7 +118,7 @@ def test_a_batch_that_does_not_fit_ends_a_step_with_one_message(tmp_path: Path) 
     ended = _run(tmp_path, limited=True)
     assert ended.returncode == 1, ended.stderr
     assert "pretrain: memory does not suffice for the largest batch, 116 sentences of 26 tokens: " in ended.stdout
-    assert "GiB more were wanted" in ended.stdout
+    assert "GiB more were requested" in ended.stdout
     assert "pretrain.micro_batch_size=50000 " in ended.stdout
     assert "Traceback" not in ended.stdout + ended.stderr
     store = tmp_path / "home" / "store"

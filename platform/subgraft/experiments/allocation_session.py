@@ -117,8 +117,8 @@ class AllocationPipeline:
     def _require_codes(self) -> None:
         wrong = [code for code in self.settings.sources if not LANGUAGE_CODE.fullmatch(code_token(code))]
         if wrong and self.settings.language_codes:
-            hint = "Name languages as in en, swh or zho_Hans, or say language_codes: false."
-            raise UserError(f"'{wrong[0]}' makes no language code", where="texts", hint=hint)
+            hint = "Name languages as in en, swh or zho_Hans, or set language_codes: false."
+            raise UserError(f"'{wrong[0]}' is not a name for a language code", where="texts", hint=hint)
 
     @property
     def _codes(self) -> tuple[str, ...]:

@@ -80,7 +80,7 @@ def require_documents(source: ResolvedSource, objective: str, name: str) -> None
     parts = source.parts.values() if isinstance(source, TextsSource) else (source,)
     if not all(part.documented for part in parts):
         raise UserError(
-            f"the objective {objective} reads documents, and this corpus does not say where they are",
+            f"the objective {objective} reads documents, and this corpus does not mark them",
             where=f"corpora.{name}",
             hint="Give records with `document`, verses, or plain text with `documents: blank-lines` or `files`.",
         )
@@ -188,7 +188,7 @@ def require_checkpoint(model: str, experiment: Experiment) -> Path:
     _require_place_for_source(family, experiment, directory)
     longest = experiment.longest_of_checkpoint
     if longest > (family.position_limit(config) or longest):
-        raise UserError(f"a max_length of {longest} is beyond what the checkpoint takes", where=str(directory))
+        raise UserError(f"a max_length of {longest} is beyond the checkpoint's limit", where=str(directory))
     return directory
 
 
@@ -298,7 +298,7 @@ def _require_place_for_source(family: Family, experiment: Experiment, directory:
         [] if family.attends_to_source else [each for each in experiment.systems if each.conditioning in IN_LAYERS]
     )
     if without:
-        what = f"a {family.model_type} model has no place for attention to a source"
+        what = f"a {family.model_type} model does not support attention to a source"
         hint = f"Leave out conditioning {without[0].conditioning} (system {without[0].name}), or take a GPT-2."
         raise UserError(what, where=str(directory), hint=hint)
 
@@ -316,7 +316,7 @@ def _require_size(config: Mapping[str, Any], experiment: Experiment, directory: 
     if any(initialiser_info(system.initialiser).as_they_are for system in experiment.systems) and vectors != width:
         unmapped = " and ".join(names_with("as_they_are"))
         raise UserError(
-            f"its rows have {width} dimensions, static embeddings {vectors}, and {unmapped} take these as they are",
+            f"its rows have {width} dimensions, static embeddings {vectors}, and {unmapped} use these unchanged",
             where=str(directory),
             hint=f"Say static_embeddings.dimensions: {width}.",
         )

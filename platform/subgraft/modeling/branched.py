@@ -1,10 +1,9 @@
 # mypy: allow-untyped-calls
 """ERNIE 3 (Sun et al., 2021, section 3.1): a universal body, and on it a branch that understands and one that writes.
 
-Layers are Transformer-XL's with positions relative to each other, in the form of a learnt bias for each distance. They
-may remember the segment of a document before: its states of the same layer, not of the one below, so that what is
-remembered reaches back further with every segment (the enhanced recurrence of ERNIE-Doc, Ding et al., ACL 2021,
-equation 4).
+Layers are Transformer-XL's; relative positions are a learnt bias for each distance. Layers may read remembered states
+of the document's previous segment: those of the same layer, not of the one below, so that the memory reaches back
+further with every segment (the enhanced recurrence of ERNIE-Doc, Ding et al., ACL 2021, equation 4).
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class BranchedConfig(BertConfig):
 
 
 class SegmentMemory(NamedTuple):
-    """What the layers remember of the segments before.
+    """The states of earlier segments that the layers remember.
 
     states: of each layer, the body's first [B, m, w].  present: bool [B, m], False for padding.
     """

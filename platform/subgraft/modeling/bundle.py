@@ -39,9 +39,9 @@ class Bundle:
 
     @classmethod
     def of_body(cls, directory: Path | str) -> Bundle:
-        """The body of a model under a head of two labels, in whose place a finetuning puts its own.
+        """The body of a model under a placeholder head of two labels, which finetuning replaces.
 
-        So the directory of a body is one that every step can load. Raises UserError as `load_body` does.
+        So every step can load the directory of a body. Raises UserError as `load_body` does.
         """
         body = cls.of_sides(load_body(directory), load_tokenizers(directory))
         if head_class(body.model.config, "sequence") is None:

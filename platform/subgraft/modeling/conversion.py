@@ -107,7 +107,7 @@ def _rewrite(directory: Path, out: Path) -> None:
         raise OperationalError(
             f"the process that reads the weights ended with {ended.returncode}: {said}",
             where=str(directory),
-            hint="It may have been killed for memory: it needs up to four times the largest file of weights.",
+            hint="It may have been killed for lack of memory: it needs up to four times the largest file of weights.",
         )
 
 

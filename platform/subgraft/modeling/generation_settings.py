@@ -79,7 +79,7 @@ def _invalid(settings: Mapping[str, Any], complaint: _Complaint, where: str) -> 
         quoted = [name for name in _NAMED.findall(message) if name in settings]
         name = next((name for name in (*quoted, *known) if complaint({*invalid, name}) != message), None)
         if name is None:
-            raise UserError(f"transformers does not take these generation settings: {message}", where=where)
+            raise UserError(f"transformers does not accept these generation settings: {message}", where=where)
         invalid[name] = _reason(message, name)
     if invalid:
         reasons: dict[str, list[str]] = {}

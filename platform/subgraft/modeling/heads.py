@@ -204,7 +204,7 @@ def _labels_of(kind: HeadKind, labels: Sequence[str] | int) -> tuple[str, ...] |
         return (CHOICE_LABEL,)
     named = numbered_labels(labels) if isinstance(labels, int) else tuple(labels)
     if not named or len(set(named)) < len(named):
-        raise UserError("a head needs labels that differ, at least one")
+        raise UserError("a head needs at least one label, and labels must be distinct")
     return named
 
 

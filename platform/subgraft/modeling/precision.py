@@ -59,7 +59,7 @@ def autocast(device: torch.device, precision: Precision) -> torch.autocast:
     Raises ValueError for `auto`, which must be resolved by a measurement first.
     """
     if precision == "auto":
-        raise ValueError("precision auto was not settled before it was used")
+        raise ValueError("precision auto was not resolved before it was used")
     return torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bf16")
 
 

@@ -56,7 +56,7 @@ def with_languages(tokenizers: Mapping[SideName, Tokenizer], languages: Mapping[
     """
     grown = {each.fingerprint: each for each in tokenizers.values() if each.languages}
     if languages and not grown:
-        raise UserError("the vocabulary marks no languages, so it cannot get a code for another")
+        raise UserError("the vocabulary has no language codes, so it cannot get a new one")
     for (fingerprint, old), (language, initialiser) in product(list(grown.items()), languages.items()):
         _require_start(old, language, initialiser)
         grown[fingerprint] = with_codes(grown[fingerprint], [new_code(grown[fingerprint], language)])

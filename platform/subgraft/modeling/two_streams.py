@@ -1,8 +1,8 @@
 # mypy: allow-untyped-calls
 """XLNet's two streams of states, by transformers' XLNetModel (Yang et al., NeurIPS 2019, section 2.3, equations 12–16).
 
-What XLNetModel lacks is added by a hook before each layer: a memory that not every row has, and rows that are read
-backwards.
+A hook before each layer adds two features that XLNetModel lacks: a memory that only some rows have, and rows that are
+read backwards.
 """
 
 from __future__ import annotations

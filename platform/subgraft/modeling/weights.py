@@ -44,7 +44,7 @@ class _Form(NamedTuple):
 
 _FORMS = (
     _Form("*.gguf", "GGUF, llama.cpp's format, not a model in safetensors", _ORIGINAL),
-    _Form("subgraft.json", "a model exported to CTranslate2, which can only be generated with", _ORIGINAL),
+    _Form("subgraft.json", "a model exported to CTranslate2, which can only generate", _ORIGINAL),
     _Form("model.bin", "a CTranslate2 model, which cannot be trained or changed", _ORIGINAL),
     _Form("*.onnx", "ONNX, not a model in safetensors", _ORIGINAL),
     _Form("tf_model.h5", "TensorFlow's weights, not safetensors", _ORIGINAL),
@@ -102,7 +102,7 @@ def read_index(path: Path) -> Mapping[str, str]:
         raise UserError("not an index of weights: it has no weight_map", where=str(path))
     for name in files.values():
         if not (isinstance(name, str) and _PLAIN.fullmatch(name) and name.endswith(kind)):
-            what = f"weights are said to be in {name!r:.100}, which is not a {kind} file next to it"
+            what = f"the index refers to {name!r:.100}, which is not a {kind} file next to it"
             raise UserError(what, where=str(path), hint="Nothing else is opened.")
         if not (path.parent / name).is_file():
             raise UserError(f"{name} is missing", where=str(path.parent))

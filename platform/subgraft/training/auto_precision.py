@@ -75,7 +75,7 @@ def _warn_where_slow(model: PreTrainedModel, context: Context) -> None:
     if factor > 1 / WORTHWHILE and _is_first(measured, context):
         context.warn(
             f"precision: bf16 takes {factor:.1f} times as long as fp32 on this processor ({measured.device}); "
-            "with precision: auto the faster one is taken"
+            "with precision: auto the faster one is used"
         )
 
 

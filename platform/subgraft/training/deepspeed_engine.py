@@ -119,7 +119,7 @@ class DeepSpeedEngine:
         return tensors | self._fewer_updates()
 
     def _fewer_updates(self) -> dict[str, Tensor]:
-        """As the plain engine's: the updates of parameters that had fewer than others."""
+        """The number of updates of parameters that had fewer than others, as in the plain engine."""
         state = self._stepping.state
         updates = {
             name: torch.tensor(float(state[partition]["step"]))

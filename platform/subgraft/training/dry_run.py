@@ -93,9 +93,9 @@ def _amounts(error: BaseException, device: torch.device) -> str:
     wanted = _TRIED_TO_ALLOCATE.search(str(error))
     shortage = ""
     if wanted and wanted[2].lower() == "bytes":
-        shortage = f": {float(wanted[1]) / 2**30:.2f} GiB more were wanted"
+        shortage = f": {float(wanted[1]) / 2**30:.2f} GiB more were requested"
     elif wanted:
-        shortage = f": {wanted[1]} {wanted[2]} more were wanted"
+        shortage = f": {wanted[1]} {wanted[2]} more were requested"
     if device.type == "cuda":
         free, total = torch.cuda.mem_get_info(device)
         shortage += f", {free / 2**30:.2f} of {total / 2**30:.2f} GiB were free"

@@ -152,7 +152,7 @@ class Preparation(Protocol):
 
     All workers call it at the same steps, with their shares of the same batches. Checkpoints include its state.
 
-    every: the hook looks ahead every so many updates, and so many updates far; None: never.
+    every: the number of updates between two calls, which is also how far the hook looks ahead; None: never.
     """
 
     every: int | None

@@ -124,7 +124,7 @@ class ShardedTensors(TensorsOnAccess):
 def _require_whole(name: str, parts: Sequence[TensorSlice]) -> None:
     edges = [0, *(part.stop for part in parts)]
     if [part.start for part in parts] != edges[:-1] or {part.numel for part in parts} != {edges[-1]}:
-        raise ValueError(f"its shards do not make up {name}")
+        raise ValueError(f"its shards do not cover {name}")
 
 
 @dataclass(frozen=True)

@@ -132,9 +132,9 @@ def _has(bundle: Bundle, language: str) -> bool:
         ("mbart-large-50", {"ukr": "mean"}, "has a code for 'ukr' already: uk_UA"),
         ("mbart-large-50", {"am": "mean", "amh": "mean"}, "has a code for 'amh' already: am_XX"),
         ("mbart-large-50", {"quc": "jiv"}, "'quc' cannot start as 'jiv': the vocabulary has no language code"),
-        ("mbart-large-50", {"kiche": "mean"}, "'kiche' makes no language code"),
-        ("nllb-200-distilled-600M", {"quc": "mean"}, "'quc' makes no language code"),
-        ("t5-small", {"quc": "mean"}, "marks no languages"),
+        ("mbart-large-50", {"kiche": "mean"}, "'kiche' is not a name for a language code"),
+        ("nllb-200-distilled-600M", {"quc": "mean"}, "'quc' is not a name for a language code"),
+        ("t5-small", {"quc": "mean"}, "has no language codes"),
     ],
 )
 def test_what_cannot_be_added_is_refused(name: str, languages: dict[str, str], complaint: str, tmp_path: Path) -> None:

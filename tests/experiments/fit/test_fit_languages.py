@@ -106,7 +106,7 @@ def test_a_model_that_marks_no_languages_writes_one(here: Path, capsys: pytest.C
     Bundle(marian(), tokenizer_of_marian(), tokenizer_of_marian(90)).save(here / "marian")
     both = ["fit", "marian", *GERMAN, "--pairs", "text.de", "text.ukr", "--languages", "de-ukr", "--out", "fitted"]
     assert main([*both, "--plan"]) == 2
-    assert "marks no languages, so nothing says whether to write en or ukr" in capsys.readouterr().err
+    assert "has no language codes, so it cannot know whether to write en or ukr" in capsys.readouterr().err
     assert not (here / "fitted").exists()
 
 

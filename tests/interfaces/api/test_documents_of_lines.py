@@ -74,6 +74,6 @@ def test_mistakes_are_refused(model: Path, tmp_path: Path, capsys: pytest.Captur
     with pytest.raises(subgraft.UserError, match="expected a list of documents"):
         translate_documents(model, ["a", "b"])
     other = Bundle(t5(), joint_tokenizer(), joint_tokenizer())
-    with pytest.raises(subgraft.UserError, match="this t5 model has no token that ends a block"):
+    with pytest.raises(subgraft.UserError, match="this t5 model has no token that ends blocks"):
         translate_documents(subgraft.Model(other), [["a"]])
     assert len(evaluate_documents([["a b c d"]], [["a b c d"]]).scores) == 2

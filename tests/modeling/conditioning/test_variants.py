@@ -154,7 +154,7 @@ def test_what_is_new_follows_the_seed(name: str) -> None:
 
 def test_a_family_without_a_place_for_it_is_refused() -> None:
     for name in ("context-attention", "cross-attention", "none"):
-        with pytest.raises(UserError, match="no place for attention to a source"):
+        with pytest.raises(UserError, match="does not support attention to a source"):
             conditioned(language_model("llama"), settings(name), seed=1)
 
 

@@ -11,7 +11,7 @@ from subgraft.modeling.exporting.ctranslate2 import fast_continuer, fast_transla
 
 def test_where_it_computes_something_else_the_other_engine_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("subgraft.modeling.exporting.ctranslate2.TOLERANCE", 0.0)
-    with pytest.raises(UserError, match=r"does not compute what this model does(.|\n)*`engine: transformers`"):
+    with pytest.raises(UserError, match=r"outputs differ from this model(.|\n)*`engine: transformers`"):
         fast_translator(separate_bundle(), None, beam=1, max_length_ratio=2.5)
-    with pytest.raises(UserError, match=r"does not compute what this model does(.|\n)*`engine: transformers`"):
+    with pytest.raises(UserError, match=r"outputs differ from this model(.|\n)*`engine: transformers`"):
         fast_continuer(llama_bundle(), None, beam=1, max_length_ratio=2.5)

@@ -78,7 +78,7 @@ def test_what_a_configuration_may_say_is_what_can_be_built() -> None:
 def test_those_that_are_made_of_others_are_not_built() -> None:
     narrow = {"factorised_mbart", "electra"}  # what mBART's and BERT's settings build, where they say embedding_width
     for name in set(FAMILIES) - set(SETTINGS_OF_FAMILY) - narrow:
-        with pytest.raises(UserError, match=r"cannot be built|never built"):
+        with pytest.raises(UserError, match=r"cannot be built"):
             FAMILIES[name].described(None, 1, 1)
 
 
@@ -160,7 +160,7 @@ def test_an_mbart_50_puts_the_code_of_its_language_before_a_sentence() -> None:
 @pytest.mark.parametrize("build", [mbart, m2m100])
 def test_languages_are_never_guessed(build: Any) -> None:
     many = multilingual_tokenizer()
-    with pytest.raises(UserError, match="nothing says which languages") as refused:
+    with pytest.raises(UserError, match="no languages are named") as refused:
         sequence_format(build().config.to_dict(), many, many, None)
     assert refused.value.where == "languages" and "de_DE, en_XX" in str(refused.value.hint)
 
@@ -178,7 +178,7 @@ def test_a_source_begins_with_its_target_language(family: str, codes: tuple[str,
     pair = Languages(source="en", target=said)
     form = family_named(family).sequence_format({}, tokenizer, tokenizer, pair)
     assert form.source_beginning == (tokenizer.languages[code],) and form.target_beginning is None
-    with pytest.raises(UserError, match="nothing says which languages"):
+    with pytest.raises(UserError, match="no languages are named"):
         family_named(family).sequence_format({}, tokenizer, tokenizer, None)
     plain = english_tokenizer()
     assert family_named(family).sequence_format({}, plain, plain, None).source_beginning == ()

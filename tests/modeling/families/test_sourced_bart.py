@@ -140,5 +140,5 @@ def test_what_does_not_go_together_is_refused(sections: dict[str, str], complain
 def test_other_families_take_no_source_encoder() -> None:
     with pytest.raises(UserError, match="takes no source encoder"):
         FAMILIES["mbart"].with_source_encoder({}, 1, 1)
-    with pytest.raises(UserError, match="has its vocabularies"):
+    with pytest.raises(UserError, match="cannot change its vocabularies"):
         FAMILIES["sourced_bart"].with_vocabularies({}, {})

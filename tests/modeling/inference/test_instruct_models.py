@@ -143,7 +143,9 @@ def test_a_transferred_or_exported_model_has_them_too(qwen: Path, tmp_path: Path
         assert tokenizer.pieces[made.bundle.sequence_format(None).start] == "<|endoftext|>"
     smaller.save(tmp_path / "smaller")
     (tmp_path / "refused").mkdir()
-    with pytest.raises(UserError, match="reads every qwen2 vocabulary as Qwen2Tokenizer, which cuts text otherwise"):
+    with pytest.raises(
+        UserError, match="reads every qwen2 vocabulary as Qwen2Tokenizer, which segments text differently"
+    ):
         export_transformers(tmp_path / "smaller", tmp_path / "refused")
     longer.save(tmp_path / "longer")
     out = tmp_path / "exported"

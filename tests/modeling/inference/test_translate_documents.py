@@ -123,10 +123,10 @@ def test_a_block_has_the_sentences_that_fit_and_never_none() -> None:
 
 def test_a_model_whose_texts_end_as_their_sentences_do_is_refused() -> None:
     tokenizer = masking_tokenizer()
-    with pytest.raises(UserError, match="this bart model has no token that ends a block"):
+    with pytest.raises(UserError, match="this bart model has no token that ends blocks"):
         bundle = Bundle(bart(), tokenizer, tokenizer)
         BlockTranslator(bundle, bundle.sequence_format(LANGUAGES), beam=1, max_length_ratio=2.0)
     fifty = untrained()
     fifty.model.config.decoder_start_token_id = fifty.decoder.special["eos"]
-    with pytest.raises(UserError, match="this mbart model has no token that ends a block"):
+    with pytest.raises(UserError, match="this mbart model has no token that ends blocks"):
         translator(fifty)

@@ -115,5 +115,5 @@ def test_a_checkpoint_as_it_is_needs_no_dev_set_and_stays_the_step_it_was(config
 
 def test_what_is_pretrained_further_must_take_its_sequences(config: Path, plain: Path) -> None:
     changes = [f"upstream.checkpoint={plain}", "upstream.continue_pretraining=true", "pretrain.max_length=600"]
-    with pytest.raises(UserError, match="a max_length of 600 is beyond what the checkpoint takes"):
+    with pytest.raises(UserError, match="a max_length of 600 is beyond the checkpoint's limit"):
         _ = Pipeline(load(config, Experiment, changes), config.parent).models.pretrained

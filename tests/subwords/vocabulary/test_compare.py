@@ -73,7 +73,7 @@ def test_json_and_rendering() -> None:
         "▁ dan k bar",
         "tokens per sentence",
         "sentences with one",
-        "round trip",
+        "unchanged by",
     ):
         assert expected in shown
 

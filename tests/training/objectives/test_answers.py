@@ -151,7 +151,7 @@ def test_a_template_that_rewrites_earlier_turns_is_refused(models: dict[str, Pat
     bundle = Bundle.load(models["llama-3"])
     last_alone = LLAMA_3_CHAT.replace("message['content'] | trim", "(message['content'] if loop.last else 'x') | trim")
     template = ChatTemplate(bundle.decoder, last_alone)
-    with pytest.raises(UserError, match=r"otherwise than in the whole of 4.*(?s:.*)chat.turns: last"):
+    with pytest.raises(UserError, match=r"differently within all 4.*(?s:.*)chat.turns: last"):
         Conversations([CONVERSATIONS[1]], template, "all", 1000)
     with pytest.raises(UserError, match="the chat template cannot be used: System role not supported"):
         system = conversation("a", "b", system="s")

@@ -104,7 +104,7 @@ class ConditionalModel(PreTrainedModel, GenerationMixin):
     def gradient_checkpointing_enable(self, *args: Any, **kwargs: Any) -> None:
         """Raises UserError: a recomputed layer would get no cache, and so no source."""
         raise UserError(
-            "a language model with a source cannot compute its activations again: its layers would lose the source",
+            "a language model with a source cannot recompute its activations: its layers would lose the source",
             where="runtime.activation_checkpointing",
             hint="Leave it out, or train with smaller micro-batches.",
         )

@@ -119,7 +119,7 @@ class ContextAttention(Variant):
     def prepare(cls, config: PreTrainedConfig) -> None:
         if not hasattr(config, "add_cross_attention"):
             raise UserError(
-                f"a {config.model_type} model has no place for attention to a source",
+                f"a {config.model_type} model does not support attention to a source",
                 hint="Use pseudo-self, prepend, simple-fusion or representation, or a GPT-2.",
             )
         config.add_cross_attention = True

@@ -1,1 +1,1 @@
-"""Finished models in the forms that others read them in."""
+"""Exports of finished models, for CTranslate2, transformers and the Hugging Face hub."""

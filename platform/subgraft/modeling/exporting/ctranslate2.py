@@ -248,7 +248,7 @@ def _checked(difference: Tensor, quantization: str, where: str, what: str) -> Ch
     check = Check(difference.max().item(), difference.mean().item())
     if check.mean > COARSE_TOLERANCE or (quantization == "float32" and check.largest > TOLERANCE):
         deviation = f"{what} by up to {check.largest:.3g}"
-        raise UserError(f"CTranslate2 does not compute what this model does: {deviation}", where=where)
+        raise UserError(f"CTranslate2's outputs differ from this model's: {deviation}", where=where)
     return check
 
 

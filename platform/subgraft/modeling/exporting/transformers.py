@@ -172,7 +172,7 @@ def _require_read_alike(bundle: Bundle, form: SequenceFormat, out: Path) -> None
 def _read_otherwise(bundle: Bundle, theirs: Any) -> UserError:
     kind = bundle.model.config.model_type
     return UserError(
-        f"AutoTokenizer reads every {kind} vocabulary as {type(theirs).__name__}, which cuts text otherwise",
+        f"AutoTokenizer reads every {kind} vocabulary as {type(theirs).__name__}, which segments text differently",
         where=str(bundle.model.name_or_path),
         hint="Extend the model's own vocabulary (`subgraft vocab extend`), or learn one with `--kind byte-level-bpe "
         "--like MODEL`. `subgraft generate` writes with the model as it is.",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 
-_FIXED = "a BART with a source encoder has its vocabularies: give one to the BART before"
+_FIXED = "a BART with a source encoder cannot change its vocabularies: transfer them to the BART first"
 
 
 class Bart(OneTable):
@@ -94,7 +94,7 @@ class SourcedBart(Bart):
     one_table = False
 
     def described(self, settings: BartSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
-        raise UserError("a BART with a source encoder is made of a BART, never built")
+        raise UserError("a BART with a source encoder cannot be built: it is made of a BART")
 
     def model_class(self) -> type[PreTrainedModel]:
         from subgraft.modeling.families.sourced_bart import SourcedBartForConditionalGeneration

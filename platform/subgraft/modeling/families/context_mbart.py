@@ -2,8 +2,8 @@
 """An mBART whose encoder reads the sentences before: hierarchical attention (Miculicich et al., EMNLP 2018, section 2).
 
 Only the encoder has context ("HAN encoder"); the decoder sees the source sentence alone. Earlier sentences are encoded
-by the same encoder, one by one and without gradients: what is trained by them is the attention to them. So is the
-encoder by its own sentence.
+by the same encoder, one by one and without gradients, so they train only the attention to them; its own sentence trains
+the encoder.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class HierarchicalAttention(nn.Module):
         """
         rows, sentences, length = len(states), context.shape[1], states.shape[1]
         present = words.any(2)
-        # Where there is nothing to attend to, everything is seen, and nothing comes of it.
+        # Where there is nothing to attend to, everything is visible, because a softmax over nothing is NaN.
         seen_words = words | ~present[..., None]
         seen_sentences = present | ~present.any(1, keepdim=True)
         query = self.word_query(states)[:, None].expand(-1, sentences, -1, -1).flatten(0, 1)

@@ -2,7 +2,7 @@
 """DeBERTa-v2 and DeBERTa-v3 (He et al., ICLR 2021 and 2023): attention by relative positions.
 
 transformers has two heads for it, and config.json rarely says which: published weights have `lm_predictions`, which
-predicts by the embeddings themselves; what transformers trains has BERT's, `cls.predictions` (`legacy: true`).
+predicts by the embeddings themselves; models that transformers trains have BERT's, `cls.predictions` (`legacy: true`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 # mypy: allow-untyped-calls
 """ERNIE of Tsinghua (Zhang et al., ACL 2019): a BERT that reads entities of a knowledge graph too.
 
-transformers has no class for it: it loads the BERT of the same layers, which reads text without entities alike.
+transformers has no class for it: it loads the BERT of the same layers, which computes the same for text without
+entities.
 """
 
 from __future__ import annotations

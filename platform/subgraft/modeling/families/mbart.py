@@ -171,10 +171,10 @@ class SplitMBart(MBart):
         return SplitMBartForConditionalGeneration
 
     def described(self, settings: MBartSettings, encoder_size: int, decoder_size: int) -> dict[str, Any]:
-        raise UserError("a split mBART is made by a transfer, never built")
+        raise UserError("a split mBART cannot be built: a transfer makes it")
 
     def build(self, settings: MBartSettings, encoder: Tokenizer, decoder: Tokenizer, seed: int) -> PreTrainedModel:
-        raise UserError("a split mBART is made by a transfer, never built")
+        raise UserError("a split mBART cannot be built: a transfer makes it")
 
 
 class FactorisedMBart(MBart):

@@ -103,7 +103,7 @@ def needed(tokenizer: Tokenizer, role: str, model: str) -> int:
 def no_blocks(model_type: str) -> UserError:
     """The refusal of a model that cannot translate blocks."""
     return UserError(
-        f"this {model_type} model has no token that ends a block of sentences but none of them",
+        f"this {model_type} model has no token that ends blocks but not single sentences",
         hint="Translate documents with an mBART, in which a language code follows the last sentence.",
     )
 
@@ -111,7 +111,7 @@ def no_blocks(model_type: str) -> UserError:
 def require_marked_targets(formats: Mapping[str, SequenceFormat], where: str) -> None:
     """Raises UserError if a model would write several target languages, whose formats these are, in the same way."""
     if len(formats) > 1 and len(set(formats.values())) == 1:
-        what = f"this model marks no languages, so nothing says whether to write {' or '.join(formats)}"
+        what = f"this model has no language codes, so it cannot know whether to write {' or '.join(formats)}"
         raise UserError(what, where=where, hint="Take pairs into one language, or another model.")
 
 
@@ -162,7 +162,9 @@ def new_code(tokenizer: Tokenizer, language: str) -> str:
     code = f"{mark[0]}{name}{mark[1]}" if mark else name
     if LANGUAGE_CODE.fullmatch(code) is None:
         example = next(iter(codes), "none")
-        raise UserError(f"'{language}' makes no language code", hint=f"Name it as the others are, such as {example}.")
+        raise UserError(
+            f"'{language}' is not a name for a language code", hint=f"Name it as the others are, such as {example}."
+        )
     return code
 
 
@@ -176,7 +178,7 @@ def configured_languages(languages: Languages | None, tokenizer: Tokenizer) -> L
     """The languages, which a model with language codes requires. Raises UserError if they are None."""
     if languages is None:
         raise ArgumentError(
-            "this model has a code for each language, and nothing says which languages are meant",
+            "this model has a code for each language, and no languages are named",
             where="languages",
             hint=f"Name those of source and target. Its codes: {', '.join(sorted(tokenizer.languages))}.",
         )

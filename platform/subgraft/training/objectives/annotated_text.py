@@ -1,4 +1,4 @@
-"""Texts of a corpus with what its records say about each line: named spans, or triples."""
+"""Texts of a corpus with the annotations of each line: named spans, or triples."""
 
 from __future__ import annotations
 

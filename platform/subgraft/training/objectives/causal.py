@@ -311,7 +311,7 @@ def separator_of(tokenizer: Tokenizer, settings: CausalSettings | AnyConditioned
     if settings.separator not in tokenizer.special:
         raise UserError(
             f"the vocabulary has no {settings.separator} token to stand between lines",
-            hint="Say `separator: bos` or `separator: eos`, whichever it has.",
+            hint="Set `separator: bos` or `separator: eos`, whichever it has.",
         )
     return tokenizer.special[settings.separator]
 

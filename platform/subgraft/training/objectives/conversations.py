@@ -45,7 +45,7 @@ def template_of(tokenizer: Tokenizer) -> ChatTemplate:
         raise UserError(error.what, where=_WHERE, hint=hint) from None
     turns = [{"role": "user", "content": ""}, {"role": "assistant", "content": ""}]
     if tokenizer.special.get("unk", -1) in template.encodings([template.rendered(turns)])[0].ids:
-        hint = "Say kind: byte-level-bpe, byte_fallback: true or mode: extend in downstream.vocabulary."
+        hint = "Set kind: byte-level-bpe, byte_fallback: true or mode: extend in downstream.vocabulary."
         what = "the vocabulary cannot spell the words or line ends of the chat template"
         raise UserError(what, where=_WHERE, hint=hint)
     return template
@@ -62,7 +62,7 @@ def with_template(bundle: Bundle, settings: ChatSettings) -> Bundle:
 def answer_bounds(template: ChatTemplate, turns: Turns, learnt: Learnt) -> tuple[str, list[tuple[int, int]]]:
     """The rendered conversation, and the bounds of its answers, in characters.
 
-    Raises UserError if the template cannot be used, or renders a beginning otherwise than the whole.
+    Raises UserError if the template cannot be used, or renders the first turns differently when others follow.
     """
     marked = template.marked(turns)
     if marked is not None:
@@ -74,11 +74,11 @@ def answer_bounds(template: ChatTemplate, turns: Turns, learnt: Learnt) -> tuple
         before, after = template.rendered(turns[:place], prompt=True), template.rendered(turns[: place + 1])
         if not (whole.startswith(after) and after.startswith(before)):
             raise UserError(
-                f"the chat template renders the first {place} turns of a conversation otherwise than in the whole of "
-                f"{len(turns)}, so answers have no known place in it",
+                f"the chat template renders the first {place} turns of a conversation differently within all "
+                f"{len(turns)}, so answers cannot be located",
                 where=_WHERE,
                 hint="Give chat.template, with {% generation %} and {% endgeneration %} around answers"
-                + (", or say chat.turns: last." if learnt == "all" else "."),
+                + (", or set chat.turns: last." if learnt == "all" else "."),
             )
         bounds.append((len(before), len(after)))
     return whole, bounds

@@ -1,4 +1,4 @@
-"""What dev scores need besides a loss: the engine that translates for them, and how far weights have drifted."""
+"""Helpers of dev scores: the engine that translates for them, and the drift of weights."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def dev_engine(settings: TrainingSettings, model: PreTrainedModel) -> DecodingEn
     return "ctranslate2" if small and family_of(model).runs_in_ctranslate2(model.config.to_dict()) else "transformers"
 
 
-# Parts of a layer, as transformers names them in models of one stack. What attends to a source is new, and is neither.
+# Parts of a layer, as transformers names them in models of one stack. New attention to a source belongs to neither.
 KINDS: Mapping[str, re.Pattern[str]] = {
     FEED_FORWARD: re.compile(r"\.mlp\."),
     "drift_attention": re.compile(r"\.(?:attn|self_attn)\."),

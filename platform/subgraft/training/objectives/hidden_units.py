@@ -28,10 +28,10 @@ _COUNTED = 200_000
 def hidden_units(sizes: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
     """The units to hide, at least one, so that about `count` of the tokens are hidden.
 
-    Each unit is hidden with probability count / n, whatever its size: the units, in a random order, are laid around a
-    circle of n tokens, and an arc of `count` tokens hides those whose point, at the same random fraction of each, it
-    contains. So units of one token are exactly `count`. Only where the arc contains no point, in short sentences of
-    large units, the unit at its beginning is hidden.
+    Each unit is hidden with probability count / n, whatever its size. The units are laid around a circle of n tokens in
+    a random order. Each has a point at the same random fraction of its length, and an arc of `count` tokens hides the
+    units whose points lie in it. So exactly `count` units of one token are hidden. If the arc contains no point (short
+    sentences with large units), the unit at its beginning is hidden.
 
     Args:
         sizes: tokens of each unit [u].

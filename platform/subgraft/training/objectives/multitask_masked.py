@@ -68,7 +68,7 @@ class MultitaskMasking:
 
 
 class MultitaskMasked:
-    """Examples of blocks; what is hidden from what is a function of (seed, epoch, index)."""
+    """Examples of blocks; hidden tokens and attention are a function of (seed, epoch, index)."""
 
     def __init__(self, bodies: Examples[list[int]], masking: MultitaskMasking, seed: int) -> None:
         self.bodies, self.masking, self._seed = bodies, masking, seed

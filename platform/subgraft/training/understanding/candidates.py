@@ -66,7 +66,7 @@ class _Candidates(LabelledTask):
 
 
 class MultipleChoice(_Candidates):
-    """Which of the choices goes with a text."""
+    """Which of the choices fits a text."""
 
     metrics = ("accuracy",)
     form = InputForm(("text",), several="choices")

@@ -1,6 +1,6 @@
-"""What users ask a finetuned model about, a value of JSON or a line of text, as the input that its task reads.
+"""Turn a user's input, a JSON value or a line of text, into the input that the task of a finetuned model reads.
 
-Fields have the names of the columns of labelled files, so that a file of examples can be asked about as it is.
+Fields have the names of the columns of labelled files, so that a file of examples can be used unchanged.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class InputForm:
         """The input of a line, with tabs between columns. Raises UserError for one of another form."""
         if self.spans and not self.whole_text:
             hint = f"Give JSON lines with the fields {self}: --format jsonl."
-            raise UserError("a line of text does not say where the entities are", where=where, hint=hint)
+            raise UserError("a line of text does not mark its entities", where=where, hint=hint)
         return self.of_value(line.split("\t") if self.columns else line, where)
 
     def of_value(self, value: Any, where: str) -> Any:
@@ -101,7 +101,7 @@ class InputForm:
         least = 1 if self.optional else len(self.texts) + bool(self.several)
         if len(cells) < least or (len(cells) > len(self.texts) and not self.several):
             count = "one text" if len(cells) == 1 else f"{len(cells)} texts"
-            hint = "A tab is between the columns of a line." if self.columns else ""
+            hint = "Separate the columns of a line by tabs." if self.columns else ""
             raise UserError(f"expected {self}, found {count}", where=where, hint=hint)
         return list(cells)
 

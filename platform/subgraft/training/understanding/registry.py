@@ -1,7 +1,7 @@
 """All tasks of understanding by their names in `config.tasks`, and the task of a finetuned model.
 
-config.json says what a model's head predicts, and not what it reads: a text or two, with marks around entities or not.
-Finetuning adds this as an entry, which transformers reads, writes and ignores.
+config.json describes the predictions of a head but not its inputs: one text or two, with or without marks around
+entities. Finetuning adds this as an entry, which transformers reads, writes and ignores.
 """
 
 from __future__ import annotations

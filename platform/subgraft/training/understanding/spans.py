@@ -1,10 +1,9 @@
 """The span of a passage that answers a question, or none (Devlin et al. 2019, sections 4.2 and 4.3).
 
-A passage that is too long is read in overlapping windows. No answer is the span of the first position, in training
-also where the window does not contain the answer. A model that reads forwards only knows nothing there: it gets one
-more token at the end, which stands for no answer.
-
-Limits are in characters, or parts of the model's limit, so that a vocabulary of short tokens is not cut off earlier.
+A passage that is too long is read in overlapping windows. No answer is the span of the first position, in training also
+where the window does not contain the answer. A causal model has read nothing there, so it gets one more token at the
+end, which stands for no answer. Limits are in characters, or fractions of the model's limit, so that a vocabulary of
+short tokens is not cut off earlier.
 """
 
 from __future__ import annotations
@@ -211,7 +210,8 @@ class SpanExtraction(LabelledTask):
 def _windows(
     encoder: TextEncoder, question: list[int], passage: list[int], number: int
 ) -> Iterator[tuple[Row, Window]]:
-    """The rows of a question with overlapping parts of its passage, each half as far on as it is long.
+    """The rows of a question with overlapping parts of its passage, each of which starts in the middle of the one
+    before.
 
     A question takes no more than half of a row.
     """

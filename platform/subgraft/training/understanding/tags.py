@@ -1,6 +1,6 @@
 """A tag of each word, predicted from the word's first piece (Devlin et al. 2019, section 5.3).
 
-A model that reads forwards only has not read the word there, so it predicts the tag from the last piece.
+A causal model has not read the whole word there, so it predicts the tag from the last piece.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a task of understanding answers: its head, examples, loss, predictions and metrics."""
+"""The interface of a task of understanding: its head, examples, loss, predictions and metrics."""
 
 from __future__ import annotations
 

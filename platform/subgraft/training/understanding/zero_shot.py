@@ -1,5 +1,6 @@
-"""Classes without finetuning: a model that writes chooses the words that it expects (ERNIE 3; Sun et al., 2021, section
-4.3: the candidate with the lowest perplexity per token, or beam search over the candidates' words alone).
+"""Classification without finetuning: a generative model selects the class whose words are most likely (ERNIE 3; Sun et
+al., 2021, section 4.3: the candidate with the lowest perplexity per token, or beam search over the candidates' words
+alone).
 """
 
 from __future__ import annotations
