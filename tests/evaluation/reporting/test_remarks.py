@@ -16,7 +16,7 @@ from subgraft.evaluation.reporting.records import ReportData
 from subgraft.evaluation.reporting.report import write_report
 from subgraft.evaluation.reporting.results import terminal_table
 
-UNKNOWN = "whether another seed would agree is not known"
+UNKNOWN = "other seeds may differ"
 # Of this word, with a `not` or `nothing` before it in its sentence or without.
 CLAIMED = re.compile(r"(?<!not )(?<!call it )(?<!called )\bsignifican(?:t|tly)\b")
 
@@ -51,13 +51,13 @@ def printed(data: ReportData) -> str:
         ),
         (
             comparison_of(1, 0.023),
-            "in these outputs of one seed larger than the sampling error of the test sentences (p = 0.023)",
-            "higher in these outputs of one seed, by more than the sampling error of the test sentences",
+            "beyond the sampling error of the sentences, for one seed only (p = 0.023)",
+            "higher beyond the sampling error of the sentences, for one seed only",
         ),
         (
             comparison_of(1, 0.2),
-            "in these outputs of one seed within the sampling error of the test sentences (p = 0.200)",
-            "in these outputs of one seed within the sampling error of the test sentences",
+            "within the sampling error of the sentences, for one seed only (p = 0.200)",
+            "different only within the sampling error of the sentences, for one seed only",
         ),
     ],
 )
@@ -68,7 +68,7 @@ def test_words_follow_the_seeds(comparison: Comparison, said: str, grouped: str)
 def test_systems_on_few_seeds_are_named_where_others_have_more() -> None:
     assert on_few_seeds({"mean": 3, "avg": 5}) == []
     assert on_few_seeds({"mean": 1, "avg": 1}) == [
-        f"On one seed, intervals and p-values are of these outputs; {UNKNOWN}."
+        f"On one seed, intervals and p-values describe these outputs only; {UNKNOWN}."
     ]
     one, two = on_few_seeds({"mean": 1, "avg": 2, "patt": 3, "att": 2})
     assert one.startswith("On one seed (mean), ")
@@ -88,7 +88,7 @@ def test_no_report_or_terminal_calls_anything_significant_on_less_than_three_see
     for shown in (markdown, terminal):
         assert (UNKNOWN in shown) == (seeds == 1)
         assert ("nothing is called significant" in shown) == (seeds == 2)
-    assert ("larger than the sampling error of the test sentences (p" in markdown) == (seeds == 1)
+    assert ("beyond the sampling error of the sentences, for one seed only (p" in markdown) == (seeds == 1)
 
 
 def test_a_system_that_finetuning_did_not_improve_is_named_wherever_systems_are_shown(

@@ -68,7 +68,7 @@ def test_what_of_a_gain_may_be_spelling_is_said(report_data: ReportData) -> None
 def test_where_all_is_spelled_that_is_said(report_data: ReportData) -> None:
     spelled = (spelled_text("upstream", "decoder", 0, 99.9), spelled_text("downstream", "decoder", 0, 99.9))
     data = with_gap(report_data, *spelled)
-    assert in_short(data) == ["Every vocabulary here spells all of the test set: nothing of a gain is spelling."]
+    assert in_short(data) == ["Every vocabulary here spells all of the test set: spelling explains no part of a gain."]
     other = with_masks(data, {"mean": [3, 4]})
     assert in_short(other) == ["Some systems' vocabularies cannot spell 2 of 240 test sentences."]
     assert unknown_token_caption(data) == ""

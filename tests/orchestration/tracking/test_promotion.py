@@ -150,16 +150,14 @@ def test_the_exit_code_says_what_came_of_it(
     capsys.readouterr()
     assert main(["models", "promote", "shown"]) == 1
     ended = capsys.readouterr()
-    prefix = r"shown: version 2 is not the champion, nothing is moved: BLEU \+.* against version 1, "
-    assert re.fullmatch(
-        prefix + r"in these outputs of one seed within the sampling error of the test sentences \(p = .*\n", ended.out
-    )
+    prefix = r"shown: version 2 does not become the champion: BLEU \+.* against version 1, "
+    assert re.fullmatch(prefix + r"within the sampling error of the sentences, for one seed only \(p = .*\n", ended.out)
     assert ended.err == ""
     register("shown", "third", outputs(3))
     assert main(["models", "promote", "models:/shown"]) == 0
     promoted = capsys.readouterr().out
-    assert "version 3 is the champion now: BLEU +" in promoted
-    assert "in these outputs of one seed larger than the sampling error of the test sentences (p " in promoted
+    assert "version 3 becomes the champion: BLEU +" in promoted
+    assert "beyond the sampling error of the sentences, for one seed only (p " in promoted
     assert "significan" not in promoted + ended.out
     assert registry.version("shown").number == 3
     assert main(["models", "promote", "shown", "--level", "0.0001"]) == 2
@@ -172,7 +170,7 @@ def test_the_exit_code_says_what_came_of_it(
     [
         ({"references": [line.upper() for line in REFERENCES]}, "not tested on the same text: references.txt"),
         ({"tags": {**TAGS, "beam": "1"}}, "beam of the candidate's test is 1"),
-        ({"tags": {**TAGS, "chosen_by": "test"}}, "nothing says that dev scores chose it"),
+        ({"tags": {**TAGS, "chosen_by": "test"}}, "no tag says that dev scores chose it"),
         ({"hypotheses": None}, "registered without its test translations"),
     ],
 )

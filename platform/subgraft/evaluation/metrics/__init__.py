@@ -1,1 +1,1 @@
-"""What a model is judged by: scores of its text, bits per character, calibration, significance, speed."""
+"""Metrics of models: scores of their text, bits per character, calibration, significance, speed."""

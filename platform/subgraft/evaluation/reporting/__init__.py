@@ -1,1 +1,1 @@
-"""The report of a comparison: the set-up, what came out, and how sure that is."""
+"""The report of a comparison: its set-up, its results, and their significance."""

@@ -27,7 +27,7 @@ def calibration(data: ReportData) -> list[Section]:
         return []
     caption = (
         f"Tokens of the test outputs in {BINS} bins of probability, all seeds; the larger the dot, the more tokens. "
-        "Below the diagonal (orange) a model is surer than it is right, above it (blue) less sure. Right is what the "
+        "Below the diagonal (orange) a model is overconfident, above it (blue) underconfident. Right is what the "
         "TER alignment pairs with an equal token of the reference, in the system's own tokens."
     )
     shown = [Reliability(system.name, system.bins, system.inference_ece) for system in systems]
@@ -43,9 +43,9 @@ def forgetting(data: ReportData) -> list[Section]:
         ["system", "upstream BLEU\nbefore", "upstream BLEU\nafter", "Δ upstream BLEU\n[95 %]", "p"],
         [_forgetting_cells(system.name, system.forgetting) for system in systems if system.forgetting is not None],
         "The upstream test set, translated before finetuning and after",
-        "Before: the model that the system begins with, with its own vocabulary, before any transfer.",
+        "Before: the system's initial model with its own vocabulary, before any transfer.",
         "Intervals and p-values: paired bootstrap as for the task's test set, without a correction for the number of "
-        "systems. A negative difference is what was forgotten.",
+        "systems. A negative difference is forgetting.",
         *on_few_seeds({system.name: len(system.seeds) for system in systems}),
     )
     return [Section("Forgetting", (shown,))]

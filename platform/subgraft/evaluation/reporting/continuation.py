@@ -168,11 +168,11 @@ def _examples(data: ReportData) -> Table:
 DIGITS = {"bits saved": 3}
 EXPLAINED = {
     "bits saved": "Bits saved: how many bits per character fewer the test text takes given its own source than given "
-    "another one; none where a model does not look at it.",
+    "another one; 0 if a model ignores it.",
     "adherence": "Adherence: the share of written texts that a classifier of its own takes for the class they were "
-    "written for; classifier accuracy is how often it is right about what people wrote.",
+    "written for; classifier accuracy is its accuracy on texts by people.",
     "prompt ranking": "Prompt ranking: how often a text is likelier given its own source than given others; its "
-    "signature says among how many, and what chance finds.",
+    "signature has the number of candidates and the chance level.",
     "distinct-1": "Distinct: the share of words, or of pairs of words, that are different; high where texts vary.",
 }
 # A terminal has room for two: whether the text is right, and whether the source is read at all.
@@ -270,8 +270,8 @@ def _notes(data: ReportData, names: Sequence[str]) -> list[str]:
     scores = data.systems[0].scores
     return [
         *(EXPLAINED[name] for name in names if name in EXPLAINED),
-        "Drift: the root median squared distance of feed-forward weights from where finetuning began; – where a model "
-        "begins with none that were pretrained.",
+        "Drift: the root median squared distance of feed-forward weights from where finetuning began; – for a model "
+        "without pretrained ones.",
         f"Below each score its 95 % interval: {count(data.bootstrap_samples)} resamples of texts, and over several "
         f"seeds their variance by Student's t; of distinct, that variance alone.{against}",
         "Signatures: " + "; ".join(f"{name} {scores[name].signature}" for name in names),

@@ -23,8 +23,8 @@ _ABOUT = (
     "mean over directions. Bold: the system was finetuned on this direction."
 )
 _ZERO_SHOT = (
-    "zero-shot: no step behind the system was trained on pairs of the two languages, whichever way round. What a "
-    "published checkpoint was trained on is not known here."
+    "zero-shot: no step behind the system was trained on pairs of the two languages, in either direction. The "
+    "training data of a published checkpoint is unknown here."
 )
 
 

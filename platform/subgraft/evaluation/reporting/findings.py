@@ -82,16 +82,16 @@ _VERDICTS: Mapping[Claim, str] = {
     Claim.SIGNIFICANT: "significant",
     Claim.NOT_SIGNIFICANT: "not significant",
     Claim.TOO_FEW_SEEDS: "on too few seeds to call it significant",
-    Claim.OUTPUTS_DIFFER: "in these outputs of one seed larger than the sampling error of the test sentences",
-    Claim.OUTPUTS_ALIKE: "in these outputs of one seed within the sampling error of the test sentences",
+    Claim.OUTPUTS_DIFFER: "beyond the sampling error of the sentences, for one seed only",
+    Claim.OUTPUTS_ALIKE: "within the sampling error of the sentences, for one seed only",
 }
 # Headings of groups of systems; {} is "higher" or "lower".
 _GROUPS: Mapping[Claim, str] = {
     Claim.SIGNIFICANT: "significantly {}",
     Claim.NOT_SIGNIFICANT: "not significantly different",
     Claim.TOO_FEW_SEEDS: "{}, on too few seeds to call it significant",
-    Claim.OUTPUTS_DIFFER: "{} in these outputs of one seed, by more than the sampling error of the test sentences",
-    Claim.OUTPUTS_ALIKE: "in these outputs of one seed within the sampling error of the test sentences",
+    Claim.OUTPUTS_DIFFER: "{} beyond the sampling error of the sentences, for one seed only",
+    Claim.OUTPUTS_ALIKE: "different only within the sampling error of the sentences, for one seed only",
 }
 
 
@@ -120,7 +120,7 @@ def caption_remarks(data: ReportData, seeds: Mapping[str, int]) -> str:
 def on_few_seeds(seeds: Mapping[str, int]) -> list[str]:
     """Caveats on intervals and p-values of systems with fewer than three seeds."""
     by_seeds = {
-        1: "On one seed{}, intervals and p-values are of these outputs; whether another seed would agree is not known.",
+        1: "On one seed{}, intervals and p-values describe these outputs only; other seeds may differ.",
         2: f"On two seeds{{}} nothing is called significant: that takes {FEWEST_SEEDS}.",
     }
     notes = []
@@ -186,8 +186,8 @@ def selected_steps(data: ReportData) -> Table:
             steps.append(Span(str(result.selected_step), "warning" if result.untrained else "plain"))
         last = {result.curve[-1].step for result in results if result.curve}
         rows.append([name, tuple(steps), " · ".join(map(str, sorted(last)))])
-    headings = ["system", "step of the weights\nthat were taken, by seed", "last step"]
-    return table(headings, rows, "Which weights the test scores are of")
+    headings = ["system", "step of the selected\nweights, by seed", "last step"]
+    return table(headings, rows, "The weights behind the test scores")
 
 
 def untrained_notice(data: ReportData) -> tuple[Notice, ...]:

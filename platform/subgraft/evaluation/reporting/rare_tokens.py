@@ -56,8 +56,8 @@ def _stretch_table(systems: Sequence[SystemSummary]) -> Table:
     ]
     if NOT_SPELLED in shown:
         notes.append(
-            "Not spelled: one of the two vocabularies has an unknown token there, which is cheap to predict and says "
-            "nothing. It also makes the bits of all text too low for a system with that vocabulary."
+            "Not spelled: one of the two vocabularies has an unknown token there, which is easy to predict but "
+            "carries no information. It also makes the bits of all text too low for a system with that vocabulary."
         )
     notes += _left_out(systems)
     caption = "Bits per character of the test references, by how often new tokens occur in the training text"

@@ -143,7 +143,7 @@ def _score_notes(data: ReportData) -> list[str | Text]:
     against = (
         f" p is two-sided, against {data.baseline}, with Holm's correction over the systems of each metric."
         if data.baseline
-        else " There is no baseline, so that there are no differences."
+        else " There is no baseline, so there are no differences."
     )
     of_seeds = ", with the variance between seeds by Student's t" if len(data.seeds) > 1 else ""
     return [

@@ -161,7 +161,7 @@ def _calibration(data: ReportData) -> list[Section]:
         return []
     caption = (
         "Test examples by the probability of the predicted class, all seeds; the larger the dot, the more examples. "
-        "Below the diagonal (orange) a model is surer than it is right, above it (blue) less sure."
+        "Below the diagonal (orange) a model is overconfident, above it (blue) underconfident."
     )
     return [Section("Calibration", (Figure("reliability", plot_reliability(shown, "class"), caption),))]
 
@@ -247,9 +247,7 @@ def _errors(data: ReportData) -> Block:
         sure = [fixed(float(confidence[place]))] if shown.confidence is not None else []
         outputs = [data.results(name)[0].hypotheses[place][:_LONGEST] for name in systems]
         rows.append([data.sources[place][:_LONGEST], data.references[place][:_LONGEST], *outputs, *sure])
-    caption = (
-        f"{count(len(wrong))} of {count(len(data.references))} test examples that {systems[-1]} does not get right"
-    )
+    caption = f"{count(len(wrong))} of {count(len(data.references))} test examples that {systems[-1]} predicts wrongly"
     first = "surest" if shown.confidence is not None else "largest"
     note = f"Of each kind of error the {first} first, and frequent kinds before rare ones."
     return table(headings, rows, caption, note, left=range(2 + len(systems)))

@@ -23,7 +23,7 @@ def spelling_in_short(data: ReportData) -> list[Text]:
     if mask is not None and not mask.all():
         missed = f"{count(int((~mask).sum()))} of {count(len(mask))} test sentences"
         return [text(f"Some systems' vocabularies cannot spell {missed}.")]
-    return [text("Every vocabulary here spells all of the test set: nothing of a gain is spelling.")]
+    return [text("Every vocabulary here spells all of the test set: spelling explains no part of a gain.")]
 
 
 def _about(data: ReportData, side: str, tested: Sequence[SpelledText]) -> Text | None:

@@ -1,1 +1,1 @@
-"""What a run will take, before it is run: updates, memory, time."""
+"""Estimates of a run's updates, memory and time before it starts."""

@@ -91,7 +91,7 @@ def cluster(
     """
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
-    # Ray would try a step again for ever that takes more memory than there is.
+    # Otherwise Ray would retry a step that needs more memory than there is forever.
     os.environ.setdefault("RAY_task_oom_retries", str(runtime.max_failures))
     address = address or os.environ.get("RAY_ADDRESS")
     import ray
@@ -131,7 +131,7 @@ def _up(runtime: Runtime, address: str | None, folder: Path | None) -> str:
         return start(folder, dashboard=runtime.dashboard, cpus=runtime.cpus) if folder else _connect(address)
     except SubgraftError:
         raise
-    except Exception as error:  # a node that does not come up in time is no more than an Exception
+    except Exception as error:  # Ray raises a plain Exception for a node that does not start in time
         if folder and is_full(folder):
             raise OperationalError(
                 "there is no room for Ray's sockets and logs", where=str(folder), hint=NO_ROOM
@@ -153,7 +153,7 @@ def _terminated(before: Any) -> Iterator[None]:
 
     def terminate(number: int, frame: object) -> None:
         nonlocal received
-        if not received:  # a second one must not break off the clearing up
+        if not received:  # a second signal must not interrupt the cleanup
             received = True
             raise Terminated
 

@@ -43,7 +43,7 @@ def gpus_lacking(runtime: Runtime) -> str:
 def require_gpus(runtime: Runtime) -> None:
     """Raises UserError if this machine has fewer GPUs than a training asks for."""
     if problem := gpus_lacking(runtime):
-        hint = "Say runtime.gpus_per_worker=0 to train on the CPU, or --address for a cluster that has them."
+        hint = "Set runtime.gpus_per_worker=0 to train on the CPU, or --address for a cluster that has them."
         raise UserError(problem, where="runtime.gpus_per_worker", hint=hint)
 
 

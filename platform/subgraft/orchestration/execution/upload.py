@@ -69,5 +69,9 @@ def _read(runtime_env: Path) -> tuple[Path, list[str]]:
         raise UserError("names no working_dir", where=str(runtime_env), hint="As in: working_dir: .")
     folder = Path(described["working_dir"])
     if not folder.is_dir():
-        raise UserError("no such folder", where=f"{runtime_env}: working_dir {folder}", hint="It counts from here.")
+        raise UserError(
+            "no such folder",
+            where=f"{runtime_env}: working_dir {folder}",
+            hint="It is relative to the current directory.",
+        )
     return folder, list(described.get("excludes") or [])

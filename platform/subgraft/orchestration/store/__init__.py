@@ -1,1 +1,1 @@
-"""Steps and what they made: fingerprints, records, and artifacts that are each made once."""
+"""Steps and their artifacts, each of which is made once: fingerprints, records, the store."""

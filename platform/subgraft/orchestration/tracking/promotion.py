@@ -15,14 +15,14 @@ from subgraft.evaluation.metrics.sentence_statistics import FloatArray, sentence
 from subgraft.evaluation.metrics.significance import Claim, Comparison, compare
 from subgraft.orchestration.tracking.model_registry import CANDIDATE, CHAMPION, RegisteredVersion, Registry
 
-# What chose a registered model, as its tags say: the test set may judge it only if dev chose it.
-# Which score of which split chose a version: `dev BLEU`, `dev chrF`.
+# The selection of a registered model, from its tags: the test set may judge it only if dev selected it. Which score of
+# which split chose a version: `dev BLEU`, `dev chrF`.
 CHOSEN_BY, ON_DEV = "chosen_by", "dev "
 TARGET_LANGUAGE = "target_language"
 # How its test set was translated: between two ways of decoding, a difference is not the models'.
 DECODING = ("beam", "max_length_ratio")
-# A registered model is one training. For its users it is enough that its outputs are better by more than the choice of
-# sentences explains; it is never claimed that its method is better under other seeds.
+# A registered model is one training. For its users it is enough that its outputs are better beyond the
+# sampling error of the test sentences; nothing is claimed about its method under other seeds.
 BETTER_CLAIMS = frozenset({Claim.SIGNIFICANT, Claim.OUTPUTS_DIFFER})
 
 
@@ -85,7 +85,7 @@ def _require_same_choice(candidate: RegisteredVersion, champion: RegisteredVersi
     for version in (candidate, champion):
         if not version.tags.get(CHOSEN_BY, "").startswith(ON_DEV):
             raise UserError(
-                f"nothing says that dev scores chose it (tag {CHOSEN_BY}), so the test set may have done so",
+                f"no tag says that dev scores chose it ({CHOSEN_BY}), so the test set may have done so",
                 where=version.uri,
                 hint="Run its experiment again: that registers it with all that is needed.",
             )
