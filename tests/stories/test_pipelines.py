@@ -158,7 +158,7 @@ def test_what_is_finished_is_shown_from_a_store_that_can_only_be_read(repository
 
     shown = again()
     assert shown.returncode == 0, shown.stderr
-    assert "can only be read" in shown.stdout and "report.html" in shown.stdout
+    assert "the store is read-only" in shown.stdout and "report.html" in shown.stdout
     other = again("seeds=[2]")
     assert (other.returncode, other.stdout) == (1, "")
     assert "cannot write there, and" in other.stderr and "Traceback" not in other.stderr

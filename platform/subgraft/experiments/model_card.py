@@ -130,8 +130,8 @@ class Chosen:
         also = f", finetuned on {', '.join(further)} too" if further else ""
         yield f"{called} from {pair.source} to {pair.target}{also}. This is the system"
         yield f"`{steps.system.name}` with seed {steps.seed} of the experiment `{experiment.name}`:"
-        yield f"of {trained} finetuned models the best by dev {self.weights.score}. The test set chose nothing."
-        yield "What licence the model can have depends on those of the data, below.\n"
+        yield f"of {trained} finetuned models the best by dev {self.weights.score}. The test set was not used for this."
+        yield "The licences of the data, below, decide which licence the model can have.\n"
         yield "```sh"
         predicts = reads_labels(experiment.task)
         yield use_of("DIRECTORY", f"{pair.source}-{pair.target}", predicts=predicts, file=True).command

@@ -182,7 +182,7 @@ class Session:
             raise OperationalError(
                 f"cannot write there, and {missing} steps are to be run", where=str(self._home), hint=hint
             )
-        console.print("the store can only be read: everything is there, and nothing is recorded of this run")
+        console.print("the store is read-only: all results exist, and this run is not recorded")
         report = self.store.path(self.pipeline.report)
         return Finished(MainTable.read(report).rich(), report / "report.html", ())
 

@@ -66,7 +66,7 @@ class Page:
 REFRESH_SECONDS = 15
 ONE_SEED = (
     "Every trial was trained once, and its dev score is that of its best checkpoint: small differences are chance. "
-    "The test set has had no part in this. To know, run the best systems over several seeds."
+    "The test set was not used. For a reliable comparison, run the best systems over several seeds."
 )
 
 
@@ -101,7 +101,9 @@ def _in_short(data: SearchData) -> tuple[document.Block, ...]:
     shared = sum(trial.shared for trial in data.trials)
     made = sum(len(trial.made) for trial in data.trials)
     if made:
-        said.append(text(f"Trials made {count(made)} steps and took {count(shared)} over from others or from before."))
+        said.append(
+            text(f"Trials made {count(made)} steps and reused {count(shared)} of other trials or earlier runs.")
+        )
     said.append(text(ONE_SEED))
     return (*generated_notice(data.generated), document.Bullets(tuple(said)))
 

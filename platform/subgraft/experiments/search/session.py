@@ -157,7 +157,7 @@ class SearchSession:
             tune_trials(self._pipeline, recorder, self.folder, self._home, address, Provenance.here())
         except TuneError as error:
             hint = "Run the same command again: it carries on."
-            raise OperationalError(f"Tune gave up: {error}", where=str(self.folder), hint=hint) from error
+            raise OperationalError(f"Ray Tune failed: {error}", where=str(self.folder), hint=hint) from error
         finally:
             shutil.rmtree(self.folder / "tune", ignore_errors=True)
 

@@ -74,7 +74,7 @@ class InputSteps:
     def upstream_corpus(self) -> Step[CorpusRecipe]:
         """The upstream corpus. Only steps that read it may use this: with a checkpoint there may be none."""
         upstream = self.experiment.upstream
-        assert upstream.corpus is not None  # config.agreement has seen to it
+        assert upstream.corpus is not None  # validation requires it
         judged = any(objective.needs_dev for objective in upstream.objectives) and self.experiment.pretrains
         needed: tuple[Split, ...] = ("train", "dev") if judged else ("train",)
         purpose = ""

@@ -1,1 +1,1 @@
-"""What `import subgraft` offers: the commands' work as functions, which the commands call themselves."""
+"""The functions of `import subgraft`, which the commands call too."""

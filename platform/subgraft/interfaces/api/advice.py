@@ -27,7 +27,7 @@ MOST_LINES = 100_000
 
 @dataclass(frozen=True, repr=False)
 class VocabularyAdvice:
-    """What the text would take with other vocabularies; `print` shows all of it.
+    """The cost of the text with other vocabularies; `print` shows all of it.
 
     Attributes:
         preview: Sizes and tokens of each vocabulary, subwords worth adding, and unused ones.

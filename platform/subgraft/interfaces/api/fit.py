@@ -122,7 +122,7 @@ def fit(
 
     directions = _directions(pairs)
     if directions and languages is not None:
-        raise ArgumentError("the names of pairs say them: leave it out", where="languages")
+        raise ArgumentError("the names of pairs have the languages: leave it out", where="languages")
     named = () if languages is None else (pair_of(languages),)
     observers = [CallbackObserver(progress)] if callable(progress) else []
     console = Terminal() if progress is True else Terminal(file=StringIO())
@@ -193,7 +193,9 @@ def _require_directions(
         hint = "Put its pairs into one file for each side."
         raise ArgumentError(f"{twice[0]} is named twice", where="languages", hint=hint)
     if same := [pair.name for pair in languages if pair.source == pair.target]:
-        raise ArgumentError(f"{same[0]} is one language, which does not go with other directions", where="languages")
+        raise ArgumentError(
+            f"{same[0]} is one language, which cannot be combined with other directions", where="languages"
+        )
     if text:
         hint = "Leave it out, or fit one direction."
         raise ArgumentError(

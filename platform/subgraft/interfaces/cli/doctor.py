@@ -1,4 +1,4 @@
-"""subgraft doctor: is everything here that a run needs? And subgraft completion, for the shell."""
+"""subgraft doctor checks that this machine has everything a run needs; subgraft completion completes in the shell."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ def _say_loading(loading: Loading, out: Path) -> None:
     if loading.prompt:
         say(f"every text begins with the code of its target language: {loading.prompt}")
     if loading.model_code or loading.tokenizer_code:
-        say("with trust_remote_code=True: transformers has no such class, so that its code lies in the directory")
+        say("with trust_remote_code=True: transformers has no such class, so its code is in the directory")
 
 
 _LICENCE = re.compile(r"[a-z0-9][a-z0-9.+-]*")
@@ -103,7 +103,7 @@ def push_model(arguments: argparse.Namespace) -> None:
 
     if arguments.dry_run != (arguments.out is not None):
         hint = "A dry run writes the folder to --out; without --dry-run it is sent, and no copy remains here."
-        raise UserError("--dry-run and --out go together", where="push", hint=hint)
+        raise UserError("--dry-run and --out need each other", where="push", hint=hint)
     require_name(arguments.name)
     token = None if arguments.dry_run else require_token()
     with _place(arguments.out) as folder:

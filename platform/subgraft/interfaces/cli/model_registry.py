@@ -131,7 +131,7 @@ def _outcome(name: str, verdict: Verdict, requirement: Requirement) -> str:
         return f"{name}: version {candidate.number} is the champion now; there was none to compare it with"
     if comparison is None:
         return f"{name}: version {candidate.number} is the champion already"
-    outcome = "is the champion now" if verdict.promoted else "is not the champion, nothing is moved"
+    outcome = "becomes the champion" if verdict.promoted else "does not become the champion"
     return (
         f"{name}: version {candidate.number} {outcome}: BLEU {signed(comparison.difference)} "
         f"{interval(comparison.interval)} against version {champion.number}, "

@@ -138,7 +138,9 @@ def generate_text(arguments: argparse.Namespace) -> None:
 def _generate_documents(arguments: argparse.Namespace) -> None:
     """Print documents with blank lines between them; an empty sentence, which would be one, is left out."""
     if arguments.features is not None or arguments.chat or arguments.max_tokens is not None:
-        raise UserError("--features, --chat and --max-tokens are not of documents: leave them out", where="--documents")
+        raise UserError(
+            "--features, --chat and --max-tokens do not apply to --documents: leave them out", where="--documents"
+        )
     lines = list(reading.lines(arguments.input) if arguments.input else standard_input())
     for number, document in enumerate(_translated_documents(arguments, lines)):
         for line in [""] * (number > 0) + [sentence for sentence in document if sentence.strip()]:

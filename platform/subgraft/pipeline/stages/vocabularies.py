@@ -103,7 +103,7 @@ def _of_model(tokenizers: Mapping[SideName, Tokenizer], side: SideName, shared: 
     """Raises UserError if the sides should share one vocabulary and have two."""
     if shared and len({tokenizer.fingerprint for tokenizer in tokenizers.values()}) > 1:
         raise UserError(
-            "this model's sides have a vocabulary each, so there is none of both to extend or trim",
+            "this model has a vocabulary for each side, so there is no shared one to extend or trim",
             hint="Leave out downstream.shared, or learn one vocabulary for both: `mode: replace`.",
         )
     return tokenizers[side]
