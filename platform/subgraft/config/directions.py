@@ -34,7 +34,7 @@ class Direction(Settings):
         return Languages(source=self.source, target=self.target)
 
 
-# What `with_first_direction` fills in, by group of settings; "" is the experiment itself.
+# The settings that `with_first_direction` fills in, by group; "" is the experiment itself.
 FILLED_BY_DIRECTIONS: Mapping[str, frozenset[str]] = {
     "": frozenset({"languages"}),
     "downstream": frozenset({"corpus"}),

@@ -20,7 +20,7 @@ Frequency = Annotated[float, Field(ge=0)]
 
 
 class UnitStage(Settings):
-    """What is hidden as a whole from a given step on: each sentence has units of one kind, drawn by these frequencies.
+    """The units that are masked whole from a step on: each sentence has units of one kind, drawn by these frequencies.
 
     step: the number of updates before it applies.
     piece: frequency of single tokens.

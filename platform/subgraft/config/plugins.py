@@ -26,7 +26,7 @@ FAMILIES: Group = "subgraft.families"
 
 @dataclass(frozen=True)
 class Plugin:
-    """What a package offers under a name. package: its name and version, as records have it."""
+    """An object that a package offers under a name. package: its name and version, as records have it."""
 
     name: str
     package: str

@@ -26,7 +26,7 @@ FurtherMetricName = Literal["ROUGE-1", "ROUGE-2", "CIDEr"]
 DecodingEngine = Literal["transformers", "ctranslate2"]
 EngineSetting = Literal["auto", "transformers", "ctranslate2"]
 StaticAlgorithm = Literal["skip-gram", "cbow", "fasttext"]
-# What a classifying head reads: whole texts, their tokens, spans of a passage, or several texts to choose from.
+# The inputs of a classifying head: whole texts, their tokens, spans of a passage, or several texts to choose from.
 HeadKind = Literal["sequence", "tokens", "span", "choice"]
 # All random generators accept 31 bits.
 Seed = Annotated[int, Field(ge=0, lt=2**31)]

@@ -12,7 +12,7 @@ from subgraft.config.training import FinetuneSettings
 
 # How finetuning uses `downstream.text`, in addition to the task's own text.
 TextUse = Literal["copied", "back-translated", "denoised", "lines"]
-# Those that are pairs, made of target text.
+# The uses that read pairs, made of target text.
 MADE_PAIRS: frozenset[TextUse] = frozenset({"copied", "back-translated"})
 
 # Rounds of back-translation.
@@ -70,7 +70,7 @@ class BackTranslationSettings(Settings):
         return "transformers" if self.sample else named_engine(self.engine)
 
 
-# What a round sets itself, in the finetuning of systems with `unsupervised`.
+# The settings of a system's finetuning that each round of `unsupervised` replaces.
 _BY_STEP = ("batch_size_schedule", "dropout_schedule")
 
 

@@ -175,7 +175,7 @@ class AllocationSession:
         self._home = default_home().absolute()
 
     def plan(self) -> Plan:
-        """What a run would do now."""
+        """The steps of a run, with their present states."""
         return make_plan(Store(self._home), [self.pipeline.report])
 
     def run(self, console: Terminal, address: str | None = None) -> FinishedAllocation:

@@ -86,7 +86,7 @@ def in_use(home: Path) -> InUse:
 
 
 def surplus(home: Path, keep: Set[str], before: datetime | None = None) -> Surplus:
-    """What may be removed: not the fingerprints in `keep`, and only artifacts finished before `before`."""
+    """The removable artifacts: without the fingerprints in `keep`, and only those finished before `before`."""
     used = in_use(home)
     limits = [limit for limit in (before, used.since) if limit is not None]
 

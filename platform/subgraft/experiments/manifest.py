@@ -109,7 +109,7 @@ def _zero_shot(steps: SystemSteps, experiment: Experiment) -> tuple[str, ...]:
     return tuple(each.name for each in experiment.directions if frozenset((each.source, each.target)) not in trained)
 
 
-# Where a system stands among the others of a sweep, by its settings alone.
+# The place of a system in a sweep, from its settings alone.
 
 _MODES: Mapping[VocabularyMode | None, str] = {"extend": "extended", "trim": "trimmed"}
 

@@ -66,7 +66,7 @@ class Session:
         return Store(self._home)
 
     def plan(self) -> Plan:
-        """What a run would do now."""
+        """The steps of a run, with their present states."""
         return make_plan(self.store, [self.pipeline.report])
 
     def estimates(self, plan: Plan) -> Table | None:
@@ -112,7 +112,7 @@ class Session:
         return [f"{message}: a run here is refused; one on a cluster (--address) is not"] if message else []
 
     def report_directory(self) -> Path:
-        """Where the finished report is. Raises UserError before there is one."""
+        """The path of the finished report. Raises UserError before there is one."""
         if self.store.find(self.pipeline.report) is None:
             raise UserError("this experiment has no report yet", hint="Run it first: subgraft run CONFIG.")
         return self.store.path(self.pipeline.report)

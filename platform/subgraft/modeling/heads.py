@@ -239,7 +239,7 @@ def _weights_for(made: PreTrainedModel, model: PreTrainedModel, retained: tuple[
 
 
 def _prefix(model: PreTrainedModel) -> str:
-    """What the names of the body's weights begin with; nothing where the body's modules are the model's own."""
+    """The prefix of the names of the body's weights; empty if the body's modules are the model's own."""
     return "" if model.base_model is model else f"{model.base_model_prefix}."
 
 

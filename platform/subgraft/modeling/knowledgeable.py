@@ -70,7 +70,7 @@ class Entities(NamedTuple):
 
     @property
     def mask(self) -> Tensor:
-        """What is added to attention weights [B, 1, 1, M]."""
+        """The mask that is added to attention scores [B, 1, 1, M]."""
         least = torch.finfo(self.states.dtype).min
         return torch.zeros_like(self.present, dtype=self.states.dtype).masked_fill(~self.present, least)[:, None, None]
 

@@ -90,7 +90,7 @@ class Bilstm(nn.Module):
 
 
 def _hidden_but(seen: Tensor) -> Tensor:
-    """What is added to logits of attention: a very low number where nothing is seen."""
+    """The mask that is added to attention scores: a very low number at invisible places."""
     return torch.zeros(seen.shape, device=seen.device).masked_fill(~seen, torch.finfo(torch.float32).min)
 
 

@@ -59,7 +59,7 @@ class AttentionCapture:
         own._attn_implementation = "eager"
 
     def __call__(self, run: Callable[[], object]) -> Attended:
-        """What the self-attention computes in the pass that `run` starts; layers after it are not run."""
+        """The weights and values of the self-attention in the pass that `run` starts; layers after it are not run."""
         seen: dict[str, Tensor] = {}
 
         def keep_values(module: nn.Module, inputs: Any, output: Tensor) -> None:

@@ -30,7 +30,7 @@ def split_training(
 
 
 def of_first_phase(bundle: Bundle, sides: Sequence[SideName]) -> list[Tensor]:
-    """What a first phase trains: the input and output embeddings of sides, and trained output biases.
+    """The parameters that a first phase trains: the input and output embeddings of sides, and trained output biases.
 
     Without sides, a source encoder and what it needs.
     """

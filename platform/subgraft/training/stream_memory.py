@@ -1,4 +1,4 @@
-"""What layers remember of the streams of documents (Dai et al., ACL 2019, section 3.2).
+"""The memory that layers have of streams of documents (Dai et al., ACL 2019, section 3.2).
 
 It is part of a checkpoint: computed again, it would have newer weights and other dropout.
 """
@@ -82,7 +82,7 @@ class StreamMemory:
         self._workers: Engine | None = None
 
     def recall(self, streams: Tensor, before: Tensor) -> Recalled | None:
-        """What rows remember; None if none of them does. before: the block that each continues [B]."""
+        """The memory of rows; None if none of them has one. before: the block that each continues [B]."""
         places, wanted = streams.cpu(), before.cpu()
         here = (wanted != NO_BLOCK) & (self._blocks[places] == wanted)
         if not here.any():
@@ -139,7 +139,7 @@ class StreamMemory:
         self._written.zero_()
 
     def _exchange(self) -> None:
-        """What each worker wrote since the last exchange; of several that wrote a stream, the first one's."""
+        """The states that each worker wrote since the last exchange; if several wrote a stream, those of the first."""
         engine = self._workers
         if engine is None or engine.world == 1:
             return

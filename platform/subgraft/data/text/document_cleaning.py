@@ -20,7 +20,7 @@ def clean_documents(
 ) -> Iterator[Sides]:
     """Segments without repeated runs, and without documents that came before. The last cell is a segment's place.
 
-    What follows a dropped run is its document's next segment, so that the document has no gap.
+    The segment after a dropped run becomes its document's next segment, so that the document has no gap.
 
     Args:
         counts: Receives "read", "repeated" and "same_document", of dropped segments.

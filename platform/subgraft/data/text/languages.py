@@ -144,7 +144,7 @@ class LanguageDraws:
         self._bounds = np.concatenate([[0], np.cumsum(numbered, dtype=np.int64)])
 
     def __len__(self) -> int:
-        """How many numbers there are; an epoch has a part of them."""
+        """The count of numbers, of which an epoch has a part."""
         return int(self._bounds[-1])
 
     def epoch(self, epoch: int) -> np.ndarray:
@@ -159,7 +159,7 @@ class LanguageDraws:
         return np.concatenate(chosen)
 
     def at(self, number: int, epoch: int) -> Drawn:
-        """What a number stands for in an epoch."""
+        """The example that a number stands for in an epoch."""
         text = int(np.searchsorted(self._bounds, number, side="right")) - 1
         done, place = divmod(number - int(self._bounds[text]), self._sizes[text])
         return Drawn(text, place, epoch * self.rounds[text] + done)

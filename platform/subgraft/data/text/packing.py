@@ -73,7 +73,7 @@ def full_sentences(sentences: Sequences, text: DocumentText, room: int, separato
     costs = whole.lengths.astype(np.int64)
     costs[last] = np.minimum(costs[last] + 1, room)
     bounds = blocks(costs, room)
-    # What follows the last sentence of a block is the end of the input.
+    # The end of the input follows the last sentence of a block.
     return PackedSentences(whole, bounds, np.setdiff1d(last, bounds[1:] - 1), separator)
 
 
@@ -87,7 +87,7 @@ class SegmentPair(NamedTuple):
 
 @dataclass(frozen=True)
 class PairSettings:
-    """What pairs are made of.
+    """The sizes of pairs.
 
     Attributes:
         room: The most tokens of both segments together.

@@ -20,7 +20,7 @@ from subgraft.config.ernie_objectives import UnitName
 Span: TypeAlias = tuple[int, int]
 _HAN = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _WORD = re.compile(rf"[{_HAN}]|(?:(?![{_HAN}])\w)+(?:['’-](?:(?![{_HAN}])\w)+)*")
-# A pair of words is a collocation from so many occurrences on, if its score is over the threshold.
+# A pair of words is a collocation if it has at least this many occurrences, and a score over the threshold.
 _LEAST, _THRESHOLD = 5, 10.0
 # The bit of each level that says that a unit of it begins at a token.
 _BITS: dict[UnitName, int] = {"word": 1, "phrase": 2, "entity": 4}
@@ -69,7 +69,8 @@ class Collocations(NamedTuple):
 
 
 def entities(line: str) -> list[Span]:
-    """Runs of capitalised words. A single word at the beginning of a sentence is none, nor is a single letter."""
+    """Runs of capitalised words. A single word at the beginning of a sentence does not count, nor does a single
+    letter."""
     capital = [span for span in words(line) if line[span[0]].isupper()]
     runs = _runs(capital, lambda one, other: _adjacent(line, one, other))
     return [

@@ -93,7 +93,7 @@ def kind_of(directory: Path, side: str) -> str:
 
 
 def origin_of(directory: Path, side: str) -> GeneratorOrigin:
-    """What a side's generator was trained on. Raises UserError if the description is damaged."""
+    """The origin of a side's generator: its model and vocabulary. Raises UserError if the description is damaged."""
     described = read_description(directory, side)["sides"][side]
     with refused_if_damaged(directory):
         return GeneratorOrigin(**{field.name: described[field.name] for field in fields(GeneratorOrigin)})

@@ -100,5 +100,5 @@ def take_distilled(request: Request, method: str = _FIRST_METHOD) -> NewRows:
 
 
 def origin(side: Side, source: Tokenizer) -> tuple[str, str]:
-    """What learned rows are bound to: the digest of the input embeddings and the vocabulary's fingerprint."""
+    """The model that learned rows are bound to: the digest of the input embeddings and the vocabulary's fingerprint."""
     return table_digest(side.input.weight), source.fingerprint

@@ -18,7 +18,7 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 ATOMS = 8  # seen tokens that matching pursuit combines
 NEIGHBOURS = 10  # WECHSEL's k, and that of the locally linear mapping's program
 TEMPERATURE = 0.1  # WECHSEL's tau
-# Of the mean squared distance to the neighbours, as Roweis and Saul regularise. Without it weights of neighbours that
+# A fraction of the mean squared distance to the neighbours (Roweis and Saul). Without it weights of neighbours that
 # lie near one another cancel out: rows become ten times as long as any, and as output rows take all probability.
 RIDGE = 0.1
 _SMALLEST = 1e-100  # where all neighbours lie on the token; its inverse is still finite

@@ -34,7 +34,7 @@ def save_token_tensors(
 def load_token_tensors(
     directory: Path, name: str, what: str, hint: str
 ) -> tuple[Tokenizer, dict[str, Tensor], dict[str, Any]]:
-    """The vocabulary, the tensors and the record that `save_token_tensors` wrote; `what` they are is for messages.
+    """The vocabulary, the tensors and the record that `save_token_tensors` wrote; `what` names them in messages.
 
     Raises UserError where there are none, or none that this version can read.
     """

@@ -79,7 +79,7 @@ class SpanPairs(SegmentedText):
         return meeting + [(before + i, len(after) + i) for i in range(len(self._before.target_ending))]
 
     def _spans(self, sentence: Sentence) -> list[_Span]:
-        # What every target begins with is a label too.
+        # The token that every target begins with is a label too.
         old_unknown, new_unknown = (tokenizer.special.get("unk", -1) for tokenizer in self._tokenizers[1:])
         spans, one, two = [_Span(1, 1, True, True)] * self._before.target_begins, 0, 0
         for last_before, last_after in sentence.meeting:

@@ -16,7 +16,7 @@ from subgraft.evaluation.metrics import classes, correlations, ranking, spans, t
 from subgraft.evaluation.metrics.scores import Score, check_parallel
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 
-# What a model predicts of each example, and what its reference is:
+# The predictions of a model and their references, by kind:
 # class: an index of a class, [n]; labels: booleans [n, classes]; value: a number, [n];
 # answer: a text, and all right ones; tags: a list of tags, one per word; ranking: the scores of a query's candidates,
 # and their relevances.

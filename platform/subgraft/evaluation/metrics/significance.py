@@ -124,7 +124,7 @@ def compare(
         raise ValueError(f"statistics differ in shape: {system.shape} and {baseline.shape}")
     by_seed = _seed_scores(metric, system) - _seed_scores(metric, baseline)
     difference = float(by_seed.mean())
-    # The same seed makes the same draws for both: that is what pairs them.
+    # The same seed makes the same draws for both, which pairs them.
     ours, theirs = (bootstrap_scores(metric, side, samples=samples, seed=seed) for side in (system, baseline))
     deviations = _deviations(ours - theirs, by_seed, seed)
     as_far = np.abs(deviations) >= abs(difference) - 1e-12
@@ -187,7 +187,7 @@ def _deviations(resampled: FloatArray, by_seed: FloatArray, seed: int) -> FloatA
     of_sentences = of_sentences - of_sentences.mean()
     if seeds == 1:
         return np.asarray(of_sentences)
-    # Where sentences do not move all seeds alike, they are among what sets the seeds apart, which is drawn below.
+    # Effects of sentences that differ between seeds are part of the variance between seeds, which is drawn below.
     covariance = np.cov(resampled, rowvar=False)
     common = (covariance.sum() - covariance.trace()) / (seeds * (seeds - 1))
     of_sentences *= np.sqrt(max(0.0, common) / max(covariance.mean(), 1e-12))

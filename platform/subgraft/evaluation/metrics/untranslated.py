@@ -54,7 +54,7 @@ def copied_scores(sources: Sequence[str], references: Sequence[str], language: s
 
 # Outputs without a letter: "undetermined" in ISO 639.
 UNDETERMINED = "und"
-# What is learnt from: lines of each language, n-grams of at most this length, and the most frequent of them.
+# The training data: lines of each language, n-grams of at most this length, and the most frequent of them.
 LINES, LONGEST, MOST = 2000, 4, 200_000
 # So small that n-grams which a language has never shown speak against it, however little text there is of it.
 _SMOOTHING = 0.01

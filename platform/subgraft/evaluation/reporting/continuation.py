@@ -164,7 +164,7 @@ def _examples(data: ReportData) -> Table:
     return table(["prompt", "system", "continuation"], rows, f"Prompts are {data.prompts}", left=(0, 1, 2))
 
 
-# Of scores that are not in points, how many digits count.
+# The significant digits of scores that are not in points.
 DIGITS = {"bits saved": 3}
 EXPLAINED = {
     "bits saved": "Bits saved: how many bits per character fewer the test text takes given its own source than given "
@@ -189,7 +189,7 @@ def _mean(results: Sequence[SystemResult], name: str) -> str:
 
 
 def headline_scores(data: ReportData) -> dict[str, dict[str, str]]:
-    """Of each system its scores by heading, means over seeds; no headings where nothing is written for a source."""
+    """Each system's scores by heading, as means over seeds; no headings if nothing is generated for a source."""
     common = _common_scores(data)
     names = [name for name in HEADLINES if name in common][:2]
     return {

@@ -28,7 +28,7 @@ def copies(data: ReportData) -> dict[str, list[Copying]]:
 
 
 def copying_notes(data: ReportData) -> list[str]:
-    """What copies of the sources would score, and the share of them that each system writes."""
+    """The scores of copies of the sources, and the share of copies among each system's outputs."""
     by_system = copies(data)
     if not by_system:
         return []

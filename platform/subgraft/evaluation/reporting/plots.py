@@ -27,7 +27,7 @@ _LEAST_SPAN = 1.0  # of an axis of scores, in points
 
 
 class DevScore(NamedTuple):
-    """What translations of dev are scored by during finetuning, and where a curve's point has it."""
+    """The metric of dev translations during finetuning, and its field in a curve's point."""
 
     name: str
     of: Callable[[CurvePoint], float | None]
@@ -207,7 +207,7 @@ def curve_of(
 
 
 def learning_panels(data: ReportData) -> tuple[dict[str, object], ...]:
-    """What `plot_learning_curves` draws, as JSON. points: step, mean over seeds, least, greatest."""
+    """The data of `plot_learning_curves`, as JSON. points: step, mean over seeds, least, greatest."""
     panels = ((title, _series(data, value)) for title, value in _dev_curves(data).items())
     return tuple(
         {"title": title, "across": "finetuning step", "series": series}

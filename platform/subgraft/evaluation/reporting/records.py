@@ -309,7 +309,7 @@ class StageSeconds:
 
 @dataclass(frozen=True)
 class Provenance:
-    """What a repetition needs. `settings` are flat ("finetune.batch_size": "4000")."""
+    """The data needed to repeat an experiment. `settings` are flat ("finetune.batch_size": "4000")."""
 
     settings: Mapping[str, str]
     versions: Mapping[str, str]
@@ -385,7 +385,7 @@ class ReportData:
 
     @property
     def spelled_by_all(self) -> NDArray[np.bool_] | None:
-        """Of each test sentence, whether every system can spell its source and reference; None if not measured."""
+        """Whether every system can spell source and reference of each test sentence; None if not measured."""
         masks = [system.spelled for system in self.systems if system.spelled is not None]
         return np.logical_and.reduce(masks) if masks and len(masks) == len(self.systems) else None
 

@@ -45,7 +45,7 @@ from subgraft.evaluation.reporting.table import MainTable, Span, Table, Text, ta
 
 # The scores in a comparison's main table; the others have a table of their own.
 MAIN_METRICS: tuple[MetricName, ...] = ("BLEU", "chrF")
-# What a finetuning chose its weights by, in words.
+# The criterion by which a finetuning selected its weights, in words.
 _CHOSEN: Mapping[SelectName, str] = {
     "bleu": "with the best dev BLEU",
     "chrf": "with the best dev chrF",
@@ -186,7 +186,7 @@ def _cost_table(data: ReportData, systems: Sequence[SystemSummary]) -> Table:
 
 
 def _trained(data: ReportData) -> list[str]:
-    """What each finetuning trained, and the memory it took, where not all systems train as much of their model."""
+    """The parameters and memory of each finetuning, if systems train different shares of their model."""
     firsts = {name: data.results(name)[0] for name in data.system_names}
     shares = {round((first.trained_parameters or 0) / first.parameters, 2) for first in firsts.values()}
     if len(shares) < 2 or not all(first.trained_parameters for first in firsts.values()):

@@ -33,7 +33,7 @@ def quality_and_speed(data: ReportData) -> list[Section]:
 
 
 def sweeps(data: ReportData) -> list[Section]:
-    """What the vocabulary's size and the generator's training change, where systems differ in these."""
+    """The effect of the vocabulary's size and the generator's training, if systems differ in these."""
     systems = summarise(data)
     blocks: list[Block] = []
     if size_series(systems):
@@ -96,7 +96,7 @@ def pretraining_series(systems: Sequence[SystemSummary]) -> list[Series]:
 
 
 def _alike(system: SystemSummary) -> Hashable:
-    """What a system with a generator shares with the `avg` that its generator starts from."""
+    """The settings that a system with a generator shares with the `avg` that its generator starts from."""
     return system.vocabulary_size, system.variant
 
 

@@ -40,7 +40,7 @@ from subgraft.orchestration.store.step import Step
 from subgraft.orchestration.store.store import Store
 from subgraft.pipeline.stages import FINETUNE
 
-# What a trial reports to Tune: while it is finetuned the evaluation and the best dev BLEU so far, in the end the rest.
+# A trial's reports to Tune: during finetuning the evaluation and the best dev BLEU so far, at the end the rest.
 EVALUATION, BLEU, STATE, SAID = "evaluation", "best_dev_bleu", "state", "said"
 # A share of a resource that every cluster's head has, and nothing else.
 RESOURCES = {"node:__internal_head__": 0.001}

@@ -29,7 +29,7 @@ from subgraft.pipeline.recipes.recipe import (
 from subgraft.pipeline.recipes.training import FinetuneRecipe, PretrainRecipe
 from subgraft.pipeline.stages.stage import R
 
-# What does not change a family; a new model's configuration is asked for with any.
+# A size that does not affect a family's answers; a new model's configuration needs some value.
 _ANY_SIZE = 100
 
 

@@ -197,7 +197,7 @@ class EmbeddingSteps:
         return Step(stages.ATTENTION_INFLUENCE, "attention influence", recipe, inputs)
 
     def _distilled_text(self, model: Step, vocabularies: Mapping[SideName, Step]) -> dict[str, Step]:
-        """What is read in both segmentations, by whom."""
+        """The inputs of a step that reads the task's text in both segmentations."""
         inputs = {"model": model, "corpus": self._inputs.downstream_corpus, **self._by_side(vocabularies)}
         inputs |= self._inputs.text_on("source") if "encoder" in self.experiment.sides else {}
         inputs |= self._text.copies if "decoder" in self.experiment.sides else {}

@@ -1,4 +1,4 @@
-"""What is measured: scores on the task's test set, likelihood, forgetting, rows of held-out tokens, the subword gap."""
+"""Measurements: scores on the task's test set, likelihood, forgetting, rows of held-out tokens, the subword gap."""
 
 from __future__ import annotations
 

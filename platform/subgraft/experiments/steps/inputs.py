@@ -1,4 +1,4 @@
-"""What an experiment reads: corpora, monolingual text, and a checkpoint."""
+"""The inputs of an experiment: corpora, monolingual text, and a checkpoint."""
 
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def predict(
     languages: LanguagePair | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> Predicted:
-    """What a finetuned model predicts for each input.
+    """Predict labels, tags, answers or ranks with a finetuned model.
 
     Args:
         model: One in memory, or a directory, a hub id, or models:/NAME@ALIAS; with a head for the task.

@@ -13,7 +13,7 @@ _HTML = '<pre style="white-space: pre; line-height: 1.3">{code}</pre>'
 
 
 def as_text(*parts: RenderableType) -> str:
-    """What a terminal of a hundred columns would show."""
+    """The output of a terminal of a hundred columns."""
     from subgraft.base.terminal import Terminal
 
     text = StringIO()

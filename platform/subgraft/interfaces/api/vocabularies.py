@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 Text: TypeAlias = Path | Iterable[str | Path]
 VocabularyLike: TypeAlias = Union[Tokenizer, Path, str, "Model"]
 
-# What has white space, or neither an ending nor a folder, does not look like a name.
+# A string with white space, or with neither an ending nor a folder, does not look like a name.
 _NAME = re.compile(r"(?!\w+://)(\S*[/\\]\S*|\S*[^\s.]\.[A-Za-z][A-Za-z0-9_]{0,9}(\.(gz|bz2|xz|zip|zst))?)")
 _WITH_ENDING = re.compile(r"[/\\]|\.\w")
 _LONGEST_NAME, _MOST_NAMES, _SHOWN = 4096, 1000, 80

@@ -1,4 +1,4 @@
-"""What commands share: the parser, options and types of arguments, and JSON output. A mistake becomes one message."""
+"""Shared by commands: the parser, options and types of arguments, and JSON output. A mistake becomes one message."""
 
 from __future__ import annotations
 

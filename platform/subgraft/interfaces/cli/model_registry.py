@@ -91,7 +91,7 @@ def show_model(arguments: argparse.Namespace) -> None:
 
 
 def _head(directory: Path) -> dict[str, str]:
-    """What a model with a classifying head predicts."""
+    """The labels of a model with a classifying head."""
     from subgraft.modeling.families import head_in
     from subgraft.modeling.hub import read_config
 

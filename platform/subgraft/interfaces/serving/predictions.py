@@ -50,7 +50,7 @@ class Predictions:
         ]
 
     def described(self) -> list[dict[str, Any]]:
-        """What each model predicts, where it is asked, and the fields of an input."""
+        """Each model's task, its route, and the fields of an input."""
         return [
             {
                 "model": name,

@@ -1,4 +1,4 @@
-"""What all routes share: the token, the size of a body, and the answer to a request that is refused or fails."""
+"""Shared by all routes: the token, the size of a body, and the answer to a request that is refused or fails."""
 
 from __future__ import annotations
 

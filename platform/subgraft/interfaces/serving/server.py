@@ -20,7 +20,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 HEADERS = 10.0
 # Connections at once: without the token, and in all. Each is a file of the process, which may often have 1,024.
 STRANGERS, CONNECTIONS = 128, 512
-# Those that the system holds until they are accepted, all in one go: more files, until the oldest are closed.
+# Connections that the system queues; they are accepted at once, as further files, until the oldest are closed.
 _BACKLOG = 256
 _HEADER_BYTES = 16 * 1024
 

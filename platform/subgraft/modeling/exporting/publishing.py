@@ -25,7 +25,7 @@ UNKNOWN_LICENCE = "unknown"
 RECORD_NOTE = "`record.json` next to this file has every setting."
 # The tag of a registered version that names the published model that it was made from.
 BASE_MODEL = "base_model"
-# What the hub calls metrics, by the tags of a registered version.
+# The hub's names of metrics, by the tags of a registered version.
 METRICS = {"BLEU": "bleu", "chrF": "chrf", "TER": "ter", "ROUGE-L": "rouge", "METEOR": "meteor"}
 _TAGS = {
     "AutoModelForSeq2SeqLM": "text2text-generation",

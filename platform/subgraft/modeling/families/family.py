@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from subgraft.modeling.conditioning.copying import TargetStates
     from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
-# What unsupported models can be used for.
+# The uses of unsupported models.
 ITS_VOCABULARY = (
     "Its vocabulary can be used: `subgraft similar`, and `subgraft vocab learn --like`, `extend`, `trim`, `compare`."
 )

@@ -46,7 +46,7 @@ class Knowledgeable(Bert):
     def build(  # type: ignore[override]
         self, settings: KnowledgeableSettings, encoder: Tokenizer, decoder: Tokenizer, seed: int
     ) -> PreTrainedModel:
-        """Its entities are still to come (`EntityTable.into`)."""
+        """Without its entities, which `EntityTable.into` adds."""
         return Family.build(self, settings, encoder, decoder, seed)
 
     def computed_numbers(self, config: Config) -> int:

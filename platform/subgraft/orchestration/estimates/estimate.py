@@ -168,7 +168,7 @@ def _estimate(store: Store, step: Step[TrainedRecipe], runtime: Runtime) -> Esti
 
 
 def _states(parameters: Parameters, stage: ZeroStage, runtime: Runtime) -> int:
-    # What is offloaded depends on the stage: stages that cannot offload are estimated without it.
+    # Offloading depends on the stage: stages that cannot offload are estimated without it.
     states = state_bytes(parameters, stage, runtime.workers, runtime.offload if stage else "none")
     copied = runtime.checkpoints_in_background and not runtime.gpus_per_worker
     return states + (checkpoint_bytes(parameters, stage, runtime.workers) if copied else 0)

@@ -179,7 +179,7 @@ def _by_tokens(recipe: TrainedRecipe, sample: _Sample | None) -> int | None:
     pairs = min(sample.pairs, _pairs(recipe) or sample.pairs)
     lengths = []
     for objective in recipe.trained_on:
-        # Where it needs no pairs, each side of one is an example of its own.
+        # Without a need for pairs, each side of a pair is a separate example.
         sides = [sample.tokens.max(axis=0)] if objective.needs_pairs else sample.tokens
         lengths.append(np.concatenate([np.resize(side, pairs) for side in sides]))
     return _steps(recipe, lengths)

@@ -35,7 +35,7 @@ ENVIRONMENT = {
     # A worker group may have to wait for the steps that run before it.
     "RAY_TRAIN_WORKER_GROUP_START_TIMEOUT_S": "86400",
     "RAY_TRAIN_ENABLE_CONTROLLER_STRUCTURED_LOGGING": "0",
-    # Ray would run stages at the lowest priority, behind whatever else the machine does.
+    # By default Ray runs stages at the lowest priority, behind all other processes of the machine.
     "RAY_worker_niceness": "0",
     # Threads that wait for one another would spin, which on a busy machine keeps the awaited one from running
     # (benchmarks/busy_threads.py).
@@ -344,7 +344,7 @@ def _only_here(folder: Path) -> dict[str, str]:
         # As Ray has it on macOS and Windows: its node has the loopback address, and every server of it listens there.
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
         "RAY_enable_metrics_collection": "0",  # would be served without a token
-        # What a worker group talks over, whatever the host's name resolves to.
+        # The network interface of worker groups, independent of the address that the host's name resolves to.
         "GLOO_SOCKET_IFNAME": loopback,
         "NCCL_SOCKET_IFNAME": loopback,
     }

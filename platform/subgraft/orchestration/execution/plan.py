@@ -1,4 +1,4 @@
-"""What a run would do: each step is cached, to run, or stale, with the recipe's differences from the stored one."""
+"""The plan of a run: each step is cached, to run, or stale, with the recipe's differences from the stored one."""
 
 from __future__ import annotations
 

@@ -182,7 +182,7 @@ class FinetuneRecipe(TrainedRecipe):
         keeps_head: Whether the input `model` has the task's head already, of a training on several tasks.
     """
 
-    # What its settings are called in a configuration.
+    # The name of its settings in a configuration.
     group: ClassVar[str] = "finetune"
 
     languages: Languages

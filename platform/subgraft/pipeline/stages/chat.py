@@ -54,7 +54,7 @@ def measure(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context)
     references = [one_line(turns[-1]["content"]) for turns in conversations]
     answered = _answerable(template, prompts, bundle.max_positions)
     lengths = [len(template.prompt_ids(prompt)) for prompt in prompts]
-    # Of a reference's tokens and its end, so that a model that does not end is not measured for long.
+    # The limit is a reference's tokens and its end, so that a model that does not stop does not take long.
     longest = max(len(tokens) for tokens in bundle.decoder.encode_batch(references)) + 1
     write = continuer(bundle, recipe.languages, settings, longest, template)
     asked = [prompts[place] for place in answered]

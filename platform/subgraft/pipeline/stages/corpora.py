@@ -42,9 +42,10 @@ def copy_text(recipe: CopiedRecipe, inputs: Inputs, out: Path, context: Context)
     return {"sizes": {SPLIT: corpus.size(SPLIT)}}
 
 
-# A text that holds more of dev and test than this share of them was probably made of the same files.
+# A text that contains more than this share of dev and test was probably made from the same files.
 HELD_OUT_SHARE = 0.1
-# So many lines, evenly spaced, tell what language a text is in; so many of the pairs what their language looks like.
+# The number of lines, evenly spaced, by which a text's language is identified, and of the pairs that it is compared
+# with.
 JUDGED = 500
 KNOWN = 2000
 _SHOWN = 100

@@ -188,7 +188,7 @@ def _commands(name: str, pair: str, systems: Sequence[SystemResult], *, predicts
     return tuple(commands)
 
 
-# What the report shows in place of prompts, by the kind of source.
+# The inputs that the report shows in place of prompts, by the kind of source.
 _PROMPTS: Mapping[SourceName, str] = {
     "class": "the class of each text, and no word of it",
     "text": "the texts that are read, and no written text",

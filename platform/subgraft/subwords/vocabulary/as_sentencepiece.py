@@ -83,7 +83,7 @@ def _scores(tokenizer: Tokenizer, model: Mapping[str, Any]) -> dict[int, float] 
     if model["type"] == "Unigram":
         scores = {i: float(model["vocab"][i][1]) for i in ordinary if i < len(model["vocab"])}
         credible = [score for score in scores.values() if score > _LAST_RESORT]
-        # Whole numbers, less than any cut into credible pieces: sums with them stay exact enough in 32 bits.
+        # Whole numbers, lower than any segmentation into likely pieces: sums with them stay exact enough in 32 bits.
         least = math.floor(min(credible, default=0.0)) - 1
         pieces = tokenizer.pieces
         return {i: score if score > _LAST_RESORT else least * len(pieces[i]) for i, score in scores.items()}

@@ -166,7 +166,7 @@ class BpeDropout:
             drawn = [merge for merge in possible if next(draws) >= self._dropout]
             if not drawn:
                 return ids
-            # Of one rank the leftmost comes first: a rank has one result, so the place decides.
+            # Merges of one rank are applied from the left: a rank has one result, so the place decides.
             _, merged, place = min(drawn)
             ids[place : place + 2] = [merged]
 

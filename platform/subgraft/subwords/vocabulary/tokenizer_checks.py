@@ -14,7 +14,8 @@ from subgraft.base.errors import UserError
 from subgraft.base.limits import ADDED_TOKENS, PIECE_LENGTH, PIECES
 from subgraft.subwords.vocabulary.growth import require_bounded
 
-# Of a word that WordPiece cuts, in characters: it tries every piece of it. Published vocabularies say 100 or 200.
+# The most characters of a word that WordPiece segments: it tries every substring. Published vocabularies have 100 or
+# 200.
 _LONGEST_WORD = 1000
 # The module of a panic's class, which no package exports.
 _RUST = "pyo3_runtime"

@@ -48,7 +48,7 @@ def hidden_units(sizes: np.ndarray, count: int, rng: np.random.Generator) -> np.
 
 
 class Units:
-    """What is hidden at each step, by the configured stages."""
+    """The units that are hidden at each step, by the configured stages."""
 
     def __init__(self, stages: Sequence[UnitStage]) -> None:
         self._stages, self._stage = stages, stages[0]

@@ -73,7 +73,7 @@ class HeadedLoss(ObjectiveLoss):
         self._segments, self._tasks = config.get("type_vocab_size", 0), family_of(model).task_embeddings(config)
 
     def inputs(self, batch: SegmentedBatch) -> dict[str, Tensor]:
-        """What the model reads of a batch."""
+        """The model's inputs from a batch."""
         inputs = {"input_ids": batch.input_ids, "attention_mask": batch.attention_mask}
         if self._segments > 1:
             inputs["token_type_ids"] = batch.token_type_ids.clamp(max=self._segments - 1)

@@ -362,7 +362,7 @@ class Concatenation(Generic[E]):
 
 
 class OfExamples(Generic[E]):
-    """What the data of a training takes from its examples: their lengths, and which of them an epoch has."""
+    """The base of a training's data: the lengths of its examples, and the examples of an epoch."""
 
     _examples: Examples[E]
 

@@ -120,7 +120,7 @@ class Permutation:
         return PermutedExample([*tokens, self.end], [*types, 2], ranks, text, backwards, known)
 
     def permuted(self, example: PermutedExample, rng: np.random.Generator) -> PermutedExample:
-        """The example with targets in an order (equation 3); special tokens are none."""
+        """The example with targets in an order (equation 3); special tokens are not targets."""
         places = np.flatnonzero(~np.isin(example.tokens, (self.separator, self.end)))
         if not len(places):
             return example
@@ -346,7 +346,7 @@ class StreamedPermutation(PermutationObjective):
 
     @cached_property
     def memory(self) -> StreamMemory:
-        """What the model remembers of each stream; a training has one, which its loss fills."""
+        """The memory of each stream; a training has one, which its loss fills."""
         config: Any = self.bundle.model.config
         return StreamMemory(self.plan.width, config.n_layer, self.settings.memory_tokens, config.d_model)
 

@@ -25,7 +25,7 @@ LONGEST_SPAN = 5
 
 
 class Segments(NamedTuple):
-    """What a block reads. second: None for one segment. follows: whether it is the text after the first one."""
+    """The text of a block. second: None for one segment. follows: whether it is the text after the first one."""
 
     first: list[int]
     second: list[int] | None = None
@@ -129,7 +129,7 @@ class SegmentBlocks:
         return self._between(self._bounds.begins[index], self._bounds.ends[index])
 
     def segments(self, index: int, rng: np.random.Generator) -> Segments:
-        """What a block reads, forwards."""
+        """The text of a block, forwards."""
         begin, cut, end = (each[index] for each in (self._bounds.begins, self._bounds.cuts, self._bounds.ends))
         first = self._between(begin, cut)
         if self._bounds.foreign[index]:

@@ -143,7 +143,7 @@ class RecurrentObjective:
 
     @cached_property
     def memory(self) -> StreamMemory:
-        """What the layers remember of each stream; a training has one, which its loss fills."""
+        """The memory of each stream; a training has one, which its loss fills."""
         body: Any = self._model.base_model
         widths = body.layer_widths(branch_of(self._forwards))
         return StreamMemory(self.plan.width, 1, self._tokens, sum(widths))

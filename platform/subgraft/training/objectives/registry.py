@@ -40,7 +40,7 @@ def _unsupported(settings: Any, *_: Any) -> Any:
 
 @dataclass(frozen=True)
 class Uses:
-    """What can be trained on an objective.
+    """The trainings that an objective supports.
 
     Attributes:
         pretraining: a model, and generators for it.
@@ -87,7 +87,7 @@ def objectives_of(
         for task, each in enumerate(settings)
         if each.predicts_tokens or not of_tokens
     }
-    if any(each.predicts_next for each in settings):  # whatever those of others left untrained
+    if any(each.predicts_next for each in settings):  # even if other objectives left them untrained
         train_next_sentence(request.bundle.model, predicts_next=True)
     return made
 

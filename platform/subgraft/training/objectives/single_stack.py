@@ -54,7 +54,7 @@ class StackBatch(PaddedBatch):
 
     @property
     def inputs(self) -> dict[str, Tensor]:
-        """What the stack reads with the embeddings of `input_ids`."""
+        """The stack's inputs besides the embeddings of `input_ids`."""
         return {"attention_mask": self.attention_mask}
 
 
@@ -125,7 +125,7 @@ class StackObjective(OfExamples[StackExample]):
 
 
 class StackView:
-    """What the views of single-stack models share; by default no tokens are hidden."""
+    """The base of views of single-stack models; by default no tokens are hidden."""
 
     side: SideName = "decoder"
 

@@ -47,7 +47,7 @@ class Stages:
 
 
 class ObjectivesInStages(NamedTuple):
-    """What a pretraining on one objective or several needs, by kind.
+    """The data of a pretraining on one objective or several, by kind.
 
     data: the examples of all stages.  longest: the objectives at the largest length.  of_loss: those whose losses and
     memories serve all lengths, because they have the most streams.

@@ -27,7 +27,7 @@ AT_ONCE = 1024
 
 @dataclass(frozen=True)
 class Prediction:
-    """What a model predicts for an input.
+    """A prediction for an input.
 
     text: one line.  facts: the same with scores, in JSON.  cut: whether the input lacks its end, being too long.
     """

@@ -34,7 +34,7 @@ NO_ANSWER = "no answer"
 
 
 class Characters(NamedTuple):
-    """Where tokens of a passage are in it, int32 [T] each: each starts where the one before ends."""
+    """The places of a passage's tokens, int32 [T] each: each token starts where the one before ends."""
 
     starts: np.ndarray
     ends: np.ndarray
@@ -156,7 +156,7 @@ class SpanExtraction(LabelledTask):
         return torch.tensor([example.target for example in examples]), len(examples)
 
     def logits(self, model: PreTrainedModel, batch: LabelledBatch) -> Tensor:
-        """Of each token, whether it is the first of an answer, and the last [R, T, 2]; −∞ for padding."""
+        """Logits of each token being the first of an answer, and the last [R, T, 2]; −∞ for padding."""
         outputs = model(**model_inputs(model, batch))
         logits = torch.stack([outputs.start_logits, outputs.end_logits], dim=-1).float()
         return logits.masked_fill(batch.attention_mask[..., None] == 0, -torch.inf)

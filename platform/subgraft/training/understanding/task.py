@@ -33,7 +33,7 @@ from subgraft.training.understanding.inputs import (
 
 @dataclass(frozen=True)
 class Predictions:
-    """What a model predicts for the examples of a split, in their order.
+    """The predictions for the examples of a split, in their order.
 
     Attributes:
         predicted, references: As the metrics take them.
@@ -74,7 +74,7 @@ class Split:
 
     @property
     def cut(self) -> int:
-        """Of how many inputs the model reads a text without its end, because it is too long."""
+        """The number of inputs with a text that is too long, so that the model does not read its end."""
         return int(self.are_cut.sum())
 
     @property
@@ -152,7 +152,7 @@ class LabelledTask(ABC):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What its predictions depend on in addition to the labels, in JSON."""
+        """The settings, besides the labels, that its predictions depend on, in JSON."""
         return {}
 
     @property
@@ -162,7 +162,7 @@ class LabelledTask(ABC):
 
     @abstractmethod
     def inputs(self, corpus: Corpus, name: str, limit: int | None = None) -> list[Any]:
-        """What is read of each example of a split, without labels. limit: only so many, from its start."""
+        """The inputs of each example of a split, without labels. limit: only so many, from its start."""
 
     @abstractmethod
     def read(self, inputs: Sequence[Any], encoder: TextEncoder) -> Split:
@@ -202,7 +202,7 @@ class LabelledTask(ABC):
 
     @abstractmethod
     def predicted(self, outputs: Sequence[FloatArray], split: Split) -> Any:
-        """What the logits of each example (`by_example`) predict, in the form of references."""
+        """The predictions from the logits of each example (`by_example`), in the form of references."""
 
     @abstractmethod
     def in_words(self, predicted: Any, split: Split) -> list[str]:
@@ -213,7 +213,7 @@ class LabelledTask(ABC):
         """Each prediction with its scores, in JSON, for the users of a model."""
 
     def probabilities(self, outputs: Sequence[FloatArray]) -> FloatArray | None:
-        """Of each class [n, C]; None where no single class is predicted."""
+        """The probability of each class [n, C]; None where no single class is predicted."""
         del outputs
         return None
 

@@ -93,7 +93,7 @@ class _Lines:
 
 
 class Judged(NamedTuple):
-    """What a model predicts of a split without finetuning.
+    """A model's predictions of a split without finetuning.
 
     inputs: what was read.  outputs: the score of each class, of each input.  nats: the mean negative log-likelihood of
     the right class.  cut: how many inputs lack their end.

@@ -68,7 +68,7 @@ def _places(text: str) -> tuple[str, tuple[Place, ...]]:
 
 
 class Rule:
-    """What a category becomes, in English and German. clause: it has a nominative, and so a finite verb."""
+    """A derivation of a category, in English and German. clause: it has a nominative, and so a finite verb."""
 
     def __init__(self, text: str) -> None:
         english, _, german = text.partition(" | ")
