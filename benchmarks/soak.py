@@ -204,7 +204,8 @@ class Soak:
 
     def _promote(self, turn: Turn) -> None:
         ended = self._command("promotion", "models", "promote", MODEL, "--samples", "100", fine=(0, 1))
-        self.counts["promoted" if "is the champion now" in ended.said else "not promoted"] += 1
+        promoted = any(words in ended.said for words in ("becomes the champion", "is the champion now"))
+        self.counts["promoted" if promoted else "not promoted"] += 1
 
     def _list(self, turn: Turn) -> None:
         self._command("list", "store", "list")

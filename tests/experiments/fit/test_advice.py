@@ -41,7 +41,7 @@ def test_only_what_is_significant_is_called_so() -> None:
     assert "chrF +0.10 [−0.90, 1.10], not significant (p = 0.900)" in advised((2.0, 0.01), (0.1, 0.9)).sentence
 
 
-@pytest.mark.parametrize(("seeds", "said"), [(1, "in these outputs of one seed"), (2, "too few seeds to call it")])
+@pytest.mark.parametrize(("seeds", "said"), [(1, "for one seed only"), (2, "too few seeds to call it")])
 def test_few_seeds_are_reported_and_nothing_is_called_significant(seeds: int, said: str) -> None:
     result = advised((2.0, 0.001), (3.0, 0.001), seeds)
     assert result.system == "own" and said in result.sentence

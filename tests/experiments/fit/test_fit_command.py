@@ -130,7 +130,7 @@ def test_a_fit_ends_with_the_advised_model_and_finds_itself_done_when_asked_agai
     code, said = ended(files, FIT)
     assert code == 0, said
     require_finished(files, said)
-    for message in ("[done]     finetune own seed 1", "On one seed, intervals and p-values are of these outputs"):
+    for message in ("[done]     finetune own seed 1", "On one seed, intervals and p-values describe these"):
         assert message in said
     code, again = ended(files, FIT)
     assert code == 0 and "all of it is done" in again and "[started]" not in again

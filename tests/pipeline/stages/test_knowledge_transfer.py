@@ -212,7 +212,7 @@ def test_a_published_bert_takes_the_place_of_pretraining(pretraining: bool, tmp_
             "a bert model was not pretrained with",
         ),
         (["upstream.checkpoint=marian"], "a marian model was not pretrained with the objective masked"),
-        (["upstream.checkpoint=published", "finetune.max_length=60"], "beyond what the checkpoint takes"),
+        (["upstream.checkpoint=published", "finetune.max_length=60"], "beyond the checkpoint's limit"),
         (
             ["upstream.checkpoint=published", WORD2VEC, "static_embeddings.dimensions=32"],
             "rows have 16 dimensions, static embeddings 32",
