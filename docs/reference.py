@@ -211,7 +211,9 @@ def _argument(action: argparse.Action) -> str:
     shown = " ".join(value) if isinstance(value, tuple) else value
     if isinstance(action.choices, list | tuple) and not action.metavar:
         shown = "{" + ",".join(map(str, action.choices)) + "}"
-    written = " ".join([*action.option_strings[-1:], *([shown] if shown else [])])
+    both = isinstance(action, argparse.BooleanOptionalAction)
+    names = ", ".join(action.option_strings if both else action.option_strings[-1:])
+    written = " ".join([name for name in (names, shown) if name])
     needed = action.required if action.option_strings else action.nargs not in ("*", "?")
     meaning = (action.help or "").replace("%%", "%")
     return f"- `{written if needed else f'[{written}]'}`: {meaning}"
