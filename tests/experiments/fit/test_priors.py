@@ -29,6 +29,10 @@ def test_the_nearest_number_of_pairs_of_each_shift_counts() -> None:
     assert few.priors == (LAWS, OTHER)
     # vocadt: 4 and 3 over the old one; mean: 1 and 2. `network` was not measured on laws.
     assert few.system == "vocadt" and few.gain == pytest.approx(3.5)
+    # On two of three shifts it is enough, compared with `mean` on these two.
+    without = Prior("news", 500, False, 0.6, {"old": 20.0, "mean": 29.0})
+    most = recommend((LAWS, OTHER, without), 700)
+    assert most.system == "vocadt" and most.gain == pytest.approx(3.5)
     many = recommend((LAWS, MORE, OTHER, FROZEN), 10_000)
     assert many.priors == (MORE, OTHER) and many.system == "mean" and many.gain == pytest.approx(2.5)
 

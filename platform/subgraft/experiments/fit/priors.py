@@ -123,7 +123,8 @@ def recommend(
 ) -> Recommendation:
     """The system for a number of pairs: of each shift with the nearest gap, the prior with the nearest number counts.
 
-    Of the systems, only those that all of these priors have can be recommended.
+    Only systems that most of these priors have can be recommended; each is compared with INITIALISER on the priors that
+    have it.
 
     Args:
         priors: With one or more of this `frozen`.
@@ -139,12 +140,18 @@ def recommend(
         distances = [_ratio(prior.tokens_ratio, tokens_ratio) for prior in nearest]
         limit = min(distances) + ALIKE
         nearest = tuple(prior for prior, far in zip(nearest, distances, strict=True) if far <= limit)
-    common = [name for name in nearest[0].chrf if all(name in prior.chrf for prior in nearest)]
-    systems = [name for name in common if name not in excluded]
-    gains = {name: fmean(prior.chrf[name] - prior.chrf[OLD] for prior in nearest) for name in systems}
-    best = max(gains, key=gains.__getitem__)
-    system = best if gains[best] > gains[INITIALISER] + MARGIN else INITIALISER
-    return Recommendation(system, gains[system], nearest)
+    by_system = {
+        name: [prior.chrf for prior in nearest if name in prior.chrf] for prior in nearest for name in prior.chrf
+    }
+    common = {name: scores for name, scores in by_system.items() if 2 * len(scores) > len(nearest)}
+    advantages = {
+        name: fmean(chrf[name] - chrf[INITIALISER] for chrf in scores)
+        for name, scores in common.items()
+        if name not in excluded
+    }
+    best = max(advantages, key=advantages.__getitem__)
+    system = best if advantages[best] > MARGIN else INITIALISER
+    return Recommendation(system, fmean(chrf[system] - chrf[OLD] for chrf in common[system]), nearest)
 
 
 def advice(lines: int, tokens_ratio: float, *, continues: bool) -> str:
