@@ -159,8 +159,10 @@ def test_a_saved_model_has_the_same_outputs_and_transformers_loads_its_body(
     loaded = load_model(tmp_path)
     head = head_of(loaded)
     assert type(loaded) is type(model) and head is not None and (head.kind, head.labels) == (kind, LABELS)
-    with torch.no_grad():
-        assert torch.equal(model(**inputs).logits, loaded(**inputs).logits)
+    for name, tensor in model.state_dict().items():
+        assert torch.equal(loaded.state_dict()[name], tensor)
+    with torch.no_grad():  # MKL's products depend on where weights lie in memory, on some processors
+        torch.testing.assert_close(model(**inputs).logits, loaded(**inputs).logits, rtol=1e-5, atol=1e-6)
     config = json.loads((tmp_path / "config.json").read_text())
     assert config["subgraft_head"] == own.model_dump()
     assert count_parameters(config).total == sum(parameter.numel() for parameter in loaded.parameters())

@@ -240,7 +240,8 @@ def test_two_workers_train_as_one_does(tmp_path: Path) -> None:
     assert together == pytest.approx(losses, rel=1e-4)
     weights, expected = (load_file(tmp_path / run / "module.safetensors") for run in ("two", "one"))
     for name, tensor in expected.items():
-        torch.testing.assert_close(weights[name], tensor, rtol=1e-2, atol=5e-4, msg=name)
+        # Adam moves a weight whose gradient is as small as rounding by as much as any other.
+        torch.testing.assert_close(weights[name], tensor, rtol=1e-2, atol=3e-3, msg=name)
 
 
 @pytest.mark.parametrize("stop", [3])

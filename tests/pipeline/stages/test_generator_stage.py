@@ -83,7 +83,8 @@ def test_a_bert_with_one_new_vocabulary_gets_the_rows_of_both_sides(tmp_path: Pa
     model = Bundle.load(store.path(system.transfer)).model
     assert not shares_table(model)
     encoder, decoder = (side(model, name).input.weight for name in ("encoder", "decoder"))
-    assert torch.equal(encoder, decoder)
+    # MKL's products depend on where tables lie in memory, on some processors.
+    torch.testing.assert_close(encoder, decoder, rtol=1e-4, atol=1e-6)
 
 
 def test_the_generator_is_made_from_the_tasks_vocabularies(transferred: tuple[SystemSteps, Store]) -> None:
