@@ -76,11 +76,11 @@ PRIORS = (
         {OLD: 26.9, "mean": 29.8, "random-matched": 26.9, "vocadt": 31.4},
         Gain(3.11, 1.31, 4.94, 0.031),
     ),
-    Prior(_ITDOCS, 15_000, False, 0.61, {OLD: 31.0, "mean": 36.8}, Gain(5.86, 4.78, 6.95, 0.003)),
+    Prior(_ITDOCS, 15_000, False, 0.61, {OLD: 31.0, "mean": 37.0, "vocadt": 38.1}, Gain(6.19, 5.23, 7.16, 0.004)),
     Prior(_ITDOCS, 2000, True, 0.61, {OLD: 24.5, "mean": 21.7, "random-matched": 20.2}),
     Prior(_LAWS, 500, False, 0.57, {OLD: 27.9, "mean": 27.9}),
     Prior(_LAWS, 2000, False, 0.57, {OLD: 27.0, "mean": 30.7, "vocadt": 31.9}, Gain(3.87, 2.02, 5.77, 0.013)),
-    Prior(_LAWS, 16_000, False, 0.57, {OLD: 28.7, "mean": 34.8}, Gain(6.01, 4.76, 7.28, 0.003)),
+    Prior(_LAWS, 16_000, False, 0.57, {OLD: 28.7, "mean": 34.8, "vocadt": 36.6}, Gain(6.01, 4.76, 7.28, 0.003)),
     Prior(_LAWS, 2000, True, 0.57, {OLD: 23.6, "mean": 20.3}),
     Prior(
         _ITDOCS_FR,
