@@ -90,7 +90,7 @@ PRIORS = (
         {OLD: 26.8, "mean": 31.2, "random-matched": 28.4, "vocadt": 33.3},
         Gain(2.70, 1.34, 4.08, 0.017),
     ),
-    Prior(_ITDOCS_FR, 15_000, False, 0.60, {OLD: 28.9, "mean": 36.6}, Gain(5.12, 4.36, 5.95, 0.002)),
+    Prior(_ITDOCS_FR, 15_000, False, 0.60, {OLD: 28.9, "mean": 36.8, "vocadt": 38.5}, Gain(5.12, 4.36, 5.95, 0.002)),
     Prior(
         _ITDOCS_ZH,
         2000,
