@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import layer_norm
-from transformers import EncoderDecoderCache, PreTrainedConfig, PreTrainedModel
+from transformers import Cache, EncoderDecoderCache, PreTrainedConfig, PreTrainedModel
 
 from subgraft.base.errors import UserError
 from subgraft.config.conditioning import VARIANTS, ConditioningSettings, VariantName
@@ -26,6 +26,25 @@ from subgraft.modeling.conditioning.variant import (
     length_of,
     own_cache,
 )
+
+
+def _states_after_source(
+    language_model: PreTrainedModel,
+    memory: Memory,
+    keys: Cache,
+    targets: int,
+    positions: Tensor,
+    inputs: Mapping[str, Tensor],
+) -> Tensor:
+    """Top hidden states of inputs whose keys and values follow the source's. targets: how many, with earlier ones."""
+    top: Tensor = language_model.base_model(
+        attention_mask=attended(memory, targets),
+        position_ids=positions,
+        past_key_values=keys,
+        use_cache=True,
+        **inputs,
+    ).last_hidden_state
+    return top
 
 
 class Prepend(Variant):
@@ -51,14 +70,7 @@ class Prepend(Variant):
             model_inputs = {"inputs_embeds": torch.cat([memory.states.to(embedded.dtype), embedded], dim=1)}
             before = torch.arange(rows, device=device).expand(len(positions), -1)
             positions = torch.cat([before, positions], dim=1)
-        top: Tensor = language_model.base_model(
-            attention_mask=attended(memory, seen + length),
-            position_ids=positions,
-            past_key_values=keys,
-            use_cache=True,
-            **model_inputs,
-        ).last_hidden_state
-        return top[:, -length:]
+        return _states_after_source(language_model, memory, keys, seen + length, positions, model_inputs)[:, -length:]
 
 
 # The standard deviation of GPT-2's own projections: scores and values of the source start near zero.
@@ -93,14 +105,7 @@ class PseudoSelf(Variant):
                 keys.update(*self.keys_and_values(memory.states, layer), layer)
         seen, (_, length) = keys.get_seq_length() - rows, length_of(inputs)
         positions = torch.arange(seen, seen + length, device=memory.mask.device)[None]
-        top: Tensor = language_model.base_model(
-            attention_mask=attended(memory, seen + length),
-            position_ids=positions,
-            past_key_values=keys,
-            use_cache=True,
-            **inputs,
-        ).last_hidden_state
-        return top
+        return _states_after_source(language_model, memory, keys, seen + length, positions, inputs)
 
     def keys_and_values(self, source: Tensor, layer: int) -> tuple[Tensor, Tensor]:
         """X U_k and X U_v of a layer, each [B, h, S, d_h]. source: X [B, S, d]."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
+
+import numpy as np
 
 from subgraft.config.settings_base import SideName
 from subgraft.data.text.corpus import Corpus
@@ -21,6 +22,7 @@ from subgraft.training.context import Context
 from subgraft.training.objectives.seq2seq import Seq2SeqData
 from subgraft.training.objectives.translation import Translation
 from subgraft.training.progress import Selection
+from subgraft.training.rare_rows import count_tokens
 from subgraft.training.setup import fit, held_out_mean, is_writer, write_curve
 
 METHOD = "vocadt"
@@ -50,7 +52,7 @@ def run(recipe: VocadtRecipe, inputs: Inputs, out: Path, context: Context) -> Su
 def _tokens(bundle: Bundle, name: SideName, pairs: Sequence[tuple[str, str]]) -> set[int]:
     """The old tokens that a side of the pairs has."""
     texts = [pair[0 if name == "encoder" else 1] for pair in pairs]
-    return set(chain.from_iterable(bundle.tokenizers[name].encode_batch(texts)))
+    return set(np.flatnonzero(count_tokens(bundle.tokenizers[name], texts)).tolist())
 
 
 def _examples(
