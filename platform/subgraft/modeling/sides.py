@@ -78,11 +78,6 @@ def input_scale(model: nn.Module, side: Side) -> float:
     return family_of(model).input_scale(model, side)
 
 
-def capped(logits: Tensor, cap: float | None) -> Tensor:
-    """c * tanh(x / c) for each logit x; the logits themselves without a cap."""
-    return logits if cap is None else cap * (logits / cap).tanh()
-
-
 def side_names(model: PreTrainedModel) -> tuple[SideName, ...]:
     """The sides of this model. Raises UserError for an unsupported family."""
     return family_of(model).sides

@@ -49,6 +49,7 @@ def parser() -> Parser:
     """All commands; each group of them is a module of this package."""
     top = Parser(prog="subgraft", description="Fit pretrained models with their task's vocabulary.")
     top.add_argument("--version", action="version", version=f"subgraft {__version__}")
+    top.set_defaults(parser=top)  # for `completion`, which prints all of it
     commands = top.add_subparsers(metavar="COMMAND", required=True)
     for group in GROUPS:
         group.add_to(commands)

@@ -50,9 +50,7 @@ def complete(arguments: argparse.Namespace) -> None:
     """Print a completion script for a shell."""
     import shtab
 
-    from subgraft.interfaces.cli import parser
-
-    write(shtab.complete(parser(), shell=arguments.shell))
+    write(shtab.complete(arguments.parser, shell=arguments.shell))
 
 
 def _finding(good: bool, line: str) -> Text:

@@ -25,8 +25,7 @@ from subgraft.modeling.conditioning import source_encoders
 from subgraft.modeling.conditioning.copying import CopyHead, TargetStates
 from subgraft.modeling.conditioning.variant import Memory
 from subgraft.modeling.conditioning.variants import CLASSES, variant
-from subgraft.modeling.families.family import logit_cap
-from subgraft.modeling.sides import capped
+from subgraft.modeling.families.family import capped, logit_cap
 
 
 class ConditionalConfig(PreTrainedConfig):

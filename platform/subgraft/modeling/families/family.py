@@ -482,6 +482,11 @@ def logit_cap(config: PreTrainedConfig) -> float | None:
     return cap or None
 
 
+def capped(logits: Tensor, cap: float | None) -> Tensor:
+    """c * tanh(x / c) for each logit x; the logits themselves without a cap."""
+    return logits if cap is None else cap * (logits / cap).tanh()
+
+
 def states_at(output: Any, layer: int | None) -> Tensor:
     """The top states of a transformers output, or those after a layer."""
     states: Tensor = output.last_hidden_state if layer is None else output.hidden_states[layer]

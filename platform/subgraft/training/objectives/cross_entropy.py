@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from subgraft.modeling.sides import capped
+from subgraft.modeling.families.family import capped
 from subgraft.training.objectives.logit_slices import LARGE_VOCABULARY, loss_slice_rows, slice_rows
 
 

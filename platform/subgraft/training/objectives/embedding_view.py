@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from subgraft.config.settings_base import SideName
-from subgraft.modeling.sides import Side, capped, input_scale, side
+from subgraft.modeling.families.family import capped
+from subgraft.modeling.sides import Side, input_scale, side
 from subgraft.training.objectives.cross_entropy import linear_cross_entropy
 
 
