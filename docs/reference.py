@@ -18,7 +18,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from pydantic import BaseModel, WithJsonSchema
 from pydantic.fields import FieldInfo
 
-from subgraft.base.limits import LARGEST_COUNT
+from subgraft.base.limits import MAX_COUNT
 from subgraft.config.allocation import Allocation
 from subgraft.config.experiment import Experiment
 from subgraft.config.json_schema import descriptions
@@ -158,7 +158,7 @@ def _range(metadata: Iterable[Any], annotation: Any) -> str:
         return ", at least one" + (f" and at most {bounds['max_length']:,}" if "max_length" in bounds else "")
     if isinstance(bounds.get("lt"), int) and annotation is int:
         bounds["le"] = bounds.pop("lt") - 1
-    if bounds.get("le") == LARGEST_COUNT:
+    if bounds.get("le") == MAX_COUNT:
         del bounds["le"]  # larger than any sensible value
     if bounds.keys() == {"ge", "le"}:
         return f" {bounds['ge']:g} to {bounds['le']:.10g}"

@@ -26,7 +26,7 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
 
     monkeypatch.setattr(digest_cache, "file_digest", digest)
     monkeypatch.setattr(digest_cache, "SETTLED_SECONDS", 0.01)
-    monkeypatch.setattr(digest_cache, "WORTH_A_NOTE", 4)
+    monkeypatch.setattr(digest_cache, "MIN_CACHED_BYTES", 4)
     return paths
 
 

@@ -38,7 +38,7 @@ def test_what_was_appended_is_read_on_from_any_line(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     assert list(read_log(log)) == []
     for number in range(3):
-        append(log, {"number": number, "text": "ü\n\u2028\ud800"}, lasting=number == 1)
+        append(log, {"number": number, "text": "ü\n\u2028\ud800"}, durable=number == 1)
     entries = list(read_log(log))
     assert [fields["number"] for fields, _ in entries] == [0, 1, 2]
     assert entries[0][0]["text"] == "ü\n\u2028\ud800"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from subgraft.base import json_io
-from subgraft.base.limits import NESTING
+from subgraft.base.limits import MAX_NESTING
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Point:
 
 @pytest.mark.parametrize(
     "text",
-    ["", "{", "[" * 100_000, '{"a":' * 100_000, "[" * (NESTING + 1) + "]" * (NESTING + 1), "9" * 4301, b"\xff"],
+    ["", "{", "[" * 100_000, '{"a":' * 100_000, "[" * (MAX_NESTING + 1) + "]" * (MAX_NESTING + 1), "9" * 4301, b"\xff"],
     ids=["empty", "torn", "lists", "objects", "just too deep", "digits", "no UTF-8"],
 )
 def test_what_cannot_be_read_is_a_value_error(text: str | bytes, tmp_path: Path) -> None:
@@ -33,7 +33,7 @@ def test_what_cannot_be_read_is_a_value_error(text: str | bytes, tmp_path: Path)
 
 
 def test_what_is_just_not_too_deep_is_read() -> None:
-    assert json_io.parse("[" * NESTING + "]" * NESTING)
+    assert json_io.parse("[" * MAX_NESTING + "]" * MAX_NESTING)
 
 
 def test_only_an_object_is_one() -> None:

@@ -84,7 +84,7 @@ def test_a_killed_holder_frees_it(tmp_path: Path) -> None:
 def test_a_long_wait_says_what_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(locks, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(locks, "REPORT_AFTER_SECONDS", 0.2)
     path, said = tmp_path / "a.lock", list[str]()
     for say in (said.append, None):
         held = Lock.take(path)

@@ -10,7 +10,7 @@ from urllib.parse import quote, quote_plus
 import pytest
 
 from subgraft.base.errors import OperationalError
-from subgraft.base.redaction import redacted, redacted_values, redacted_words
+from subgraft.base.redaction import redact, redact_values, redact_words
 
 PLANTED = "pl4nted-S3cret"
 
@@ -58,8 +58,8 @@ def nothing_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_secrets_are_hidden(text: str, shown: str) -> None:
-    assert redacted(text) == shown
-    assert redacted(shown) == shown
+    assert redact(text) == shown
+    assert redact(shown) == shown
 
 
 @pytest.mark.parametrize(
@@ -79,16 +79,16 @@ def test_secrets_are_hidden(text: str, shown: str) -> None:
     ],
 )
 def test_text_without_secrets_is_unchanged(text: str) -> None:
-    assert redacted(text) == text
+    assert redact(text) == text
 
 
 def test_what_the_environment_keeps_secret_is_hidden_wherever_it_stands(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", PLANTED)
     monkeypatch.setenv("HTTPS_PROXY", "http://me:pr%40xy-word@proxy:3128")
-    assert redacted(f"a/{PLANTED}/b, named twice: {PLANTED}") == "a/***/b, named twice: ***"
-    assert redacted("the proxy refused pr@xy-word and pr%40xy-word") == "the proxy refused *** and ***"
+    assert redact(f"a/{PLANTED}/b, named twice: {PLANTED}") == "a/***/b, named twice: ***"
+    assert redact("the proxy refused pr@xy-word and pr%40xy-word") == "the proxy refused *** and ***"
     monkeypatch.setenv("SOME_KEY", "on")
-    assert redacted("turned on") == "turned on", "too short to distinguish from a word"
+    assert redact("turned on") == "turned on", "too short to distinguish from a word"
 
 
 @pytest.mark.parametrize("variable", ["PGPASSWORD", "APIKEY", "MYTOKEN", "HF_TOKEN", "db_secret", "MYSQL_PWD"])
@@ -98,27 +98,27 @@ def test_it_is_hidden_however_it_is_written(variable: str, monkeypatch: pytest.M
     shown = [secret, repr(secret), json.dumps(secret), json.dumps(secret, ensure_ascii=False)]
     shown += [quote(secret), quote(secret, safe=""), quote_plus(secret), quote(secret, safe="").lower()]
     for text in shown:
-        hidden = redacted(f"<{text}>")
+        hidden = redact(f"<{text}>")
         assert "***" in hidden and "ss" not in hidden, hidden
 
 
 def test_a_line_of_a_secret_of_many_lines_is_hidden(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = ["-----BEGIN PRIVATE KEY-----", "MIIabcdefgh", "0123456789AB", "-----END PRIVATE KEY-----"]
     monkeypatch.setenv("DEPLOY_KEY", "\n".join(lines) + "\n")
-    assert redacted(f"line 2 is {lines[1]}, 3 is {lines[2]}") == "line 2 is ***, 3 is ***"
-    assert redacted("a file that begins with -----BEGIN") == "a file that begins with -----BEGIN"
+    assert redact(f"line 2 is {lines[1]}, 3 is {lines[2]}") == "line 2 is ***, 3 is ***"
+    assert redact("a file that begins with -----BEGIN") == "a file that begins with -----BEGIN"
 
 
 def test_words_and_values() -> None:
     words = ("subgraft", "serve", "--api-key", PLANTED, "--port", "1", "--tokens", "500")
-    assert redacted_words(words) == ("subgraft", "serve", "--api-key", "***", "--port", "1", "--tokens", "500")
+    assert redact_words(words) == ("subgraft", "serve", "--api-key", "***", "--port", "1", "--tokens", "500")
     values = {
         "uri": f"http://me:{PLANTED}@host",
         "epochs": 3,
         "hub.api_key": PLANTED,
         "by": ["x", {"password": PLANTED}],
     }
-    assert redacted_values(values) == {
+    assert redact_values(values) == {
         "uri": "http://***@host",
         "epochs": 3,
         "hub.api_key": "***",
@@ -127,7 +127,7 @@ def test_words_and_values() -> None:
 
 
 def test_what_no_file_can_hold_is_spelled() -> None:
-    assert redacted("caf\udce9.yaml") == "caf\\udce9.yaml"
+    assert redact("caf\udce9.yaml") == "caf\\udce9.yaml"
 
 
 def test_errors_have_no_secrets() -> None:
@@ -154,5 +154,5 @@ def test_long_texts_take_no_time() -> None:
         "-----BEGIN PRIVATE KEY-----" * 10_000,
         "-----BEGIN " * 20_000,
     ):
-        redacted(text)
+        redact(text)
     assert time.perf_counter() - before < 5.0

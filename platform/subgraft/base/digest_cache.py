@@ -21,15 +21,15 @@ from pathlib import Path
 from subgraft.base import json_io
 from subgraft.base.files import file_digest
 
-# Smaller files are read each time, which is as fast as reading their entry.
-WORTH_A_NOTE = 1 << 20
-# A file that changed within these seconds gets no entry: file systems round times, and clocks of machines differ, so
-# another change might have the same time.
+# Smaller files are not cached: hashing them is as fast as reading a cache entry.
+MIN_CACHED_BYTES = 1 << 20
+# A file that changed less than this long ago is not cached: file systems round times and machines' clocks differ, so a
+# later change might get the same timestamp.
 SETTLED_SECONDS = 10.0
 
 
 class DigestCache:
-    """Digests of files under a home. Unreadable entries are ignored."""
+    """Cached digests of the files under a home folder. Unreadable entries are ignored."""
 
     def __init__(self, home: Path) -> None:
         self._home = home
@@ -37,16 +37,16 @@ class DigestCache:
 
     def of(self, path: Path) -> str:
         """The SHA-256 of a file's bytes: cached, or read now."""
-        before = _state(path)
-        if before[0] < WORTH_A_NOTE:
+        before = _file_state(path)
+        if before[0] < MIN_CACHED_BYTES:
             return file_digest(path)
-        note = self._note(path)
-        entry = json_io.object_in(note)
-        if entry.get("state") == before and entry.get("check") == _check(entry):
+        entry_path = self._entry_path(path)
+        entry = json_io.object_in(entry_path)
+        if entry.get("state") == before and entry.get("check") == _checksum(entry):
             return str(entry["sha256"])
         digest = file_digest(path)
-        if _state(path) == before and time.time() - before[2] / 1e9 > SETTLED_SECONDS:
-            self._write(note, {"path": self._name(path), "state": before, "sha256": digest})
+        if _file_state(path) == before and time.time() - before[2] / 1e9 > SETTLED_SECONDS:
+            self._write(entry_path, {"path": self._relative_path(path), "state": before, "sha256": digest})
         return digest
 
     def forget(self) -> None:
@@ -55,30 +55,30 @@ class DigestCache:
 
     def prune(self) -> None:
         """Remove the entries of deleted files."""
-        for note in self._folder.glob("*.json"):
-            if not (self._home / str(json_io.object_in(note).get("path", ""))).is_file():
-                note.unlink(missing_ok=True)
+        for entry_path in self._folder.glob("*.json"):
+            if not (self._home / str(json_io.object_in(entry_path).get("path", ""))).is_file():
+                entry_path.unlink(missing_ok=True)
 
-    def _write(self, note: Path, entry: dict[str, object]) -> None:
-        temporary = note.with_name(f"{note.name}.{secrets.token_hex(4)}")
-        with suppress(OSError):  # a read-only folder or a full disk: the digest is valid without its entry
+    def _write(self, entry_path: Path, entry: dict[str, object]) -> None:
+        temporary = entry_path.with_name(f"{entry_path.name}.{secrets.token_hex(4)}")
+        with suppress(OSError):  # for example a read-only folder or a full disk; the cache is optional
             self._folder.mkdir(parents=True, exist_ok=True)
-            temporary.write_text(json.dumps({**entry, "check": _check(entry)}), encoding="utf-8")
-            temporary.replace(note)
+            temporary.write_text(json.dumps({**entry, "check": _checksum(entry)}), encoding="utf-8")
+            temporary.replace(entry_path)
 
-    def _note(self, path: Path) -> Path:
-        return self._folder / f"{hashlib.sha256(self._name(path).encode()).hexdigest()[:40]}.json"
+    def _entry_path(self, path: Path) -> Path:
+        return self._folder / f"{hashlib.sha256(self._relative_path(path).encode()).hexdigest()[:40]}.json"
 
-    def _name(self, path: Path) -> str:
+    def _relative_path(self, path: Path) -> str:
         return os.path.relpath(path, self._home)
 
 
-def _state(path: Path) -> list[int]:
+def _file_state(path: Path) -> list[int]:
     status = path.stat()
     return [status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino]
 
 
-def _check(entry: dict[str, object]) -> str:
+def _checksum(entry: dict[str, object]) -> str:
     """A digest of the entry itself, which reveals damage."""
     content = [entry.get(key) for key in ("path", "state", "sha256")]
     return hashlib.sha256(json.dumps(content).encode()).hexdigest()

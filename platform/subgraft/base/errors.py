@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from subgraft.base.redaction import redacted
+from subgraft.base.redaction import redact
 
 
 class SubgraftError(Exception):
@@ -17,7 +17,7 @@ class SubgraftError(Exception):
     exit_code = 1
 
     def __init__(self, what: str, *, where: str = "", hint: str = "") -> None:
-        self.what, self.where, self.hint = redacted(what), redacted(where), redacted(hint)
+        self.what, self.where, self.hint = redact(what), redact(where), redact(hint)
         super().__init__(self.what, self.where, self.hint)
 
     def __reduce__(self) -> tuple[object, ...]:

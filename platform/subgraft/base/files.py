@@ -12,7 +12,7 @@ from pathlib import Path
 
 from subgraft.base.errors import UserError
 
-LONGEST_NAME = 255  # bytes; of file systems in use, none takes more
+MAX_NAME_BYTES = 255  # the limit of all common file systems
 
 
 def file_digest(path: Path) -> str:
@@ -22,15 +22,15 @@ def file_digest(path: Path) -> str:
 
 
 def require_path(path: Path) -> Path:
-    """The path. Raises UserError for an invalid one, for which system calls would raise a ValueError."""
+    """Return the path. Raises UserError for an invalid path, for which system calls would raise ValueError."""
     try:
         longest = max((len(os.fsencode(part)) for part in path.parts), default=0)
     except UnicodeEncodeError:
         raise UserError("a file name cannot have surrogates (U+D800 and others)", where=ascii(str(path))) from None
     if "\0" in str(path):
         raise UserError("a file name cannot have a NUL character (U+0000)", where=ascii(str(path)))
-    if longest > LONGEST_NAME:
-        what = f"a file name of {longest:,} bytes; {LONGEST_NAME} is the most"
+    if longest > MAX_NAME_BYTES:
+        what = f"a file name of {longest:,} bytes, where at most {MAX_NAME_BYTES} are allowed"
         raise UserError(what, where=f"{str(path)[:40]}…", hint="Is this text where a path was expected?")
     return path
 
@@ -70,8 +70,8 @@ def sync_tree(directory: Path) -> None:
 @contextmanager
 def folder_of(files: Mapping[str, Path | str]) -> Iterator[Path]:
     """A private folder that contains only these entries, by name: links to files, or text."""
-    with tempfile.TemporaryDirectory(prefix="subgraft-") as made:
-        folder = Path(made)
+    with tempfile.TemporaryDirectory(prefix="subgraft-") as directory:
+        folder = Path(directory)
         for name, content in files.items():
             if isinstance(content, Path):
                 (folder / name).symlink_to(content.absolute())

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from pydantic import TypeAdapter, ValidationError
 
 from subgraft.base.errors import UserError
-from subgraft.base.limits import JSON_BYTES, NESTING
+from subgraft.base.limits import JSON_BYTES, MAX_NESTING
 
 T = TypeVar("T")
 _NESTING_TYPES = frozenset({list, dict})
@@ -33,7 +33,9 @@ def parse(text: str | bytes, *, finite: bool = False) -> Any:
             and values nested too deeply for recursive readers.
     """
     try:
-        value = json.loads(text, parse_float=_finite, parse_constant=_finite) if finite else json.loads(text)
+        value = (
+            json.loads(text, parse_float=_parse_finite, parse_constant=_parse_finite) if finite else json.loads(text)
+        )
     except RecursionError:
         raise ValueError("nested too deeply") from None
     _require_shallow(value)
@@ -57,7 +59,7 @@ def object_in(path: Path) -> dict[str, Any]:
 
 
 def build(kind: type[T], value: Any) -> T:
-    """A dataclass from an object of its fields. Raises ValueError where one is missing, unknown or of another type."""
+    """Build a dataclass from an object. Raises ValueError if a field is missing, unknown or of the wrong type."""
     if not isinstance(value, dict):
         raise ValueError("not a JSON object with named fields")
     if unknown := value.keys() - {field.name for field in fields(kind)}:  # type: ignore[arg-type]
@@ -73,7 +75,7 @@ def build(kind: type[T], value: Any) -> T:
 
 
 def require_characters(value: Any, text: str) -> None:
-    """Raise ValueError if a value has a lone surrogate, which JSON can escape and no text file can hold."""
+    """Raise ValueError if a value contains a lone surrogate, which JSON can escape but UTF-8 cannot encode."""
     if "\\u" in text:
         try:
             json.dumps(value, ensure_ascii=False).encode()
@@ -82,10 +84,10 @@ def require_characters(value: Any, text: str) -> None:
             raise ValueError(f"\\u{half:04x} is half a character, without its other half") from None
 
 
-def _finite(written: str) -> float:
-    number = float(written)
+def _parse_finite(text: str) -> float:
+    number = float(text)
     if not math.isfinite(number):
-        raise ValueError(f"{written:.20} is not a finite number")
+        raise ValueError(f"{text:.20} is not a finite number")
     return number
 
 
@@ -93,17 +95,17 @@ def _require_shallow(value: Any) -> None:
     level, depth = [value] if type(value) in _NESTING_TYPES else [], 0
     while level:
         depth += 1
-        if depth > NESTING:
+        if depth > MAX_NESTING:
             raise ValueError("nested too deeply")
         inside = (outer.values() if isinstance(outer, dict) else outer for outer in level)
         level = [inner for values in inside for inner in values if type(inner) in _NESTING_TYPES]
 
 
-# Objects in files of users: read strictly, so that no later code has to check them.
+# Users' files are read strictly, so that later code need not check the values again.
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """The object in a file. Raises UserError with its path if there is none, and like `parse_user_object`."""
+    """The object in a file. Raises UserError like `read_text` and `parse_user_object`."""
     return parse_user_object(read_text(path), str(path))
 
 
@@ -136,7 +138,7 @@ def parse_user_object(text: str, where: str) -> dict[str, Any]:
     return value
 
 
-# JSON lines, one object a line: files of users are read strictly, logs leniently, because a kill may truncate a line.
+# JSON lines: users' files are read strictly; logs leniently, because a killed process may leave a truncated line.
 
 
 def objects(lines: Iterable[str], path: Path) -> Iterator[dict[str, Any]]:
@@ -184,13 +186,13 @@ def read_log(path: Path, offset: int = 0) -> Iterator[tuple[dict[str, Any], int]
                 continue
 
 
-def append(path: Path, fields: Mapping[str, Any], *, lasting: bool = False) -> None:
+def append(path: Path, fields: Mapping[str, Any], *, durable: bool = False) -> None:
     """Append a line to a log, which several processes may do at once. An incomplete last line is ended first.
 
     Args:
         path: the log.
         fields: the object to append.
-        lasting: whether to flush the line to the device before returning.
+        durable: whether to flush the line to the device before returning.
     """
     line = json.dumps(fields).encode() + b"\n"
     with path.open("a+b") as stream:
@@ -199,6 +201,6 @@ def append(path: Path, fields: Mapping[str, Any], *, lasting: bool = False) -> N
             if stream.read(1) != b"\n":
                 line = b"\n" + line
         stream.write(line)
-        if lasting:
+        if durable:
             stream.flush()
             os.fsync(stream.fileno())

@@ -11,47 +11,53 @@ from dataclasses import dataclass
 
 from subgraft.base.errors import UserError
 
-# Of a configuration: its file, and its values with aliases written out.
+# The size of a configuration file, and the number of its values with all aliases expanded.
 CONFIGURATION_BYTES = 1024**2
 CONFIGURATION_VALUES = 100_000
-# Values inside of values, in YAML and JSON. Readers recurse into them.
-NESTING = 64
+# The nesting depth of YAML and JSON, into which parsers recurse.
+MAX_NESTING = 64
 # Sizes of models, vocabularies and searches, which are held in memory.
-LARGEST_VOCABULARY = 1_000_000
-WIDEST = 65_536
-MOST_LAYERS = 1000
-LONGEST_SEQUENCE = 1024**2
-LARGEST_BEAM = 1000
-# SQuAD's JSON: every question reads its whole passage.
+MAX_VOCABULARY_SIZE = 1_000_000
+MAX_WIDTH = 65_536
+MAX_LAYERS = 1000
+MAX_SEQUENCE_LENGTH = 1024**2
+MAX_BEAM_SIZE = 1000
+# SQuAD's JSON, where every question is processed with its whole passage.
 PASSAGE_CHARACTERS = 200_000
 PASSAGE_QUESTIONS = 1000
-# Numbers of configurations. Floats and indices of tensors hold all counts up to the second limit.
-LARGEST_NUMBER = 10**18
-LARGEST_COUNT = 2**31 - 1
+# Numbers in configurations. Every count up to MAX_COUNT is exact as a float and valid as a tensor index.
+MAX_NUMBER = 10**18
+MAX_COUNT = 2**31 - 1
 
 
 @dataclass(frozen=True)
 class Limit:
-    """A maximum (for a speed, a minimum) that an environment variable can change; `what` is its unit, for messages."""
+    """A maximum (for a speed, a minimum) that an environment variable can change.
+
+    Attributes:
+        variable: The environment variable.
+        default: The limit if the variable is not set.
+        unit: What the limit counts, for messages.
+    """
 
     variable: str
     default: int
-    what: str
+    unit: str
 
     @property
     def value(self) -> int:
         """The limit. Raises UserError if the variable is not a positive whole number."""
-        said = os.environ.get(self.variable)
-        if said is None:
+        setting = os.environ.get(self.variable)
+        if setting is None:
             return self.default
-        if not (said.isdecimal() and len(said) <= 18 and int(said)):
-            raise UserError(f"expected a positive whole number, found {said!r:.40}", where=self.variable)
-        return int(said)
+        if not (setting.isdecimal() and len(setting) <= 18 and int(setting)):
+            raise UserError(f"expected a positive whole number, found {setting!r:.40}", where=self.variable)
+        return int(setting)
 
     @property
     def hint(self) -> str:
         """How to change the limit, for the hint of an error."""
-        return f"The limit is {self.value:,} {self.what}; {self.variable} sets another one."
+        return f"The limit is {self.value:,} {self.unit}; {self.variable} sets another one."
 
 
 # The largest published vocabularies have some 900,000 pieces.

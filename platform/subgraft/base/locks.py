@@ -19,34 +19,34 @@ from filelock import Timeout, UnixFileLock
 from subgraft.base.errors import OperationalError
 from subgraft.base.terminal_escaping import say
 
-# Errors of flock on a file system without locks. filelock's other kind of lock, a file that exists or not, would
-# outlive a killed process.
+# Errors of flock on a file system without locks. filelock's fallback, a lock file whose existence is the lock, would
+# survive a killed process.
 NO_LOCKS = frozenset({ENOSYS, ENOLCK, EOPNOTSUPP, EINVAL})
-PATIENCE_SECONDS = 30.0
+REPORT_AFTER_SECONDS = 30.0
 
 
 def _to_standard_error(line: str) -> None:
     say(line, to=sys.stderr)
 
 
-_say: ContextVar[Callable[[str], None]] = ContextVar("say", default=_to_standard_error)
+_report: ContextVar[Callable[[str], None]] = ContextVar("say", default=_to_standard_error)
 
 
 @contextmanager
 def report_long_waits(say: Callable[[str], None]) -> Iterator[None]:
     """Within this context, `say` is called for every wait for a lock that takes over half a minute."""
-    before = _say.set(say)
+    before = _report.set(say)
     try:
         yield
     finally:
-        _say.reset(before)
+        _report.reset(before)
 
 
 class Lock:
     """An exclusive lock on a file, held until `release` or the death of the process. Any thread may release it."""
 
-    def __init__(self, held: UnixFileLock) -> None:
-        self._held = held
+    def __init__(self, lock: UnixFileLock) -> None:
+        self._lock = lock
 
     @classmethod
     def take(cls, path: Path) -> Lock | None:
@@ -67,30 +67,30 @@ class Lock:
         return cls(lock)
 
     @classmethod
-    def wait(cls, path: Path, what: str, waiting: Callable[[], None] = lambda: None, seconds: float = 0.5) -> Lock:
+    def wait(cls, path: Path, activity: str, on_wait: Callable[[], None] = lambda: None, seconds: float = 0.5) -> Lock:
         """Wait for the lock, however long it takes. Raises like `take`.
 
         Args:
             path: the lock's file.
-            what: what the holder does, for the message after half a minute, such as "downloads the same file".
-            waiting: called once if the lock is held.
+            activity: what the holder does, for the message after half a minute, such as "downloads the same file".
+            on_wait: called once if the lock is held.
             seconds: the polling interval.
         """
-        reported, patient_until = False, time.monotonic() + PATIENCE_SECONDS
+        notified, report_at = False, time.monotonic() + REPORT_AFTER_SECONDS
         while (lock := cls.take(path)) is None:
-            if not reported:
-                waiting()
-                reported = True
-            if time.monotonic() > patient_until:
-                _say.get()(f"waiting for another process, which {what} and holds {path}")
-                patient_until = float("inf")
+            if not notified:
+                on_wait()
+                notified = True
+            if time.monotonic() > report_at:
+                _report.get()(f"waiting for another process, which {activity} and holds {path}")
+                report_at = float("inf")
             time.sleep(seconds)
         return lock
 
     def release(self) -> None:
         """Remove the file, then release it: in this order, so that no process holds a lock on a deleted file."""
-        Path(self._held.lock_file).unlink(missing_ok=True)
-        self._held.release()
+        Path(self._lock.lock_file).unlink(missing_ok=True)
+        self._lock.release()
 
     def __enter__(self) -> Lock:
         return self

@@ -15,23 +15,24 @@ from functools import cache
 from typing import Any
 from urllib.parse import quote, quote_plus, unquote
 
-HIDDEN = "***"
-# A shorter value of an environment variable could be any word.
-SHORTEST = 6
-_MASK = rf"\1{HIDDEN}"  # the name stays
+REDACTED = "***"
+# Shorter values of environment variables might be ordinary words, so they are not redacted.
+MIN_SECRET_LENGTH = 6
+_MASK = rf"\1{REDACTED}"  # group 1 is the name, which remains
 
-# The end of a name. `token` alone is usually a token of a vocabulary, so a secret one needs a longer name.
-_NAME = (
+# The end of a secret's name. `token` alone is usually a token of a vocabulary, so secret tokens need a longer name.
+_SECRET_KEY = (
     r"(?:password|passwd|passphrase|secret|(?:api|access|private|secret)[_-]?key"
     r"|(?:access|api|auth|bearer|hf|hub|identity|refresh|security|session|tracking)[_-]?token)"
 )
-# Of the environment: PGPASSWORD and MYTOKEN too; PWD and PASS only after an underscore, as others end in these.
+# The end of an environment variable's name, as in PGPASSWORD and MYTOKEN. PWD and PASS need an underscore before them,
+# because harmless names also end in these.
 _ENDING = r"(?:TOKEN|PASSWORD|PASSWD|PASSPHRASE|SECRET|KEY|_PWD|_PASS)"
 _VARIABLE_NAME = rf"[A-Z][A-Z0-9_]*{_ENDING}"
-_IS = r"(?:\\*[\"'])?\s*(?:[=:]|%3[AaDd])\s*"  # after a name: also in JSON within JSON, and in an encoded address
-# Within quotes to their end, over lines and escaped quotes; quotes that do not end, to the end of the line.
+_ASSIGNMENT = r"(?:\\*[\"'])?\s*(?:[=:]|%3[AaDd])\s*"  # after a name; also in JSON within JSON, and in an encoded URL
+# A quoted value ends at the closing quote, across lines and escaped quotes, or without one at the end of the line.
 _VALUE = (
-    r"(?![$<…*])"  # no $(…) or <…> of a hint
+    r"(?![$<…*])"  # not a placeholder of a hint, such as $(…) or <…>
     r"(?:(?P<quote>\\+[\"'])[\s\S]{0,5000}?(?P=quote)"
     r"|\"(?:[^\"\\]|\\[\s\S]){0,5000}\"|'(?:[^'\\]|\\[\s\S]){0,5000}'"
     r"|[\"'][^\n]*|[^\s,;&\"'`)\]}]+)"
@@ -39,20 +40,20 @@ _VALUE = (
 _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     (
         re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)"),
-        HIDDEN,
+        REDACTED,
     ),
-    # https://user:password@host, also where the password has an @ of its own
-    (re.compile(r"(?<=://)[^\s/?#\"'`<>]+@"), f"{HIDDEN}@"),
+    # https://user:password@host; the password may contain an @
+    (re.compile(r"(?<=://)[^\s/?#\"'`<>]+@"), f"{REDACTED}@"),
     # https://host/path?token=…
     (re.compile(r"(?i)([?&][\w.-]{0,40}(?:token|secret|signature|credential|key|sig|code)=)[^&\s\"'#]+"), _MASK),
     (re.compile(r"(?i)(\bauthorization[\"']?\s*[:=]\s*[\"']?(?:(?:basic|bearer|token)\s+)?)[^\s,;\"']+"), _MASK),
     (re.compile(r"(?i)(\bbearer\s+)(?=\S*\d)[\w.~+/=-]{12,}"), _MASK),
     # password=…, and "secret": "…"
-    (re.compile(rf"(?i)({_NAME}{_IS}){_VALUE}"), _MASK),
+    (re.compile(rf"(?i)({_SECRET_KEY}{_ASSIGNMENT}){_VALUE}"), _MASK),
     (re.compile(rf"(?i)((?<![\w.-])token=){_VALUE}"), _MASK),
-    (re.compile(rf"(\b{_VARIABLE_NAME}{_IS}){_VALUE}"), _MASK),
-    # --password …, where no other option follows
-    (re.compile(rf"(?i)((?<!\S)--?(?:[\w.-]{{0,40}}{_NAME}|token)\s+)(?!--){_VALUE}"), _MASK),
+    (re.compile(rf"(\b{_VARIABLE_NAME}{_ASSIGNMENT}){_VALUE}"), _MASK),
+    # --password …, unless another option follows
+    (re.compile(rf"(?i)((?<!\S)--?(?:[\w.-]{{0,40}}{_SECRET_KEY}|token)\s+)(?!--){_VALUE}"), _MASK),
     # Tokens of Hugging Face, GitHub, GitLab, AWS, OpenAI and Anthropic, Slack, Google, and JSON web tokens
     (
         re.compile(
@@ -60,81 +61,83 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
             r"|(?:AKIA|ASIA)[A-Z0-9]{16}|sk-[\w-]{20,}|xox[abprs]-[\w-]{10,}|AIza[\w-]{35}"
             r"|eyJ[\w-]{8,2000}\.[\w-]{8,4000}\.[\w-]+)"
         ),
-        HIDDEN,
+        REDACTED,
     ),
 )
-_SECRET_NAME = re.compile(rf"(?i:[\w.-]*{_NAME}|token)|{_VARIABLE_NAME}")
+_SECRET_NAME = re.compile(rf"(?i:[\w.-]*{_SECRET_KEY}|token)|{_VARIABLE_NAME}")
 _VARIABLE = re.compile(rf"\w*(?:{_ENDING}|SECRET\w*)", re.IGNORECASE)
 _USER_AND_PASSWORD = re.compile(r"://([^\s/?#]+)@")
 
 
-def redacted(text: str) -> str:
-    """The text with every secret replaced by `***`.
+def redact(text: str) -> str:
+    """Replace every secret in a text by `***`.
 
     Lone surrogates, such as those of file names that are not UTF-8, are escaped.
     """
     text = text.encode("utf-8", "backslashreplace").decode("utf-8")
-    for secret in _in_environment(os.environ):
-        text = text.replace(secret, HIDDEN)
-    for pattern, shown in _RULES:
-        text = pattern.sub(shown, text)
+    for secret in _environment_secrets(os.environ):
+        text = text.replace(secret, REDACTED)
+    for pattern, replacement in _RULES:
+        text = pattern.sub(replacement, text)
     return text
 
 
-def redacted_words(words: Iterable[str]) -> tuple[str, ...]:
-    """The words of a command line, each redacted; a word after one such as `--password` is a secret too."""
+def redact_words(words: Iterable[str]) -> tuple[str, ...]:
+    """Redact the words of a command line; the word after an option such as `--password` is a secret too."""
     results: list[str] = []
-    before = ""
+    previous = ""
     for word in words:
-        follows = before.startswith("-") and _SECRET_NAME.fullmatch(before.lstrip("-"))
-        results.append(HIDDEN if follows else redacted(word))
-        before = word
+        is_secret = previous.startswith("-") and _SECRET_NAME.fullmatch(previous.lstrip("-"))
+        results.append(REDACTED if is_secret else redact(word))
+        previous = word
     return tuple(results)
 
 
-def redacted_values(value: Any) -> Any:
-    """The value with every text in it redacted, and every value hidden whose name is that of a secret."""
+def redact_values(value: Any) -> Any:
+    """Redact every string inside a JSON value, and replace strings whose key is the name of a secret."""
     if isinstance(value, str):
-        return redacted(value)
+        return redact(value)
     if isinstance(value, Mapping):
-        return {name: _named(name, inner) for name, inner in value.items()}
+        return {name: _redact_item(name, inner) for name, inner in value.items()}
     if isinstance(value, list | tuple):
-        return [redacted_values(inner) for inner in value]
+        return [redact_values(inner) for inner in value]
     return value
 
 
-def _named(name: Any, value: Any) -> Any:
-    last = str(name).rpartition(".")[2]
-    hidden = isinstance(value, str) and value and _SECRET_NAME.fullmatch(last)
-    return HIDDEN if hidden else redacted_values(value)
+def _redact_item(name: Any, value: Any) -> Any:
+    key = str(name).rpartition(".")[2]
+    is_secret = isinstance(value, str) and value and _SECRET_NAME.fullmatch(key)
+    return REDACTED if is_secret else redact_values(value)
 
 
-def _in_environment(variables: Mapping[str, str]) -> list[str]:
-    """The secrets in environment variables: values by name, and passwords in URLs of any; the longest first."""
+def _environment_secrets(variables: Mapping[str, str]) -> list[str]:
+    """The secrets in environment variables, longest first: values of secret names, and passwords in any URL."""
     secrets = set[str]()
     for name, value in variables.items():
         if _VARIABLE.fullmatch(name):
-            secrets.update(_forms(value))
+            secrets.update(_encoded_forms(value))
         for password in _passwords_in(value):
-            secrets.update(_forms(password))
-    return sorted(secrets, key=lambda one: (-len(one), one))
+            secrets.update(_encoded_forms(password))
+    return sorted(secrets, key=lambda secret: (-len(secret), secret))
 
 
 @cache
-def _forms(secret: str) -> tuple[str, ...]:
+def _encoded_forms(secret: str) -> tuple[str, ...]:
     """The forms of a secret: unchanged, URL-encoded, in JSON, as a Python literal, and each of its lines."""
     secret = secret.encode("utf-8", "backslashreplace").decode("utf-8")
-    lines = [line.strip() for line in secret.splitlines() if not line.startswith("-----")]  # nothing secret in PEM's
+    lines = [
+        line.strip() for line in secret.splitlines() if not line.startswith("-----")
+    ]  # PEM's delimiter lines are not secret
     encoded = [quote(secret), quote(secret, safe=""), quote_plus(secret)]
-    encoded += [re.sub("%[0-9A-F]{2}", lambda code: code[0].lower(), one) for one in encoded]
-    shown = [json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1], repr(secret)[1:-1]]
-    forms = {secret, unquote(secret), *lines, *encoded, *shown}
-    return tuple(form for form in forms if len(form) >= SHORTEST)
+    encoded += [re.sub("%[0-9A-F]{2}", lambda code: code[0].lower(), form) for form in encoded]
+    quoted = [json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1], repr(secret)[1:-1]]
+    forms = {secret, unquote(secret), *lines, *encoded, *quoted}
+    return tuple(form for form in forms if len(form) >= MIN_SECRET_LENGTH)
 
 
 def _passwords_in(value: str) -> Iterator[str]:
     for credentials in _USER_AND_PASSWORD.findall(value):
-        _, parted, password = credentials.partition(":")
-        # A token may stand alone in place of user and password; a user name alone is none.
-        if parted:
+        _, colon, password = credentials.partition(":")
+        # Credentials without a colon are a user name, not a password.
+        if colon:
             yield password

@@ -13,7 +13,7 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Column, Table
 from rich.text import Text
 
-from subgraft.base.terminal_escaping import naming, printable
+from subgraft.base.terminal_escaping import name_stream_in_errors, printable
 
 
 class Terminal(Console):
@@ -31,23 +31,23 @@ class Terminal(Console):
         return super().render_str(printable(text), **{**options, "markup": False, "emoji": False})
 
     def print(self, *objects: Any, **options: Any) -> None:
-        with naming(self.file):
+        with name_stream_in_errors(self.file):
             super().print(*objects, **options)
 
     def on_broken_pipe(self) -> None:
-        raise  # to `main`: rich would exit with 1, and a reader that stops early is not a failure
+        raise  # `main` handles it; rich would exit with 1, but a reader that stops early is not a failure
 
 
-_TEXT = 24  # the width of a column of text; longer text is wrapped
-# The separator of fields in a record.
-_BETWEEN = " · "
+_TEXT_WIDTH = 24  # the width of a column of text; longer text is wrapped
+_SEPARATOR = " · "
 _FIGURE = re.compile(r"[-+−–×±<>≤≥~]?\d|[–-]?$")
 
 
 class Sheet(Table):
-    """A table that never cuts or wraps figures; if it is too wide, a record for each row.
+    """A table that never truncates or wraps figures. If it is too wide, each row is printed as a record.
 
-    names: the number of columns that name a row; these are the first line of its record.
+    Args:
+        names: The number of columns that name a row. They become the heading of its record.
     """
 
     def __init__(self, *headings: Column | str, names: int = 1, **options: Any) -> None:
@@ -57,56 +57,57 @@ class Sheet(Table):
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for column in self.columns:
             column.no_wrap = column.no_wrap or _is_figures(column)
-        if self._needed() <= options.max_width:
+        if self._minimum_width() <= options.max_width:
             yield from super().__rich_console__(console, options)
         else:
-            yield from self._records(options.max_width)
+            yield from self._render_records(options.max_width)
 
-    def _needed(self) -> int:
-        """The columns that it takes: figures whole, text as far as it can be wrapped."""
+    def _minimum_width(self) -> int:
+        """The width of the table in characters if figures are not wrapped and text is wrapped as far as possible."""
         widths = [max(_width(cell) for cell in (column.header, *column.cells)) for column in self.columns]
-        least = [
-            width if column.no_wrap else min(width, _TEXT) for column, width in zip(self.columns, widths, strict=True)
+        minimums = [
+            width if column.no_wrap else min(width, _TEXT_WIDTH)
+            for column, width in zip(self.columns, widths, strict=True)
         ]
         left, right = self.padding[3], self.padding[1]
-        between = max(left, right) if self.collapse_padding else left + right
-        return sum(least) + len(least) * between + (len(least) - 1 + 2 * self.show_edge if self.box else 0)
+        gap = max(left, right) if self.collapse_padding else left + right
+        return sum(minimums) + len(minimums) * gap + (len(minimums) - 1 + 2 * self.show_edge if self.box else 0)
 
-    def _records(self, width: int) -> Iterator[RenderableType]:
+    def _render_records(self, width: int) -> Iterator[RenderableType]:
         if self.title:
             yield Text(printable(str(self.title)), style="italic")
         for row in zip(*(column.cells for column in self.columns), strict=True):
-            named = [_plain(cell) for cell in row[: self._names]]
+            names = [_plain(cell) for cell in row[: self._names]]
             headings = [_plain(column.header) for column in self.columns]
-            fields = _labelled(list(zip(headings, row, strict=True))[self._names :])
-            yield Text(printable(" ".join(filter(None, named))), style="bold")
-            yield from (Text("  ") + line for line in _packed(fields, width - 2))
+            fields = _label_fields(list(zip(headings, row, strict=True))[self._names :])
+            yield Text(printable(" ".join(filter(None, names))), style="bold")
+            yield from (Text("  ") + line for line in _pack_lines(fields, width - 2))
         if self.caption:
             yield self.caption if isinstance(self.caption, Text) else Text(printable(str(self.caption)))
 
 
-def _labelled(cells: list[tuple[str, RenderableType]]) -> Iterator[Text]:
-    """Cells that are not empty, with their headings; headings with the same first line (BLEU of each seed) share it."""
-    shown = [(heading, cell) for heading, cell in cells if _plain(cell)]
-    for first, group in groupby(shown, key=lambda pair: pair[0].partition("\n")[0]):
-        same = list(group)
-        below = [heading.partition("\n")[2].strip() or first for heading, _ in same]
-        label = f"{first}, {', '.join(below)}" if len(same) > 1 else _joined(same[0][0])
-        yield Text(f"{label}: ", style="dim") + Text(", ").join(_as_text(cell) for _, cell in same)
+def _label_fields(cells: list[tuple[str, RenderableType]]) -> Iterator[Text]:
+    """Non-empty cells with their headings. Headings with the same first line, such as BLEU of each seed, are joined."""
+    non_empty = [(heading, cell) for heading, cell in cells if _plain(cell)]
+    for first, group in groupby(non_empty, key=lambda pair: pair[0].partition("\n")[0]):
+        cells_of_heading = list(group)
+        sublabels = [heading.partition("\n")[2].strip() or first for heading, _ in cells_of_heading]
+        label = f"{first}, {', '.join(sublabels)}" if len(cells_of_heading) > 1 else _join_lines(cells_of_heading[0][0])
+        yield Text(f"{label}: ", style="dim") + Text(", ").join(_as_text(cell) for _, cell in cells_of_heading)
 
 
-def _joined(heading: str) -> str:
+def _join_lines(heading: str) -> str:
     return heading.replace("/\n", "/").replace("\n", " ")
 
 
-def _packed(fields: Iterable[Text], width: int) -> Iterator[Text]:
-    """Lines of fields; a field is broken only if it is longer than a line."""
+def _pack_lines(fields: Iterable[Text], width: int) -> Iterator[Text]:
+    """Pack fields into lines; only a field that is longer than a line is broken."""
     line = Text()
     for field in fields:
-        if line and line.cell_len + len(_BETWEEN) + field.cell_len > width:
+        if line and line.cell_len + len(_SEPARATOR) + field.cell_len > width:
             yield line
             line = Text()
-        line = line + _BETWEEN + field if line else field
+        line = line + _SEPARATOR + field if line else field
     yield line
 
 

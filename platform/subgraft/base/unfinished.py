@@ -16,7 +16,7 @@ from subgraft.base.locks import Lock
 PREFIX = ".subgraft-"
 LOCK = "lock"  # in the folder, held by the process that made it
 CONTENT = "content"
-STALE_SECONDS = 7 * 24 * 3600  # of a folder without a lock, on a file system without locks
+STALE_SECONDS = 7 * 24 * 3600  # the age at which a folder without a lock is removed, on a file system without locks
 
 
 @contextmanager
@@ -26,7 +26,7 @@ def unfinished_folder(parent: Path) -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
     lock: Lock | None = None
     try:
-        with suppress(OperationalError):  # of a file system without locks
+        with suppress(OperationalError):  # the file system has no locks
             lock = Lock.take(folder / LOCK)
         (folder / CONTENT).mkdir()
         yield folder / CONTENT
@@ -38,12 +38,12 @@ def unfinished_folder(parent: Path) -> Iterator[Path]:
 
 def _remove_stale(parent: Path) -> None:
     for folder in parent.glob(f"{PREFIX}*"):
-        with suppress(OSError, OperationalError):  # removed by another process just now, or not ours
-            about = folder.lstat()
-            if folder.is_symlink() or not folder.is_dir() or about.st_uid != os.getuid():
+        with suppress(OSError, OperationalError):  # another process removed it, or it belongs to another user
+            status = folder.lstat()
+            if folder.is_symlink() or not folder.is_dir() or status.st_uid != os.getuid():
                 continue
             if not (folder / LOCK).exists():
-                if time.time() - about.st_mtime > STALE_SECONDS:
+                if time.time() - status.st_mtime > STALE_SECONDS:
                     shutil.rmtree(folder, ignore_errors=True)
             elif (lock := Lock.take(folder / LOCK)) is not None:
                 shutil.rmtree(folder, ignore_errors=True)

@@ -7,12 +7,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from subgraft.base.limits import LARGEST_VOCABULARY
+from subgraft.base.limits import MAX_VOCABULARY_SIZE
 from subgraft.config.corpora import Cleaning, CorpusSource
 from subgraft.config.runtime import Runtime
 from subgraft.config.settings_base import Count, Settings
 
-Size = Annotated[int, Field(ge=50, le=LARGEST_VOCABULARY)]
+Size = Annotated[int, Field(ge=50, le=MAX_VOCABULARY_SIZE)]
 Exponent = Annotated[float, Field(ge=0, le=1)]
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field
 
-from subgraft.base.limits import LARGEST_COUNT
+from subgraft.base.limits import MAX_COUNT
 from subgraft.config.conditioning import SourceName
 from subgraft.config.settings_base import Settings, SideName
 
@@ -43,7 +43,7 @@ class AnyObjective(Settings):
     """
 
     weight: Annotated[float, Field(gt=0)] = 1.0
-    from_step: int = Field(default=0, ge=0, le=LARGEST_COUNT)
+    from_step: int = Field(default=0, ge=0, le=MAX_COUNT)
 
     needs_pairs: ClassVar[bool] = False
     needs_dev: ClassVar[bool] = False

@@ -6,12 +6,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from subgraft.base.limits import LONGEST_SEQUENCE
+from subgraft.base.limits import MAX_SEQUENCE_LENGTH
 from subgraft.config.any_objective import AnyObjective
 from subgraft.config.settings_base import Count, MemoryTokens
 
 _Part = Annotated[float, Field(gt=0.0, le=1.0)]
-_BlockTokens = Annotated[int, Field(ge=4, le=LONGEST_SEQUENCE)] | None
+_BlockTokens = Annotated[int, Field(ge=4, le=MAX_SEQUENCE_LENGTH)] | None
 
 
 class MultitaskMaskedSettings(AnyObjective):
@@ -73,7 +73,7 @@ class PermutationSettings(AnyObjective):
 
     kind: Literal["permutation"] = "permutation"
     input: Literal["sentences", "doc-sentences", "segment-pair"] = "sentences"
-    block_tokens: Annotated[int, Field(ge=8, le=LONGEST_SEQUENCE)] | None = None
+    block_tokens: Annotated[int, Field(ge=8, le=MAX_SEQUENCE_LENGTH)] | None = None
     partial_prediction: Count = 6
     spans: bool = True
     bidirectional: bool = True

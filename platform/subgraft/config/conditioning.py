@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
 
 from pydantic import Field, model_validator
 
-from subgraft.base.limits import LARGEST_VOCABULARY, LONGEST_SEQUENCE
+from subgraft.base.limits import MAX_SEQUENCE_LENGTH, MAX_VOCABULARY_SIZE
 from subgraft.config.settings_base import Settings
 from subgraft.config.vocabularies import VocabularySettings
 
@@ -73,7 +73,7 @@ CopyingName = Literal["pointer-generator", "bottom-up"]
 CopyThreshold = Annotated[float, Field(ge=0, lt=1)]
 Layers = Annotated[int, Field(ge=1, le=256)]
 Width = Annotated[int, Field(ge=2, le=65536)]
-SourceLength = Annotated[int, Field(ge=1, le=LONGEST_SEQUENCE)]
+SourceLength = Annotated[int, Field(ge=1, le=MAX_SEQUENCE_LENGTH)]
 
 
 class StackSettings(Settings):
@@ -118,7 +118,7 @@ class TextSourceSettings(EncoderSettings):
     """
 
     kind: Literal["text"] = "text"
-    vocabulary: Annotated[int, Field(ge=1, le=LARGEST_VOCABULARY)]
+    vocabulary: Annotated[int, Field(ge=1, le=MAX_VOCABULARY_SIZE)]
     max_length: SourceLength = 256
 
 

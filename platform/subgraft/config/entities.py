@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from subgraft.base.limits import WIDEST
+from subgraft.base.limits import MAX_WIDTH
 from subgraft.config.settings_base import Count, Settings
 
 # Tokens around the head and the tail of a relation, and around an entity to be typed (Zhang et al. 2019, section 3.5).
@@ -24,7 +24,7 @@ class TransESettings(Settings):
     learning_rate: of gradient descent.
     """
 
-    dimensions: Annotated[int, Field(ge=1, le=WIDEST)] = 100
+    dimensions: Annotated[int, Field(ge=1, le=MAX_WIDTH)] = 100
     margin: Annotated[float, Field(gt=0)] = 1.0
     norm: Literal[1, 2] = 1
     epochs: Count = 100

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
-from subgraft.base.limits import LARGEST_COUNT
+from subgraft.base.limits import MAX_COUNT
 from subgraft.config.any_objective import AnyObjective
 from subgraft.config.settings_base import Settings, Share
 
@@ -29,7 +29,7 @@ class UnitStage(Settings):
     entity: frequency of entities, and of the words outside of them.
     """
 
-    step: Annotated[int, Field(ge=0, le=LARGEST_COUNT)] = 0
+    step: Annotated[int, Field(ge=0, le=MAX_COUNT)] = 0
     piece: Frequency = 0.0
     word: Frequency = 0.0
     phrase: Frequency = 0.0

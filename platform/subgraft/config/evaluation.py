@@ -6,7 +6,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import AfterValidator, Field
 
-from subgraft.base.limits import LARGEST_BEAM
+from subgraft.base.limits import MAX_BEAM_SIZE
 from subgraft.config.plugins import METRICS, require_offered
 from subgraft.config.settings_base import (
     Count,
@@ -80,7 +80,7 @@ class MeasurementSettings(Settings):
     metrics: additional metrics: ROUGE-1, ROUGE-2, CIDEr, or those of installed packages.
     """
 
-    beam: Annotated[int, Field(ge=1, le=LARGEST_BEAM)] = 4
+    beam: Annotated[int, Field(ge=1, le=MAX_BEAM_SIZE)] = 4
     batch_size: Count = 32
     max_length_ratio: Annotated[float, Field(gt=0)] = 2.5
     test_sentences: Count | None = None

@@ -6,7 +6,7 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 
 from pydantic import Field
 
-from subgraft.base.limits import WIDEST
+from subgraft.base.limits import MAX_WIDTH
 from subgraft.config.settings_base import Settings
 
 # The layers of the BiLSTM of Devlin et al. (2019, section 5.3), and the gates of an LSTM and a GRU.
@@ -45,7 +45,7 @@ class BilstmSettings(Settings):
     """
 
     kind: Literal["bilstm"] = "bilstm"
-    width: Annotated[int, Field(ge=1, le=WIDEST)] = 768
+    width: Annotated[int, Field(ge=1, le=MAX_WIDTH)] = 768
     concatenated_layers: Annotated[int, Field(ge=1, le=1000)] = 4
 
     tasks: ClassVar[tuple[str, ...]] = (

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from subgraft.base.limits import LARGEST_BEAM, MOST_LAYERS, WIDEST
+from subgraft.base.limits import MAX_BEAM_SIZE, MAX_LAYERS, MAX_WIDTH
 from subgraft.config.settings_base import Count, Seed, Settings, Share
 
 MATCH_RATE = 0.25
@@ -73,8 +73,8 @@ class NetworkSettings(Settings):
     trained: the directory of a network that `subgraft generator train` made for this model.
     """
 
-    width: Annotated[int, Field(ge=4, le=WIDEST, multiple_of=4)] = 256
-    layers: Annotated[int, Field(ge=1, le=MOST_LAYERS)] = 2
+    width: Annotated[int, Field(ge=4, le=MAX_WIDTH, multiple_of=4)] = 256
+    layers: Annotated[int, Field(ge=1, le=MAX_LAYERS)] = 2
     domains: Count = 16
     sentences: Count = 8000
     vocabulary_size: tuple[Annotated[float, Field(gt=0)], Annotated[float, Field(gt=0)]] = (0.6, 1.5)
@@ -102,7 +102,7 @@ class StaticEmbeddingSettings(Settings):
     seed: the seed of the training.
     """
 
-    dimensions: Annotated[int, Field(ge=1, le=WIDEST)] | None = None
+    dimensions: Annotated[int, Field(ge=1, le=MAX_WIDTH)] | None = None
     window: Count = 5
     epochs: Count = 5
     min_count: Count = 5
@@ -188,6 +188,6 @@ class LikelihoodMatchingSettings(Settings):
 
     sentences_per_token: Count = 100
     text: Literal["references", "own-translations"] = "references"
-    beam: Annotated[int, Field(ge=1, le=LARGEST_BEAM)] = 1
+    beam: Annotated[int, Field(ge=1, le=MAX_BEAM_SIZE)] = 1
     temperature: Annotated[float, Field(gt=0)] = 100.0
     boundary_threshold: Annotated[float, Field(gt=0, lt=1)] | None = None

@@ -11,10 +11,10 @@ from typing import Annotated, ClassVar, Literal, get_args
 
 from pydantic import Field, model_validator
 
-from subgraft.base.limits import LONGEST_SEQUENCE, MOST_LAYERS, WIDEST
+from subgraft.base.limits import MAX_LAYERS, MAX_SEQUENCE_LENGTH, MAX_WIDTH
 from subgraft.config.settings_base import SENTENCEPIECE_KINDS, Settings, Share, SideName, VocabularyKind
 
-Layers = Annotated[int, Field(ge=1, le=MOST_LAYERS)]
+Layers = Annotated[int, Field(ge=1, le=MAX_LAYERS)]
 
 
 class TransformerSettings(Settings):
@@ -52,11 +52,11 @@ class TransformerSettings(Settings):
     recurrent: ClassVar[bool] = False
     vocabulary_kinds: ClassVar[tuple[VocabularyKind, ...]] = get_args(VocabularyKind)
 
-    d_model: Annotated[int, Field(ge=8, le=WIDEST)]
+    d_model: Annotated[int, Field(ge=8, le=MAX_WIDTH)]
     attention_heads: Annotated[int, Field(ge=1, le=1024)]
     ffn_dim: Annotated[int, Field(ge=8, le=1_048_576)]
     attention_dropout: Share = 0.0
-    max_positions: Annotated[int, Field(ge=16, le=LONGEST_SEQUENCE)] = 512
+    max_positions: Annotated[int, Field(ge=16, le=MAX_SEQUENCE_LENGTH)] = 512
 
     @property
     def width_of_rows(self) -> int:
@@ -132,7 +132,7 @@ class MBartSettings(TwoStackSettings):
     needs_language_codes = True
 
     family: Literal["mbart"] = "mbart"
-    embedding_width: Annotated[int, Field(ge=1, le=WIDEST)] | None = None
+    embedding_width: Annotated[int, Field(ge=1, le=MAX_WIDTH)] | None = None
 
     @property
     def width_of_rows(self) -> int:
@@ -168,7 +168,7 @@ class BertSettings(OneStackSettings):
 
     family: Literal["bert"] = "bert"
     dropout: Share = 0.1
-    embedding_width: Annotated[int, Field(ge=1, le=WIDEST)] | None = None
+    embedding_width: Annotated[int, Field(ge=1, le=MAX_WIDTH)] | None = None
 
     @property
     def width_of_rows(self) -> int:
@@ -346,7 +346,7 @@ class KnowledgeableSettings(OneStackSettings):
 
     family: Literal["knowledgeable"] = "knowledgeable"
     knowledge_layers: Layers
-    entity_width: Annotated[int, Field(ge=1, le=WIDEST)] = 100
+    entity_width: Annotated[int, Field(ge=1, le=MAX_WIDTH)] = 100
     entity_heads: Annotated[int, Field(ge=1, le=1024)] = 4
     dropout: Share = 0.1
 
@@ -378,7 +378,7 @@ class BranchedSettings(OneStackSettings):
 
     family: Literal["branched"] = "branched"
     branch_layers: Layers = 3
-    branch_width: Annotated[int, Field(ge=8, le=WIDEST)] = 256
+    branch_width: Annotated[int, Field(ge=8, le=MAX_WIDTH)] = 256
     branch_heads: Annotated[int, Field(ge=1, le=1024)] = 4
     branch_ffn_dim: Annotated[int, Field(ge=8, le=1_048_576)] = 1024
     dropout: Share = 0.1

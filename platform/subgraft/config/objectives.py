@@ -11,7 +11,7 @@ from typing import Annotated, Literal, Self, TypeAlias, get_args
 
 from pydantic import Field, model_validator
 
-from subgraft.base.limits import LONGEST_SEQUENCE
+from subgraft.base.limits import MAX_SEQUENCE_LENGTH
 from subgraft.config.any_objective import AnyObjective as AnyObjective
 from subgraft.config.compared_objectives import MaskedSeq2SeqSettings, MultitaskMaskedSettings, PermutationSettings
 from subgraft.config.ernie_objectives import (
@@ -62,7 +62,7 @@ class DenoisingSettings(AnyObjective):
     kind: Literal["denoising"] = "denoising"
     noises: dict[NoiseName, Share] = Field(default_factory=_default_noises)
     poisson_lambda: Annotated[float, Field(ge=0.1, le=1000)] = 3.5
-    block_tokens: Annotated[int, Field(ge=4, le=LONGEST_SEQUENCE)] | None = None
+    block_tokens: Annotated[int, Field(ge=4, le=MAX_SEQUENCE_LENGTH)] | None = None
 
     needs_mask = True
     denoises = True
@@ -211,7 +211,7 @@ class CausalSettings(AnyObjective):
 
     kind: Literal["causal"] = "causal"
     packed: bool = True
-    block_tokens: Annotated[int, Field(ge=4, le=LONGEST_SEQUENCE)] | None = None
+    block_tokens: Annotated[int, Field(ge=4, le=MAX_SEQUENCE_LENGTH)] | None = None
     separator: Literal["eos", "bos"] = "eos"
     memory_tokens: MemoryTokens = 0
 

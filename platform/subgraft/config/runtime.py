@@ -6,12 +6,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from subgraft.base.limits import LARGEST_COUNT
+from subgraft.base.limits import MAX_COUNT
 from subgraft.config.settings_base import Settings
 
 ZeroStage = Literal[0, 1, 2, 3]
-MOST_CORES = 10_000
-Cores = Annotated[int, Field(ge=1, le=MOST_CORES)]
+MAX_CORES = 10_000
+Cores = Annotated[int, Field(ge=1, le=MAX_CORES)]
 Offload = Literal["none", "optimizer", "parameters"]
 
 
@@ -51,7 +51,7 @@ class Runtime(Settings):
     activation_checkpointing: bool = False
     checkpoint_seconds: Annotated[float, Field(gt=0)] = 60.0
     checkpoints_in_background: bool = True
-    max_failures: Annotated[int, Field(ge=0, le=LARGEST_COUNT)] = 0
+    max_failures: Annotated[int, Field(ge=0, le=MAX_COUNT)] = 0
     heartbeat_timeout: Annotated[float, Field(ge=10)] = 300.0
     tracking_uri: str | None = None
     dashboard: bool = False

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from subgraft.base.limits import LARGEST_COUNT, LONGEST_SEQUENCE
+from subgraft.base.limits import MAX_COUNT, MAX_SEQUENCE_LENGTH
 
 Split = Literal["train", "dev", "test"]
 SideName = Literal["encoder", "decoder"]
@@ -31,9 +31,9 @@ HeadKind = Literal["sequence", "tokens", "span", "choice"]
 # All random generators accept 31 bits.
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
-Count = Annotated[int, Field(ge=1, le=LARGEST_COUNT)]
+Count = Annotated[int, Field(ge=1, le=MAX_COUNT)]
 # How many states of earlier text a layer reads.
-MemoryTokens = Annotated[int, Field(ge=0, le=LONGEST_SEQUENCE)]
+MemoryTokens = Annotated[int, Field(ge=0, le=MAX_SEQUENCE_LENGTH)]
 
 
 class Settings(BaseModel):

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from subgraft.base.limits import LARGEST_BEAM
+from subgraft.base.limits import MAX_BEAM_SIZE
 from subgraft.config.settings_base import Count, DecodingEngine, EngineSetting, Settings, named_engine
 from subgraft.config.training import FinetuneSettings
 
@@ -51,7 +51,7 @@ class BackTranslationSettings(Settings):
 
     rounds: Rounds = 1
     model: str | None = None
-    beam: Annotated[int, Field(ge=1, le=LARGEST_BEAM)] = 1
+    beam: Annotated[int, Field(ge=1, le=MAX_BEAM_SIZE)] = 1
     sample: bool = False
     engine: EngineSetting = "auto"
     batch_size: Count = 64
@@ -97,7 +97,7 @@ class UnsupervisedSettings(Settings):
     sentences: Count = 10_000
     constrained_rounds: Annotated[int, Field(ge=0, le=1000)] = 2
     min_count: Count = 1
-    beam: Annotated[int, Field(ge=1, le=LARGEST_BEAM)] = 1
+    beam: Annotated[int, Field(ge=1, le=MAX_BEAM_SIZE)] = 1
     engine: EngineSetting = "auto"
     batch_size: Count = 64
     max_length_ratio: Annotated[float, Field(gt=0)] = 2.0

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from subgraft.base.limits import LARGEST_VOCABULARY, LONGEST_SEQUENCE
+from subgraft.base.limits import MAX_SEQUENCE_LENGTH, MAX_VOCABULARY_SIZE
 from subgraft.config.conditioning import CopyingName, VariantName
 from subgraft.config.heads import HeadSettings
 from subgraft.config.initialiser_registry import (
@@ -109,7 +109,7 @@ class System(Settings):
     embeddings_only_fraction: Annotated[float, Field(ge=0, lt=1)] = 0.0
     tie_to_sources: bool = False
     vocabulary_mode: VocabularyMode | None = None
-    vocabulary_size: Annotated[int, Field(ge=50, le=LARGEST_VOCABULARY)] | None = None
+    vocabulary_size: Annotated[int, Field(ge=50, le=MAX_VOCABULARY_SIZE)] | None = None
     vocabulary_min_count: Count | None = None
     generator_steps: Count | None = None
     rare_tokens: RareTokenSettings | None = None
@@ -128,7 +128,7 @@ class System(Settings):
     source_encoder: SourceEncoderSettings | None = None
     multitask: MultitaskUse | None = None
     directions: tuple[str, ...] | None = None
-    documents: Annotated[int, Field(ge=4, le=LONGEST_SEQUENCE)] | None = None
+    documents: Annotated[int, Field(ge=4, le=MAX_SEQUENCE_LENGTH)] | None = None
     context: Literal["han"] | None = None
     context_sentences: Annotated[int, Field(ge=1, le=20)] = 3
     head: HeadSettings | None = None

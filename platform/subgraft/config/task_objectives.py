@@ -8,7 +8,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from subgraft.base.limits import LONGEST_SEQUENCE
+from subgraft.base.limits import MAX_SEQUENCE_LENGTH
 from subgraft.config.heads import HeadSettings
 from subgraft.config.objectives import (
     AnyObjective,
@@ -68,7 +68,7 @@ class DocumentTranslationSettings(AnyObjective):
     """
 
     kind: Literal["document-translation"] = "document-translation"
-    block_tokens: Annotated[int, Field(ge=4, le=LONGEST_SEQUENCE)]
+    block_tokens: Annotated[int, Field(ge=4, le=MAX_SEQUENCE_LENGTH)]
 
     needs_pairs = True
     needs_dev = True

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from subgraft.base.limits import LARGEST_COUNT, LONGEST_SEQUENCE, WIDEST
+from subgraft.base.limits import MAX_COUNT, MAX_SEQUENCE_LENGTH, MAX_WIDTH
 from subgraft.config.settings_base import Count, EngineSetting, Settings, Share
 
 
@@ -24,7 +24,7 @@ class NearestTargets(Settings):
     kind: Literal["nearest"] = "nearest"
     neighbours: Count = 50
     rebuild_every: Count = 500
-    drawn: Annotated[int, Field(ge=0, le=LARGEST_COUNT)] = 0
+    drawn: Annotated[int, Field(ge=0, le=MAX_COUNT)] = 0
 
 
 class UniformTargets(Settings):
@@ -53,7 +53,7 @@ class NoiseContrastive(Settings):
 TargetSamplingSettings = Annotated[NearestTargets | UniformTargets | NoiseContrastive, Field(discriminator="kind")]
 ScheduleName = Literal["inverse-square-root", "linear", "noam", "cosine", "constant"]
 OptimizerName = Literal["adamw", "adamax"]
-Length = Annotated[int, Field(ge=4, le=LONGEST_SEQUENCE)]
+Length = Annotated[int, Field(ge=4, le=MAX_SEQUENCE_LENGTH)]
 SelectName = Literal["bleu", "chrf", "likelihood", "score", "last"]
 NamedPrecision = Literal["fp32", "bf16"]
 Precision = Literal["fp32", "bf16", "auto"]
@@ -89,7 +89,7 @@ class DropoutFrom(Settings):
     dropout: the probability.
     """
 
-    step: Annotated[int, Field(ge=0, le=LARGEST_COUNT)]
+    step: Annotated[int, Field(ge=0, le=MAX_COUNT)]
     dropout: Annotated[float, Field(ge=0, lt=1)]
 
 
@@ -254,7 +254,7 @@ class PretrainSettings(ModelTrainingSettings):
     @model_validator(mode="after")
     def _reaches_every_length(self) -> Self:
         _require_ascending("length_schedule", [each.step for each in self.length_schedule])
-        if self.length_schedule and self.length_schedule[-1].step >= (self.max_steps or LARGEST_COUNT):
+        if self.length_schedule and self.length_schedule[-1].step >= (self.max_steps or MAX_COUNT):
             raise ValueError(
                 f"length_schedule: step {self.length_schedule[-1].step} is not before the end, max_steps "
                 f"{self.max_steps}: change earlier, or raise max_steps"
@@ -287,7 +287,7 @@ class AdapterSettings(Settings):
     dropout: dropout of the input of A.
     """
 
-    rank: Annotated[int, Field(ge=1, le=WIDEST)] = 8
+    rank: Annotated[int, Field(ge=1, le=MAX_WIDTH)] = 8
     alpha: Annotated[float, Field(gt=0)] = 16.0
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.0
 

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from subgraft.base.limits import LARGEST_COUNT, LARGEST_VOCABULARY
+from subgraft.base.limits import MAX_COUNT, MAX_VOCABULARY_SIZE
 from subgraft.config.settings_base import SENTENCEPIECE_KINDS, Settings, Share, SideName, VocabularyKind, VocabularyMode
 
 
@@ -26,13 +26,13 @@ class VocabularySettings(Settings):
     """
 
     kind: VocabularyKind = "unigram"
-    size: Annotated[int, Field(ge=50, le=LARGEST_VOCABULARY)] = 8000
+    size: Annotated[int, Field(ge=50, le=MAX_VOCABULARY_SIZE)] = 8000
     character_coverage: Annotated[float, Field(gt=0.0, le=1.0)] = 1.0
     byte_fallback: bool = Field(default_factory=lambda fields: fields.get("kind") in SENTENCEPIECE_KINDS)
-    min_count: Annotated[int | None, Field(ge=1, le=LARGEST_COUNT)] = None
+    min_count: Annotated[int | None, Field(ge=1, le=MAX_COUNT)] = None
     language_exponent: Annotated[float | None, Field(ge=0, le=1)] = None
 
-    max_lines: Annotated[int | None, Field(ge=1, le=LARGEST_COUNT)] = None
+    max_lines: Annotated[int | None, Field(ge=1, le=MAX_COUNT)] = None
 
     @model_validator(mode="after")
     def _kind_has_bytes(self) -> VocabularySettings:

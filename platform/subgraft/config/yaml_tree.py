@@ -12,14 +12,14 @@ from ruamel.yaml.composer import MaxDepthExceededError
 from ruamel.yaml.error import MarkedYAMLError, YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, SequenceNode
 
-from subgraft.base.limits import CONFIGURATION_VALUES, LARGEST_NUMBER, NESTING
+from subgraft.base.limits import CONFIGURATION_VALUES, MAX_NESTING, MAX_NUMBER
 
 PathTo = tuple[str | int, ...]
 
 _TEXT_TAGS = tuple(f"tag:yaml.org,2002:{kind}" for kind in ("str", "timestamp", "merge"))
 _SCALAR_TAGS = tuple(f"tag:yaml.org,2002:{kind}" for kind in ("null", "bool", "int", "float"))
 
-_TOO_DEEP = f"values nested more than {NESTING} deep"
+_TOO_DEEP = f"values nested more than {MAX_NESTING} deep"
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def _explain(error: MarkedYAMLError) -> str:
 
 def _bounded(value: Any) -> Any:
     """The value. Raises ValueError for NaN and for numbers beyond the limit."""
-    if isinstance(value, int | float) and not abs(value) <= LARGEST_NUMBER:
+    if isinstance(value, int | float) and not abs(value) <= MAX_NUMBER:
         raise ValueError
     return value
 
@@ -141,7 +141,7 @@ class _Reader:
     def __init__(self, origin: str, numbered: bool) -> None:
         self.origin, self.numbered = origin, numbered
         self.yaml = YAML(typ="safe", pure=True)
-        self.yaml.max_depth = NESTING
+        self.yaml.max_depth = MAX_NESTING
         self.values = 0
         self.tree = Tree()
 
@@ -155,7 +155,7 @@ class _Reader:
         self.values += 1
         if self.values > CONFIGURATION_VALUES:
             raise _LimitError(f"more than {CONFIGURATION_VALUES:,} values")
-        if len(around) > NESTING:
+        if len(around) > MAX_NESTING:
             raise _LimitError(_TOO_DEEP)
         self.tree.places.setdefault(path, self.place(node.start_mark.line))
         if any(node is outer for outer in around):

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from subgraft.base.errors import OperationalError, UserError
-from subgraft.base.redaction import redacted
+from subgraft.base.redaction import redact
 from subgraft.config.corpora import Languages
 from subgraft.config.experiment import Experiment
 from subgraft.config.tasks import reads_labels
@@ -223,7 +223,7 @@ def further_commands(
         uri: the tracking server if the configuration names one; a password in it is not shown.
         predicts: whether the model predicts labels.
     """
-    uri = uri and redacted(uri)
+    uri = uri and redact(uri)
     subgraft = f"MLFLOW_TRACKING_URI={shlex.quote(uri)} subgraft" if uri else "subgraft"
     pair = f"{languages.source}-{languages.target}"
     use = use_of(f"models:/{model}@champion", pair, predicts=predicts, subgraft=subgraft)

@@ -282,7 +282,7 @@ def test_a_moved_home_is_as_good(store: Store) -> None:
 @pytest.fixture
 def noted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Digests of all files are noted at once."""
-    monkeypatch.setattr(digest_cache, "WORTH_A_NOTE", 1)
+    monkeypatch.setattr(digest_cache, "MIN_CACHED_BYTES", 1)
     monkeypatch.setattr(digest_cache, "SETTLED_SECONDS", 0.01)
 
 

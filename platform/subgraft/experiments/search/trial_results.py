@@ -114,7 +114,7 @@ class Ledger:
     def note(self, trial: TrialResult) -> None:
         """Write a trial's present state to disk. Raises OperationalError if the disk is full."""
         with space_needed(self.path.parent):
-            json_io.append(self.path, asdict(trial), lasting=True)
+            json_io.append(self.path, asdict(trial), durable=True)
 
 
 def to_do_again(trials: Mapping[int, TrialResult]) -> list[TrialResult]:

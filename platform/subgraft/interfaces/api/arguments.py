@@ -10,7 +10,7 @@ from typing import TypeAlias, get_args
 
 from subgraft.base.errors import ArgumentError, UserError
 from subgraft.base.files import require_path
-from subgraft.base.limits import LARGEST_COUNT
+from subgraft.base.limits import MAX_COUNT
 from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import SideName
 
@@ -70,12 +70,12 @@ def path_of(name: str, place: Path | str) -> Path:
     return Path(place)
 
 
-def whole(name: str, value: int | None, least: int, most: int = LARGEST_COUNT, *, optional: bool = False) -> None:
+def whole(name: str, value: int | None, least: int, most: int = MAX_COUNT, *, optional: bool = False) -> None:
     """Raises ArgumentError for anything but a whole number in the range, or None where it is `optional`."""
     if value is None and optional:
         return
     if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        bounds = f"from {least} on" if most == LARGEST_COUNT else f"from {least} to {most}"
+        bounds = f"from {least} on" if most == MAX_COUNT else f"from {least} to {most}"
         raise ArgumentError(f"expected a whole number {bounds}, found {shown(value)}", where=name)
 
 

@@ -7,7 +7,7 @@ from itertools import groupby
 from pathlib import Path
 
 from subgraft.base.errors import ArgumentError, UserError
-from subgraft.base.limits import LARGEST_BEAM, LONGEST_SEQUENCE
+from subgraft.base.limits import MAX_BEAM_SIZE, MAX_SEQUENCE_LENGTH
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.evaluation.metrics.document_bleu import document_bleu, sentence_bleu
 from subgraft.interfaces.api.arguments import LanguagePair, located, pair_of, whole
@@ -54,8 +54,8 @@ def translate_documents(
     Raises:
         UserError: The model cannot translate blocks, or its languages are unknown.
     """
-    whole("block_tokens", block_tokens, 4, LONGEST_SEQUENCE)
-    whole("beam", beam, 1, LARGEST_BEAM)
+    whole("block_tokens", block_tokens, 4, MAX_SEQUENCE_LENGTH)
+    whole("beam", beam, 1, MAX_BEAM_SIZE)
     whole("batch_size", batch_size, 1)
     if any(isinstance(document, str) for document in documents) or isinstance(documents, str):
         raise ArgumentError("expected a list of documents, each a list of sentences", where="documents")

@@ -11,7 +11,7 @@ import numpy as np
 
 from subgraft.base.errors import ArgumentError, UserError
 from subgraft.base.files import require_path
-from subgraft.base.limits import LARGEST_BEAM
+from subgraft.base.limits import MAX_BEAM_SIZE
 from subgraft.config.corpora import Languages
 from subgraft.config.evaluation import MeasurementSettings
 from subgraft.config.settings_base import SideName
@@ -179,7 +179,7 @@ def _asked(
         raise ArgumentError("expected a list of texts, found one", where="texts", hint="Give [text].")
     if not _are_texts(texts):
         raise ArgumentError(f"expected a list of texts, found {shown(texts)}", where="texts")
-    whole("beam", beam, 1, LARGEST_BEAM)
+    whole("beam", beam, 1, MAX_BEAM_SIZE)
     whole("batch_size", batch_size, 1)
     where = "the model" if isinstance(model, Model) else str(model)
     pair = None if languages is None else pair_of(languages)

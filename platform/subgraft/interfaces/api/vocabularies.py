@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, Union, get_args
 
 from subgraft.base.errors import ArgumentError, UserError
-from subgraft.base.limits import LARGEST_VOCABULARY
+from subgraft.base.limits import MAX_VOCABULARY_SIZE
 from subgraft.config.settings_base import SENTENCEPIECE_KINDS, SideName, VocabularyKind
 from subgraft.data.text import reading
 from subgraft.interfaces.api.arguments import located, one_of, shown, whole
@@ -59,7 +59,7 @@ def learn_vocabulary(
     Raises:
         UserError: the text cannot be read, or does not support the size.
     """
-    whole("size", size, 1, LARGEST_VOCABULARY)
+    whole("size", size, 1, MAX_VOCABULARY_SIZE)
     whole("min_count", min_count, 1, optional=True)
     one_of("kind", kind, get_args(VocabularyKind))
     if not isinstance(character_coverage, int | float) or not 0 < character_coverage <= 1:
@@ -91,7 +91,7 @@ def extend(
     Raises:
         UserError: The text does not support so many.
     """
-    whole("add", add, 1, LARGEST_VOCABULARY)
+    whole("add", add, 1, MAX_VOCABULARY_SIZE)
     whole("min_count", min_count, 1)
     return extend_vocabulary(vocabulary_of(vocabulary, side), text_lines(text), add, min_count)
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from subgraft import __version__
 from subgraft.base.errors import ArgumentError, SubgraftError, Terminated
-from subgraft.base.redaction import redacted
-from subgraft.base.terminal_escaping import naming, say
+from subgraft.base.redaction import redact
+from subgraft.base.terminal_escaping import name_stream_in_errors, say
 from subgraft.interfaces.cli import (
     corpora,
     doctor,
@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         chosen = parser().parse(arguments)
         code: int | None = chosen.command(chosen)
-        with naming(sys.stdout):
+        with name_stream_in_errors(sys.stdout):
             sys.stdout.flush()  # here a full disk, or a reader that has exited, can still be reported
         return code or 0
     except SubgraftError as raised:
@@ -89,7 +89,7 @@ def _failed(error: Exception) -> int:
         say(f"subgraft: {full_disk(error)}", to=sys.stderr)
     elif isinstance(error, OSError):
         where = f"{error.filename}: " if error.filename else ""
-        say(redacted(f"subgraft: {where}{error.strerror or error}"), to=sys.stderr)
+        say(redact(f"subgraft: {where}{error.strerror or error}"), to=sys.stderr)
     else:
-        say(redacted("".join(traceback.format_exception(error))), to=sys.stderr)
+        say(redact("".join(traceback.format_exception(error))), to=sys.stderr)
     return 1

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import subgraft
 from subgraft.base import json_io
 from subgraft.base.errors import UserError
-from subgraft.base.limits import LARGEST_BEAM, LONGEST_SEQUENCE
+from subgraft.base.limits import MAX_BEAM_SIZE, MAX_SEQUENCE_LENGTH
 from subgraft.base.terminal_escaping import say, write
 from subgraft.config.tasks import TASKS
 from subgraft.data.text import reading
@@ -99,7 +99,7 @@ def _add_predict(commands: Commands) -> None:
 
 
 def _add_generation(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--beam", type=whole(1, LARGEST_BEAM), default=4, help="beam size (default 4)")
+    command.add_argument("--beam", type=whole(1, MAX_BEAM_SIZE), default=4, help="beam size (default 4)")
     command.add_argument("--batch-size", type=whole(1), default=32, help="sentences at a time (default 32)")
     add_languages(
         command,
@@ -109,7 +109,7 @@ def _add_generation(command: argparse.ArgumentParser) -> None:
 
 def _add_documents(command: argparse.ArgumentParser, about: str) -> None:
     command.add_argument(
-        "--documents", type=whole(4, LONGEST_SEQUENCE), nargs="?", const=512, metavar="TOKENS", help=about
+        "--documents", type=whole(4, MAX_SEQUENCE_LENGTH), nargs="?", const=512, metavar="TOKENS", help=about
     )
 
 

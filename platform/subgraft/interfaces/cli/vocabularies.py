@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, get_args
 
 import subgraft
 from subgraft.base.errors import UserError
-from subgraft.base.limits import LARGEST_VOCABULARY, WIDEST
+from subgraft.base.limits import MAX_VOCABULARY_SIZE, MAX_WIDTH
 from subgraft.base.terminal_escaping import say
 from subgraft.config.settings_base import SideName, VocabularyKind
 from subgraft.data.text import reading
@@ -37,7 +37,7 @@ def add_to(commands: Commands) -> None:
     )
     learning = group.add_parser("learn", help="learn a vocabulary from text")
     add_text(learning)
-    size = whole(1, LARGEST_VOCABULARY)
+    size = whole(1, MAX_VOCABULARY_SIZE)
     learning.add_argument("--size", type=size, required=True, help="number of pieces, special tokens included")
     learning.add_argument("--kind", choices=get_args(VocabularyKind), default="unigram", help="default: unigram")
     like = "take over the special tokens and language codes of a model, or of a vocabulary's directory"
@@ -102,7 +102,7 @@ def _add_embed(group: Commands) -> None:
     algorithms = ("skip-gram", "cbow", "fasttext")
     embedding.add_argument("--algorithm", choices=algorithms, default="fasttext", help="default: fasttext")
     width = "the width of the model's embeddings (default 256)"
-    embedding.add_argument("--dimensions", type=whole(1, WIDEST), default=256, help=width)
+    embedding.add_argument("--dimensions", type=whole(1, MAX_WIDTH), default=256, help=width)
     embedding.add_argument("--epochs", type=whole(1), default=5, help="default 5")
     embedding.add_argument("--min-count", type=whole(1), default=5, help="rarer tokens get no embedding (default 5)")
     embedding.add_argument("--seed", type=whole(0), default=1)

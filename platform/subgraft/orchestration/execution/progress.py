@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, TextIO, TypeAlias
 
-from subgraft.base.redaction import redacted
+from subgraft.base.redaction import redact
 from subgraft.base.terminal_escaping import printable
 from subgraft.orchestration.store.events import Observer, Progress, Warned
 from subgraft.orchestration.store.record import Record
@@ -81,7 +81,7 @@ class RichDisplay(PlainDisplay):
 
     def __init__(self, console: Terminal) -> None:
         self._bars = _bars(console)
-        super().__init__(lambda line: self._bars.console.print(redacted(line)))
+        super().__init__(lambda line: self._bars.console.print(redact(line)))
         self._tasks: dict[str, TaskID] = {}
         self._bars.start()
 
@@ -174,7 +174,7 @@ def display_for(console: Terminal) -> Display:
     """Bars where the console is a terminal, lines otherwise."""
     if console.is_terminal and not console.is_dumb_terminal:
         return RichDisplay(console)
-    return PlainDisplay(lambda line: console.print(redacted(line), soft_wrap=True))
+    return PlainDisplay(lambda line: console.print(redact(line), soft_wrap=True))
 
 
 # As `inference` reports: done, total, and the unit.

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from subgraft.base.errors import OperationalError, SubgraftError, UserError
-from subgraft.config.runtime import MOST_CORES, Runtime
+from subgraft.config.runtime import MAX_CORES, Runtime
 from subgraft.orchestration.execution import resources
 from subgraft.orchestration.execution.cluster import cluster
 from subgraft.orchestration.execution.heartbeat import Watch
@@ -92,7 +92,7 @@ def _announced(store: Store, targets: Sequence[Step], observers: Sequence[events
 def job_for(step: Step, store: Store, runtime: Runtime, provenance: Provenance) -> Job:
     """A step with its resources: cores, GPUs if the stage uses them, workers if it can be distributed."""
     own = {"pretrain": runtime.pretrain_cpus, "evaluate": runtime.evaluate_cpus}
-    cpus = min(own.get(step.stage.name) or runtime.cpus_per_step, runtime.cpus or MOST_CORES)
+    cpus = min(own.get(step.stage.name) or runtime.cpus_per_step, runtime.cpus or MAX_CORES)
     distributed = step.stage.distributed and (runtime.workers > 1 or runtime.zero_stage is not None)
     gpus = runtime.gpus_per_worker if step.stage.accelerated or step.stage.distributed else 0
     return Job(step, store.home, runtime, cpus, gpus, distributed, provenance)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from subgraft.base.errors import OperationalError, SubgraftError
 from subgraft.base.locks import Lock, report_long_waits
-from subgraft.base.redaction import redacted
+from subgraft.base.redaction import redact
 from subgraft.config.runtime import Runtime
 from subgraft.orchestration.execution.cluster import local_folder
 from subgraft.orchestration.execution.early_stopping import take_over
@@ -87,7 +87,7 @@ def _publish(job: Job, store: Store, work: Path) -> Record:
     except SubgraftError:
         raise
     except Exception as error:
-        (work / TRACEBACK).write_text(redacted(traceback.format_exc()), encoding="utf-8")
+        (work / TRACEBACK).write_text(redact(traceback.format_exc()), encoding="utf-8")
         raise OperationalError(
             f"{type(error).__name__}: {error}", where=job.step.name, hint=f"the traceback is in {work / TRACEBACK}"
         ) from None

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from subgraft.base import json_io
-from subgraft.base.redaction import redacted
+from subgraft.base.redaction import redact
 from subgraft.config.runtime import Runtime
 from subgraft.orchestration.store.record import Record
 from subgraft.orchestration.store.step import Step
@@ -127,7 +127,7 @@ class StageContext:
             self.log.append(Metrics(int(step), {name: float(value) for name, value in values.items()}))
 
     def warn(self, line: str) -> None:
-        self.log.append(Warned(redacted(line)))
+        self.log.append(Warned(redact(line)))
 
 
 class Observer:

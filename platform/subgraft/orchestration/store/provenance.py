@@ -11,7 +11,7 @@ from importlib import metadata
 from pathlib import Path
 
 import subgraft
-from subgraft.base.redaction import redacted_words
+from subgraft.base.redaction import redact_words
 
 LIBRARIES = ("subgraft", "torch", "transformers", "tokenizers", "sentencepiece", "numpy", "ray", "deepspeed")
 
@@ -31,7 +31,7 @@ class Provenance:
     @classmethod
     def here(cls) -> Provenance:
         """Of this process, on the CPU."""
-        return cls(redacted_words(sys.argv), _git_commit(Path(subgraft.__file__).parent), _versions())
+        return cls(redact_words(sys.argv), _git_commit(Path(subgraft.__file__).parent), _versions())
 
 
 def _versions() -> dict[str, str]:

@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 
 from subgraft.base import json_io
 from subgraft.base.locks import Lock
-from subgraft.base.redaction import redacted, redacted_values
+from subgraft.base.redaction import redact, redact_values
 from subgraft.orchestration.tracking.model_registry import RegisterModel, Registry
 from subgraft.orchestration.tracking.server import Server, is_refusal
 
@@ -161,7 +161,7 @@ class Outbox:
     def append(self, operation: Operation) -> None:
         """Append an operation, with secrets redacted."""
         fields = asdict(operation)
-        prose = {name: redacted_values(value) for name, value in fields.items() if name in PROSE_FIELDS}
+        prose = {name: redact_values(value) for name, value in fields.items() if name in PROSE_FIELDS}
         with self._appending:
             json_io.append(self.path, {"kind": type(operation).__name__, **fields, **prose})
 
@@ -344,7 +344,7 @@ def execute(operation: Operation, server: Server, runs: dict[str, str], outbox: 
 
 
 def _reason(error: Exception) -> str:
-    return (redacted(str(error)).strip() or type(error).__name__).splitlines()[0][:200]
+    return (redact(str(error)).strip() or type(error).__name__).splitlines()[0][:200]
 
 
 def merge_metrics(operations: Sequence[tuple[Operation, int]], begin: int) -> Iterator[tuple[Operation, int]]:
