@@ -146,7 +146,7 @@ MISTAKES = [
     ),
     ("vocab", ["{learn,extend,trim,compare,embed,capacity,allocate}", "subgraft vocab --help"]),
     (f"{LEARN} --min-count 0", ["--min-count", "'0'"]),
-    (f"{LEARN} --min-count 500", ["no vocabulary of 60 pieces that are used 500 times or more", "lower min_count"]),
+    (f"{LEARN} --min-count 500", ["vocabulary of 60 pieces that are each used at least 500 times", "lower min_count"]),
     ("vocab learn --size 60 --out new", ["vocab learn", "--text"]),
     (f"{LEARN} --pieces 7", ["vocab learn: unknown option --pieces"]),
     (f"{LEARN} --size 3", ["3 pieces", "special tokens"]),

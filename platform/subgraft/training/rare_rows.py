@@ -20,7 +20,7 @@ from transformers import PreTrainedModel
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import RareTokenSettings
 from subgraft.modeling.sides import tables_of
-from subgraft.subwords.vocabulary.alignment import align, special_alone
+from subgraft.subwords.vocabulary.alignment import align, only_special_tokens
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 
@@ -142,4 +142,4 @@ def count_tokens(tokenizer: Tokenizer, texts: Iterable[str]) -> np.ndarray:
 
 def _new_subwords(upstream: Tokenizer, own: Tokenizer, copy_shared_tokens: bool) -> np.ndarray:
     alignment = align(upstream, own)
-    return np.array((alignment if copy_shared_tokens else special_alone(alignment, own)).unseen, dtype=np.int64)
+    return np.array((alignment if copy_shared_tokens else only_special_tokens(alignment, own)).unseen, dtype=np.int64)

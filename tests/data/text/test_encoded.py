@@ -13,7 +13,7 @@ from subgraft.base.errors import UserError
 from subgraft.data.text import encoded
 from subgraft.data.text.encoded import encode, entries
 from subgraft.data.text.segments import Text
-from subgraft.subwords.vocabulary.tokenizer import MANY, Tokenizer
+from subgraft.subwords.vocabulary.tokenizer import SENTENCEPIECE_MIN_TEXTS, Tokenizer
 from toys import english, english_tokenizer, german_tokenizer
 
 
@@ -66,8 +66,8 @@ def test_it_is_encoded_once_for_each_text_and_vocabulary(tmp_path: Path) -> None
 
 
 def test_files_are_the_same_however_many_cores_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoded, "_AT_ONCE", MANY)
-    lines = [*english(4 * MANY), "</s> 家", "e\u0301", *english(MANY, 7)]
+    monkeypatch.setattr(encoded, "_AT_ONCE", SENTENCEPIECE_MIN_TEXTS)
+    lines = [*english(4 * SENTENCEPIECE_MIN_TEXTS), "</s> 家", "e\u0301", *english(SENTENCEPIECE_MIN_TEXTS, 7)]
     tokenizer, made = english_tokenizer(), list[dict[str, bytes]]()
     assert tokenizer.sentencepiece_model is not None
     for cores in (1, 2, 3):

@@ -14,7 +14,7 @@ from subgraft.config.training import TrainingSettings
 from subgraft.embeddings.learned_rows.segmentation_pairs import SegmentationPairs, meeting_places
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families.encoder_only import BERT2BERT
-from subgraft.subwords.vocabulary.tokenizer import NOWHERE, Tokenizer
+from subgraft.subwords.vocabulary.tokenizer import NO_OFFSET, Tokenizer
 from subgraft.training.objectives.embedding_view import IGNORED
 from subgraft.training.objectives.translation import Translation
 from toys import german_tokenizer
@@ -32,7 +32,7 @@ def unseen(bundle: Bundle, side: SideName, target: Tokenizer) -> set[int]:
 
 def test_segmentations_meet_where_both_have_read_the_same() -> None:
     assert meeting_places([2, 4, 7, 9], [4, 5, 9]) == [(1, 0), (3, 2)]
-    assert meeting_places([NOWHERE, 3, 3], [NOWHERE, 3]) == [(2, 1)]
+    assert meeting_places([NO_OFFSET, 3, 3], [NO_OFFSET, 3]) == [(2, 1)]
 
 
 @pytest.mark.parametrize("kind", ["unigram", "bpe", "wordpiece"])
@@ -42,12 +42,12 @@ def test_a_token_ends_where_its_text_ends(kind: str) -> None:
     assert ids == tokenizer.encode(text)
     assert none == []
     assert ends[-1] == len(text)
-    counted = [end for end in ends if end != NOWHERE]
+    counted = [end for end in ends if end != NO_OFFSET]
     assert counted == sorted(set(counted))
     for token, end in zip(ids, ends, strict=True):
         entry = tokenizer.entries[token]
         assert entry is None or text[:end].endswith(entry.surface)
-        assert (end == NOWHERE) == (tokenizer.pieces[token] == tokenizer.mark.value)
+        assert (end == NO_OFFSET) == (tokenizer.pieces[token] == tokenizer.mark.value)
 
 
 def test_a_special_token_that_a_text_spells_out_ends_where_its_spelling_does() -> None:

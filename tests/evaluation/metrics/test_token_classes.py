@@ -20,7 +20,7 @@ from subgraft.evaluation.metrics.token_classes import (
     token_classes,
 )
 from subgraft.subwords.vocabulary.learn import learn
-from subgraft.subwords.vocabulary.tokenizer import NOWHERE, Tokenizer
+from subgraft.subwords.vocabulary.tokenizer import NO_OFFSET, Tokenizer
 from toys import german
 from vocabularies import unigram
 
@@ -125,14 +125,14 @@ def test_text_without_spaces_has_stretches_too() -> None:
 
 
 def test_amounts_are_spread_over_the_characters_of_their_token() -> None:
-    assert spread([NOWHERE, 2, 3], [1.0, 3.0, 5.0], 3).tolist() == [2.0, 2.0, 5.0], "a mark's goes to what it marks"
+    assert spread([NO_OFFSET, 2, 3], [1.0, 3.0, 5.0], 3).tolist() == [2.0, 2.0, 5.0], "a mark's goes to what it marks"
     assert spread([1, 1, 1, 2], [1.0, 1.0, 1.0, 4.0], 2).tolist() == [3.0, 4.0], "bytes of one character"
-    assert spread([2, NOWHERE], [2.0, 7.0], 3).tolist() == [1.0, 1.0, 7.0]
+    assert spread([2, NO_OFFSET], [2.0, 7.0], 3).tolist() == [1.0, 1.0, 7.0]
     assert spread([2], [2.0, 9.0], 2).tolist() == [1.0, 1.0], "the end of the sentence belongs to no character"
 
 
 def test_ends_meet_at_the_end_of_the_text() -> None:
-    assert common_ends([1, 3, 6], [NOWHERE, 2, 3, 6], 7) == [3, 6, 7]
+    assert common_ends([1, 3, 6], [NO_OFFSET, 2, 3, 6], 7) == [3, 6, 7]
     assert common_ends([], [4], 5) == [5]
 
 

@@ -67,7 +67,7 @@ def mistake(recipe: ToyRecipe, inputs: Mapping[str, Path], out: Path, context: C
 
 
 def ask_for_too_much(recipe: ToyRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:
-    raise too_large(asked=140, possible=120)
+    raise too_large(requested=140, possible=120)
 
 
 def crash(recipe: ToyRecipe, inputs: Mapping[str, Path], out: Path, context: Context) -> dict[str, Json]:

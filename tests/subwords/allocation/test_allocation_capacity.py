@@ -48,5 +48,5 @@ def test_bytes_that_spell_what_no_piece_has_are_counted_apart() -> None:
 
 def test_no_text_is_refused() -> None:
     tokenizer = learn(english(200, 1), kind="unigram", size=80)
-    with pytest.raises(UserError, match="no text to judge"):
+    with pytest.raises(UserError, match="no text to evaluate"):
         capacity(tokenizer, ["", "  "])

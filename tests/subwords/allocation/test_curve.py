@@ -13,8 +13,8 @@ import sentencepiece
 from scripts import SCRIPTS, text_in
 from subgraft.base.errors import UserError
 from subgraft.subwords.allocation.capacity import average_log_probability
-from subgraft.subwords.allocation.curve import MeasuredCurve, cut, measure, replay
-from subgraft.subwords.allocation.piece_training import WordTypes, bpe_pieces, normalised
+from subgraft.subwords.allocation.curve import MeasuredCurve, measure, replay, segment
+from subgraft.subwords.allocation.piece_training import WordTypes, bpe_pieces, normalise
 from subgraft.subwords.vocabulary.sentencepiece_model import LONGEST_LINE, ordinary_pieces
 
 
@@ -45,7 +45,7 @@ def judged(model: sentencepiece.SentencePieceProcessor, lines: list[str]) -> tup
 @pytest.mark.parametrize("script", SCRIPTS)
 def test_a_curve_of_bpe_is_that_of_trainings_of_each_size(script: str, mirror_if_any: Path | None) -> None:
     lines = text_in(script, mirror_if_any, 1500)
-    characters = len({letter for line in normalised(lines) for letter in line})
+    characters = len({letter for line in normalise(lines) for letter in line})
     limit = measure(lambda: iter(lines), "bpe", [1_000_000]).curve.limit
     assert limit is not None
     sizes = np.linspace(characters + 5, limit, 5).astype(int).tolist()
@@ -62,7 +62,7 @@ def test_a_curve_of_bpe_is_that_of_trainings_of_each_size(script: str, mirror_if
 def test_a_merge_whose_own_characters_are_joined_in_another_order_is_taken_back_rightly() -> None:
     """aba is made of ab and a: where ba comes first in rank, its characters are a and ba without it."""
     ranks = {"ba": 0, "ab": 1, "aba": 2}
-    assert cut("aba", ranks, 2) == ["a", "ba"] and cut("aba", ranks, 3) == ["aba"]
+    assert segment("aba", ranks, 2) == ["a", "ba"] and segment("aba", ranks, 3) == ["aba"]
     result = replay(["ba", "ab", "aba"], {"aba": 4, "c": 1}, [0, 1, 2, 3])
     assert result[3] == {"aba": 4, "c": 1} and result[2] == {"a": 4, "ba": 4, "c": 1} == result[1]
     assert result[0] == {"a": 8, "b": 4, "c": 1}

@@ -47,7 +47,7 @@ def test_finds_what_a_scan_finds(vocabulary: list[Entry], tokens: list[Entry], m
 
 
 def test_equal_hashes_do_no_harm(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hyperwords, "_scrambled", lambda codes: np.zeros(len(codes), dtype=np.uint64))
+    monkeypatch.setattr(hyperwords, "_mix_bits", lambda codes: np.zeros(len(codes), dtype=np.uint64))
     surfaces = [a + b + c for a in "abcd" for b in ["", *"abcd"] for c in ["", *"abcd"]]
     vocabulary = [Entry(surface, initial) for surface in dict.fromkeys(surfaces) for initial in (True, False)]
     tokens = [Entry(surface, initial) for surface in ("a", "b", "cd", "dc") for initial in (True, False)]

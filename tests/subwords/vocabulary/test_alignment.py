@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from subgraft.subwords.vocabulary.alignment import NEW, align, special_alone
+from subgraft.subwords.vocabulary.alignment import NEW, align, only_special_tokens
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from toys import fitted_tokenizer, german, german_tokenizer, multilingual_tokenizer
@@ -95,7 +95,7 @@ def test_bare_marks_and_bytes_go_by_what_they_stand_for(tmp_path: Path) -> None:
 def test_special_tokens_alone_keep_their_rows_where_no_seen_token_does() -> None:
     source, target = multilingual_tokenizer(), fitted_tokenizer()
     usual = align(source, target)
-    alone = special_alone(usual, target)
+    alone = only_special_tokens(usual, target)
     for token, origin in enumerate(usual.origins.tolist()):
         assert alone.origins[token] == (origin if token in target.special_ids else NEW)
     assert usual.seen > 0 == alone.seen

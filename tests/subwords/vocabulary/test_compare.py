@@ -49,7 +49,7 @@ def test_a_text_under_both() -> None:
 
 
 def test_words_are_ranked_by_what_they_cost_and_cut() -> None:
-    text = compare(UPSTREAM, DOWNSTREAM, ["nacht"] * 4 + ["dankbar"], most=1).text
+    text = compare(UPSTREAM, DOWNSTREAM, ["nacht"] * 4 + ["dankbar"], max_words=1).text
     assert text is not None and [result.word for result in text.oversegmented] == ["nacht"]
 
 
@@ -85,7 +85,7 @@ def test_a_domain_vocabulary_shortens_its_text(mirror: Path) -> None:
     upstream, downstream = (
         learn(lines, kind="bpe", size=4000, character_coverage=0.9999) for lines in (everyday, documentation)
     )
-    gap = compare(upstream, downstream, documentation, most=10)
+    gap = compare(upstream, downstream, documentation, max_words=10)
     assert gap.text is not None and gap.unseen_share > 0.5
     assert gap.text.upstream.tokens_per_sentence > 1.2 * gap.text.downstream.tokens_per_sentence
     assert gap.text.upstream.unknown > 0 and "(" in gap.text.upstream_unknown_characters

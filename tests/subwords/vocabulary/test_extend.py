@@ -121,7 +121,7 @@ def test_transformers_reads_it(kind: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_more_than_the_text_has_is_refused_with_what_it_has(kind: str) -> None:
     old = KINDS[kind]()
-    with pytest.raises(UserError, match="does not support 5000 new subwords that it has 30 times or more") as refused:
+    with pytest.raises(UserError, match="does not support 5000 new subwords that occur at least 30 times") as refused:
         extend(old, TASK, 5000, min_count=30)
     possible = int(refused.value.hint.split()[4].rstrip(","))
     assert len(extend(old, TASK, possible, min_count=30)) == len(old) + possible

@@ -8,18 +8,18 @@ import pytest
 
 from subgraft.base.errors import UserError
 from subgraft.subwords.vocabulary.directory import Source
-from subgraft.subwords.vocabulary.tokenizer import Tokenizer, uncollected
+from subgraft.subwords.vocabulary.tokenizer import Tokenizer, gc_paused
 from toys import english_tokenizer
 
 
 def test_the_collector_is_off_inside_and_as_before_afterwards() -> None:
     assert gc.isenabled()
-    with uncollected(), uncollected():
+    with gc_paused(), gc_paused():
         assert not gc.isenabled()
     assert gc.isenabled()
     gc.disable()
     try:
-        with uncollected():
+        with gc_paused():
             pass
         assert not gc.isenabled()
     finally:

@@ -118,7 +118,7 @@ def test_texts_cut_a_few_at_a_time_are_cut_as_all_at_once(tmp_path: Path, monkey
     loaded = Tokenizer.load(written(tmp_path, steps=[{"type": "NFKC"}]))
     texts = ["ab" * count for count in range(40)] + ["ßa", "ab" * 3000]
     expected = loaded.encode_batch(texts), loaded.encode_with_ends(texts)
-    monkeypatch.setattr(growth, "WORK", 1 << 10)
+    monkeypatch.setattr(growth, "MAX_BATCH_BYTES", 1 << 10)
     assert (loaded.encode_batch(texts), loaded.encode_with_ends(texts)) == expected
     assert list(loaded.guard.checked(iter(texts))) == texts
     assert len(list(loaded.guard.batches(texts))) > 10

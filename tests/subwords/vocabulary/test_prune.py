@@ -144,7 +144,7 @@ def test_real_text_is_cut_alike_by_both(kind: VocabularyKind, mirror: Path, tmp_
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_the_text_cannot_give_is_refused_with_a_size_that_it_can(kind: VocabularyKind) -> None:
     lines, size = LINES[-60:], with_room(kind, 150)
-    with pytest.raises(UserError, match=f"no vocabulary of {size} pieces that are used 60 times or more") as caught:
+    with pytest.raises(UserError, match=f"vocabulary of {size} pieces that are each used at least 60 times") as caught:
         learn(lines, kind=kind, size=size, min_count=60, languages=["en_XX"])
     possible = int(re.search(r"Ask for (\d+)", caught.value.hint)[1])  # type: ignore[index]
     assert possible < size

@@ -16,7 +16,7 @@ from subgraft.subwords.vocabulary.directory import Source, read_directory
 from subgraft.subwords.vocabulary.learn import learn
 from subgraft.subwords.vocabulary.sentencepiece_cuts import OPENERS, PLAIN, SentencePieceCuts
 from subgraft.subwords.vocabulary.sentencepiece_model import convert, parse
-from subgraft.subwords.vocabulary.tokenizer import MANY, Tokenizer
+from subgraft.subwords.vocabulary.tokenizer import SENTENCEPIECE_MIN_TEXTS, Tokenizer
 from vocabularies import invented
 
 STRANGE = ("</s>", "<s>", "<unk>", "<0x41>", "xx_XX", "▁", "＜/s＞", "<／s>", " ", "  ", "\u0301", "\u200d", "\0", "\t")
@@ -50,7 +50,7 @@ def test_every_text_is_cut_as_by_tokenizers(kind: VocabularyKind, byte_fallback:
     size = 420 if byte_fallback else 160
     tokenizer = learn(lines, kind=kind, size=size, byte_fallback=byte_fallback, languages=["xx_XX"])
     texts = [*damaged([*lines, *invented(600, seed=3)] * 2, seed=5), "w" * 3000, "", " ", "🙂" * 2000]
-    assert len(texts) >= MANY
+    assert len(texts) >= SENTENCEPIECE_MIN_TEXTS
     assert tokenizer.encode_batch(texts) == one_at_a_time(tokenizer, texts)
 
 
@@ -66,7 +66,7 @@ def test_real_text(mirror: Path, name: str) -> None:
 
 def test_sentencepiece_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     tokenizer = learn(invented(600), kind="unigram", size=160)
-    texts = [*invented(MANY), "with </s> in it"]
+    texts = [*invented(SENTENCEPIECE_MIN_TEXTS), "with </s> in it"]
     expected, asked = one_at_a_time(tokenizer, texts), list[str]()
 
     def counted(inputs: list[str]) -> list[list[int]]:

@@ -74,7 +74,7 @@ def test_a_whole_word_is_unknown_to_wordpiece() -> None:
 def test_characters_that_are_lost_by_frequency() -> None:
     words = Counter({"a((": 3, "xc": 4, ")": 6, "b": 9})
     assert unknown_characters(SMALL, words) == ("(", ")", "x")
-    assert unknown_characters(SMALL, words, most=1) == ("(",)
+    assert unknown_characters(SMALL, words, limit=1) == ("(",)
     assert unknown_characters(WITH_BYTES, words) == ()
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from subgraft.config.initialisers import ResegmentationSettings
 from subgraft.subwords.vocabulary.entry import Entry
-from subgraft.subwords.vocabulary.tokenizer import NOWHERE, Tokenizer
+from subgraft.subwords.vocabulary.tokenizer import NO_OFFSET, Tokenizer
 
 
 @dataclass(frozen=True)
@@ -113,13 +113,13 @@ def agreeing_spans(ends: Sequence[int], own_ends: Sequence[int]) -> list[Span]:
     """The smallest spans at whose ends two segmentations cover the same characters.
 
     Args:
-        ends: where each original token ends in the text, or NOWHERE.
+        ends: where each original token ends in the text, or NO_OFFSET.
         own_ends: the same of the re-segmented tokens.
     """
-    places = {end: place for place, end in enumerate(ends) if end != NOWHERE}
+    places = {end: place for place, end in enumerate(ends) if end != NO_OFFSET}
     spans: list[Span] = []
     one = two = 0
-    last = {end: place for place, end in enumerate(own_ends) if end != NOWHERE}
+    last = {end: place for place, end in enumerate(own_ends) if end != NO_OFFSET}
     for end, own in last.items():
         if end in places and places[end] >= one:
             spans.append(Span((one, places[end] + 1), (two, own + 1)))

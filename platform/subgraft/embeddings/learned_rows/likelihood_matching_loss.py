@@ -21,7 +21,7 @@ from subgraft.embeddings.transplanting.transplant import Method, graft
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.sides import decoder_states_from_memory, encoder_states, input_scale, without_dropout
 from subgraft.modeling.sides import side as side_of
-from subgraft.subwords.similar_tokens.token_subwords import spelled_by
+from subgraft.subwords.similar_tokens.token_subwords import spellable_unseen_tokens
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.training.objectives.cross_entropy import linear_log_likelihood
 from subgraft.training.objectives.embedding_view import counted_states
@@ -128,7 +128,7 @@ class StudentTables:
         made = graft(bundle.model, "decoder", bundle.decoder, target, start).tables
         named = {"input": made.input, "output": made.output, "bias": made.bias}
         tables = {name: table.detach() for name, table in named.items() if table is not None}
-        return cls(tables, spelled_by(bundle.decoder, target))
+        return cls(tables, spellable_unseen_tokens(bundle.decoder, target))
 
 
 class LikelihoodMatchingLoss(nn.Module):

@@ -16,7 +16,7 @@ from subgraft.config.settings_base import SideName
 from subgraft.config.training import TrainingSettings
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families import SequenceFormat
-from subgraft.subwords.vocabulary.tokenizer import NOWHERE, Tokenizer
+from subgraft.subwords.vocabulary.tokenizer import NO_OFFSET, Tokenizer
 from subgraft.training.objectives.seq2seq import Example, Seq2SeqBatch, collate
 
 # With both segmentations and their meeting places, a large corpus would take gigabytes.
@@ -217,6 +217,6 @@ class SegmentPairs(SegmentationPairs):
 
 def meeting_places(one: Sequence[int], two: Sequence[int]) -> list[tuple[int, int]]:
     """Positions in two segmentations whose tokens end after the same character; the last of several."""
-    first = {end: place for place, end in enumerate(one) if end != NOWHERE}
-    second = {end: place for place, end in enumerate(two) if end != NOWHERE}
+    first = {end: place for place, end in enumerate(one) if end != NO_OFFSET}
+    second = {end: place for place, end in enumerate(two) if end != NO_OFFSET}
     return [(first[end], place) for end, place in second.items() if end in first]

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from subgraft.embeddings.initialisers.new_rows import Request, mix_subwords
 from subgraft.embeddings.transplanting.transplant import table_over
 from subgraft.modeling.sides import Side, input_scale
-from subgraft.subwords.similar_tokens.token_subwords import spelled_by
+from subgraft.subwords.similar_tokens.token_subwords import spellable_unseen_tokens
 from subgraft.subwords.vocabulary.alignment import align
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
@@ -35,7 +35,7 @@ class StudentTable:
         entries = [entry for token in alignment.unseen if (entry := target.entries[token]) is not None]
         request = Request(side, source, entries, len(alignment.others), 0.0, 0, 0, None)
         table = table_over(side.input.weight.detach(), alignment, mix_subwords(request).input)
-        return cls(table, spelled_by(source, target))
+        return cls(table, spellable_unseen_tokens(source, target))
 
 
 class StudentEmbeddings(nn.Module):

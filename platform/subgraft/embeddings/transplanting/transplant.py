@@ -20,7 +20,7 @@ from subgraft.embeddings.initialisers.registry import initialiser
 from subgraft.embeddings.transplanting.token_ids import TokenIds, check_encoder_roles, translate_token_ids
 from subgraft.modeling.families import family_of
 from subgraft.modeling.sides import Side, Tables, replace_tables, shares_table, side, side_config
-from subgraft.subwords.vocabulary.alignment import Alignment, align, special_alone
+from subgraft.subwords.vocabulary.alignment import Alignment, align, only_special_tokens
 from subgraft.subwords.vocabulary.entry import Entry
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
@@ -196,7 +196,9 @@ def _grafts(
 def graft(model: PreTrainedModel, name: SideName, source: Tokenizer, target: Tokenizer, method: Method) -> Graft:
     """The embeddings of one side over the new vocabulary; the model is not changed."""
     upstream = side(model, name)
-    alignment = align(source, target) if method.copy_shared_tokens else special_alone(align(source, target), target)
+    alignment = (
+        align(source, target) if method.copy_shared_tokens else only_special_tokens(align(source, target), target)
+    )
     new = [token for token in alignment.unseen if target.entries[token] is not None]
     entries = [entry for token in new if (entry := target.entries[token]) is not None]
     request = replace(

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from subgraft.subwords.vocabulary.spelling import byte_tokens, chunks
-from subgraft.subwords.vocabulary.tokenizer import NOWHERE, Tokenizer
+from subgraft.subwords.vocabulary.tokenizer import NO_OFFSET, Tokenizer
 
 # Classes in the order of CLASSES, as small integers.
 ClassArray: TypeAlias = NDArray[np.int64]
@@ -149,10 +149,10 @@ class BitsByClass:
         own: list[list[int]] = [[] for _ in borders]
         unknown_tokens = [False] * len(borders)
         for token, end in zip(*new, strict=True):
-            if end != NOWHERE:
+            if end != NO_OFFSET:
                 own[int(np.searchsorted(borders, end))].append(token)
         for token, end in zip(*old, strict=True):
-            if end != NOWHERE and token == self._upstream.special.get("unk"):
+            if end != NO_OFFSET and token == self._upstream.special.get("unk"):
                 unknown_tokens[int(np.searchsorted(borders, end))] = True
         start = 0
         for border, tokens, lost in zip(borders, own, unknown_tokens, strict=True):
@@ -207,7 +207,7 @@ class _Sums:
 
 def common_ends(first: Sequence[int], second: Sequence[int], length: int) -> list[int]:
     """The positions at which tokens of both segmentations end; the last is the text's `length` in characters."""
-    met = (set(first) & set(second)) - {NOWHERE, 0}
+    met = (set(first) & set(second)) - {NO_OFFSET, 0}
     return sorted(end for end in met | {length} if end <= length)
 
 
@@ -221,7 +221,7 @@ def spread(ends: Sequence[int], amounts: Sequence[float], length: int) -> NDArra
     reached, waiting = 0, 0.0
     for end, amount in zip(ends, amounts, strict=False):
         waiting += amount
-        if end == NOWHERE:
+        if end == NO_OFFSET:
             continue
         start, stop = (reached, end) if end > reached else (max(0, reached - 1), max(1, reached))
         by_character[start:stop] += waiting / (stop - start)

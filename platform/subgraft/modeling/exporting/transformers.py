@@ -35,7 +35,7 @@ from subgraft.modeling.sides import replace_tables, shares_table, side
 from subgraft.modeling.tokenizers import checkpoint_languages
 from subgraft.subwords.vocabulary.directory import CHAT_TEMPLATE
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.subwords.vocabulary.tokenizer_spec import keeping
+from subgraft.subwords.vocabulary.tokenizer_spec import select_tokens
 
 _LISTS = ("bad_words_ids", "suppress_tokens", "begin_suppress_tokens")
 # Texts that tokenizers of different kinds cut differently: spaces, digits, accents, marks, scripts.
@@ -268,7 +268,7 @@ def _with_orders(model: PreTrainedModel, orders: Mapping[SideName, Sequence[int]
 
 
 def _in_order(tokenizer: Tokenizer, order: Sequence[int]) -> Tokenizer:
-    return tokenizer.with_specification(keeping(tokenizer.specification, order))
+    return tokenizer.with_specification(select_tokens(tokenizer.specification, order))
 
 
 def _translate(settings: Any, order: Sequence[int]) -> None:

@@ -12,7 +12,7 @@ from subgraft.base.json_io import read_bytes, read_object
 from subgraft.subwords.vocabulary.directory import Source
 from subgraft.subwords.vocabulary.sentencepiece_model import convert
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.subwords.vocabulary.tokenizer_checks import refusing
+from subgraft.subwords.vocabulary.tokenizer_checks import as_user_error
 
 # Per character; below the score of any segmentation into the side's own pieces. So a piece of the other language is
 # chosen only for a character that the side does not have, as in a Marian tokenizer. (Marian's treats a run of such
@@ -30,7 +30,7 @@ def numbered(model: Path, ids: Mapping[str, int], special: Iterable[str], config
         config: Roles of special tokens, as in tokenizer_config.json.
     """
     try:
-        with refusing("not in a form that is known"):
+        with as_user_error("not in a form that is known"):
             specification = json.loads(convert(read_bytes(model)).to_str())
             specification["model"] = _renumbered(specification["model"], ids)
             # Pieces that no text is cut into, such as <s>.

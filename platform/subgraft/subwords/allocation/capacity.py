@@ -15,7 +15,7 @@ from subgraft.subwords.vocabulary.sentencepiece_model import SCORE_STEPS
 from subgraft.subwords.vocabulary.spelling import byte_tokens, chunks
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
-UNUSED = 0.5
+UNUSED_COUNT = 0.5
 
 
 def average_log_probability(counts: NDArray[np.int64], sentences: int) -> float:
@@ -37,7 +37,7 @@ class Capacity:
     Attributes:
         sentences, characters, tokens: Their counts.
         words: Count of words, separated by white space.
-        unknown: Unknown tokens; each hides characters, and so raises ALP.
+        unknown: Unknown tokens. Each stands for characters that are not counted, which raises ALP.
         byte_tokens: Tokens of byte fallback.
         pieces: Distinct pieces.
         alp: ALP of this text, by its own unigram distribution.
@@ -78,7 +78,9 @@ def capacity(tokenizer: Tokenizer, lines: Iterable[str]) -> Capacity:
         characters += sum(map(len, chunk))
         counts += _counts(tokenizer, chunk)
     if not sentences:
-        raise UserError("there is no text to judge a vocabulary on", hint="Give at least one line that is not blank.")
+        raise UserError(
+            "there is no text to evaluate a vocabulary on", hint="Give at least one line that is not blank."
+        )
     unknown = tokenizer.special.get("unk")
     return Capacity(
         sentences=sentences,
@@ -104,7 +106,7 @@ def log_shares(pieces: Sequence[str], counts: NDArray[np.int64]) -> dict[str, fl
 
     An intermediate piece that does not occur in the text counts as half a token.
     """
-    scores = np.log(np.maximum(counts, UNUSED) / counts.sum())
+    scores = np.log(np.maximum(counts, UNUSED_COUNT) / counts.sum())
     steps = np.round(scores * SCORE_STEPS) / SCORE_STEPS
     return dict(zip(pieces, steps.tolist(), strict=True))
 

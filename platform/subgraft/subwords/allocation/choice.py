@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from subgraft.base import json_io
 from subgraft.base.errors import UserError
 
-# Combinations of vocabularies that are compared at once, in search of the one with the fewest pieces.
-MOST_TRIED = 256
+# The beam size of the search for the combination of vocabularies with the fewest pieces.
+BEAM_SIZE = 256
 
 
 class NoRoomError(UserError):
@@ -57,15 +57,15 @@ class Choice:
 
 def choose(candidates: Mapping[str, Candidate], total: int) -> Choice:
     """Sizes whose union has at most `total` pieces. Raises NoRoomError if the smallest union is larger."""
-    problem = _Problem(candidates)
+    problem = _AllocationProblem(candidates)
     steps = problem.greedy(total)
-    sizes = {name: each.sizes[steps[name]] for name, each in candidates.items()}
-    value = sum(each.values[steps[name]] for name, each in candidates.items())
+    sizes = {name: candidate.sizes[steps[name]] for name, candidate in candidates.items()}
+    value = sum(candidate.values[steps[name]] for name, candidate in candidates.items())
     return Choice(sizes, problem.union_of(steps), value, problem.bound(total))
 
 
 @dataclass(frozen=True)
-class _Problem:
+class _AllocationProblem:
     candidates: Mapping[str, Candidate]
 
     @cached_property
@@ -73,80 +73,83 @@ class _Problem:
         """The pieces of each vocabulary of each language, as numbers shared by all languages."""
         numbers: dict[str, int] = {}
         return {
-            name: [np.array([numbers.setdefault(piece, len(numbers)) for piece in one], dtype=np.int64) for one in all_]
-            for name, all_ in ((name, each.pieces) for name, each in self.candidates.items())
+            name: [
+                np.array([numbers.setdefault(piece, len(numbers)) for piece in pieces], dtype=np.int64)
+                for pieces in candidate.pieces
+            ]
+            for name, candidate in self.candidates.items()
         }
 
     @cached_property
     def count(self) -> int:
         """The number of distinct pieces of all vocabularies."""
-        return 1 + max(int(one.max()) for every in self.ids.values() for one in every)
+        return 1 + max(int(ids.max()) for vocabularies in self.ids.values() for ids in vocabularies)
 
     def union_of(self, steps: Mapping[str, int]) -> int:
-        held = np.zeros(self.count, dtype=bool)
+        in_union = np.zeros(self.count, dtype=bool)
         for name, step in steps.items():
-            held[self.ids[name][step]] = True
-        return int(held.sum())
+            in_union[self.ids[name][step]] = True
+        return int(in_union.sum())
 
     @cached_property
     def certain(self) -> NDArray[np.bool_]:
         """Pieces that some language has at every size, so they are in the union of any choice."""
-        held = np.zeros(self.count, dtype=bool)
-        for every in self.ids.values():
-            times = np.bincount(np.concatenate(every), minlength=self.count)
-            held |= times == len(every)
-        return held
+        certain = np.zeros(self.count, dtype=bool)
+        for vocabularies in self.ids.values():
+            uses = np.bincount(np.concatenate(vocabularies), minlength=self.count)
+            certain |= uses == len(vocabularies)
+        return certain
 
     @cached_property
     def costs(self) -> dict[str, list[float]]:
-        """A lower bound on each vocabulary's share of the union: a piece that m languages may have costs each 1/m.
+        """A lower bound on each vocabulary's share of the union: a piece that m languages may have costs 1/m in each.
 
-        Σ_l cost_l ≤ |union| - |certain| for any choice, because no piece of the union is paid for more than once.
+        Σ_l cost_l ≤ |union| - |certain| for any choice, because the costs of a piece add up to at most 1.
         """
         sharers = np.zeros(self.count)
-        for every in self.ids.values():
-            sharers += np.bincount(np.concatenate(every), minlength=self.count) > 0
-        price = np.where(self.certain, 0.0, 1.0 / np.maximum(sharers, 1))
-        return {name: [float(price[one].sum()) for one in every] for name, every in self.ids.items()}
+        for vocabularies in self.ids.values():
+            sharers += np.bincount(np.concatenate(vocabularies), minlength=self.count) > 0
+        prices = np.where(self.certain, 0.0, 1.0 / np.maximum(sharers, 1))
+        return {name: [float(prices[ids].sum()) for ids in vocabularies] for name, vocabularies in self.ids.items()}
 
     @cached_property
     def hulls(self) -> dict[str, Hull]:
-        return {name: concave_hull(self.costs[name], each.values) for name, each in self.candidates.items()}
+        return {name: concave_hull(self.costs[name], candidate.values) for name, candidate in self.candidates.items()}
 
     def bound(self, total: int) -> float:
         """The optimum of a relaxation: costs as above, and any point on the hulls.
 
         It is solved by taking segments of all hulls by descending slope, the last one partially.
         """
-        left = total - int(self.certain.sum()) - sum(float(hull.costs[0]) for hull in self.hulls.values())
-        best = sum(float(hull.values[0]) for hull in self.hulls.values())
+        remaining = total - int(self.certain.sum()) - sum(float(hull.costs[0]) for hull in self.hulls.values())
+        value = sum(float(hull.values[0]) for hull in self.hulls.values())
         segments = [
             (float(slope), float(width))
             for hull in self.hulls.values()
             for slope, width in zip(hull.slopes, np.diff(hull.costs), strict=True)
         ]
         for slope, width in sorted(segments, reverse=True):
-            best += slope * min(width, max(0.0, left))
-            left -= width
-        return best
+            value += slope * min(width, max(0.0, remaining))
+            remaining -= width
+        return value
 
     def greedy(self, total: int) -> dict[str, int]:
         """The chosen step of each language, as an index into its sizes."""
         steps = {name: hull.points[0] for name, hull in self.hulls.items()}
         if self.union_of(steps) > total:
             steps = self.smallest()
-        held = np.zeros(self.count, dtype=np.int64)
+        uses = np.zeros(self.count, dtype=np.int64)
         for name, step in steps.items():
-            held[self.ids[name][step]] += 1
-        union = int(np.count_nonzero(held))
+            uses[self.ids[name][step]] += 1
+        union = int(np.count_nonzero(uses))
         if union > total:
             problem = f"the smallest vocabularies of {len(steps)} languages have {union:,} pieces together"
             raise NoRoomError(f"{problem}, more than the {total:,} that there is room for", union)
-        while move := self._best_move(steps, held, total - union):
+        while move := self._best_move(steps, uses, total - union):
             name, step = move
-            union += self._growth(held, name, steps[name], step)
-            held[self.ids[name][steps[name]]] -= 1
-            held[self.ids[name][step]] += 1
+            union += self._growth(uses, name, steps[name], step)
+            uses[self.ids[name][steps[name]]] -= 1
+            uses[self.ids[name][step]] += 1
             steps[name] = step
         return steps
 
@@ -154,54 +157,55 @@ class _Problem:
         """The vocabularies with the fewest pieces together, as an index into the sizes of each language.
 
         They need not be the smallest of each language, because a larger one may share more subwords with the others. A
-        beam search adds languages one by one and continues the MOST_TRIED combinations with the fewest pieces.
+        beam search adds languages one by one and retains the BEAM_SIZE combinations with the fewest pieces.
         """
-        tried: list[tuple[dict[str, int], NDArray[np.uint8]]] = [({}, np.zeros(-(-self.count // 8), dtype=np.uint8))]
-        for name, every in self.ids.items():
-            own = [np.packbits(np.isin(np.arange(self.count), one)) for one in every]
-            further = [({**steps, name: at}, held | one) for steps, held in tried for at, one in enumerate(own)]
-            tried = sorted(further, key=lambda each: int(np.bitwise_count(each[1]).sum()))[:MOST_TRIED]
-        return tried[0][0]
+        beam: list[tuple[dict[str, int], NDArray[np.uint8]]] = [({}, np.zeros(-(-self.count // 8), dtype=np.uint8))]
+        for name, vocabularies in self.ids.items():
+            bitsets = [np.packbits(np.isin(np.arange(self.count), ids)) for ids in vocabularies]
+            extended = [
+                ({**steps, name: step}, union | bitset) for steps, union in beam for step, bitset in enumerate(bitsets)
+            ]
+            beam = sorted(extended, key=lambda hypothesis: int(np.bitwise_count(hypothesis[1]).sum()))[:BEAM_SIZE]
+        return beam[0][0]
 
-    def _best_move(self, steps: Mapping[str, int], held: NDArray[np.int64], room: int) -> tuple[str, int] | None:
+    def _best_move(self, steps: Mapping[str, int], uses: NDArray[np.int64], room: int) -> tuple[str, int] | None:
         """The step with the largest gain per additional piece of the union; ties go to the first language."""
         best: tuple[float, str, int] | None = None
         for name, step in steps.items():
-            for further in self._further(name, step):
-                growth = self._growth(held, name, step, further)
+            for next_step in self._next_steps(name, step):
+                growth = self._growth(uses, name, step, next_step)
                 if growth > room:
                     continue
                 values = self.candidates[name].values
-                rate = (values[further] - values[step]) / max(growth, 1e-9)
+                rate = (values[next_step] - values[step]) / max(growth, 1e-9)
                 if best is None or rate > best[0]:
-                    best = (rate, name, further)
+                    best = (rate, name, next_step)
                 break
         return best and best[1:]
 
-    def _further(self, name: str, step: int) -> list[int]:
+    def _next_steps(self, name: str, step: int) -> list[int]:
         """A language's next steps: the next point of its hull, then, if that does not fit, smaller steps."""
         values, hull = self.candidates[name].values, self.hulls[name]
         costs = self.costs[name]
-        beyond = [at for at in hull.points if costs[at] > costs[step] and values[at] > values[step]]
-        if not beyond:
+        later = [i for i in hull.points if costs[i] > costs[step] and values[i] > values[step]]
+        if not later:
             return []
-        reach = costs[beyond[0]]
-        inside = [at for at in range(len(values)) if costs[step] < costs[at] < reach and values[at] > values[step]]
-        return [beyond[0], *sorted(inside, key=lambda at: -values[at])]
+        next_cost = costs[later[0]]
+        between = [i for i in range(len(values)) if costs[step] < costs[i] < next_cost and values[i] > values[step]]
+        return [later[0], *sorted(between, key=lambda i: -values[i])]
 
-    def _growth(self, held: NDArray[np.int64], name: str, step: int, further: int) -> int:
+    def _growth(self, uses: NDArray[np.int64], name: str, step: int, next_step: int) -> int:
         """The growth of the union, in pieces, when a language changes from one vocabulary to another."""
-        old, new = self.ids[name][step], self.ids[name][further]
-        held[old] -= 1
-        growth = int(np.count_nonzero(held[new] == 0)) - int(np.count_nonzero(held[old] == 0))
-        held[old] += 1
+        old, new = self.ids[name][step], self.ids[name][next_step]
+        uses[old] -= 1
+        growth = int(np.count_nonzero(uses[new] == 0)) - int(np.count_nonzero(uses[old] == 0))
+        uses[old] += 1
         return growth
 
 
-# The concave hull of a language's gain over its cost, which the greedy choice and the bound use.
-#
-# A curve's increments are not always decreasing. The slopes of its hull are those that isotonic regression fits to its
-# own: pooling adjacent violators (Barlow et al., 1972) is how either is found.
+# The greedy choice and the bound use the concave hull of a language's value over its cost, because the slopes of the
+# curve itself do not always decrease. The hull's slopes are the isotonic regression of the curve's slopes, computed by
+# pooling adjacent violators (Barlow et al., 1972).
 
 
 @dataclass(frozen=True)
@@ -222,18 +226,18 @@ def concave_hull(costs: Sequence[float], values: Sequence[float]) -> Hull:
     """The hull of the points that are not dominated by a point of at most the same cost and more value."""
     from sklearn.isotonic import isotonic_regression
 
-    front: list[int] = []
-    for at in sorted(range(len(costs)), key=lambda at: (costs[at], -values[at])):
-        if not front or values[at] > values[front[-1]]:
-            front.append(at)
-    x, y = np.array([costs[at] for at in front], dtype=float), np.array([values[at] for at in front], dtype=float)
-    if len(front) > 2:
+    points: list[int] = []
+    for i in sorted(range(len(costs)), key=lambda i: (costs[i], -values[i])):
+        if not points or values[i] > values[points[-1]]:
+            points.append(i)
+    x, y = np.array([costs[i] for i in points], dtype=float), np.array([values[i] for i in points], dtype=float)
+    if len(points) > 2:
         widths = np.diff(x)
         fitted = isotonic_regression(np.diff(y) / widths, sample_weight=widths, increasing=False)
-        # A point where the slope stays the same is inside a pooled block, under the hull.
+        # A point between two equal slopes is inside a pooled block, so it is not a corner of the hull.
         corners = np.concatenate([[True], ~np.isclose(fitted[1:], fitted[:-1], rtol=1e-12, atol=0), [True]])
-        front, x, y = [at for at, on in zip(front, corners, strict=True) if on], x[corners], y[corners]
-    return Hull(tuple(front), x, y)
+        points, x, y = [i for i, is_corner in zip(points, corners, strict=True) if is_corner], x[corners], y[corners]
+    return Hull(tuple(points), x, y)
 
 
 RECORD = "allocation.json"
@@ -265,7 +269,7 @@ class Allocated:
 
     @classmethod
     def read(cls, directory: Path) -> Allocated:
-        """Raises UserError where there is none."""
+        """Read the record in a directory. Raises UserError if there is none."""
         try:
             record: dict[str, Any] = json_io.parse_object((directory / RECORD).read_bytes())
             return cls(**record)

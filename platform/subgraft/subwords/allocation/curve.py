@@ -19,7 +19,7 @@ from subgraft.subwords.allocation.piece_training import (
     UNKNOWN_PIECE,
     WordTypes,
     bpe_pieces,
-    normalised,
+    normalise,
     seeded_unigram_pieces,
     unigram_pieces,
 )
@@ -28,7 +28,7 @@ from subgraft.subwords.vocabulary.sentencepiece_model import ordinary_pieces
 RECORD = "curve.json"
 PIECES = "pieces.jsonl"
 CurveKind = Literal["unigram", "bpe"]
-# How the vocabularies of a curve are found: merges replayed, one descent, or a training for each.
+# How the vocabularies of a curve are computed: by replaying merges, by one descent, or by training each separately.
 CurveWay = Literal["replay", "descent", "retrained"]
 Progress = Callable[[int, int, str], None]
 
@@ -78,12 +78,12 @@ class MeasuredCurve:
 
     @classmethod
     def open(cls, directory: Path) -> MeasuredCurve:
-        """Raises UserError if there is no curve."""
+        """Read a curve from a directory. Raises UserError if there is none."""
         try:
             record = json_io.parse_object((directory / RECORD).read_bytes())
             lists = {name: tuple(record[name]) for name in ("sizes", "alp", "tokens")}
-            each = map(json_io.parse_object, (directory / PIECES).read_bytes().splitlines())
-            return cls(Curve(**{**record, **lists}), {one["size"]: one["pieces"] for one in each})
+            lines = map(json_io.parse_object, (directory / PIECES).read_bytes().splitlines())
+            return cls(Curve(**{**record, **lists}), {line["size"]: line["pieces"] for line in lines})
         except (OSError, ValueError, KeyError, TypeError):
             raise UserError(f"not a curve: it contains no readable {RECORD}", where=str(directory)) from None
 
@@ -112,12 +112,12 @@ def measure(
         raise UserError(f"sizes must rise, not {', '.join(map(str, sizes))}", where="sizes")
     types = WordTypes.of(open_lines())
     if kind == "bpe":
-        return _bpe(types, sizes)
-    largest = unigram_pieces(normalised(open_lines()), sizes[-1])
-    smaller, characters, limit = _grid(ordinary_pieces(largest), sizes)
-    rest = retrained(open_lines, smaller) if exact else descent(types, largest, smaller)
+        return _measure_bpe(types, sizes)
+    largest = unigram_pieces(normalise(open_lines()), sizes[-1])
+    smaller, characters, limit = _supported_sizes(ordinary_pieces(largest), sizes)
+    smaller_models = retrained(open_lines, smaller) if exact else descent(types, largest, smaller)
     vocabularies, counts = dict[int, dict[str, float]](), dict[int, NDArray[np.int64]]()
-    for done, (_, model) in enumerate([(0, largest), *rest]):
+    for done, (_, model) in enumerate([(0, largest), *smaller_models]):
         pieces = ordinary_pieces(model)
         vocabularies[len(pieces)], counts[len(pieces)] = pieces, types.counts(model)
         if progress:
@@ -126,24 +126,24 @@ def measure(
     return MeasuredCurve(curve, vocabularies)
 
 
-def _bpe(types: WordTypes, sizes: Sequence[int]) -> MeasuredCurve:
+def _measure_bpe(types: WordTypes, sizes: Sequence[int]) -> MeasuredCurve:
     largest = bpe_pieces(types.words, sizes[-1])
     pieces = ordinary_pieces(largest)
-    smaller, characters, limit = _grid(pieces, sizes)
+    smaller, characters, limit = _supported_sizes(pieces, sizes)
     merges, single = merges_of(pieces)
-    whole = characters + len(merges)
-    used = dict(zip((UNKNOWN_PIECE, *pieces), types.counts(largest).tolist(), strict=True))
-    tokenised = replay(merges, used, [size - characters for size in (*smaller, whole)])
-    counts = {size + characters: np.array(list(each.values()), dtype=np.int64) for size, each in tokenised.items()}
+    largest_size = characters + len(merges)
+    token_counts = dict(zip((UNKNOWN_PIECE, *pieces), types.counts(largest).tolist(), strict=True))
+    replayed = replay(merges, token_counts, [size - characters for size in (*smaller, largest_size)])
+    counts = {size + characters: np.array(list(each.values()), dtype=np.int64) for size, each in replayed.items()}
     vocabularies = {
         size + characters: log_shares(named, np.array([each.get(piece, 0) for piece in named]))
-        for size, each in tokenised.items()
+        for size, each in replayed.items()
         for named in [[*merges[:size], *single]]
     }
     return MeasuredCurve(_curve("bpe", "replay", types, characters, limit, counts), vocabularies)
 
 
-def _grid(pieces: Collection[str], sizes: Sequence[int]) -> tuple[list[int], int, int | None]:
+def _supported_sizes(pieces: Collection[str], sizes: Sequence[int]) -> tuple[list[int], int, int | None]:
     """The sizes below the largest model's, the number of characters, and the limit if it was reached."""
     characters = sum(len(piece) == 1 for piece in pieces)
     smaller = [size for size in sizes if characters < size < len(pieces)]
@@ -172,10 +172,9 @@ def _curve(
     )
 
 
-# Unigram vocabularies of many sizes from one descent: each begins its EM with the pieces of the next larger one.
-#
-# A variant: retraining at a size begins with all frequent substrings instead. Their ALP differs by some tenths of a
-# percent; cutting one large model down, without any EM, is off by several percent, and is not offered.
+# Unigram vocabularies of many sizes from one descent: the EM of each is initialised with the pieces of the next larger
+# one. Retraining at each size, which starts from all frequent substrings, changes ALP by some tenths of a percent.
+# Pruning one large model without any EM is off by several percent and is not offered.
 
 
 def descent(types: WordTypes, largest: bytes, sizes: Sequence[int]) -> Iterator[tuple[int, bytes]]:
@@ -186,23 +185,23 @@ def descent(types: WordTypes, largest: bytes, sizes: Sequence[int]) -> Iterator[
         largest: The model to start from, larger than all sizes.
         sizes: Numbers of pieces, ascending.
     """
-    above = largest
+    larger = largest
     for size in reversed(sizes):
-        above = seeded_unigram_pieces(types.words, size, above)
-        yield size, above
+        larger = seeded_unigram_pieces(types.words, size, larger)
+        yield size, larger
 
 
 def retrained(open_lines: Callable[[], Iterator[str]], sizes: Sequence[int]) -> Iterator[tuple[int, bytes]]:
     """A model for each size by separate training, in descending order: the exact curve."""
     for size in reversed(sizes):
-        yield size, unigram_pieces(normalised(open_lines()), size)
+        yield size, unigram_pieces(normalise(open_lines()), size)
 
 
 # The piece counts of a text at every size of a BPE vocabulary, from one training.
 #
-# BPE applies merges in rank order, so encoding with k+1 merges extends encoding with k: the last merge is applied when
-# no better-ranked one is left. So the counts at the largest size contain all others: taken back in reverse, each piece
-# is replaced by the pieces of its characters without it.
+# BPE applies merges in rank order, so a segmentation by k + 1 merges is that by k merges with the last merge applied.
+# Therefore the counts at the largest size determine all others: merges are undone in reverse order, and each undone
+# piece is replaced by its own segmentation by the remaining merges.
 
 
 def merges_of(pieces: Mapping[str, float]) -> tuple[list[str], list[str]]:
@@ -211,24 +210,24 @@ def merges_of(pieces: Mapping[str, float]) -> tuple[list[str], list[str]]:
     return ranked, [piece for piece in pieces if len(piece) == 1]
 
 
-def replay(merges: Sequence[str], counts: Mapping[str, int], keep: Sequence[int]) -> dict[int, dict[str, int]]:
+def replay(merges: Sequence[str], counts: Mapping[str, int], merge_counts: Sequence[int]) -> dict[int, dict[str, int]]:
     """Counts of the text's pieces for several numbers of merges.
 
     Args:
         merges: All pieces that merges produce, in rank order.
         counts: Counts of the text's tokens under all merges; tokens that no merge produces do not change.
-        keep: Numbers of merges, in any order.
+        merge_counts: The numbers of merges at which to return counts, in any order.
     """
     ranks = {piece: rank for rank, piece in enumerate(merges)}
-    left = {piece: int(count) for piece, count in counts.items() if count}
-    wanted, at_size = set(keep), dict[int, dict[str, int]]()
+    remaining = {piece: int(count) for piece, count in counts.items() if count}
+    recorded, counts_at = set(merge_counts), dict[int, dict[str, int]]()
     for size in range(len(merges), -1, -1):
-        if size in wanted:
-            at_size[size] = dict(left)
-        if size and (count := left.pop(merges[size - 1], 0)):
+        if size in recorded:
+            counts_at[size] = dict(remaining)
+        if size and (count := remaining.pop(merges[size - 1], 0)):
             for part in _parts(merges[size - 1], ranks, size - 1):
-                left[part] = left.get(part, 0) + count
-    return at_size
+                remaining[part] = remaining.get(part, 0) + count
+    return counts_at
 
 
 def _parts(piece: str, ranks: Mapping[str, int], rank: int) -> Sequence[str]:
@@ -238,25 +237,25 @@ def _parts(piece: str, ranks: Mapping[str, int], rank: int) -> Sequence[str]:
     is not necessary.
     """
     last = len(piece) - 1
-    places = [
-        place
-        for place in range(1, last + 1)
-        if (place == 1 or ranks.get(piece[:place], rank) < rank)
-        and (place == last or ranks.get(piece[place:], rank) < rank)
+    splits = [
+        split
+        for split in range(1, last + 1)
+        if (split == 1 or ranks.get(piece[:split], rank) < rank)
+        and (split == last or ranks.get(piece[split:], rank) < rank)
     ]
-    return (piece[: places[0]], piece[places[0] :]) if len(places) == 1 else cut(piece, ranks, rank)
+    return (piece[: splits[0]], piece[splits[0] :]) if len(splits) == 1 else segment(piece, ranks, rank)
 
 
-def cut(text: str, ranks: Mapping[str, int], most: int) -> list[str]:
-    """The segmentation of a text by merges of a rank below `most`: the lowest rank first, ties leftmost first."""
+def segment(text: str, ranks: Mapping[str, int], max_rank: int) -> list[str]:
+    """The segmentation of a text by merges of a rank below `max_rank`: the lowest rank first, ties leftmost first."""
     parts = list(text)
-    joined = [ranks.get(left + right, most) for left, right in pairwise(parts)]
-    while joined and (best := min(joined)) < most:
-        at = joined.index(best)
-        parts[at : at + 2] = [parts[at] + parts[at + 1]]
-        del joined[at]
-        if at > 0:
-            joined[at - 1] = ranks.get(parts[at - 1] + parts[at], most)
-        if at < len(joined):
-            joined[at] = ranks.get(parts[at] + parts[at + 1], most)
+    merge_ranks = [ranks.get(left + right, max_rank) for left, right in pairwise(parts)]
+    while merge_ranks and (best_rank := min(merge_ranks)) < max_rank:
+        i = merge_ranks.index(best_rank)
+        parts[i : i + 2] = [parts[i] + parts[i + 1]]
+        del merge_ranks[i]
+        if i > 0:
+            merge_ranks[i - 1] = ranks.get(parts[i - 1] + parts[i], max_rank)
+        if i < len(merge_ranks):
+            merge_ranks[i] = ranks.get(parts[i] + parts[i + 1], max_rank)
     return parts

@@ -42,14 +42,14 @@ class WordTypes:
 
     @classmethod
     def of(cls, lines: Iterable[str]) -> WordTypes:
-        """Raises UserError if there is no word."""
+        """Count the words of lines. Raises UserError if there is none."""
         words: Counter[str] = Counter()
         sentences = 0
-        read = normalised(lines)
-        while chunk := list(islice(read, _LINES_AT_ONCE)):
+        normalised = normalise(lines)
+        while chunk := list(islice(normalised, _LINES_AT_ONCE)):
             words.update("".join(chunk).split(SPACE_MARK))
             sentences += sum(bool(line.strip(SPACE_MARK)) for line in chunk)
-        words.pop("", None)  # what is before a mark at a line's beginning
+        words.pop("", None)  # the empty string before a mark at the beginning of a line
         if not words:
             raise UserError("there is no text", hint="Give at least one line that is not blank.")
         return cls(words, sentences)
@@ -63,14 +63,14 @@ class WordTypes:
         """Counts of a model's pieces in the text [pieces]; the model must not normalise."""
         processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         encoded = processor.encode(list(self.words))
-        times = np.fromiter(self.words.values(), dtype=np.int64, count=len(self.words))
-        each = np.repeat(times, np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded)))
-        ids = np.fromiter(chain.from_iterable(encoded), dtype=np.int64, count=len(each))
-        # Exact: these are whole numbers, and far below 2**53.
-        return np.bincount(ids, weights=each, minlength=processor.get_piece_size()).astype(np.int64)
+        word_counts = np.fromiter(self.words.values(), dtype=np.int64, count=len(self.words))
+        weights = np.repeat(word_counts, np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded)))
+        ids = np.fromiter(chain.from_iterable(encoded), dtype=np.int64, count=len(weights))
+        # The float64 sums are exact, because they are whole numbers far below 2**53.
+        return np.bincount(ids, weights=weights, minlength=processor.get_piece_size()).astype(np.int64)
 
 
-def normalised(lines: Iterable[str]) -> Iterator[str]:
+def normalise(lines: Iterable[str]) -> Iterator[str]:
     """Lines normalised by SentencePiece, with its mark in place of spaces and before the first word."""
     normalizer = sentencepiece.SentencePieceNormalizer(rule_name=NORMALIZATION)
     for line in lines:
@@ -85,7 +85,7 @@ _BYTES_A_CHARACTER = 4  # at most, in UTF-8
 
 def bpe_pieces(words: Mapping[str, int], size: int) -> bytes:
     """A BPE model of at most `size` pieces, learnt on word types; equal to one learnt on sentences."""
-    return _train(_of_equal_counts(words), "bpe", size, input_format="tsv")
+    return _train(_lines_by_count(words), "bpe", size, input_format="tsv")
 
 
 def unigram_pieces(lines: Iterable[str], size: int) -> bytes:
@@ -106,15 +106,15 @@ def seeded_unigram_pieces(words: Mapping[str, int], size: int, seed: bytes) -> b
         return with_rounded_scores(model)
 
 
-def _of_equal_counts(words: Mapping[str, int]) -> Iterator[str]:
-    """SentencePiece's lines of text and count, with few long lines, because a line costs more time than its words."""
-    alike = defaultdict[int, list[str]](list)
+def _lines_by_count(words: Mapping[str, int]) -> Iterator[str]:
+    """SentencePiece's lines of text and count. Words of equal count share long lines, because each line costs time."""
+    words_by_count = defaultdict[int, list[str]](list)
     for word, count in words.items():
-        alike[count].append(word)
-    at_once = max(1, LONGEST_LINE // (_BYTES_A_CHARACTER * (1 + max(map(len, words)))) - 1)
-    for count, group in alike.items():
-        for begin in range(0, len(group), at_once):
-            yield f"{' '.join(group[begin : begin + at_once])}\t{count}"
+        words_by_count[count].append(word)
+    words_per_line = max(1, LONGEST_LINE // (_BYTES_A_CHARACTER * (1 + max(map(len, words)))) - 1)
+    for count, group in words_by_count.items():
+        for start in range(0, len(group), words_per_line):
+            yield f"{' '.join(group[start : start + words_per_line])}\t{count}"
 
 
 def _train(text: Iterable[str], kind: Literal["unigram", "bpe"], size: int, **settings: Any) -> bytes:

@@ -57,11 +57,11 @@ def _model(scores: Mapping[str, float], special: SpecialTokens, byte_fallback: b
     for piece in special.first_pieces:
         proto.pieces.add(piece=piece, score=0.0, type=UNKNOWN if piece == unknown else CONTROL)
     for role in ("unk", "bos", "eos", "pad"):
-        written = special.spelling.get(role)
-        known = role in special.first and written in special.first_pieces
-        setattr(trainer, f"{role}_id", special.first_pieces.index(str(written)) if known else -1)
-        if known:
-            setattr(trainer, f"{role}_piece", written)
+        piece_of_role = special.spelling.get(role)
+        has_id = role in special.first and piece_of_role in special.first_pieces
+        setattr(trainer, f"{role}_id", special.first_pieces.index(str(piece_of_role)) if has_id else -1)
+        if has_id:
+            setattr(trainer, f"{role}_piece", piece_of_role)
     for byte in range(BYTES if byte_fallback else 0):
         proto.pieces.add(piece=f"<0x{byte:02X}>", score=0.0, type=BYTE)
     for piece, score in scores.items():

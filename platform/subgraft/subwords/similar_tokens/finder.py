@@ -108,18 +108,19 @@ class SimilarTokenFinder:
         pairs = [subwords, hyperwords]
         for kind, spell in ((Fallback.CHARACTERS, partial(characters, self.tokenizer)), (Fallback.BYTES, self._bytes)):
             fallback[missing] = kind
-            pieces = _flat([spell(entries[row]) for row in missing.tolist()], missing)
-            pairs.append(_related(*pieces))
+            pieces = _flatten([spell(entries[row]) for row in missing.tolist()], missing)
+            pairs.append(_relate_subwords(*pieces))
             missing = np.setdiff1d(missing, pairs[-1].rows)
         fallback[missing] = Fallback.MEAN
-        return _assembled(pairs, fallback)
+        return _assemble(pairs, fallback)
 
     def _subwords(self, entries: Sequence[Entry]) -> _Pairs:
-        rows, ids = _flat(self.tokenizer.segment_batch(entries), np.arange(len(entries)))
-        # A bare mark is not part of the word; an unknown part is, although nothing is similar to it.
-        spoken = ~self._bare_mark[ids]
-        rows, ids = rows[spoken], ids[spoken]
-        return _related(rows, np.where(self._ordinary[ids], ids, MISSING))
+        rows, ids = _flatten(self.tokenizer.segment_batch(entries), np.arange(len(entries)))
+        # Drop bare marks, which are not part of the word. Unknown parts remain until `_relate_subwords` has determined
+        # the positions of the others.
+        has_text = ~self._bare_mark[ids]
+        rows, ids = rows[has_text], ids[has_text]
+        return _relate_subwords(rows, np.where(self._ordinary[ids], ids, MISSING))
 
     def _hyperwords(self, entries: Sequence[Entry], subwords: _Pairs) -> _Pairs:
         """Hyperwords by frequency, without those that are already subwords, as many as there is room for."""
@@ -131,17 +132,17 @@ class SimilarTokenFinder:
             Relation.INFIX_HYPERWORD,
         )
         size = len(self.tokenizer)
-        fresh = ~np.isin(matches.queries * size + ids, subwords.rows * size + subwords.ids)
-        rows, ids, relations = matches.queries[fresh], ids[fresh], relations[fresh]
+        is_new = ~np.isin(matches.queries * size + ids, subwords.rows * size + subwords.ids)
+        rows, ids, relations = matches.queries[is_new], ids[is_new], relations[is_new]
         room = self.max_similar - np.bincount(subwords.rows, minlength=len(entries))
-        fitting = positions_in_rows(rows) < room[rows]
-        return _Pairs(rows[fitting], ids[fitting], relations[fitting].astype(np.int8))
+        within_limit = positions_in_rows(rows) < room[rows]
+        return _Pairs(rows[within_limit], ids[within_limit], relations[within_limit].astype(np.int8))
 
     def _bytes(self, entry: Entry) -> list[int]:
         return [self.tokenizer.byte_ids.get(byte, MISSING) for byte in entry.surface.encode("utf-8")]
 
 
-MISSING = -1  # a part of a token that no upstream piece stands for
+MISSING = -1  # the id of a part of a token that has no upstream piece
 
 
 def characters(tokenizer: Tokenizer, entry: Entry) -> list[int]:
@@ -159,7 +160,7 @@ class _Pairs:
     relations: Int8s
 
 
-def _flat(parts: Sequence[Sequence[int]], rows: Int64s) -> tuple[Int64s, Int64s]:
+def _flatten(parts: Sequence[Sequence[int]], rows: Int64s) -> tuple[Int64s, Int64s]:
     counts = np.fromiter(map(len, parts), dtype=np.int64, count=len(parts))
     ids = np.fromiter(chain.from_iterable(parts), dtype=np.int64, count=int(counts.sum()))
     return np.repeat(rows, counts), ids
@@ -167,11 +168,11 @@ def _flat(parts: Sequence[Sequence[int]], rows: Int64s) -> tuple[Int64s, Int64s]
 
 def related_subwords(ids: Sequence[int]) -> tuple[Int64s, Int8s]:
     """The parts of one token, in order, as its subwords: ids, each once, and their relations."""
-    pairs = _related(np.zeros(len(ids), dtype=np.int64), np.array(ids, dtype=np.int64))
+    pairs = _relate_subwords(np.zeros(len(ids), dtype=np.int64), np.array(ids, dtype=np.int64))
     return pairs.ids, pairs.relations
 
 
-def _related(rows: Int64s, ids: Int64s) -> _Pairs:
+def _relate_subwords(rows: Int64s, ids: Int64s) -> _Pairs:
     """Parts of tokens, in order, as subwords: each once per row, with the first relation of prefix, suffix, infix."""
     boundary = rows[1:] != rows[:-1]
     first, last = np.append(True, boundary)[: len(rows)], np.append(boundary, True)[: len(rows)]
@@ -187,7 +188,7 @@ def _related(rows: Int64s, ids: Int64s) -> _Pairs:
     return _Pairs(rows[selected], ids[selected], by_precedence[best[group[selected]]])
 
 
-def _assembled(groups: Sequence[_Pairs], fallback: Int8s) -> SimilarTokens:
+def _assemble(groups: Sequence[_Pairs], fallback: Int8s) -> SimilarTokens:
     rows = np.concatenate([pairs.rows for pairs in groups])
     order = np.argsort(rows, kind="stable")
     offsets = np.zeros(len(fallback) + 1, dtype=np.int64)
@@ -220,7 +221,7 @@ class SimilarRow(NamedTuple):
     rank: int
 
 
-STAND_INS = {Fallback.CHARACTERS: "character", Fallback.BYTES: "byte"}
+_FALLBACK_KINDS = {Fallback.CHARACTERS: "character", Fallback.BYTES: "byte"}
 
 
 def similar_rows(tokenizer: Tokenizer, entries: Sequence[Entry], similar: SimilarTokens) -> Iterator[SimilarRow]:
@@ -230,7 +231,7 @@ def similar_rows(tokenizer: Tokenizer, entries: Sequence[Entry], similar: Simila
         token, fallback = spell_entry(entry, tokenizer.mark), Fallback(similar.fallback[i])
         if fallback is Fallback.MEAN:
             yield SimilarRow(token, "", "mean", "", 1)
-        for rank, k in enumerate(range(offsets[i], offsets[i + 1]), start=1):
-            position, kind = Relation(similar.relations[k]).name.lower().split("_")
-            kind = STAND_INS.get(fallback, kind)
-            yield SimilarRow(token, tokenizer.pieces[similar.token_ids[k]], kind, position, rank)
+        for rank, pair in enumerate(range(offsets[i], offsets[i + 1]), start=1):
+            position, kind = Relation(similar.relations[pair]).name.lower().split("_")
+            kind = _FALLBACK_KINDS.get(fallback, kind)
+            yield SimilarRow(token, tokenizer.pieces[similar.token_ids[pair]], kind, position, rank)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from subgraft.subwords.similar_tokens.ragged import positions_in_rows, ragged_ranges
 from subgraft.subwords.vocabulary.entry import Entry
 
-# Stands for the beginning of a word in front of the surface: a code point that no text contains.
+# Marks the beginning of a word in front of its surface; a code point that no text contains.
 BEGINNING = "\ud800"
 MULTIPLIER = 0x9E3779B97F4A7C15
 INVERSE_MULTIPLIER = pow(MULTIPLIER, -1, 1 << 64)
@@ -51,72 +51,72 @@ class HyperwordIndex:
         self._text = _HashedText(entries)
         starts, lengths = self._text.starts, self._text.lengths
         self._entry_of = np.repeat(np.arange(len(entries), dtype=np.int64), lengths)
-        # How long a window may be that starts at a position: up to the entry's end, and less than the whole entry.
-        self._room = np.repeat(starts + lengths, lengths) - np.arange(len(self._text.codes))
-        self._room[starts] -= 1
-        # Only windows that include the beginning of a word begin there.
+        # The maximum length of a window that starts at each position: up to the entry's end, but not the whole entry.
+        self._max_lengths = np.repeat(starts + lengths, lengths) - np.arange(len(self._text.codes))
+        self._max_lengths[starts] -= 1
+        # Windows at the beginning of a word must include its marker.
         word_starts = starts[self._text.codes[starts] == ord(BEGINNING)]
-        self._room[word_starts + 1] = 0
+        self._max_lengths[word_starts + 1] = 0
         self._sorted_windows: dict[int, NDArray[np.uint64]] = {}
 
-    def find(self, tokens: Sequence[Entry], most: int) -> Hyperwords:
-        """At most `most` hyperwords of each token."""
+    def find(self, tokens: Sequence[Entry], max_matches: int) -> Hyperwords:
+        """At most `max_matches` hyperwords of each token."""
         queries = _HashedText(tokens)
         none = np.empty(0, dtype=np.int64)
         matches = [(none, none)]
         for length in np.unique(queries.lengths).tolist():
             rows = np.flatnonzero(queries.lengths == length)
-            matches += self._find_of_length(queries, rows, length, most)
+            matches += self._find_of_length(queries, rows, length, max_matches)
         rows, windows = (np.concatenate(arrays) for arrays in zip(*matches, strict=True))
         order = np.argsort(rows, kind="stable")
-        return self._judged(queries, rows[order], windows[order])
+        return self._with_positions(queries, rows[order], windows[order])
 
     def _find_of_length(
-        self, queries: _HashedText, rows: Int64s, length: int, most: int
+        self, queries: _HashedText, rows: Int64s, length: int, max_matches: int
     ) -> list[tuple[Int64s, Int64s]]:
-        """Pairs of row and window. Tries a few candidates of each row first, then all of rows that are not yet full."""
+        """Pairs of row and window. Tries a few candidates of each row first, then all of those rows that need more."""
         windows = self._windows(length)
         hashes = queries.window_hashes(length)[queries.starts[rows]] & HASH_BITS
         first = np.searchsorted(windows, hashes)
         counts = np.searchsorted(windows, hashes | POSITION_BITS, side="right") - first
-        head = np.minimum(counts, 4 * most)
-        looked_at = windows[ragged_ranges(first, head)]
-        matches = self._verified(queries, np.repeat(rows, head), looked_at, length, most)
-        filled = np.isin(rows, matches[0][positions_in_rows(matches[0]) == most - 1])
-        again = ~filled & (head < counts)
-        if not again.any():
+        tried = np.minimum(counts, 4 * max_matches)
+        candidates = windows[ragged_ranges(first, tried)]
+        matches = self._verify(queries, np.repeat(rows, tried), candidates, length, max_matches)
+        full = np.isin(rows, matches[0][positions_in_rows(matches[0]) == max_matches - 1])
+        incomplete = ~full & (tried < counts)
+        if not incomplete.any():
             return [matches]
-        fresh = ~np.isin(matches[0], rows[again])
-        looked_at = windows[ragged_ranges(first[again], counts[again])]
-        rest = self._verified(queries, np.repeat(rows[again], counts[again]), looked_at, length, most)
-        return [(matches[0][fresh], matches[1][fresh]), rest]
+        complete = ~np.isin(matches[0], rows[incomplete])
+        candidates = windows[ragged_ranges(first[incomplete], counts[incomplete])]
+        rest = self._verify(queries, np.repeat(rows[incomplete], counts[incomplete]), candidates, length, max_matches)
+        return [(matches[0][complete], matches[1][complete]), rest]
 
-    def _verified(
-        self, queries: _HashedText, rows: Int64s, windows: NDArray[np.uint64], length: int, most: int
+    def _verify(
+        self, queries: _HashedText, rows: Int64s, windows: NDArray[np.uint64], length: int, max_matches: int
     ) -> tuple[Int64s, Int64s]:
-        """Row and position of windows that equal their row's token: one per entry, at most `most` per row."""
+        """Row and position of windows that equal their row's token: one per entry, at most `max_matches` per row."""
         positions = (windows & POSITION_BITS).astype(np.int64)
-        same = self._text.spell(positions, length) == queries.spell(queries.starts[rows], length)
-        equal = same.all(axis=1)
+        equal_characters = self._text.spell(positions, length) == queries.spell(queries.starts[rows], length)
+        equal = equal_characters.all(axis=1)
         rows, positions = rows[equal], positions[equal]
         entries = self._entry_of[positions]
-        fresh = np.ones(len(entries), dtype=np.bool_)
-        fresh[1:] = (entries[1:] != entries[:-1]) | (rows[1:] != rows[:-1])
-        rows, positions = rows[fresh], positions[fresh]
-        within = positions_in_rows(rows) < most
-        return rows[within], positions[within]
+        first_of_entry = np.ones(len(entries), dtype=np.bool_)
+        first_of_entry[1:] = (entries[1:] != entries[:-1]) | (rows[1:] != rows[:-1])
+        rows, positions = rows[first_of_entry], positions[first_of_entry]
+        within_limit = positions_in_rows(rows) < max_matches
+        return rows[within_limit], positions[within_limit]
 
     def _windows(self, length: int) -> NDArray[np.uint64]:
         """All windows of a length, 32 bits of hash above 32 bits of position, sorted."""
         if length not in self._sorted_windows:
-            allowed = np.flatnonzero(self._room >= length)
+            allowed = np.flatnonzero(self._max_lengths >= length)
             hashes = self._text.window_hashes(length)
             windows = (hashes[allowed] & HASH_BITS) | allowed.astype(np.uint64)
             windows.sort()
             self._sorted_windows[length] = windows
         return self._sorted_windows[length]
 
-    def _judged(self, queries: _HashedText, rows: Int64s, windows: Int64s) -> Hyperwords:
+    def _with_positions(self, queries: _HashedText, rows: Int64s, windows: Int64s) -> Hyperwords:
         entries = self._entry_of[windows]
         prefix = windows == self._text.starts[entries]
         ends = self._text.starts[entries] + self._text.lengths[entries]
@@ -141,7 +141,7 @@ class _HashedText:
         self.starts = np.cumsum(self.lengths) - self.lengths
         size = len(self.codes)
         self._sums = np.zeros(size + 1, dtype=np.uint64)
-        np.cumsum(_scrambled(self.codes) * _powers(MULTIPLIER, size), out=self._sums[1:])
+        np.cumsum(_mix_bits(self.codes) * _powers(MULTIPLIER, size), out=self._sums[1:])
         self._inverse_powers = _powers(INVERSE_MULTIPLIER, size)
 
     def window_hashes(self, length: int) -> NDArray[np.uint64]:
@@ -162,8 +162,8 @@ def _powers(base: int, count: int) -> NDArray[np.uint64]:
     return np.cumprod(factors)
 
 
-def _scrambled(codes: NDArray[np.uint32]) -> NDArray[np.uint64]:
-    """Code points spread over 64 bits (the finaliser of splitmix64), so that neighbours do not hash alike."""
+def _mix_bits(codes: NDArray[np.uint32]) -> NDArray[np.uint64]:
+    """Spread code points over 64 bits (the finaliser of splitmix64), so that neighbours get unrelated hashes."""
     mixed = codes.astype(np.uint64) + np.uint64(MULTIPLIER)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         mixed = (mixed ^ (mixed >> np.uint64(shift))) * np.uint64(factor)

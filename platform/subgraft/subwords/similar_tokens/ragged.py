@@ -16,7 +16,7 @@ def ragged_ranges(starts: Int64s, counts: Int64s) -> Int64s:
 
 def positions_in_rows(rows: Int64s) -> Int64s:
     """0, 1, … within each run of equal row numbers."""
-    begins = np.ones(len(rows), dtype=np.bool_)
-    begins[1:] = rows[1:] != rows[:-1]
-    places = np.arange(len(rows), dtype=np.int64)
-    return places - np.maximum.accumulate(np.where(begins, places, 0))
+    is_first = np.ones(len(rows), dtype=np.bool_)
+    is_first[1:] = rows[1:] != rows[:-1]
+    positions = np.arange(len(rows), dtype=np.int64)
+    return positions - np.maximum.accumulate(np.where(is_first, positions, 0))

@@ -19,33 +19,34 @@ class Parts:
     fallback: Fallback
 
     @property
-    def read(self) -> bool:
-        """Whether the upstream model sees these ids in a text with the token; otherwise it sees an unknown token."""
+    def is_readable(self) -> bool:
+        """Whether the upstream model reads these ids in a text with the token; otherwise it reads an unknown token."""
         return self.fallback in (Fallback.NONE, Fallback.BYTES)
 
 
 def subwords(source: Tokenizer, entries: Sequence[Entry]) -> list[Parts]:
-    """Each entry's ordinary subwords, as segmented by the tokenizer; without any its characters, bytes, or nothing.
+    """The ordinary subwords of each entry, or as fallbacks its characters, its bytes, or nothing.
 
-    Bytes next to ordinary subwords are left out, like bare marks: one byte does not determine a character.
+    Bare marks are left out, and so are bytes next to ordinary subwords, because one byte does not determine a
+    character.
     """
-    silent = source.special_ids | {i for i, piece in enumerate(source.pieces) if piece == source.mark.value}
+    excluded = source.special_ids | {i for i, piece in enumerate(source.pieces) if piece == source.mark.value}
     return [
-        _parts(source, entry, [i for i in ids if i not in silent])
+        _parts(source, entry, [i for i in ids if i not in excluded])
         for entry, ids in zip(entries, source.segment_batch(entries), strict=True)
     ]
 
 
-def _parts(source: Tokenizer, entry: Entry, cut: list[int]) -> Parts:
-    if ordinary := [i for i in cut if source.entries[i] is not None]:
+def _parts(source: Tokenizer, entry: Entry, segmented: list[int]) -> Parts:
+    if ordinary := [i for i in segmented if source.entries[i] is not None]:
         return Parts(ordinary, Fallback.NONE)
     if letters := [i for i in characters(source, entry) if i != MISSING]:
         return Parts(letters, Fallback.CHARACTERS)
-    return Parts(cut, Fallback.BYTES if cut else Fallback.MEAN)
+    return Parts(segmented, Fallback.BYTES if segmented else Fallback.MEAN)
 
 
-def spelled_by(source: Tokenizer, target: Tokenizer) -> tuple[int, ...]:
-    """Unseen tokens of `target` of which `source` has a part; it reads the others as unknown."""
+def spellable_unseen_tokens(source: Tokenizer, target: Tokenizer) -> tuple[int, ...]:
+    """The unseen tokens of `target` that `source` can segment into subwords or bytes; others it reads as unknown."""
     unseen = align(source, target).unseen
     entries = [entry for token in unseen if (entry := target.entries[token]) is not None]
-    return tuple(token for token, parts in zip(unseen, subwords(source, entries), strict=True) if parts.read)
+    return tuple(token for token, parts in zip(unseen, subwords(source, entries), strict=True) if parts.is_readable)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 NEW = -1
-# Roles in the order in which they decide, where one token has several of them.
+# Roles by precedence, for tokens that have several of them.
 _ROLES = ("pad", "bos", "eos", "unk", "mask", "cls", "sep")
 
 
@@ -34,42 +34,42 @@ class Alignment:
 
 
 def align(source: Tokenizer, target: Tokenizer) -> Alignment:
-    """Seen tokens by entry, special tokens by role, language codes by code, bytes and bare marks by what they mean.
+    """Align seen tokens by entry, special tokens by role, language codes by code, bytes and bare marks by meaning.
 
-    Spelling decides only for special tokens without a role, and for pieces without text under the same mark.
+    Special tokens without a role, and pieces without text under the same mark, are aligned by spelling.
     """
     special = _special_origins(source, target)
-    wordless = _wordless_origins(source, target)
+    textless = _textless_origins(source, target)
     origins = np.full(len(target), NEW, dtype=np.int64)
     for token, entry in enumerate(target.entries):
         if token in target.special_ids:
             origins[token] = special.get(token, NEW)
         elif entry is None:
-            origins[token] = wordless.get(token, NEW)
+            origins[token] = textless.get(token, NEW)
         else:
             origins[token] = source.ids.get(entry, NEW)
-    unseen, others = _sorted_out(origins, target)
-    carried = sum(origin != NEW for token, origin in enumerate(origins.tolist()) if token in target.special_ids)
-    seen = len(target) - len(unseen) - len(others) - carried
-    return Alignment(origins, seen, special=carried, unseen=unseen, others=others)
+    unseen, others = _split_new(origins, target)
+    special_copied = sum(origin != NEW for token, origin in enumerate(origins.tolist()) if token in target.special_ids)
+    seen = len(target) - len(unseen) - len(others) - special_copied
+    return Alignment(origins, seen, special=special_copied, unseen=unseen, others=others)
 
 
 def new_tokens(source: Tokenizer, target: Tokenizer, copy_shared_tokens: bool = True) -> NDArray[np.int64]:
     """Target ids, ascending, of tokens that copy no row: subwords, special tokens, and pieces without text."""
     alignment = align(source, target)
-    return np.flatnonzero((alignment if copy_shared_tokens else special_alone(alignment, target)).origins == NEW)
+    return np.flatnonzero((alignment if copy_shared_tokens else only_special_tokens(alignment, target)).origins == NEW)
 
 
-def special_alone(alignment: Alignment, target: Tokenizer) -> Alignment:
+def only_special_tokens(alignment: Alignment, target: Tokenizer) -> Alignment:
     """The alignment without its seen tokens: only special tokens and language codes copy a row."""
     special = np.isin(np.arange(len(target)), list(target.special_ids))
     origins = np.where(special, alignment.origins, NEW)
-    unseen, others = _sorted_out(origins, target)
+    unseen, others = _split_new(origins, target)
     return Alignment(origins, seen=0, special=alignment.special, unseen=unseen, others=others)
 
 
-def _sorted_out(origins: NDArray[np.int64], target: Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Tokens without an origin: subwords, and pieces without text."""
+def _split_new(origins: NDArray[np.int64], target: Tokenizer) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Split the tokens without an origin into subwords and pieces without text."""
     new = np.flatnonzero(origins == NEW).tolist()
     unseen = tuple(token for token in new if target.entries[token] is not None)
     return unseen, tuple(token for token in new if target.entries[token] is None)
@@ -85,8 +85,8 @@ def _special_origins(source: Tokenizer, target: Tokenizer) -> dict[int, int]:
     return {token: origin for token, origin in origins.items() if token in target.special_ids}
 
 
-def _wordless_origins(source: Tokenizer, target: Tokenizer) -> dict[int, int]:
-    """Of pieces without an entry: the same raw piece under the same mark, bytes, and the bare mark."""
+def _textless_origins(source: Tokenizer, target: Tokenizer) -> dict[int, int]:
+    """Origins of pieces without an entry: the same raw piece under the same mark, the same byte, or the bare mark."""
     raw = {
         piece: token
         for token, piece in reversed(list(enumerate(source.pieces)))

@@ -12,17 +12,17 @@ from typing import Any
 from subgraft.subwords.vocabulary.entry import SPACE_MARK, Mark
 from subgraft.subwords.vocabulary.sentencepiece_model import BPE, BYTE, CONTROL, NORMAL, UNIGRAM, UNKNOWN
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.subwords.vocabulary.tokenizer_description import parts
+from subgraft.subwords.vocabulary.tokenizer_description import component_steps
 from subgraft.subwords.vocabulary.tokenizer_spec import merge_ranks
 
-# Scores below this are not log-probabilities: such a piece is used only if no other fits.
+# Scores below this are not log-probabilities but mark pieces that are used only if no other piece fits.
 _LAST_RESORT = -1e5
-# The number of texts for comparison, tokens in each, and the share that may differ: SentencePiece adds scores in 32
-# bits, which decides between segmentations that score almost the same.
-_TEXTS, _LENGTH, _DIFFERING = 200, 12, 0.05
-# Of these, white space at the edges is a token of its own in some published vocabularies.
-_HARD_DIFFERING = 2
-_HARD = (
+# The number of random texts for comparison, the tokens in each, and the share that may differ: SentencePiece sums
+# scores in 32 bits, and rounding decides between segmentations of almost equal score.
+_RANDOM_TEXTS, _TOKENS_PER_TEXT, _MAX_DIFFERING_SHARE = 200, 12, 0.05
+# How many of the hard texts may differ: some published vocabularies make white space at the edges a separate token.
+_MAX_HARD_DIFFERING = 2
+_HARD_TEXTS = (
     "",
     "  two   spaces ",
     "½ ﬁ Ⅷ",
@@ -45,19 +45,19 @@ def as_sentencepiece(tokenizer: Tokenizer) -> bytes | None:
     scores = _scores(tokenizer, specification["model"])
     if normaliser is None or scores is None:
         return None
-    model = _serialised(tokenizer, specification["model"], normaliser, scores)
+    model = _serialise(tokenizer, specification["model"], normaliser, scores)
     try:
         processor = sentencepiece.SentencePieceProcessor(model_proto=model)
     except (RuntimeError, ValueError):  # a piece that SentencePiece rejects
         return None
-    return model if _agree(tokenizer, processor) else None
+    return model if _agrees(tokenizer, processor) else None
 
 
 def _normaliser(specification: Mapping[str, Any]) -> dict[str, Any] | None:
     """The same steps as fields of NormalizerSpec; None if SentencePiece lacks one of them."""
     flags = ("add_dummy_prefix", "remove_extra_whitespaces")
     settings: dict[str, Any] = {**dict.fromkeys(flags, False), "escape_whitespaces": True}
-    for step in parts(specification.get("normalizer")):
+    for step in component_steps(specification.get("normalizer")):
         kind = step["type"]
         if kind == "Precompiled":
             settings["precompiled_charsmap"] = base64.b64decode(step["precompiled_charsmap"])
@@ -67,7 +67,7 @@ def _normaliser(specification: Mapping[str, Any]) -> dict[str, Any] | None:
             settings["remove_extra_whitespaces"] = True
         elif kind != "NFC" and not (kind == "Replace" and step["content"] == SPACE_MARK):
             return None
-    for step in parts(specification.get("pre_tokenizer")):
+    for step in component_steps(specification.get("pre_tokenizer")):
         if step["type"] == "Metaspace":
             settings["add_dummy_prefix"] = step.get("prepend_scheme", "always") != "never"
         elif step["type"] == "WhitespaceSplit":
@@ -83,33 +83,34 @@ def _scores(tokenizer: Tokenizer, model: Mapping[str, Any]) -> dict[int, float] 
     if model["type"] == "Unigram":
         scores = {i: float(model["vocab"][i][1]) for i in ordinary if i < len(model["vocab"])}
         credible = [score for score in scores.values() if score > _LAST_RESORT]
-        # Whole numbers, lower than any segmentation into likely pieces: sums with them stay exact enough in 32 bits.
-        least = math.floor(min(credible, default=0.0)) - 1
+        # Whole numbers below the score of any segmentation into likely pieces, so that sums are exact enough in 32
+        # bits.
+        floor = math.floor(min(credible, default=0.0)) - 1
         pieces = tokenizer.pieces
-        return {i: score if score > _LAST_RESORT else least * len(pieces[i]) for i, score in scores.items()}
+        return {i: score if score > _LAST_RESORT else floor * len(pieces[i]) for i, score in scores.items()}
     if model["type"] == "BPE":
-        made: dict[str, int] = {}
+        ranks: dict[str, int] = {}
         for (left, right), rank in merge_ranks(model).items():
-            made.setdefault(left + right, rank)
-        last = len(made)
+            ranks.setdefault(left + right, rank)
+        lowest_rank = len(ranks)
         pieces = tokenizer.pieces
-        # A piece that no merge produces never occurs in a segmentation, unless it is a character.
-        cut = [i for i in ordinary if pieces[i] in made or len(pieces[i]) == 1]
-        return {i: -float(made.get(pieces[i], last)) for i in cut}
+        # A piece that no merge produces never occurs in a segmentation, unless it is a single character.
+        reachable = [i for i in ordinary if pieces[i] in ranks or len(pieces[i]) == 1]
+        return {i: -float(ranks.get(pieces[i], lowest_rank)) for i in reachable}
     return None
 
 
-def _serialised(
+def _serialise(
     tokenizer: Tokenizer, model: Mapping[str, Any], normaliser: Mapping[str, Any], scores: Mapping[int, float]
 ) -> bytes:
     from sentencepiece import sentencepiece_model_pb2
 
     proto = sentencepiece_model_pb2.ModelProto()  # type: ignore[attr-defined]
     fallback = bool(model.get("byte_fallback"))
-    in_bytes = frozenset(tokenizer.byte_ids.values()) if fallback else frozenset()
+    byte_ids = frozenset(tokenizer.byte_ids.values()) if fallback else frozenset()
     unknown = tokenizer.special["unk"]
     for i, piece in enumerate(tokenizer.pieces):
-        kind = UNKNOWN if i == unknown else BYTE if i in in_bytes else NORMAL if i in scores else CONTROL
+        kind = UNKNOWN if i == unknown else BYTE if i in byte_ids else NORMAL if i in scores else CONTROL
         score = scores.get(i, 0.0) if kind == NORMAL else 0.0
         proto.pieces.add(piece=piece or f"<spare {i}>", score=score, type=kind)
     trainer = proto.trainer_spec
@@ -126,11 +127,15 @@ def _serialised(
     return serialised
 
 
-def _agree(tokenizer: Tokenizer, processor: Any) -> bool:
-    """Whether both segment random texts of the vocabulary's pieces, and hard texts, alike with few exceptions."""
+def _agrees(tokenizer: Tokenizer, processor: Any) -> bool:
+    """Whether both segment random sequences of pieces, and hard texts, in the same way with few exceptions."""
     ordinary, random = tokenizer.ordinary_ids.tolist(), Random(0)
-    drawn = [tokenizer.decode(random.choices(ordinary, k=_LENGTH)) for _ in range(_TEXTS)] if ordinary else []
-    for texts, allowed in ((drawn, _DIFFERING * _TEXTS), (_HARD, _HARD_DIFFERING)):
+    random_texts = (
+        [tokenizer.decode(random.choices(ordinary, k=_TOKENS_PER_TEXT)) for _ in range(_RANDOM_TEXTS)]
+        if ordinary
+        else []
+    )
+    for texts, allowed in ((random_texts, _MAX_DIFFERING_SHARE * _RANDOM_TEXTS), (_HARD_TEXTS, _MAX_HARD_DIFFERING)):
         pairs = zip(tokenizer.encode_batch(texts), processor.encode(list(texts)), strict=True)
         if sum(ours != theirs for ours, theirs in pairs) > allowed:
             return False

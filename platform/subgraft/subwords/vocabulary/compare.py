@@ -66,19 +66,26 @@ class Gap:
         return asdict(self) | {"unseen_share": self.unseen_share}
 
 
-def compare(upstream: Tokenizer, downstream: Tokenizer, lines: Iterable[str] | None = None, most: int = 20) -> Gap:
-    """Compare two vocabularies, and with a text list at most `most` words that the upstream one over-segments."""
+def compare(upstream: Tokenizer, downstream: Tokenizer, lines: Iterable[str] | None = None, max_words: int = 20) -> Gap:
+    """Compare two vocabularies.
+
+    Args:
+        upstream: The old vocabulary.
+        downstream: The new vocabulary.
+        lines: A text on which to compare them; None compares only their subwords.
+        max_words: The maximum number of over-segmented words to list.
+    """
     seen = sum(entry in upstream.ids for entry in downstream.ids)
     return Gap(
         upstream_size=len(upstream),
         downstream_size=len(downstream),
         seen=seen,
         unseen=len(downstream.ids) - seen,
-        text=None if lines is None else _text_gap(upstream, downstream, lines, most),
+        text=None if lines is None else _text_gap(upstream, downstream, lines, max_words),
     )
 
 
-def _text_gap(upstream: Tokenizer, downstream: Tokenizer, lines: Iterable[str], most: int) -> TextGap:
+def _text_gap(upstream: Tokenizer, downstream: Tokenizer, lines: Iterable[str], max_words: int) -> TextGap:
     words: Counter[str] = Counter()
     spellings = [Spelling(), Spelling()]
     for chunk in chunks(lines):
@@ -90,32 +97,32 @@ def _text_gap(upstream: Tokenizer, downstream: Tokenizer, lines: Iterable[str], 
         spellings[1],
         unknown_characters(upstream, words),
         unknown_characters(downstream, words),
-        _oversegmented(upstream, downstream, words, most),
+        _oversegmented(upstream, downstream, words, max_words),
     )
 
 
 def _oversegmented(
-    upstream: Tokenizer, downstream: Tokenizer, counts: Counter[str], most: int
+    upstream: Tokenizer, downstream: Tokenizer, counts: Counter[str], max_words: int
 ) -> tuple[Oversegmented, ...]:
     words: Counter[str] = Counter()
     for word, count in counts.items():
-        words[_bare(word)] += count
+        words[_strip_punctuation(word)] += count
     del words[""]
     entries = [Entry(word, word_initial=True) for word in words]
-    both = zip(upstream.segment_batch(entries), downstream.segment_batch(entries), strict=True)
+    segmented = zip(upstream.segment_batch(entries), downstream.segment_batch(entries), strict=True)
     gains = [
         (count * (len(ours) - len(theirs)), count, word, ours, theirs)
-        for (word, count), (ours, theirs) in zip(words.items(), both, strict=True)
+        for (word, count), (ours, theirs) in zip(words.items(), segmented, strict=True)
         if len(ours) > len(theirs)
     ]
     gains.sort(key=lambda gain: (-gain[0], -gain[1], gain[2]))
     return tuple(
         Oversegmented(word, count, _readable(upstream, ours), _readable(downstream, theirs))
-        for _, count, word, ours, theirs in gains[:most]
+        for _, count, word, ours, theirs in gains[:max_words]
     )
 
 
-def _bare(word: str) -> str:
+def _strip_punctuation(word: str) -> str:
     """The word without punctuation and symbols at its edges."""
     start, end = 0, len(word)
     while start < end and unicodedata.category(word[start])[0] in "PS":
@@ -130,9 +137,9 @@ def _readable(tokenizer: Tokenizer, ids: list[int]) -> tuple[str, ...]:
     if tokenizer.mark is not Mark.BYTELEVEL:
         return tuple(tokenizer.pieces[i] for i in ids)
     entries = [(tokenizer.entries[i], tokenizer.pieces[i]) for i in ids]
-    marked = Mark.BYTELEVEL.value
+    mark = Mark.BYTELEVEL.value
     return tuple(
-        piece if entry is None else (marked if entry.word_initial else "") + entry.surface for entry, piece in entries
+        piece if entry is None else (mark if entry.word_initial else "") + entry.surface for entry, piece in entries
     )
 
 
@@ -161,10 +168,10 @@ def render(gap: Gap) -> RenderableType:
     figures.add_row("entries", f"{gap.upstream_size:,}", f"{gap.downstream_size:,}")
     for name, figure in _FIGURES.items():
         figures.add_row(name, figure(text.upstream), figure(text.downstream))
-    lost = (text.upstream_unknown_characters, text.downstream_unknown_characters)
-    figures.add_row("characters it cannot spell", *(" ".join(characters) or "none" for characters in lost))
+    unknown = (text.upstream_unknown_characters, text.downstream_unknown_characters)
+    figures.add_row("characters it cannot spell", *(" ".join(characters) or "none" for characters in unknown))
     words = Sheet("word", "count", "upstream", "downstream", title="Most over-segmented words")
-    for each in text.oversegmented:
-        cells = (each.word, f"{each.count:,}", " ".join(each.upstream), " ".join(each.downstream))
+    for word in text.oversegmented:
+        cells = (word.word, f"{word.count:,}", " ".join(word.upstream), " ".join(word.downstream))
         words.add_row(*cells)
     return Group(heading, figures, words)

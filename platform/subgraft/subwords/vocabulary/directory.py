@@ -12,19 +12,19 @@ from subgraft.base.errors import UserError
 from subgraft.base.files import folder_of, require_path
 from subgraft.base.json_io import read_bytes, read_object, read_text
 from subgraft.subwords.vocabulary.sentencepiece_model import convert
-from subgraft.subwords.vocabulary.tokenizer_checks import refusing, require_few_pieces
+from subgraft.subwords.vocabulary.tokenizer_checks import as_user_error, require_few_pieces
 from subgraft.subwords.vocabulary.tokenizer_description import ROLES
 
 MODEL_NAMES = ("sentencepiece.model", "sentencepiece.bpe.model", "spiece.model", "tokenizer.model")
-# The files from which transformers builds a tokenizer: pieces with their ids, and others.
-_NUMBERINGS = ("vocab.json", "added_tokens.json", "target_vocab.json")
-_OBJECTS = (*_NUMBERINGS, "config.json", "tokenizer_config.json", "special_tokens_map.json")
-_LINES = ("vocab.txt", "merges.txt")
+# The files from which transformers builds a tokenizer: mappings of pieces to ids, JSON objects, and lists of lines.
+_ID_FILES = ("vocab.json", "added_tokens.json", "target_vocab.json")
+_JSON_FILES = (*_ID_FILES, "config.json", "tokenizer_config.json", "special_tokens_map.json")
+_LINE_FILES = ("vocab.txt", "merges.txt")
 # The template of conversations, in tokenizer_config.json or in a file of its own, which takes precedence.
 CHAT_TEMPLATE = "chat_template"
 CHAT_TEMPLATE_FILE = f"{CHAT_TEMPLATE}.jinja"
-# Names of other files and of code, which a configuration may hold.
-_LEADING_ELSEWHERE = frozenset(
+# Entries of a configuration that refer to other files or to code.
+_EXTERNAL_REFERENCES = frozenset(
     {"auto_map", "fast_tokenizer_files", "tokenizer_file", "vocab_file", "merges_file", "added_tokens_file"}
 )
 
@@ -56,14 +56,14 @@ def read_directory(directory: Path) -> Source:
     if (directory / CHAT_TEMPLATE_FILE).is_file():
         config[CHAT_TEMPLATE] = read_text(directory / CHAT_TEMPLATE_FILE)
     model = next((directory / name for name in MODEL_NAMES if (directory / name).is_file()), None)
-    ours = directory / "sentencepiece.model"
+    saved_model = directory / "sentencepiece.model"
     if (directory / "tokenizer.json").is_file():
         text = read_text(directory / "tokenizer.json")
-        return Source(text, config, read_bytes(ours) if ours.is_file() else None)
+        return Source(text, config, read_bytes(saved_model) if saved_model.is_file() else None)
     try:
-        with refusing("in an unknown format"):
+        with as_user_error("in an unknown format"):
             if (directory / "config.json").is_file() or (directory / "tokenizer_config.json").is_file():
-                return _converted(directory, config)
+                return _convert_by_transformers(directory, config)
             if model is not None:
                 content = read_bytes(model)
                 return Source(convert(content).to_str(), config, content)
@@ -81,10 +81,10 @@ def _read_json(path: Path) -> dict[str, Any]:
     return read_object(path) if path.is_file() else {}
 
 
-def _converted(directory: Path, config: Mapping[str, Any]) -> Source:
+def _convert_by_transformers(directory: Path, config: Mapping[str, Any]) -> Source:
     """Let transformers build the tokenizer of this directory's class, without remote code.
 
-    It sees only the checked files of the vocabulary, and a configuration that refers to no other files.
+    It only sees the validated files of the vocabulary, and a configuration without references to other files.
     """
     from transformers import AutoTokenizer
 
@@ -96,18 +96,18 @@ def _converted(directory: Path, config: Mapping[str, Any]) -> Source:
             raise UserError(what, where=str(directory), hint=_SUPPORTED) from error
     backend = getattr(built, "backend_tokenizer", None)
     if backend is None:
-        raise _not_subwords(built, directory)
+        raise _no_subwords_error(built, directory)
     roles = {f"{role}_token": getattr(built, f"{role}_token", None) for role in ROLES}
-    named = {key: str(value) for key, value in roles.items() if value is not None}
-    return Source(backend.to_str(), {**config, **named})
+    role_tokens = {key: str(value) for key, value in roles.items() if value is not None}
+    return Source(backend.to_str(), {**config, **role_tokens})
 
 
-def _not_subwords(built: Any, directory: Path) -> UserError:
+def _no_subwords_error(built: Any, directory: Path) -> UserError:
     """The error for a tokenizer that exists in transformers only as Python code."""
     kind = type(built).__name__
     if not built.vocab_files_names:
-        what = f"{kind} reads bytes or characters: this model has no subwords, and so none to replace or add to"
-        hint = "Take a model of subwords (of T5's kind: t5-small, mt5-small); Subgraft gives models other subwords."
+        what = f"{kind} reads bytes or characters: this model has no subwords that could be replaced or extended"
+        hint = "Use a model with a subword vocabulary, such as t5-small or mt5-small."
         return UserError(what, where=str(directory), hint=hint)
     return UserError(
         f"{kind} is a tokenizer without a tokenizer.json, and transformers cannot make one of it",
@@ -120,14 +120,14 @@ def _checked_files(directory: Path) -> dict[str, Path | str]:
     """The files of a directory that transformers may read, within the limits on pieces and bytes."""
     files: dict[str, Path | str] = {}
     for path in sorted(directory.iterdir()):
-        if path.name in _OBJECTS and path.is_file():
+        if path.name in _JSON_FILES and path.is_file():
             parsed = read_object(path)
-            if path.name in _NUMBERINGS:
+            if path.name in _ID_FILES:
                 require_few_pieces(max([len(parsed), *(1 + i for i in parsed.values() if isinstance(i, int))]))
             added = parsed.get("added_tokens_decoder") or {}
             require_few_pieces(max([len(added), *(1 + int(i) for i in added if i.isdecimal())]))
-            files[path.name] = json.dumps({key: parsed[key] for key in parsed.keys() - _LEADING_ELSEWHERE})
-        elif (path.name in _LINES or path.suffix in (".model", ".spm")) and path.is_file():
+            files[path.name] = json.dumps({key: parsed[key] for key in parsed.keys() - _EXTERNAL_REFERENCES})
+        elif (path.name in _LINE_FILES or path.suffix in (".model", ".spm")) and path.is_file():
             content = read_bytes(path)
             if path.name == "vocab.txt":
                 require_few_pieces(content.count(b"\n"))

@@ -30,15 +30,15 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from subgraft.subwords.vocabulary.tokenizer_description import BYTE_PIECE
 from subgraft.subwords.vocabulary.tokenizer_spec import (
     Specification,
-    keeping,
+    select_tokens,
     with_pieces,
     with_scores,
     with_special_tokens,
 )
 from subgraft.subwords.vocabulary.words import cut_words, word_counts
 
-MIN_COUNT = 2  # a string that occurs once is not a subword
-_ALPHABET = 3  # fewer letters of a script are signs: µ, ª, ℃
+MIN_COUNT = 2  # a string that occurs only once is not worth a subword
+_MIN_LETTERS = 3  # a script with fewer letters in the text occurs only as symbols, such as µ, ª, ℃
 
 
 def extend(tokenizer: Tokenizer, lines: Iterable[str], added: int, min_count: int = MIN_COUNT) -> Tokenizer:
@@ -51,37 +51,40 @@ def extend(tokenizer: Tokenizer, lines: Iterable[str], added: int, min_count: in
     """
     words = word_counts(tokenizer.backend, tokenizer.guard.checked(lines))
     letters = _new_letters(tokenizer, words, min_count)[:added]
-    spelling = _with_letters(tokenizer, letters) if letters else tokenizer
-    wanted = added - len(letters)
-    if not wanted:
-        return spelling
-    specification = spelling.specification
+    with_letters = _with_letters(tokenizer, letters) if letters else tokenizer
+    remaining = added - len(letters)
+    if not remaining:
+        return with_letters
+    specification = with_letters.specification
     kind = specification["model"]["type"]
-    cuts, known = cut_words(spelling.backend, words), frozenset(spelling.pieces)
-    joined = join_pieces(words, cuts, _join(spelling), known, wanted, min_count, on_the_way=kind == "BPE")
-    if len(joined.pieces) < wanted:
-        raise _too_many(added, len(letters) + len(joined.pieces), min_count)
-    whole = keeping(specification, range(len(spelling)))
+    cuts, known = cut_words(with_letters.backend, words), frozenset(with_letters.pieces)
+    joined = join_pieces(words, cuts, _join(with_letters), known, remaining, min_count, keep_intermediate=kind == "BPE")
+    if len(joined.pieces) < remaining:
+        raise _too_many_error(added, len(letters) + len(joined.pieces), min_count)
+    renumbered = select_tokens(specification, range(len(with_letters)))
     if kind == "Unigram":
-        return spelling.with_specification(with_scores(whole, _scored(spelling, whole, joined.pieces)))
-    return spelling.with_specification(with_pieces(whole, joined.pieces))
+        return with_letters.with_specification(
+            with_scores(renumbered, _score_pieces(with_letters, renumbered, joined.pieces))
+        )
+    return with_letters.with_specification(with_pieces(renumbered, joined.pieces))
 
 
 def _new_letters(tokenizer: Tokenizer, words: Mapping[str, int], min_count: int) -> list[str]:
-    """Pieces of single letters of scripts that the vocabulary has none of, the most frequent first.
+    """Single-letter pieces of scripts that the vocabulary lacks, the most frequent first.
 
-    A vocabulary of bytes has all scripts; in others unknown tokens or bytes, which are never joined, would remain.
+    Without them such letters would remain unknown tokens or bytes, which are never joined. Byte-level vocabularies
+    cover all scripts.
     """
     if tokenizer.mark is Mark.BYTELEVEL:
         return []
     known = set(map(_script, chain.from_iterable(tokenizer.pieces[i] for i in tokenizer.ordinary_ids.tolist())))
-    letters = {each for each in chain.from_iterable(words) if _script(each) not in known}
-    scripts = {script for script, count in Counter(map(_script, letters)).items() if script and count >= _ALPHABET}
+    letters = {character for character in chain.from_iterable(words) if _script(character) not in known}
+    scripts = {script for script, count in Counter(map(_script, letters)).items() if script and count >= _MIN_LETTERS}
     counts: Counter[str] = Counter()
     for word, times in words.items():
-        for at, character in enumerate(word):
+        for position, character in enumerate(word):
             if character in letters and _script(character) in scripts:
-                inside = at > 0 and tokenizer.mark is Mark.WORDPIECE
+                inside = position > 0 and tokenizer.mark is Mark.WORDPIECE
                 counts[f"{CONTINUATION_MARK}{character}" if inside else character] += times
     return sorted((piece for piece, count in counts.items() if count >= min_count), key=lambda p: (-counts[p], p))
 
@@ -94,62 +97,65 @@ def _script(character: str) -> str | None:
 
 
 def _with_letters(tokenizer: Tokenizer, letters: Sequence[str]) -> Tokenizer:
-    whole = keeping(tokenizer.specification, range(len(tokenizer)))
-    if whole["model"]["type"] != "Unigram":
-        return tokenizer.with_specification(with_pieces(whole, letters))
-    rarest = min(score for _, score in whole["model"]["vocab"])
-    return tokenizer.with_specification(with_scores(whole, [(each, rarest) for each in letters]))
+    renumbered = select_tokens(tokenizer.specification, range(len(tokenizer)))
+    if renumbered["model"]["type"] != "Unigram":
+        return tokenizer.with_specification(with_pieces(renumbered, letters))
+    rarest = min(score for _, score in renumbered["model"]["vocab"])
+    return tokenizer.with_specification(with_scores(renumbered, [(letter, rarest) for letter in letters]))
 
 
 def with_codes(tokenizer: Tokenizer, codes: Sequence[str]) -> Tokenizer:
-    """The vocabulary with further language codes after the old tokens, which keep their ids and cut text as before."""
-    whole = keeping(tokenizer.specification, range(len(tokenizer)))
-    return tokenizer.with_specification(with_special_tokens(whole, codes))
+    """The vocabulary with additional language codes after the old tokens, which keep their ids and segmentation."""
+    renumbered = select_tokens(tokenizer.specification, range(len(tokenizer)))
+    return tokenizer.with_specification(with_special_tokens(renumbered, codes))
 
 
-def _scored(tokenizer: Tokenizer, specification: Specification, pieces: Sequence[str]) -> list[tuple[str, float]]:
+def _score_pieces(tokenizer: Tokenizer, specification: Specification, pieces: Sequence[str]) -> list[tuple[str, float]]:
     """Each piece with the score of its old segmentation, plus one step for each boundary inside it."""
     scores = dict(specification["model"]["vocab"])
-    old = cut_words(tokenizer.backend, pieces)
-    return [(each, sum(scores[part] for part in old[each]) + (len(old[each]) - 1) / SCORE_STEPS) for each in pieces]
+    segmented = cut_words(tokenizer.backend, pieces)
+    return [
+        (piece, sum(scores[part] for part in segmented[piece]) + (len(segmented[piece]) - 1) / SCORE_STEPS)
+        for piece in pieces
+    ]
 
 
 def _join(tokenizer: Tokenizer) -> Join:
-    """Returns the function that joins two neighbours; it gives None for special tokens, byte pieces and words."""
-    apart = {piece for piece in tokenizer.pieces if BYTE_PIECE.fullmatch(piece)}
-    apart |= {tokenizer.pieces[i] for i in tokenizer.special_ids}
+    """The function that joins two neighbouring pieces; it returns None for special tokens, byte pieces and words."""
+    unjoinable = {piece for piece in tokenizer.pieces if BYTE_PIECE.fullmatch(piece)}
+    unjoinable |= {tokenizer.pieces[i] for i in tokenizer.special_ids}
     if tokenizer.mark is Mark.WORDPIECE:
         return lambda left, right: (
-            None if left in apart or right in apart else left + right.removeprefix(CONTINUATION_MARK)
+            None if left in unjoinable or right in unjoinable else left + right.removeprefix(CONTINUATION_MARK)
         )
     if tokenizer.mark is Mark.BYTELEVEL:
-        return lambda left, right: None if left in apart or right in apart else left + right
+        return lambda left, right: None if left in unjoinable or right in unjoinable else left + right
 
     def within_word(left: str, right: str) -> str | None:
-        together = _kind(left[-1]) in (_kind(right[0]), None)
-        return left + right if together and left not in apart and right not in apart else None
+        same_class = _character_class(left[-1]) in (_character_class(right[0]), None)
+        return left + right if same_class and left not in unjoinable and right not in unjoinable else None
 
     return within_word
 
 
-def _kind(character: str) -> str | None:
-    """Letter, number or other: kinds that are never joined, as in SentencePiece. None for the mark, which joins all."""
+def _character_class(character: str) -> str | None:
+    """Letter, number or other: classes that no piece mixes, as in SentencePiece. None for the mark, which fits all."""
     if character == SPACE_MARK:
         return None
     category = unicodedata.category(character)[0]
     return "L" if category in "LM" else "N" if category == "N" else "other"
 
 
-def _too_many(asked: int, possible: int, min_count: int) -> UserError:
+def _too_many_error(requested: int, possible: int, min_count: int) -> UserError:
     error = TooLargeError(
-        f"the text does not support {asked} new subwords that it has {min_count} times or more: {possible} is the most",
+        f"the text does not support {requested} new subwords that occur at least {min_count} times, only {possible}",
         hint=f"Ask for at most {possible}, or give more text.",
     )
     error.possible = possible
     return error
 
 
-# The result of joining two neighbours; None for those that must not be joined.
+# Joins two neighbouring pieces; returns None if they must not be joined.
 Join = Callable[[str, str], str | None]
 
 
@@ -166,35 +172,39 @@ def join_pieces(
     cuts: Mapping[str, tuple[str, ...]],
     join: Join,
     known: Collection[str],
-    wanted: int,
+    max_pieces: int,
     min_count: int,
     *,
-    on_the_way: bool,
+    keep_intermediate: bool,
 ) -> Joined:
-    """At most `wanted` new pieces; each was the most frequent join and occurred at least `min_count` times.
+    """At most `max_pieces` new pieces; each was the most frequent join and occurred at least `min_count` times.
 
     Byte-pair encoding that starts from a vocabulary's segmentation instead of single characters: as in Sennrich et al.
     (2016, *Neural Machine Translation of Rare Words with Subword Units*, algorithm 1), the most frequent pair is joined
     repeatedly and becomes a new piece.
 
     Args:
-        words, cuts: The count and the pieces of each word of a text.
+        words: The count of each word of a text.
+        cuts: The pieces of each word.
+        join: Joins two neighbouring pieces.
         known: Existing pieces, which are never the result of a join.
-        on_the_way: Retain a piece whose final count is too low because longer pieces replaced it, as BPE requires;
-            otherwise another piece takes its place.
+        max_pieces: The maximum number of new pieces.
+        min_count: The minimum number of occurrences of a new piece.
+        keep_intermediate: Retain a piece whose final count is too low because longer pieces replaced it, as BPE
+            requires; otherwise another piece takes its place.
     """
-    text = _Text(words, cuts, join, frozenset(known))
+    text = _SegmentedText(words, cuts, join, frozenset(known))
     pieces: list[str] = []
     for piece in text.joins(min_count):
         pieces.append(piece)
-        if len(pieces) >= wanted and (on_the_way or len(text.used(pieces, min_count)) >= wanted):
+        if len(pieces) >= max_pieces and (keep_intermediate or len(text.used(pieces, min_count)) >= max_pieces):
             break
-    selected = (pieces if on_the_way else text.used(pieces, min_count))[:wanted]
+    selected = (pieces if keep_intermediate else text.used(pieces, min_count))[:max_pieces]
     return Joined(tuple(selected), {piece: text.uses[piece] for piece in selected})
 
 
-class _Text:
-    """A text's words as pieces that are being joined, and the counts of all possible joins."""
+class _SegmentedText:
+    """The words of a text, segmented into pieces that are joined step by step, and the counts of all possible joins."""
 
     def __init__(
         self, words: Mapping[str, int], cuts: Mapping[str, tuple[str, ...]], join: Join, known: Collection[str]
@@ -203,9 +213,9 @@ class _Text:
         self._words = [(list(cuts[word]), times) for word, times in sorted(words.items()) if len(cuts[word]) > 1]
         self.uses: Counter[str] = Counter()
         self._counts: Counter[str] = Counter()
-        self._places: defaultdict[str, set[int]] = defaultdict(set)
-        for at in range(len(self._words)):
-            self._count(at, 1)
+        self._words_with: defaultdict[str, set[int]] = defaultdict(set)
+        for index in range(len(self._words)):
+            self._count(index, 1)
 
     def joins(self, min_count: int) -> Iterator[str]:
         """New pieces, each joined throughout the text; ties are broken by spelling."""
@@ -214,8 +224,8 @@ class _Text:
         done: set[str] = set()
         while heap:
             times, piece = heapq.heappop(heap)
-            now = self._counts[piece]
-            if -times != now or now < min_count or piece in done:
+            count = self._counts[piece]
+            if -times != count or count < min_count or piece in done:
                 continue  # an outdated entry; changed counts have been pushed again
             done.add(piece)
             for changed in self._join_all(piece):
@@ -228,33 +238,33 @@ class _Text:
         return [piece for piece in pieces if self.uses[piece] >= min_count]
 
     def _join_all(self, piece: str) -> set[str]:
-        """Joins a piece wherever its parts meet; returns the joins whose counts have changed."""
+        """Forms a piece wherever its parts are neighbours; returns the joins whose counts have changed."""
         changed: set[str] = set()
-        for at in sorted(self._places[piece]):
-            pieces, _ = self._words[at]
-            changed |= self._count(at, -1)
-            place = 0
-            while place < len(pieces) - 1:
-                if self._join(pieces[place], pieces[place + 1]) == piece:
-                    pieces[place : place + 2] = [piece]
-                place += 1
-            changed |= self._count(at, 1)
+        for index in sorted(self._words_with[piece]):
+            pieces, _ = self._words[index]
+            changed |= self._count(index, -1)
+            position = 0
+            while position < len(pieces) - 1:
+                if self._join(pieces[position], pieces[position + 1]) == piece:
+                    pieces[position : position + 2] = [piece]
+                position += 1
+            changed |= self._count(index, 1)
         return changed
 
-    def _count(self, at: int, sign: int) -> set[str]:
+    def _count(self, index: int, sign: int) -> set[str]:
         """Adds a word to the counts (sign 1) or subtracts it (-1); returns the joins that are possible in it."""
-        pieces, times = self._words[at]
+        pieces, times = self._words[index]
         for piece in pieces:
             self.uses[piece] += sign * times
-        merged = {made for left, right in pairwise(pieces) if (made := self._made(left, right)) is not None}
+        joins = {joined for left, right in pairwise(pieces) if (joined := self._join_new(left, right)) is not None}
         for left, right in pairwise(pieces):
-            made = self._made(left, right)
-            if made is not None:
-                self._counts[made] += sign * times
-        for made in merged:
-            (self._places[made].add if sign > 0 else self._places[made].discard)(at)
-        return merged
+            joined = self._join_new(left, right)
+            if joined is not None:
+                self._counts[joined] += sign * times
+        for joined in joins:
+            (self._words_with[joined].add if sign > 0 else self._words_with[joined].discard)(index)
+        return joins
 
-    def _made(self, left: str, right: str) -> str | None:
-        made = self._join(left, right)
-        return None if made in self._known else made
+    def _join_new(self, left: str, right: str) -> str | None:
+        joined = self._join(left, right)
+        return None if joined in self._known else joined

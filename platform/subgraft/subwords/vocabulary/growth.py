@@ -28,17 +28,17 @@ from subgraft.base.limits import (
     TOKENS_OF_CHARACTER,
     Limit,
 )
-from subgraft.subwords.vocabulary.tokenizer_description import parts
+from subgraft.subwords.vocabulary.tokenizer_description import component_steps
 
 Step: TypeAlias = Mapping[str, Any]
 
-# The limit in bytes on expanded texts at once, and the number of tokens that any text may have.
-WORK, _FREE_TOKENS = 1 << 24, 4096
+# The limit in bytes on the expanded texts of a batch, and the number of tokens that a text of any length may have.
+MAX_BATCH_BYTES, _FREE_TOKENS = 1 << 24, 4096
 COMPONENTS = ("normalizer", "pre_tokenizer", "post_processor", "decoder")
-# Seconds of processor time for short texts of one character; a sound pattern takes a thousandth of it.
+# The limit on processor time, in seconds, for short repetitive texts; a harmless pattern takes a thousandth of it.
 _PATTERN_SECONDS = 0.5
-_PROBE_LENGTHS, _PROBES, _MOST_PROBES = (16, 64, 256), ("a", "A", "1", " ", "\n", "-", "é", "中"), 64
-# A regular expression that matches one character, or so many and more of it.
+_PROBE_LENGTHS, _PROBES, _MAX_PROBES = (16, 64, 256), ("a", "A", "1", " ", "\n", "-", "é", "中"), 64
+# A regular expression that matches one character, or a minimum number of repetitions of it.
 _ONE_CHARACTER = re.compile(r"(?:[ \w]|\\[sdw])(?:\+|\{(\d+),\})?")
 
 
@@ -64,12 +64,12 @@ def require_bounded(specification: Mapping[str, Any]) -> None:
         if size > TOKENIZER_BYTES.value:
             raise UserError(f"its {name} has {size:,} bytes", hint=TOKENIZER_BYTES.hint)
     for name in ("normalizer", "pre_tokenizer", "decoder"):
-        steps = len(parts(specification.get(name)))
+        steps = len(component_steps(specification.get(name)))
         if steps > TOKENIZER_STEPS.value:
             raise UserError(f"its {name} has {steps:,} steps", hint=TOKENIZER_STEPS.hint)
-    _require(_growth(specification, "normalizer"), TEXT_GROWTH, "its normalizer")
-    _require(text_growth(specification), TEXT_GROWTH, "its normalizer and pre_tokenizer")
-    _require(_growth(specification, "decoder"), DECODED_GROWTH, "its decoder")
+    _require_growth(_growth(specification, "normalizer"), TEXT_GROWTH, "its normalizer")
+    _require_growth(text_growth(specification), TEXT_GROWTH, "its normalizer and pre_tokenizer")
+    _require_growth(_growth(specification, "decoder"), DECODED_GROWTH, "its decoder")
     _require_short_added(specification)
 
 
@@ -87,15 +87,15 @@ def require_quick_patterns(specification: Mapping[str, Any], backend: tokenizers
     if not patterns:
         return
     probes = dict.fromkeys([*_PROBES, *(run for pattern in patterns for run in re.findall(r"\w+|\W", pattern))])
-    began = time.thread_time()
+    start = time.thread_time()
     for length in _PROBE_LENGTHS:
-        for probe in list(probes)[:_MOST_PROBES]:
-            normal = probe * (length // len(probe)) + "\x01"
+        for probe in list(probes)[:_MAX_PROBES]:
+            normalised = probe * (length // len(probe)) + "\x01"
             if backend.normalizer is not None:
-                normal = backend.normalizer.normalize_str(normal)
+                normalised = backend.normalizer.normalize_str(normalised)
             if backend.pre_tokenizer is not None:
-                backend.pre_tokenizer.pre_tokenize_str(normal)
-            if time.thread_time() - began > _PATTERN_SECONDS:
+                backend.pre_tokenizer.pre_tokenize_str(normalised)
+            if time.thread_time() - start > _PATTERN_SECONDS:
                 raise UserError(
                     f"its regular expressions take too long for {length} characters of {probe!r:.20}",
                     hint="Rewrite those that can match the same text in many ways, as (a+)+ can.",
@@ -109,40 +109,40 @@ class Guard:
         self._growth, self._backend = text_growth(specification), backend
 
     def batches(self, texts: Sequence[str]) -> Iterator[list[str]]:
-        """All texts in batches that expand to at most `WORK` bytes; longer texts are measured and come alone."""
-        if self._growth.of(1) * sum(map(_size, texts)) <= WORK:
+        """All texts, in batches that expand to at most MAX_BATCH_BYTES; a longer text is measured and comes alone."""
+        if self._growth.of(1) * sum(map(_size, texts)) <= MAX_BATCH_BYTES:
             yield list(texts)
             return
         batch: list[str] = []
-        held = 0.0
+        batch_size = 0.0
         for text in self.checked(texts):
             size = self._growth.of(_size(text))
-            if batch and held + size > WORK:
+            if batch and batch_size + size > MAX_BATCH_BYTES:
                 yield batch
-                batch, held = [], 0.0
+                batch, batch_size = [], 0.0
             batch.append(text)
-            held += size
+            batch_size += size
         if batch:
             yield batch
 
     def checked(self, texts: Iterable[str]) -> Iterator[str]:
         """The texts, one by one. Raises UserError for a text that the vocabulary expands too much."""
         for text in texts:
-            if self._growth.of(_size(text)) > WORK:
-                length = max(1, int(WORK / self._growth.of(4)))
-                grown = (self._grown(text[at : at + length]) for at in range(0, len(text), length))
-                most = TOKENS_OF_CHARACTER.value
-                for made in accumulate(grown):
-                    _require_few(text, made, most, "characters and more")
+            if self._growth.of(_size(text)) > MAX_BATCH_BYTES:
+                length = max(1, int(MAX_BATCH_BYTES / self._growth.of(4)))
+                sizes = (self._expanded_length(text[start : start + length]) for start in range(0, len(text), length))
+                limit = TOKENS_OF_CHARACTER.value
+                for total in accumulate(sizes):
+                    _require_few_per_character(text, total, limit, "characters and more")
             yield text
 
     def require_few_tokens(self, texts: Iterable[str], encodings: Iterable[tokenizers.Encoding]) -> None:
         """Raises UserError if a text has more tokens than any writing system needs."""
-        most = TOKENS_OF_CHARACTER.value
+        limit = TOKENS_OF_CHARACTER.value
         for text, encoding in zip(texts, encodings, strict=True):
-            _require_few(text, len(encoding), most, "tokens")
+            _require_few_per_character(text, len(encoding), limit, "tokens")
 
-    def _grown(self, text: str) -> int:
+    def _expanded_length(self, text: str) -> int:
         if self._backend.normalizer is not None:
             text = self._backend.normalizer.normalize_str(text)
         if self._backend.pre_tokenizer is None:
@@ -154,14 +154,14 @@ def _size(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
-def _require_few(text: str, made: int, most: int, what: str) -> None:
-    """Raises UserError if a text grows to more than `most` per character, plus the number that any text may have."""
-    if made > most * len(text) + _FREE_TOKENS:
-        problem = f"a text of {len(text):,} characters becomes {made:,} {what} by this vocabulary's normalizer"
+def _require_few_per_character(text: str, count: int, limit: int, unit: str) -> None:
+    """Raises UserError if a text grows to more than `limit` units per character, beyond the free allowance."""
+    if count > limit * len(text) + _FREE_TOKENS:
+        problem = f"a text of {len(text):,} characters becomes {count:,} {unit} by this vocabulary's normalizer"
         raise UserError(problem, hint=TOKENS_OF_CHARACTER.hint)
 
 
-def _require(growth: Growth, limit: Limit, what: str) -> None:
+def _require_growth(growth: Growth, limit: Limit, what: str) -> None:
     if growth.of(1) > limit.value:
         raise UserError(f"{what} can make {growth.of(1):,.0f} bytes of one", hint=limit.hint)
 
@@ -170,21 +170,21 @@ def _require_short_added(specification: Mapping[str, Any]) -> None:
     """Limits the size of normalised added tokens, which are all built when the vocabulary is loaded."""
     growth = _growth(specification, "normalizer")
     added = specification.get("added_tokens") or []
-    held = sum(growth.of(_size(token["content"])) for token in added if token.get("normalized", True))
-    if held > 4 * WORK:
+    size = sum(growth.of(_size(token["content"])) for token in added if token.get("normalized", True))
+    if size > 4 * MAX_BATCH_BYTES:
         raise UserError(
-            f"its normalizer can make {held:,.0f} bytes of its added tokens, where {4 * WORK:,} are allowed"
+            f"its normalizer can make {size:,.0f} bytes of its added tokens, where {4 * MAX_BATCH_BYTES:,} are allowed"
         )
 
 
 def _growth(specification: Mapping[str, Any], component: str) -> Growth:
-    grown = Growth()
+    growth = Growth()
     try:
-        for step in parts(specification.get(component)):
-            grown = grown.then(_STEPS[component][step["type"]](step))
+        for step in component_steps(specification.get(component)):
+            growth = growth.then(_STEPS[component][step["type"]](step))
     except (KeyError, TypeError, ValueError, AttributeError, StopIteration) as error:
-        raise UserError(f"its {component} is in no form that is known: {error!r}") from error
-    return grown
+        raise UserError(f"its {component} has an unknown form: {error!r}") from error
+    return growth
 
 
 def _patterns(value: Any) -> Iterator[str]:
@@ -205,11 +205,11 @@ def _replace(step: Step) -> Growth:
     ((kind, pattern),) = step["pattern"].items()
     content = _size(step["content"])
     if kind == "String":
-        least = _size(pattern)
+        match_size = _size(pattern)
     else:
         match = _ONE_CHARACTER.fullmatch(pattern)
-        least = 0 if match is None else int(match[1] or 1)
-    return Growth(max(1.0, content / least)) if least else Growth(1.0 + content, content)
+        match_size = 0 if match is None else int(match[1] or 1)
+    return Growth(max(1.0, content / match_size)) if match_size else Growth(1.0 + content, content)
 
 
 def _precompiled(step: Step) -> Growth:
@@ -229,7 +229,7 @@ def _byte_level(step: Step) -> Growth:
     return Growth(4.0 if step.get("add_prefix_space", True) else 2.0)
 
 
-def _joined(mark: str) -> Callable[[Step], Growth]:
+def _replacing_mark(mark: str) -> Callable[[Step], Growth]:
     """A decoder that replaces a mark by a space; an empty mark matches between any two characters."""
     return lambda step: Growth() if step[mark] else Growth(2.0, 1.0)
 
@@ -238,8 +238,8 @@ def _at_most(factor: float, added: float = 0.0) -> Callable[[Step], Growth]:
     return lambda step: Growth(factor, added)
 
 
-# By how much a step lengthens text at most, in bytes of UTF-8. The worst of Unicode: U+1D160 in NFC, U+0390 in NFD,
-# U+FDFA in NFKC and NFKD, U+0130 in lower case.
+# Upper bounds on how much each step lengthens a text, in bytes of UTF-8. Unicode's worst cases: U+1D160 in NFC, U+0390
+# in NFD, U+FDFA in NFKC and NFKD, U+0130 in lower case.
 _STEPS: Mapping[str, Mapping[str, Callable[[Step], Growth]]] = {
     "normalizer": {
         "BertNormalizer": _at_most(5.0),  # NFD and lower case, or spaces around a Chinese character
@@ -275,10 +275,10 @@ _STEPS: Mapping[str, Mapping[str, Callable[[Step], Growth]]] = {
         ),
     },
     "decoder": {
-        "BPEDecoder": _joined("suffix"),
+        "BPEDecoder": _replacing_mark("suffix"),
         "ByteFallback": _at_most(1.0),
         "ByteLevel": _at_most(1.5),  # half a character becomes U+FFFD
-        "CTC": _joined("word_delimiter_token"),
+        "CTC": _replacing_mark("word_delimiter_token"),
         "Fuse": _at_most(1.0),
         "Metaspace": _at_most(1.0),
         "Replace": _replace,

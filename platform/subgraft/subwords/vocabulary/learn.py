@@ -51,14 +51,14 @@ def learn(
         byte_fallback: Add the 256 bytes (unigram and bpe; byte-level-bpe always has them).
         mask, languages: Append a mask token, and these language codes or other special tokens.
         like: A vocabulary whose special tokens and language codes to adopt, so that the result fits its model.
-        max_lines: Learn from a uniform sample of this many lines.
+        max_lines: Learn from a uniform sample of this many lines, which `seed` determines.
         min_count: Replace pieces that occur fewer times in the text (see `prune`).
 
     Raises:
         UserError: The text is empty or does not support a vocabulary of this size.
     """
     special = special_tokens(wordpiece=kind == "wordpiece", mask=mask, languages=languages, like=like)
-    chosen = iter(lines) if max_lines is None else iter(sample(lines, max_lines, seed))
+    sampled = iter(lines) if max_lines is None else iter(sample(lines, max_lines, seed))
     if size - len(special.last) <= len(special.first_pieces):
         raise too_small(size, len(special.first_pieces) + len(special.last))
     if byte_fallback and kind not in SENTENCEPIECE_KINDS:
@@ -66,21 +66,21 @@ def learn(
     if character_coverage < 1 and kind == "byte-level-bpe":
         raise UserError("character_coverage does not apply to byte-level-bpe, which spells every character in bytes")
 
-    def learnt(text: Iterable[str], total: int) -> Learnt:
+    def learn_size(text: Iterable[str], total: int) -> Learnt:
         ordinary = total - len(special.last)
         text = text if like is None else like.guard.checked(text)  # some kinds use its normalizer
         if kind == "wordpiece":
             return Learnt(learn_wordpiece(text, ordinary, character_coverage, special, like))
         if kind == "byte-level-bpe":
             return Learnt(learn_byte_level(text, ordinary, special, like))
-        model = _sentencepiece(iter(text), kind, ordinary, character_coverage, byte_fallback, special)
+        model = _learn_sentencepiece(iter(text), kind, ordinary, character_coverage, byte_fallback, special)
         return Learnt(convert(model), model)
 
     if min_count is None:
-        backend, model = learnt(chosen, size)
+        backend, model = learn_size(sampled, size)
     else:
-        text = list(chosen)
-        backend, model = learn_used(partial(learnt, text), text, size, min_count, len(special.last))
+        text = list(sampled)
+        backend, model = learn_used(partial(learn_size, text), text, size, min_count, len(special.last))
     add_special_tokens(backend, special.last)
     return Tokenizer(Source(backend.to_str(), special.config, model))
 
@@ -98,13 +98,13 @@ def sample(lines: Iterable[str], count: int, seed: int) -> list[str]:
     remaining = iter(lines)
     reservoir = list(enumerate(islice(remaining, count)))
     for i, line in enumerate(remaining, start=count):
-        place = generator.randrange(i + 1)
-        if place < count:
-            reservoir[place] = (i, line)
+        slot = generator.randrange(i + 1)
+        if slot < count:
+            reservoir[slot] = (i, line)
     return [line for _, line in sorted(reservoir)]
 
 
-def _sentencepiece(
+def _learn_sentencepiece(
     lines: Iterator[str],
     kind: str,
     size: int,
@@ -112,10 +112,10 @@ def _sentencepiece(
     byte_fallback: bool,
     special: SpecialTokens,
 ) -> bytes:
-    unreadable: list[UserError] = []
+    errors: list[UserError] = []
     try:
         model = train(
-            _noting(lines, unreadable),
+            _record_errors(lines, errors),
             model_type=kind,
             vocab_size=size,
             character_coverage=character_coverage,
@@ -123,18 +123,18 @@ def _sentencepiece(
             **_roles(special),
         )
     except RuntimeError as error:
-        if unreadable:
-            raise unreadable[0] from None
-        raise _explained(str(error), size, len(special.last), byte_fallback) from error
+        if errors:
+            raise errors[0] from None
+        raise _explain_error(str(error), size, len(special.last), byte_fallback) from error
     return with_rounded_scores(model)
 
 
-def _noting(lines: Iterable[str], unreadable: list[UserError]) -> Iterator[str]:
-    """The lines; an error of reading them is recorded, because SentencePiece passes on only its message."""
+def _record_errors(lines: Iterable[str], errors: list[UserError]) -> Iterator[str]:
+    """Yield the lines and record an error of reading them, because SentencePiece reports only its message."""
     try:
         yield from lines
     except UserError as error:
-        unreadable.append(error)
+        errors.append(error)
         raise
 
 
@@ -147,7 +147,7 @@ def _roles(special: SpecialTokens) -> dict[str, Any]:
     return settings
 
 
-def _explained(message: str, size: int, appended: int, byte_fallback: bool) -> UserError:
+def _explain_error(message: str, size: int, appended: int, byte_fallback: bool) -> UserError:
     """SentencePiece's error in the user's terms; sizes include the appended special tokens."""
     if largest := re.search(r"set it to a value <= (\d+)", message):
         return too_large(size + appended, int(largest[1]) + appended)
@@ -166,7 +166,7 @@ def learn_byte_level(
     smallest = len(first) + len(CHARACTER_OF_BYTE)
     if size < smallest:
         raise no_room_for_bytes(size + appended, smallest + appended)
-    trainee = _byte_level(models.BPE(), like)
+    trainee = _byte_level_tokenizer(models.BPE(), like)
     trainer = trainers.BpeTrainer(
         vocab_size=size,
         special_tokens=first,
@@ -180,12 +180,12 @@ def learn_byte_level(
     model = json.loads(trainee.to_str())["model"]
     if len(model["vocab"]) < size:
         raise too_large(size + appended, len(model["vocab"]) + appended)
-    learnt = _byte_level(models.BPE(model["vocab"], [tuple(merge) for merge in model["merges"]]), like)
+    learnt = _byte_level_tokenizer(models.BPE(model["vocab"], [tuple(merge) for merge in model["merges"]]), like)
     add_special_tokens(learnt, first)
     return learnt
 
 
-def _byte_level(model: models.BPE, like: Tokenizer | None) -> tokenizers.Tokenizer:
+def _byte_level_tokenizer(model: models.BPE, like: Tokenizer | None) -> tokenizers.Tokenizer:
     built = tokenizers.Tokenizer(model)
     if like is not None and like.mark is Mark.BYTELEVEL:
         if like.backend.normalizer is not None:
@@ -203,23 +203,23 @@ def learn_wordpiece(
 ) -> tokenizers.Tokenizer:
     """A tokenizer of exactly `size` pieces. Words are split as in `like`, or as in BERT (white space, punctuation)."""
     unknown, appended = special.spelling["unk"], len(special.last)
-    blank = _wordpiece(models.WordPiece({unknown: 0}, unk_token=unknown), like)
-    covered = _covered([blank.normalizer.normalize_str(line) for line in lines], character_coverage)
-    alphabet = _train(blank, covered, list(special.first_pieces), 0)
+    untrained = _wordpiece_tokenizer(models.WordPiece({unknown: 0}, unk_token=unknown), like)
+    covered = _limit_alphabet([untrained.normalizer.normalize_str(line) for line in lines], character_coverage)
+    alphabet = _train_wordpiece(untrained, covered, list(special.first_pieces), 0)
     if len(alphabet) > size:
         raise too_small(size + appended, len(alphabet) + appended)
-    # The trainer numbers ## characters in the order of a hash table, and breaks ties between merges by number. As
-    # special tokens they have our numbers.
+    # The trainer numbers ## characters in the order of a hash table, and breaks ties between merges by these numbers.
+    # Passing the characters as special tokens fixes their numbers.
     continuations = sorted(piece for piece in alphabet if piece.startswith(CONTINUATION_MARK))
-    vocabulary = _train(blank, covered, [*special.first_pieces, *continuations], size)
+    vocabulary = _train_wordpiece(untrained, covered, [*special.first_pieces, *continuations], size)
     if len(vocabulary) < size:
         raise too_large(size + appended, len(vocabulary) + appended)
-    learnt = _wordpiece(models.WordPiece(vocabulary, unk_token=unknown), like)
+    learnt = _wordpiece_tokenizer(models.WordPiece(vocabulary, unk_token=unknown), like)
     add_special_tokens(learnt, special.first_pieces)
     return learnt
 
 
-def _wordpiece(model: models.WordPiece, like: Tokenizer | None) -> tokenizers.Tokenizer:
+def _wordpiece_tokenizer(model: models.WordPiece, like: Tokenizer | None) -> tokenizers.Tokenizer:
     built = tokenizers.Tokenizer(model)
     if like is not None and like.mark is Mark.WORDPIECE:
         built.normalizer = like.backend.normalizer or normalizers.Sequence([])
@@ -232,22 +232,24 @@ def _wordpiece(model: models.WordPiece, like: Tokenizer | None) -> tokenizers.To
     return built
 
 
-def _covered(lines: Sequence[str], character_coverage: float) -> list[str]:
-    """The lines with the rarest characters beyond the coverage replaced by spaces. Raises UserError if none is left."""
+def _limit_alphabet(lines: Sequence[str], character_coverage: float) -> list[str]:
+    """Replace the rarest characters, beyond the coverage, by spaces. Raises UserError if no character remains."""
     counts = Counter(character for line in lines for character in line if not character.isspace())
     budget = counts.total() * (1.0 - character_coverage)
-    blanked: dict[int, str] = {}
+    replaced: dict[int, str] = {}
     for character, count in sorted(counts.items(), key=lambda item: (item[1], -ord(item[0]))):
         budget -= count
         if budget < 0:
             break
-        blanked[ord(character)] = " "
-    if len(blanked) == len(counts):
+        replaced[ord(character)] = " "
+    if len(replaced) == len(counts):
         raise empty_corpus()
-    return [line.translate(blanked) for line in lines]
+    return [line.translate(replaced) for line in lines]
 
 
-def _train(blank: tokenizers.Tokenizer, lines: Sequence[str], special: list[str], size: int) -> dict[str, int]:
+def _train_wordpiece(
+    untrained: tokenizers.Tokenizer, lines: Sequence[str], special: list[str], size: int
+) -> dict[str, int]:
     trainer = trainers.WordPieceTrainer(
         vocab_size=size,
         min_frequency=0,
@@ -256,7 +258,7 @@ def _train(blank: tokenizers.Tokenizer, lines: Sequence[str], special: list[str]
         show_progress=False,
         continuing_subword_prefix=CONTINUATION_MARK,
     )
-    trainee = tokenizers.Tokenizer.from_str(blank.to_str())
+    trainee = tokenizers.Tokenizer.from_str(untrained.to_str())
     trainee.train_from_iterator(lines, trainer=trainer)
     vocabulary: dict[str, int] = trainee.get_vocab(with_added_tokens=False)
     return vocabulary

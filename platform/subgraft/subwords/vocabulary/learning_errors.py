@@ -15,37 +15,37 @@ class TooLargeError(UserError):
     possible: int
 
 
-def too_large(asked: int, possible: int) -> TooLargeError:
+def too_large(requested: int, possible: int) -> TooLargeError:
     error = TooLargeError(
-        f"the text does not support a vocabulary of {asked} pieces: {possible} is the largest it can give",
+        f"the text does not support a vocabulary of {requested} pieces: {possible} is the largest it can give",
         hint=f"Ask for at most {possible} pieces, or learn from more text.",
     )
     error.possible = possible
     return error
 
 
-def too_rare(asked: int, min_count: int, possible: int) -> UserError:
+def too_rare(requested: int, min_count: int, possible: int) -> UserError:
     return UserError(
-        f"the text gives no vocabulary of {asked} pieces that are used {min_count} times or more: "
-        f"one of {possible} it gives",
+        f"the text does not support a vocabulary of {requested} pieces that are each used at least {min_count} times: "
+        f"the largest has {possible}",
         hint=f"Ask for {possible} pieces, lower min_count, or learn from more text.",
     )
 
 
-def too_small(asked: int, needed: int, byte_fallback: bool = False) -> UserError:
+def too_small(requested: int, required: int, byte_fallback: bool = False) -> UserError:
     bytes_too = "; 256 of them are the bytes, which byte_fallback adds" if byte_fallback else ""
     return UserError(
-        f"a vocabulary of {asked} pieces has no room for the special tokens and the text's characters: "
-        f"they are {needed} or more{bytes_too}",
-        hint=f"Ask for more than {needed} pieces, or lower character_coverage"
+        f"a vocabulary of {requested} pieces has no room for the special tokens and the text's characters: "
+        f"they are {required} or more{bytes_too}",
+        hint=f"Ask for more than {required} pieces, or lower character_coverage"
         + (" or do without byte_fallback." if byte_fallback else "."),
     )
 
 
-def no_room_for_bytes(asked: int, needed: int) -> UserError:
+def no_room_for_bytes(requested: int, required: int) -> UserError:
     return UserError(
-        f"a vocabulary of {asked} pieces has no room for the 256 bytes and the special tokens: they are {needed}",
-        hint=f"Ask for more than {needed} pieces.",
+        f"a vocabulary of {requested} pieces has no room for the 256 bytes and the special tokens: they are {required}",
+        hint=f"Ask for more than {required} pieces.",
     )
 
 

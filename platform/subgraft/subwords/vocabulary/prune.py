@@ -24,7 +24,7 @@ import tokenizers
 from subgraft.subwords.vocabulary import sentencepiece_model
 from subgraft.subwords.vocabulary.entry import piece_length
 from subgraft.subwords.vocabulary.learning_errors import TooLargeError, too_rare
-from subgraft.subwords.vocabulary.tokenizer_spec import merge_ranks, merged_from, without
+from subgraft.subwords.vocabulary.tokenizer_spec import intermediate_pieces, merge_ranks, remove_pieces
 from subgraft.subwords.vocabulary.words import cut_words, piece_counts, word_counts
 
 
@@ -37,8 +37,8 @@ class Learnt(NamedTuple):
     def without(self, pieces: Collection[str]) -> Learnt:
         """The vocabulary without some ordinary pieces; ids are renumbered without gaps."""
         if self.model is None:
-            return Learnt(without(self.backend, pieces))
-        model = sentencepiece_model.without(self.model, pieces)
+            return Learnt(remove_pieces(self.backend, pieces))
+        model = sentencepiece_model.remove_pieces(self.model, pieces)
         return Learnt(sentencepiece_model.convert(model), model)
 
 
@@ -60,17 +60,17 @@ def learn_used(
     first = learn(size)
     words = word_counts(first.backend, lines)
     possible = 0
-    for learnt in chain([first], _larger(learn, size)):
-        used = _risen(_Used.of(learnt, words), min_count)
-        trimmed = _trimmed(used, size - appended, min_count)
+    for learnt in chain([first], _larger_vocabularies(learn, size)):
+        used = _raise_threshold(_UsedVocabulary.of(learnt, words), min_count)
+        trimmed = _trim_to_size(used, size - appended, min_count)
         if trimmed is not None:
             return trimmed.learnt
-        # For another size, this first vocabulary would not be learnt.
+        # A request for another size would not learn `first`, so the size that it reaches is not suggested.
         possible = possible if learnt is first else max(possible, len(used) + appended)
     raise too_rare(size, min_count, possible)
 
 
-def _larger(learn: Callable[[int], Learnt], size: int) -> Iterator[Learnt]:
+def _larger_vocabularies(learn: Callable[[int], Learnt], size: int) -> Iterator[Learnt]:
     """Vocabularies with sizes of the powers of two above `size`, and the largest that the text supports.
 
     A smaller size sees the same candidates and more, so the size suggested by an error can be learnt.
@@ -85,7 +85,7 @@ def _larger(learn: Callable[[int], Learnt], size: int) -> Iterator[Learnt]:
 
 
 @dataclass(frozen=True)
-class _Used:
+class _UsedVocabulary:
     """A vocabulary and the text segmented by it.
 
     Attributes:
@@ -101,17 +101,17 @@ class _Used:
     cuts: Mapping[str, tuple[str, ...]]
 
     @classmethod
-    def of(cls, learnt: Learnt, words: Mapping[str, int]) -> _Used:
+    def of(cls, learnt: Learnt, words: Mapping[str, int]) -> _UsedVocabulary:
         pieces, parts = _longer_pieces(learnt.backend), {}
         costs: dict[str, float] = {}
         if learnt.model is not None:
             costs = {piece: -score for piece, score in sentencepiece_model.ordinary_pieces(learnt.model).items()}
             pieces = [piece for piece in costs if len(piece) > 1]
         if isinstance(learnt.backend.model, tokenizers.models.BPE):
-            # SentencePiece ranks what a merge makes, tokenizers ranks the pair.
+            # SentencePiece ranks merges by their result, tokenizers by their pair.
             ranks = {} if costs else merge_ranks(json.loads(learnt.backend.to_str())["model"])
             rank = (lambda pair: costs.get("".join(pair))) if costs else ranks.get
-            parts = {piece: frozenset(merged_from(piece, rank) - {piece}) for piece in pieces}
+            parts = {piece: frozenset(intermediate_pieces(piece, rank) - {piece}) for piece in pieces}
         return cls(learnt, words, tuple(pieces), parts, cut_words(learnt.backend, words))
 
     def __len__(self) -> int:
@@ -125,18 +125,18 @@ class _Used:
     def rarest(self, below: int | None = None) -> list[str]:
         """Pieces with fewer than `below` occurrences that no other piece is merged from, rarest and highest id first.
 
-        Each can be removed without losing another piece.
+        Removing one of them does not affect other pieces.
         """
-        needed = frozenset[str]().union(*(self.parts[piece] for piece in self.pieces if piece in self.parts))
-        free = [piece for piece in reversed(self.pieces) if piece not in needed]
-        return sorted((p for p in free if below is None or self.uses[p] < below), key=self.uses.__getitem__)
+        scaffolds = frozenset[str]().union(*(self.parts[piece] for piece in self.pieces if piece in self.parts))
+        removable = [piece for piece in reversed(self.pieces) if piece not in scaffolds]
+        return sorted((p for p in removable if below is None or self.uses[p] < below), key=self.uses.__getitem__)
 
-    def without(self, pieces: Sequence[str]) -> _Used:
-        gone, learnt = frozenset(pieces), self.learnt.without(pieces)
+    def without(self, pieces: Sequence[str]) -> _UsedVocabulary:
+        removed, learnt = frozenset(pieces), self.learnt.without(pieces)
         # Words without these pieces are segmented as before: their best segmentation remains possible.
-        affected = [word for word, cut in self.cuts.items() if not gone.isdisjoint(cut)]
-        left = tuple(piece for piece in self.pieces if piece not in gone)
-        return replace(self, learnt=learnt, pieces=left, cuts={**self.cuts, **cut_words(learnt.backend, affected)})
+        affected = [word for word, cut in self.cuts.items() if not removed.isdisjoint(cut)]
+        remaining = tuple(piece for piece in self.pieces if piece not in removed)
+        return replace(self, learnt=learnt, pieces=remaining, cuts={**self.cuts, **cut_words(learnt.backend, affected)})
 
 
 def _longer_pieces(backend: tokenizers.Tokenizer) -> list[str]:
@@ -146,37 +146,39 @@ def _longer_pieces(backend: tokenizers.Tokenizer) -> list[str]:
     return [p for p in sorted(vocabulary, key=vocabulary.__getitem__) if p not in added and piece_length(p) > 1]
 
 
-def _risen(used: _Used, min_count: int) -> _Used:
-    """Without rare pieces. The threshold doubles in each step, because the parts of a removed piece become more
-    frequent."""
-    bar = 1
-    while bar < min_count:
-        used = _settled(used, bar)
-        bar *= 2
-    return _settled(used, min_count)
+def _raise_threshold(used: _UsedVocabulary, min_count: int) -> _UsedVocabulary:
+    """Remove rare pieces by a threshold that doubles, because removing a piece makes its parts more frequent."""
+    threshold = 1
+    while threshold < min_count:
+        used = _remove_rare(used, threshold)
+        threshold *= 2
+    return _remove_rare(used, min_count)
 
 
-def _settled(used: _Used, min_count: int) -> _Used:
-    while gone := used.rarest(min_count):
-        used = used.without(gone)
+def _remove_rare(used: _UsedVocabulary, min_count: int) -> _UsedVocabulary:
+    while rare := used.rarest(min_count):
+        used = used.without(rare)
     return used
 
 
-def _trimmed(used: _Used, size: int, min_count: int) -> _Used | None:
-    """The `size` most used pieces; None if others then become too rare, or there are fewer pieces."""
+def _trim_to_size(used: _UsedVocabulary, size: int, min_count: int) -> _UsedVocabulary | None:
+    """Reduce to the `size` most used pieces; None if other pieces become too rare, or if there are fewer pieces."""
     while len(used) > size:
-        smaller = (_settled(used.without(gone), min_count) for gone in _parts_of(used.rarest(), len(used) - size))
-        fitting = next((each for each in smaller if len(each) >= size), None)
+        candidates = (
+            _remove_rare(used.without(removed), min_count)
+            for removed in _removal_batches(used.rarest(), len(used) - size)
+        )
+        fitting = next((candidate for candidate in candidates if len(candidate) >= size), None)
         if fitting is None:
             return None
         used = fitting
     return used if len(used) == size else None
 
 
-def _parts_of(rarest: Sequence[str], excess: int) -> Iterator[Sequence[str]]:
-    """Pieces to remove at once: half of the excess, a quarter, ... one, another one, ..., the rarest first."""
-    taken = -(-excess // 2)
-    while taken > 1:
-        yield rarest[:taken]
-        taken //= 2
+def _removal_batches(rarest: Sequence[str], excess: int) -> Iterator[Sequence[str]]:
+    """Batches of pieces to try to remove, rarest first: half of the excess, a quarter, …, then each piece alone."""
+    count = -(-excess // 2)
+    while count > 1:
+        yield rarest[:count]
+        count //= 2
     yield from ([piece] for piece in rarest)

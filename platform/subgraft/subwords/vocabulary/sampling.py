@@ -23,7 +23,7 @@ from subgraft.subwords.vocabulary.tokenizer_description import merges_of
 # SentencePiece's penalty on an unknown character, below the least probable piece.
 UNKNOWN_PENALTY = 10.0
 CACHED_WORDS = 1 << 16
-_DRAWN_AT_ONCE = 64
+_RANDOM_BLOCK = 64
 _NO_PIECE = -1
 
 
@@ -31,8 +31,8 @@ class _WordSampler(Protocol):
     def __call__(self, word: str, draws: Iterator[float]) -> list[int]: ...
 
 
-# Ids of a character without a piece.
-Spelling = Callable[[str], list[int]]
+# Returns the ids of a character that has no piece of its own.
+Speller = Callable[[str], list[int]]
 
 
 class Sampler:
@@ -44,7 +44,7 @@ class Sampler:
     def __init__(self, tokenizer: Tokenizer, settings: SamplingSettings) -> None:
         self._backend, self._guard = tokenizer.backend, tokenizer.guard
         self._unknown = tokenizer.special["unk"]
-        self._cut = _word_sampler(tokenizer.specification["model"], tokenizer, settings)
+        self._sample_word = _word_sampler(tokenizer.specification["model"], tokenizer, settings)
 
     def sample(self, text: str, generator: np.random.Generator) -> list[int]:
         """Ids of a text, without special tokens; neighbouring unknown characters are one unknown token."""
@@ -54,10 +54,10 @@ class Sampler:
             text = self._backend.normalizer.normalize_str(text)
         ids: list[int] = []
         for word, _ in self._backend.pre_tokenizer.pre_tokenize_str(text):
-            ids += self._fused(self._cut(word, draws))
+            ids += self._fuse_unknown(self._sample_word(word, draws))
         return ids
 
-    def _fused(self, ids: list[int]) -> list[int]:
+    def _fuse_unknown(self, ids: list[int]) -> list[int]:
         if self._unknown not in ids:
             return ids
         return [i for token, run in groupby(ids) for i in ((token,) if token == self._unknown else run)]
@@ -65,17 +65,17 @@ class Sampler:
 
 def _word_sampler(model: Mapping[str, Any], tokenizer: Tokenizer, settings: SamplingSettings) -> _WordSampler:
     if model["type"] == "Unigram":
-        # Byte pieces are not text, even where a text spells their names.
-        silent = tokenizer.special_ids.union(tokenizer.byte_ids.values())
-        ordinary = {piece: (i, score) for i, (piece, score) in enumerate(model["vocab"]) if i not in silent}
-        return UnigramLattice(ordinary, _spelling(tokenizer), settings.alpha)
+        # Byte pieces are not text, even if a text spells their names.
+        not_text = tokenizer.special_ids.union(tokenizer.byte_ids.values())
+        pieces = {piece: (i, score) for i, (piece, score) in enumerate(model["vocab"]) if i not in not_text}
+        return UnigramLattice(pieces, _make_speller(tokenizer), settings.alpha)
     if model["type"] == "BPE" and tokenizer.mark is not Mark.BYTELEVEL:
-        return BpeDropout(model["vocab"], list(merges_of(model)), _spelling(tokenizer), settings.dropout)
+        return BpeDropout(model["vocab"], list(merges_of(model)), _make_speller(tokenizer), settings.dropout)
     raise UserError("only unigram vocabularies and BPE vocabularies of characters can be sampled from")
 
 
-def _spelling(tokenizer: Tokenizer) -> Spelling:
-    """Spells a character in bytes if the vocabulary has all of them, else as one unknown token."""
+def _make_speller(tokenizer: Tokenizer) -> Speller:
+    """A function that spells a character in bytes if the vocabulary has all of them, else as one unknown token."""
 
     def spell(character: str) -> list[int]:
         encoded = character.encode("utf-8")
@@ -86,51 +86,51 @@ def _spelling(tokenizer: Tokenizer) -> Spelling:
 
 
 def _uniform(generator: np.random.Generator) -> Iterator[float]:
-    """Uniform numbers in [0, 1), drawn in blocks because one call each would dominate the running time."""
+    """Uniform numbers in [0, 1), drawn in blocks, because one call per number would dominate the running time."""
     while True:
-        yield from generator.random(_DRAWN_AT_ONCE).tolist()
+        yield from generator.random(_RANDOM_BLOCK).tolist()
 
 
 class UnigramLattice:
     """Samples segmentations x of a word with probability proportional to P(x)^alpha (Kudo 2018, section 3.3).
 
     Forward filtering sums the weights of all paths to each position; backward sampling draws pieces from the last to
-    the first. A character without a piece is scored as in SentencePiece, and cut.
+    the first. A character without a piece is scored as in SentencePiece, and spelled by `spell`.
     """
 
-    def __init__(self, pieces: Mapping[str, tuple[int, float]], spell: Spelling, alpha: float) -> None:
+    def __init__(self, pieces: Mapping[str, tuple[int, float]], spell: Speller, alpha: float) -> None:
         self._pieces = pieces
-        self._longest = max(map(len, pieces), default=1)
+        self._max_length = max(map(len, pieces), default=1)
         self._spell = spell
         self._unknown = (_NO_PIECE, min((score for _, score in pieces.values()), default=0.0) - UNKNOWN_PENALTY)
         self._alpha = alpha
-        self._filtered = lru_cache(maxsize=CACHED_WORDS)(self._filter)
+        self._cached_lattice = lru_cache(maxsize=CACHED_WORDS)(self._forward_filter)
 
     def __call__(self, word: str, draws: Iterator[float]) -> list[int]:
-        lattice = self._filtered(word)
+        lattice = self._cached_lattice(word)
         ids: list[int] = []
         end = len(word)
         while end:
             edges, cumulative = lattice[end - 1]
-            chosen = min(bisect_left(cumulative, next(draws)), len(edges) - 1)
-            end, token = edges[chosen]
+            sampled = min(bisect_left(cumulative, next(draws)), len(edges) - 1)
+            end, token = edges[sampled]
             ids += self._spell(word[end])[::-1] if token == _NO_PIECE else [token]
         return ids[::-1]
 
-    def _filter(self, word: str) -> list[tuple[list[tuple[int, int]], list[float]]]:
+    def _forward_filter(self, word: str) -> list[tuple[list[tuple[int, int]], list[float]]]:
         """For each end position: the pieces that end there as (start, id), and their cumulative probabilities."""
         log_sums, lattice = [0.0], []
         for end in range(1, len(word) + 1):
             edges = list(self._edges(word, end))
             weights = [log_sums[start] + self._alpha * score for start, _, score in edges]
-            greatest = max(weights)
-            log_sums.append(greatest + math.log(sum(math.exp(weight - greatest) for weight in weights)))
+            maximum = max(weights)
+            log_sums.append(maximum + math.log(sum(math.exp(weight - maximum) for weight in weights)))
             cumulative = np.cumsum([math.exp(weight - log_sums[-1]) for weight in weights]).tolist()
             lattice.append(([(start, token) for start, token, _ in edges], cumulative))
         return lattice
 
     def _edges(self, word: str, end: int) -> Iterator[tuple[int, int, float]]:
-        for start in range(max(0, end - self._longest), end):
+        for start in range(max(0, end - self._max_length), end):
             piece = self._pieces.get(word[start:end])
             if piece is None and start == end - 1:
                 piece = self._unknown
@@ -145,7 +145,7 @@ class BpeDropout:
     """
 
     def __init__(
-        self, vocabulary: Mapping[str, int], merges: Sequence[Sequence[str]], spell: Spelling, dropout: float
+        self, vocabulary: Mapping[str, int], merges: Sequence[Sequence[str]], spell: Speller, dropout: float
     ) -> None:
         self._vocabulary = vocabulary
         self._spell = spell
@@ -156,20 +156,20 @@ class BpeDropout:
             self._merges.setdefault(pair, (rank, vocabulary[left + right]))
 
     def __call__(self, word: str, draws: Iterator[float]) -> list[int]:
-        ids = [i for character in word for i in self._spelled(character)]
+        ids = [i for character in word for i in self._character_ids(character)]
         while True:
             possible = (
-                (*merge, place)
-                for place in range(len(ids) - 1)
-                if (merge := self._merges.get((ids[place], ids[place + 1]))) is not None
+                (*merge, position)
+                for position in range(len(ids) - 1)
+                if (merge := self._merges.get((ids[position], ids[position + 1]))) is not None
             )
-            drawn = [merge for merge in possible if next(draws) >= self._dropout]
-            if not drawn:
+            applicable = [merge for merge in possible if next(draws) >= self._dropout]
+            if not applicable:
                 return ids
-            # Merges of one rank are applied from the left: a rank has one result, so the place decides.
-            _, merged, place = min(drawn)
-            ids[place : place + 2] = [merged]
+            # Merges of equal rank have the same result, so `min` selects the leftmost position.
+            _, merged, position = min(applicable)
+            ids[position : position + 2] = [merged]
 
-    def _spelled(self, character: str) -> list[int]:
+    def _character_ids(self, character: str) -> list[int]:
         known = self._vocabulary.get(character)
         return self._spell(character) if known is None else [known]

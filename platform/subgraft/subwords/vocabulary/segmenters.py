@@ -1,4 +1,4 @@
-"""Tokenizers that segment one entry rather than a text: a word's beginning, or a continuation."""
+"""Segment single entries rather than texts: the beginning of a word, or a continuation."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from tokenizers import models
 
 from subgraft.subwords.vocabulary.entry import CONTINUATION_MARK, Mark
 from subgraft.subwords.vocabulary.growth import Guard
-from subgraft.subwords.vocabulary.tokenizer_checks import refusing
-from subgraft.subwords.vocabulary.tokenizer_description import parts
+from subgraft.subwords.vocabulary.tokenizer_checks import as_user_error
+from subgraft.subwords.vocabulary.tokenizer_description import component_steps
 
 Step = dict[str, Any]
 
@@ -45,7 +45,7 @@ class Segmenters:
         segmenter = self.initial if word_initial else self.continuation
         if word_initial and self._before_initial:
             surfaces = [self._before_initial + surface for surface in surfaces]
-        with refusing("this vocabulary cannot cut a word"):
+        with as_user_error("this vocabulary cannot cut a word"):
             batches = self._guard.batches(surfaces)
             return [
                 cut.ids for batch in batches for cut in segmenter.encode_batch_fast(batch, add_special_tokens=False)
@@ -57,8 +57,8 @@ def _variant(backend: tokenizers.Tokenizer, specification: Mapping[str, Any], ch
     shell: Step = {
         "version": "1.0",
         "added_tokens": [],
-        "normalizer": _rebuilt(specification.get("normalizer"), "normalizers", change),
-        "pre_tokenizer": _rebuilt(specification.get("pre_tokenizer"), "pretokenizers", change),
+        "normalizer": _rebuild(specification.get("normalizer"), "normalizers", change),
+        "pre_tokenizer": _rebuild(specification.get("pre_tokenizer"), "pretokenizers", change),
         "model": {"type": "BPE", "vocab": {}, "merges": []},
     }
     donor = tokenizers.Tokenizer.from_str(json.dumps(shell))
@@ -70,8 +70,8 @@ def _variant(backend: tokenizers.Tokenizer, specification: Mapping[str, Any], ch
     return variant
 
 
-def _rebuilt(component: Mapping[str, Any] | None, key: str, change: Any) -> Step | None:
-    steps = [changed for step in parts(component) if (changed := change(step)) is not None]
+def _rebuild(component: Mapping[str, Any] | None, key: str, change: Any) -> Step | None:
+    steps = [changed for step in component_steps(component) if (changed := change(step)) is not None]
     return {"type": "Sequence", key: steps} if steps else None
 
 
@@ -92,7 +92,7 @@ def _with_prefix(step: Step) -> Step:
 
 
 def _steps(specification: Mapping[str, Any]) -> list[Step]:
-    return [*parts(specification.get("normalizer")), *parts(specification.get("pre_tokenizer"))]
+    return [*component_steps(specification.get("normalizer")), *component_steps(specification.get("pre_tokenizer"))]
 
 
 def _has_metaspace(specification: Mapping[str, Any]) -> bool:
@@ -121,8 +121,8 @@ def _continuation_wordpiece(specification: Mapping[str, Any]) -> tokenizers.Toke
         continuing_subword_prefix="",
         max_input_chars_per_word=model["max_input_chars_per_word"],
     )
-    return _variant(tokenizers.Tokenizer(greedy), {**specification, "pre_tokenizer": None}, _uncut)
+    return _variant(tokenizers.Tokenizer(greedy), {**specification, "pre_tokenizer": None}, _without_chinese_splitting)
 
 
-def _uncut(step: Step) -> Step:
+def _without_chinese_splitting(step: Step) -> Step:
     return step | {"handle_chinese_chars": False} if step["type"] == "BertNormalizer" else step

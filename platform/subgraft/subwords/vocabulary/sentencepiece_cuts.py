@@ -1,8 +1,8 @@
-"""Segment long texts by SentencePiece, about ten times as fast as by tokenizers, where both are known to agree.
+"""Segment large texts by SentencePiece, about ten times as fast as tokenizers, where both are known to agree.
 
-They agree on a tokenizer.json that `convert` made of the model next to it, for text of single characters; tokenizers
-segments texts with combining marks or written special tokens. A sample of the text is segmented by both nevertheless,
-and if they differ once, tokenizers segments all of it.
+They agree if `convert` made the tokenizer.json from the model next to it, and for texts without combining marks and
+without special tokens that are spelled out; all other texts are segmented by tokenizers. As a safeguard, a sample is
+segmented by both, and if they differ even once, tokenizers segments all texts.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from subgraft.subwords.vocabulary.sentencepiece_model import (
     convert,
     parse,
 )
-from subgraft.subwords.vocabulary.tokenizer_checks import refusing
+from subgraft.subwords.vocabulary.tokenizer_checks import as_user_error
 
-Cut: TypeAlias = Callable[[Sequence[str]], list[list[int]]]
+Segment: TypeAlias = Callable[[Sequence[str]], list[list[int]]]
 
 SAMPLE = 100
-# Latin, Greek, Cyrillic, punctuation, symbols, kana, Chinese characters, Hangul syllables: each is a visible character
-# by itself, and none is normalised to the first character of a special token.
+# Text of Latin, Greek and Cyrillic letters, punctuation, symbols, kana, Chinese characters and Hangul syllables. All
+# are visible characters by themselves, and none is normalised to the first character of a special token.
 PLAIN = re.compile(
     "[ -~\u00a0-\u00ac\u00ae-\u02ff\u0370-\u0373\u0376-\u037d\u0384-\u0386\u0388-\u0482\u048a-\u052f\u2010-\u2027"
     "\u2030-\u205e\u2070-\u20c0\u2100-\u2125\u2127-\u2129\u212c-\u2328\u232b-\u2580\u2582-\u2adb\u2add-\u2bff"
@@ -41,55 +41,60 @@ PLAIN = re.compile(
     "\uff1f\uff61-\uff9d]*"
 )
 OPENERS = frozenset("<[")
-_KNOWN = frozenset({NORMAL, UNKNOWN, CONTROL, BYTE})
+_KNOWN_TYPES = frozenset({NORMAL, UNKNOWN, CONTROL, BYTE})
 # SentencePiece adds scores as float32: multiples of 1 / SCORE_STEPS are exact up to this sum.
 _EXACT_SUM = 2.0**24 / SCORE_STEPS
-_UNKNOWN_PENALTY = 10.0  # of a character without a piece, below the least score
+_UNKNOWN_PENALTY = 10.0  # a character without a piece scores this much below the lowest score
 _NORMALISATIONS = ("nmt_nfkc", "nfkc", "nmt_nfkc_cf", "nfkc_cf", "identity")
 
 
 class SentencePieceCuts:
     """Segments texts like the tokenizer that was converted from a SentencePiece model."""
 
-    def __init__(self, model: bytes, longest: float, elsewhere: Sequence[str], cut: Cut) -> None:
-        """`cut`, the tokenizer, segments texts of more than `longest` tokens or with special tokens of `elsewhere`."""
+    def __init__(self, model: bytes, max_tokens: float, added_tokens: Sequence[str], fallback: Segment) -> None:
+        """Args:
+        model: The serialised SentencePiece model.
+        max_tokens: The length up to which sums of scores are exact; longer texts are segmented by `fallback`.
+        added_tokens: Special tokens that the model lacks; texts that spell one are segmented by `fallback`.
+        fallback: Segments texts by tokenizers.
+        """
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         self._unknown = int(self._processor.unk_id())
-        patterns = [re.escape(opener) for opener in sorted(OPENERS)] + [re.escape(token) for token in elsewhere]
+        patterns = [re.escape(opener) for opener in sorted(OPENERS)] + [re.escape(token) for token in added_tokens]
         self._special = re.compile("|".join(patterns))
-        self._longest = longest
-        self._cut = cut
+        self._max_tokens = max_tokens
+        self._fallback = fallback
         self._agree: bool | None = None
 
     @classmethod
-    def of(cls, model: bytes, specification: Mapping[str, Any], cut: Cut) -> SentencePieceCuts | None:
-        """For a parsed tokenizer.json and the model next to it; None if they are not known to agree."""
+    def of(cls, model: bytes, specification: Mapping[str, Any], fallback: Segment) -> SentencePieceCuts | None:
+        """Create it for a parsed tokenizer.json and the model next to it; None if they are not known to agree."""
         try:
-            with refusing("no model of SentencePiece"):
+            with as_user_error("not a SentencePiece model"):
                 proto = parse(model)
-                if not _is_ordinary(proto) or not _is_made_of(model, specification):
+                if not _is_ordinary(proto) or not _is_converted_from(model, specification):
                     return None
         except UserError:
             return None
         pieces = {piece.piece for piece in proto.pieces}
         added = [str(token["content"]) for token in specification.get("added_tokens") or []]
-        least = min(piece.score for piece in proto.pieces)
+        lowest_score = min(piece.score for piece in proto.pieces)
         kind = proto.trainer_spec.model_type
-        longest = _EXACT_SUM / (_UNKNOWN_PENALTY - least) if kind == UNIGRAM else float("inf")
-        return cls(model, longest, [token for token in added if token not in pieces], cut)
+        max_tokens = _EXACT_SUM / (_UNKNOWN_PENALTY - lowest_score) if kind == UNIGRAM else float("inf")
+        return cls(model, max_tokens, [token for token in added if token not in pieces], fallback)
 
     def __call__(self, texts: Sequence[str]) -> list[list[int]]:
         """Ids of each text, without special tokens, on as many threads as numeric libraries may have here."""
         plain = [i for i, text in enumerate(texts) if self._is_plain(text)]
         if self._agree is None and plain:
             sample = [texts[i] for i in plain[:: max(1, len(plain) // SAMPLE)]]
-            self._agree = self._processor.encode(sample) == self._cut(sample)
+            self._agree = self._processor.encode(sample) == self._fallback(sample)
         exact: dict[int, list[int]] = {}
         if self._agree:
             cuts = self._processor.encode([texts[i] for i in plain], num_threads=allowed_threads())
             exact = {i: ids for i, ids in zip(plain, cuts, strict=True) if self._is_exact(ids)}
-        left = [i for i in range(len(texts)) if i not in exact]
-        exact.update(zip(left, self._cut([texts[i] for i in left]), strict=True))
+        remaining = [i for i in range(len(texts)) if i not in exact]
+        exact.update(zip(remaining, self._fallback([texts[i] for i in remaining]), strict=True))
         return [exact[i] for i in range(len(texts))]
 
     def _is_plain(self, text: str) -> bool:
@@ -97,7 +102,7 @@ class SentencePieceCuts:
 
     def _is_exact(self, ids: list[int]) -> bool:
         """Whether all sums of scores are exact; an unknown token may stand for many characters."""
-        return len(ids) <= self._longest and self._unknown not in ids
+        return len(ids) <= self._max_tokens and self._unknown not in ids
 
 
 def _is_ordinary(proto: Any) -> bool:
@@ -106,24 +111,24 @@ def _is_ordinary(proto: Any) -> bool:
     return (
         all(piece.score * SCORE_STEPS == round(piece.score * SCORE_STEPS) for piece in proto.pieces)
         and all(SPACE_MARK not in piece.piece[1:] for piece in proto.pieces)
-        and all(piece.type in _KNOWN for piece in proto.pieces)
+        and all(piece.type in _KNOWN_TYPES for piece in proto.pieces)
         and all(piece.type == NORMAL or piece.piece[:1] in OPENERS for piece in proto.pieces)
-        and normaliser.precompiled_charsmap in map(_table, _NORMALISATIONS)
+        and normaliser.precompiled_charsmap in map(_normalisation_table, _NORMALISATIONS)
     )
 
 
-def _table(normalisation: str) -> bytes:
-    """SentencePiece's table of a name. Other tables are not used, because SentencePiece does not check their bounds."""
-    named = sentencepiece.SentencePieceNormalizer(rule_name=normalisation)
-    table: bytes = parse(named.serialized_model_proto()).normalizer_spec.precompiled_charsmap
+def _normalisation_table(normalisation: str) -> bytes:
+    """SentencePiece's own table of this name. Others are not trusted, because SentencePiece does not check bounds."""
+    normaliser = sentencepiece.SentencePieceNormalizer(rule_name=normalisation)
+    table: bytes = parse(normaliser.serialized_model_proto()).normalizer_spec.precompiled_charsmap
     return table
 
 
-def _is_made_of(model: bytes, specification: Mapping[str, Any]) -> bool:
+def _is_converted_from(model: bytes, specification: Mapping[str, Any]) -> bool:
     """Whether a tokenizer.json equals the result of `convert`, apart from special tokens added at the end."""
-    made = json.loads(convert(model).to_str())
+    converted = json.loads(convert(model).to_str())
     added = specification.get("added_tokens") or []
-    return all(made[part] == specification.get(part) for part in ("normalizer", "pre_tokenizer", "model")) and all(
+    return all(converted[part] == specification.get(part) for part in ("normalizer", "pre_tokenizer", "model")) and all(
         token.get("special") and not token.get("normalized") for token in added
     )
 

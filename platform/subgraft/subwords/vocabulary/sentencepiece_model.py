@@ -16,8 +16,8 @@ from subgraft.subwords.vocabulary.entry import SPACE_MARK
 from subgraft.subwords.vocabulary.tokenizer_checks import require_few_pieces
 
 UNIGRAM, BPE = 1, 2  # TrainerSpec.ModelType
-# SentencePiece adds scores as float32, tokenizers as float64. Scores that are multiples of 2**-11 add up exactly in
-# both (up to 2**13), so that two segmentations that score the same ("ww w", "w ww") are ordered the same way.
+# SentencePiece sums scores in float32, tokenizers in float64. Sums of multiples of 2**-11 are exact in both (up to
+# 2**13), so that both libraries rank two segmentations of equal score ("ww w", "w ww") the same way.
 SCORE_STEPS = 2048
 LONGEST_LINE = 1 << 20  # bytes; SentencePiece skips longer lines silently
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, BYTE = 1, 2, 3, 4, 6  # SentencePiece.Type
@@ -25,7 +25,7 @@ NORMAL, UNKNOWN, CONTROL, USER_DEFINED, BYTE = 1, 2, 3, 4, 6  # SentencePiece.Ty
 
 def parse(model: bytes) -> Any:
     """The ModelProto of a serialised model."""
-    # Needs protobuf, which reading a tokenizer.json does not.
+    # Imported here because it needs protobuf, and reading a tokenizer.json does not.
     from sentencepiece import sentencepiece_model_pb2
 
     return sentencepiece_model_pb2.ModelProto.FromString(model)  # type: ignore[attr-defined]
@@ -35,20 +35,20 @@ def train(lines: Iterator[str], **settings: Any) -> bytes:
     """A model learnt from lines; deterministic. Raises RuntimeError like SentencePiece."""
     import sentencepiece
 
-    written = io.BytesIO()
+    buffer = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=lines,
-        model_writer=written,
+        model_writer=buffer,
         max_sentence_length=LONGEST_LINE,
         num_threads=1,  # the sums of the unigram model depend on the number of threads
         minloglevel=2,
         **settings,
     )
-    return written.getvalue()
+    return buffer.getvalue()
 
 
 def ordinary_pieces(model: bytes) -> dict[str, float]:
-    """Scores of the ordinary pieces, in the order of ids: no special tokens, no bytes."""
+    """Scores of the ordinary pieces, without special tokens and bytes, in the order of ids."""
     return {piece.piece: piece.score for piece in parse(model).pieces if piece.type == NORMAL}
 
 
@@ -62,10 +62,10 @@ def with_rounded_scores(model: bytes) -> bytes:
     return serialised
 
 
-def without(model: bytes, pieces: Collection[str]) -> bytes:
+def remove_pieces(model: bytes, pieces: Collection[str]) -> bytes:
     """The model without some of its ordinary pieces; ids are renumbered without gaps."""
-    proto, gone = parse(model), frozenset(pieces)
-    remaining = [piece for piece in proto.pieces if piece.type != NORMAL or piece.piece not in gone]
+    proto, removed = parse(model), frozenset(pieces)
+    remaining = [piece for piece in proto.pieces if piece.type != NORMAL or piece.piece not in removed]
     del proto.pieces[:]
     proto.pieces.extend(remaining)
     proto.trainer_spec.vocab_size = len(remaining)
@@ -83,27 +83,27 @@ def convert(model: bytes) -> tokenizers.Tokenizer:
             "only unigram and BPE models of SentencePiece that mark a word's beginning can be used",
             hint="Learn the vocabulary again with --kind unigram or --kind bpe.",
         )
-    converted = tokenizers.Tokenizer(_unigram(proto) if kind == UNIGRAM else _bpe(proto))
-    converted.normalizer = _normalizer(proto.normalizer_spec)
+    tokenizer = tokenizers.Tokenizer(_unigram(proto) if kind == UNIGRAM else _bpe(proto))
+    tokenizer.normalizer = _normalizer(proto.normalizer_spec)
     scheme = "always" if proto.normalizer_spec.add_dummy_prefix else "never"
-    converted.pre_tokenizer = pre_tokenizers.Metaspace(replacement=SPACE_MARK, prepend_scheme=scheme)
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(replacement=SPACE_MARK, prepend_scheme=scheme)
     metaspace = decoders.Metaspace(replacement=SPACE_MARK, prepend_scheme=scheme)
     fallback = proto.trainer_spec.byte_fallback
-    converted.decoder = decoders.Sequence([decoders.ByteFallback(), metaspace]) if fallback else metaspace
+    tokenizer.decoder = decoders.Sequence([decoders.ByteFallback(), metaspace]) if fallback else metaspace
     for piece in proto.pieces:
         if piece.type in (UNKNOWN, CONTROL, USER_DEFINED):
             special = piece.type != USER_DEFINED
-            converted.add_tokens([AddedToken(piece.piece, special=special, normalized=False)])
-    return converted
+            tokenizer.add_tokens([AddedToken(piece.piece, special=special, normalized=False)])
+    return tokenizer
 
 
 def _unigram(proto: Any) -> models.Unigram:
     vocabulary = [(piece.piece, piece.score) for piece in proto.pieces]
-    return models.Unigram(vocabulary, _unknown(proto), proto.trainer_spec.byte_fallback)
+    return models.Unigram(vocabulary, _unknown_id(proto), proto.trainer_spec.byte_fallback)
 
 
 def _bpe(proto: Any) -> models.BPE:
-    """SentencePiece joins the neighbours with the best-scored result, so each split of a piece in two is a merge."""
+    """SentencePiece joins the neighbours whose result scores best, so each split of a piece in two becomes a merge."""
     ids = {piece.piece: i for i, piece in enumerate(proto.pieces)}
     merges: list[tuple[float, int, int, str, str]] = []
     for piece in proto.pieces:
@@ -120,24 +120,24 @@ def _bpe(proto: Any) -> models.BPE:
     return models.BPE(
         vocab=ids,
         merges=[(left, right) for *_, left, right in merges],
-        unk_token=proto.pieces[_unknown(proto)].piece,
+        unk_token=proto.pieces[_unknown_id(proto)].piece,
         fuse_unk=True,
         byte_fallback=proto.trainer_spec.byte_fallback,
     )
 
 
-def _unknown(proto: Any) -> int:
+def _unknown_id(proto: Any) -> int:
     unknown = next((i for i, piece in enumerate(proto.pieces) if piece.type == UNKNOWN), None)
     if unknown is None:
-        raise UserError("a SentencePiece model without a piece for what is unknown")
+        raise UserError("a SentencePiece model without an unknown token")
     return unknown
 
 
 def _normalizer(specification: Any) -> normalizers.Normalizer:
     steps: list[normalizers.Normalizer] = []
     if specification.precompiled_charsmap:
-        # Precompiled maps short graphemes and single characters only; what is long and decomposed (kana, Hangul)
-        # must be composed first.
+        # Precompiled maps only short graphemes and single characters, so long decomposed sequences (kana, Hangul) are
+        # composed first.
         steps += [normalizers.NFC(), normalizers.Precompiled(specification.precompiled_charsmap)]
     if specification.remove_extra_whitespaces:
         edges, runs = Regex(r"\A +| +\z"), Regex(" {2,}")

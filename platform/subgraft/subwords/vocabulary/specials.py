@@ -63,42 +63,43 @@ class SpecialTokens:
 def special_tokens(*, wordpiece: bool, mask: bool, languages: Sequence[str], like: Tokenizer | None) -> SpecialTokens:
     """Special tokens by our convention, or as in `like` for every role and language that it has.
 
-    SentencePiece kinds begin <s> <pad> </s> <unk>, WordPiece [PAD] [UNK] [CLS] [SEP] [MASK]; the others come last, in
-    the order of their ids in `like`. Padding and unknown tokens exist even if `like` has none. The vocabulary of a chat
-    model passes on its template, and the special tokens of turns.
+    SentencePiece kinds start with <s> <pad> </s> <unk>, WordPiece with [PAD] [UNK] [CLS] [SEP] [MASK]; all others come
+    last, in the order of their ids in `like`. Padding and unknown tokens are added even if `like` has none. If `like`
+    is the vocabulary of a chat model, its template and the special tokens of turns are adopted.
     """
     first = _WORDPIECE_ORDER if wordpiece else _SENTENCEPIECE_ORDER
     spelling = dict(_WORDPIECE_SPELLING if wordpiece else _SENTENCEPIECE_SPELLING)
     if mask:
         spelling.setdefault("mask", "<mask>")
     if like is not None:
-        spelling = _adopted(like, spelling)
-    foremost = {spelling[role] for role in first if role in spelling}
+        spelling = _adopt_roles(like, spelling)
+    first_pieces = {spelling[role] for role in first if role in spelling}
     last = [piece for role, piece in spelling.items() if role not in first]
     last += languages
     if like is not None:
-        last += [*like.languages, *_marks(like), *_turns(like)]
+        last += [*like.languages, *_entity_marks(like), *_turn_tokens(like)]
         position = {piece: i for i, piece in enumerate(like.pieces)}
         last.sort(key=lambda piece: position.get(piece, -1))
     template = {} if like is None else {name: value for name, value in like.config.items() if name == CHAT_TEMPLATE}
-    return SpecialTokens(spelling, first, tuple(dict.fromkeys(p for p in last if p not in foremost)), template)
+    return SpecialTokens(spelling, first, tuple(dict.fromkeys(p for p in last if p not in first_pieces)), template)
 
 
-def _marks(like: Tokenizer) -> list[str]:
+def _entity_marks(like: Tokenizer) -> list[str]:
     """The tokens that mark entities, of a vocabulary that has them."""
     return [piece for i in sorted(like.special_ids) if (piece := like.pieces[i]) in ENTITY_TOKENS]
 
 
-def _turns(like: Tokenizer) -> list[str]:
+def _turn_tokens(like: Tokenizer) -> list[str]:
     """The special tokens of a chat model, without placeholders; none of other models, whose roles are enough."""
     if CHAT_TEMPLATE not in like.config:
         return []
     return [piece for i in sorted(like.special_ids) if (piece := like.pieces[i]) and not _PLACEHOLDER.search(piece)]
 
 
-def _adopted(like: Tokenizer, ours: dict[str, str]) -> dict[str, str]:
+def _adopt_roles(like: Tokenizer, ours: dict[str, str]) -> dict[str, str]:
     theirs = {role: like.pieces[i] for role, i in like.special.items()}
-    # GPT-2 has one token for unknown text and for the end of a text: a generator must not learn to stop at the former.
+    # GPT-2 has the same token for unknown text and for the end of a text. They must be distinct, or a generator would
+    # learn to stop at unknown text.
     if theirs.get("unk") in (theirs.get("bos"), theirs.get("eos"), theirs.get("pad")):
         theirs.pop("unk", None)
     if "eos" not in theirs:

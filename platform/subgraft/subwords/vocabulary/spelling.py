@@ -35,7 +35,7 @@ class Spelling:
     round_trip: int = 0
 
     def __add__(self, other: Spelling) -> Spelling:
-        return Spelling(*(getattr(self, each.name) + getattr(other, each.name) for each in fields(self)))
+        return Spelling(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
 
     @property
     def tokens_per_sentence(self) -> float:
@@ -64,18 +64,18 @@ class Spelling:
 
 def spelling(tokenizer: Tokenizer, lines: Iterable[str]) -> Spelling:
     """Counts of a text under a vocabulary; the text is streamed."""
-    return sum((_of_chunk(tokenizer, chunk) for chunk in chunks(lines)), Spelling())
+    return sum((_count_chunk(tokenizer, chunk) for chunk in chunks(lines)), Spelling())
 
 
-def _of_chunk(tokenizer: Tokenizer, lines: Sequence[str]) -> Spelling:
+def _count_chunk(tokenizer: Tokenizer, lines: Sequence[str]) -> Spelling:
     encoded = tokenizer.encode_batch(lines)
     unknown = [_count_unknown(tokenizer, ids) for ids in encoded]
-    of_bytes = byte_tokens(tokenizer)
+    byte_ids = byte_tokens(tokenizer)
     return Spelling(
         sentences=len(lines),
         tokens=sum(map(len, encoded)),
         unknown=sum(unknown),
-        byte_tokens=sum(token in of_bytes for ids in encoded for token in ids) if of_bytes else 0,
+        byte_tokens=sum(token in byte_ids for ids in encoded for token in ids) if byte_ids else 0,
         with_unknown=sum(map(bool, unknown)),
         round_trip=sum(tokenizer.decode(ids) == line for ids, line in zip(encoded, lines, strict=True)),
     )
@@ -91,15 +91,21 @@ def round_trip(tokenizer: Tokenizer, lines: Sequence[str]) -> list[str]:
     return [tokenizer.decode(ids) for ids in tokenizer.encode_batch(lines)]
 
 
-def unknown_characters(tokenizer: Tokenizer, words: Mapping[str, int], most: int = 20) -> tuple[str, ...]:
-    """The characters that are unknown when they stand alone, of words by how often they occur; frequent ones first."""
+def unknown_characters(tokenizer: Tokenizer, words: Mapping[str, int], limit: int = 20) -> tuple[str, ...]:
+    """The most frequent characters that are unknown by themselves.
+
+    Args:
+        tokenizer: The vocabulary.
+        words: Counts of the words of a text.
+        limit: The maximum number of characters.
+    """
     counts: Counter[str] = Counter()
     for word, times in words.items():
         for character in word:
             counts[character] += times
     ranked = sorted(counts, key=lambda character: (-counts[character], character))
     spellable = spells(tokenizer, ranked)
-    return tuple(character for character, known in zip(ranked, spellable, strict=True) if not known)[:most]
+    return tuple(character for character, known in zip(ranked, spellable, strict=True) if not known)[:limit]
 
 
 def byte_tokens(tokenizer: Tokenizer) -> frozenset[int]:

@@ -22,19 +22,19 @@ from subgraft.subwords.vocabulary.directory import CHAT_TEMPLATE, Source, read_d
 from subgraft.subwords.vocabulary.entry import Entry, Mark, parse_piece
 from subgraft.subwords.vocabulary.growth import Guard, require_quick_patterns
 from subgraft.subwords.vocabulary.segmenters import Segmenters
-from subgraft.subwords.vocabulary.tokenizer_checks import refusing, require_sound
+from subgraft.subwords.vocabulary.tokenizer_checks import as_user_error, require_sound
 from subgraft.subwords.vocabulary.tokenizer_description import describe, language_codes, special_roles
-from subgraft.subwords.vocabulary.tokenizer_spec import Specification, hiding
+from subgraft.subwords.vocabulary.tokenizer_spec import Specification, hide_tokens
 
 if TYPE_CHECKING:
     from subgraft.subwords.vocabulary.sentencepiece_cuts import SentencePieceCuts
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
-    """Turn Python's garbage collector off while hundreds of thousands of objects are made: it would double the time.
+def gc_paused() -> Iterator[None]:
+    """Pause Python's garbage collector, which would double the time of creating hundreds of thousands of objects.
 
-    Of several threads inside, the one that turned the collector off turns it on again.
+    If several threads enter, the one that paused the collector resumes it.
     """
     on = gc.isenabled()
     gc.disable()
@@ -45,26 +45,28 @@ def uncollected() -> Iterator[None]:
             gc.enable()
 
 
-# The end of a token that is not part of the text.
-NOWHERE = -1
-# From this many texts at once, or characters in them, SentencePiece is tried.
-MANY, _MANY_CHARACTERS = 1000, 1 << 19
-_CUT = "this vocabulary cannot cut the text"
+# The end offset of a token that is not part of the text.
+NO_OFFSET = -1
+# Batches of at least this many texts, or characters, are segmented by SentencePiece if possible.
+SENTENCEPIECE_MIN_TEXTS, _SENTENCEPIECE_MIN_CHARACTERS = 1000, 1 << 19
+_CANNOT_SEGMENT = "this vocabulary cannot cut the text"
 
 
 class Tokenizer:
     """A subword vocabulary and how it segments text.
 
-    mark            how pieces mark word boundaries
-    pieces          raw piece strings by id
-    special         ids by role: "pad", "bos", "eos", "unk", "mask", "cls", "sep", those that there are
-    languages       ids of language codes (en_XX and the like)
-    backend         the tokenizers object underneath; do not change it
-    guard           limits on the growth of texts in the backend
-    config          the contents of tokenizer_config.json
-    special_ids     every id except ordinary subwords: roles, languages, other added tokens
-    byte_ids        ids of the 256 bytes, for byte-level vocabularies and those with byte fallback; else empty
-    commonness      int64 [V], rank by upstream commonness, 0 the most common: by piece score or merge rank, then id
+    Attributes:
+        mark: How pieces mark word boundaries.
+        pieces: Raw piece strings by id.
+        special: Ids by role, of the existing ones among "pad", "bos", "eos", "unk", "mask", "cls" and "sep".
+        languages: Ids of language codes such as en_XX.
+        backend: The underlying tokenizers object; must not be modified.
+        guard: Limits on the growth of texts in the backend.
+        config: The contents of tokenizer_config.json.
+        special_ids: All ids that are not ordinary subwords: roles, languages and other added tokens.
+        byte_ids: Ids of the 256 bytes, for byte-level vocabularies and those with byte fallback; otherwise empty.
+        commonness: int64 [V], the rank by frequency, 0 for the most common token: by piece score or merge rank, then
+            id.
     """
 
     mark: Mark
@@ -76,7 +78,7 @@ class Tokenizer:
     byte_ids: Mapping[int, int]
     commonness: NDArray[np.int64]
 
-    @uncollected()
+    @gc_paused()
     def __init__(self, source: Source) -> None:
         specification = parse_user_object(source.tokenizer_json, "tokenizer.json")
         require_sound(specification)
@@ -95,12 +97,12 @@ class Tokenizer:
         self.commonness = np.empty(len(self.pieces), dtype=np.int64)
         # A stable sort leaves equally common pieces in the order of their ids.
         self.commonness[np.argsort(self._costs, kind="stable")] = np.arange(len(self.pieces))
-        with refusing("its regular expressions cannot be used"):
+        with as_user_error("its regular expressions cannot be used"):
             require_quick_patterns(specification, self.backend)
         self.guard = Guard(specification, self.backend)
         self._segmenters = Segmenters(self.backend, specification, self.mark, self.guard)
-        # Ordinary text never becomes these tokens, even if it spells them: "</s>" in a page on markup.
-        self._unspeakable = self.special_ids - {self.special.get("unk", -1)}
+        # Ordinary text is never encoded as these tokens, even if it spells one, such as "</s>" in a page about markup.
+        self._reserved_ids = self.special_ids - {self.special.get("unk", -1)}
 
     @classmethod
     def load(cls, directory: Path) -> Tokenizer:
@@ -111,7 +113,7 @@ class Tokenizer:
         """
         source = read_directory(directory)
         try:
-            with refusing("tokenizers cannot load it"):
+            with as_user_error("tokenizers cannot load it"):
                 return cls(source)
         except UserError as error:
             file = directory / "tokenizer.json"
@@ -127,14 +129,14 @@ class Tokenizer:
         return Tokenizer(replace(self._source, config={**self.config, CHAT_TEMPLATE: template}))
 
     @cached_property
-    @uncollected()
+    @gc_paused()
     def entries(self) -> tuple[Entry | None, ...]:
         """Entries by id; None for special tokens, bare marks, bytes and pieces that are not text."""
         excluded = self.special_ids | self._byte_pieces
         return tuple(None if i in excluded else parse_piece(piece, self.mark) for i, piece in enumerate(self.pieces))
 
     @cached_property
-    @uncollected()
+    @gc_paused()
     def ids(self) -> Mapping[Entry, int]:
         """Id of each entry; the lowest one if several pieces have the same entry."""
         by_entry: dict[Entry, int] = {}
@@ -167,10 +169,10 @@ class Tokenizer:
         return self._source.sentencepiece_model
 
     def without(self, entries: Collection[Entry]) -> Tokenizer:
-        """The vocabulary with these subwords hidden; all others keep their ids."""
-        chosen = frozenset(entries)
-        gone = {i for i, entry in enumerate(self.entries) if entry in chosen}
-        reduced = hiding(json.loads(self._source.tokenizer_json), gone)
+        """The vocabulary with these subwords hidden; all other tokens keep their ids."""
+        removed = frozenset(entries)
+        removed_ids = {i for i, entry in enumerate(self.entries) if entry in removed}
+        reduced = hide_tokens(json.loads(self._source.tokenizer_json), removed_ids)
         return Tokenizer(Source(json.dumps(reduced), self._source.config))
 
     @property
@@ -208,27 +210,34 @@ class Tokenizer:
 
     def encode(self, text: str) -> list[int]:
         """Ids of a text, without special tokens around it."""
-        # A single text does not start the threads of tokenizers, which a process that forks later must not have.
-        (encoding,) = self._cut([text], lambda batch, **how: [self.backend.encode(each, **how) for each in batch])
-        return self._ordinary(encoding.ids)
+        # A single text does not start tokenizers' thread pool, which would be unsafe in a process that forks later.
+        (encoding,) = self._encode_texts(
+            [text], lambda batch, **options: [self.backend.encode(single, **options) for single in batch]
+        )
+        return self._replace_special(encoding.ids)
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Ids of each text, without special tokens."""
-        many = len(texts) >= MANY or sum(map(len, texts)) >= _MANY_CHARACTERS
+        many = len(texts) >= SENTENCEPIECE_MIN_TEXTS or sum(map(len, texts)) >= _SENTENCEPIECE_MIN_CHARACTERS
         if many and self._by_sentencepiece is not None:
             return self._by_sentencepiece(texts)
         return self._by_tokenizers(texts)
 
     def _by_tokenizers(self, texts: Sequence[str]) -> list[list[int]]:
-        return [self._ordinary(encoding.ids) for encoding in self._cut(texts, self.backend.encode_batch_fast)]
+        return [
+            self._replace_special(encoding.ids)
+            for encoding in self._encode_texts(texts, self.backend.encode_batch_fast)
+        ]
 
-    def _cut(self, texts: Sequence[str], encode: Callable[..., list[tokenizers.Encoding]]) -> list[tokenizers.Encoding]:
+    def _encode_texts(
+        self, texts: Sequence[str], encode: Callable[..., list[tokenizers.Encoding]]
+    ) -> list[tokenizers.Encoding]:
         encodings: list[tokenizers.Encoding] = []
-        with refusing(_CUT):
+        with as_user_error(_CANNOT_SEGMENT):
             for batch in self.guard.batches(texts):
-                cut = encode(batch, add_special_tokens=False)
-                self.guard.require_few_tokens(batch, cut)
-                encodings += cut
+                encoded = encode(batch, add_special_tokens=False)
+                self.guard.require_few_tokens(batch, encoded)
+                encodings += encoded
         return encodings
 
     @cached_property
@@ -246,16 +255,16 @@ class Tokenizer:
         The offset is NO_OFFSET for bare marks, which are not part of the text, and inside a special token that the text
         spells out.
         """
-        return [self._with_ends(encoding) for encoding in self._cut(texts, self.backend.encode_batch)]
+        return [self._with_ends(encoding) for encoding in self._encode_texts(texts, self.backend.encode_batch)]
 
     def _with_ends(self, encoding: tokenizers.Encoding) -> tuple[list[int], list[int]]:
         ids: list[int] = []
         ends: list[int] = []
         for token, (_, end) in zip(encoding.ids, encoding.offsets, strict=True):
-            pieces_ids = self._ordinary([token])
-            ids += pieces_ids
-            # The mark that is put before a text counts as its first character.
-            ends += [NOWHERE] * (len(pieces_ids) - 1) + [NOWHERE if self.pieces[token] == self.mark.value else end]
+            piece_ids = self._replace_special([token])
+            ids += piece_ids
+            # tokenizers counts the mark that it puts before a text as the text's first character.
+            ends += [NO_OFFSET] * (len(piece_ids) - 1) + [NO_OFFSET if self.pieces[token] == self.mark.value else end]
         return ids, ends
 
     def segment(self, entry: Entry) -> list[int]:
@@ -266,34 +275,34 @@ class Tokenizer:
         """Ids of each entry's subwords."""
         segmented: list[list[int]] = [[] for _ in entries]
         for word_initial in (True, False):
-            chosen = [i for i, entry in enumerate(entries) if entry.word_initial is word_initial]
-            surfaces = [entries[i].surface for i in chosen]
+            indices = [i for i, entry in enumerate(entries) if entry.word_initial is word_initial]
+            surfaces = [entries[i].surface for i in indices]
             encodings = self._segmenters.encode_batch(surfaces, word_initial=word_initial)
-            for i, ids in zip(chosen, encodings, strict=True):
-                segmented[i] = self._ordinary(ids)
+            for i, ids in zip(indices, encodings, strict=True):
+                segmented[i] = self._replace_special(ids)
         return segmented
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ids, without special tokens."""
-        spoken = [i for i in ids if i not in self.special_ids]
-        with refusing("this vocabulary cannot join its pieces"):
-            text: str = self.backend.decode(spoken, skip_special_tokens=False)
+        text_ids = [i for i in ids if i not in self.special_ids]
+        with as_user_error("this vocabulary cannot join its pieces"):
+            text: str = self.backend.decode(text_ids, skip_special_tokens=False)
         return text
 
-    def _ordinary(self, ids: list[int]) -> list[int]:
+    def _replace_special(self, ids: list[int]) -> list[int]:
         """Replace special tokens that occurred in the text by ordinary subwords."""
-        if self._unspeakable.isdisjoint(ids):
+        if self._reserved_ids.isdisjoint(ids):
             return ids
-        pieces_ids: list[int] = []
+        piece_ids: list[int] = []
         for i in ids:
-            if i in self._unspeakable:
-                # Cut after the first character, so that the rest is not the special token again.
+            if i in self._reserved_ids:
+                # Split after the first character, so that neither part is the special token again.
                 parts = [self.pieces[i][:1], self.pieces[i][1:]]
-                for ids_of_part in self._segmenters.encode_batch(parts, word_initial=False):
-                    pieces_ids += ids_of_part
+                for part_ids in self._segmenters.encode_batch(parts, word_initial=False):
+                    piece_ids += part_ids
             else:
-                pieces_ids.append(i)
-        return pieces_ids
+                piece_ids.append(i)
+        return piece_ids
 
 
 def _backend(tokenizer_json: str) -> tokenizers.Tokenizer:

@@ -14,9 +14,9 @@ from subgraft.base.errors import UserError
 from subgraft.base.limits import ADDED_TOKENS, PIECE_LENGTH, PIECES
 from subgraft.subwords.vocabulary.growth import require_bounded
 
-# The most characters of a word that WordPiece segments: it tries every substring. Published vocabularies have 100 or
-# 200.
-_LONGEST_WORD = 1000
+# The maximum length of a word that WordPiece segments, because it tries every substring. Published vocabularies have
+# 100 or 200.
+_MAX_WORD_CHARACTERS = 1000
 # The module of a panic's class, which no package exports.
 _RUST = "pyo3_runtime"
 
@@ -43,7 +43,7 @@ def require_sound(specification: Mapping[str, Any]) -> None:
         raise UserError("a vocabulary of scored pieces needs pairs of a piece and its score")
     require_few_pieces(1 + max(ids, default=-1))
     if model["type"] == "WordPiece" and model.get("unk_token") not in vocabulary:
-        raise UserError(f"a WordPiece vocabulary without a piece for what is unknown ({model.get('unk_token')!r:.40})")
+        raise UserError(f"a WordPiece vocabulary without its unknown token ({model.get('unk_token')!r:.40})")
     if model["type"] == "BPE":
         _check_merges(model)
     _check_lengths(model, added)
@@ -51,16 +51,16 @@ def require_sound(specification: Mapping[str, Any]) -> None:
 
 
 def _check_lengths(model: Mapping[str, Any], added: Sequence[Mapping[str, Any]]) -> None:
-    """Limits the length of pieces, and of affixes that are added to every character of a word."""
-    marks = [model.get(key) for key in ("continuing_subword_prefix", "end_of_word_suffix")]
+    """Raises UserError if a piece is too long, or an affix, which is added to every character of a word."""
+    affixes = [model.get(key) for key in ("continuing_subword_prefix", "end_of_word_suffix")]
     pieces = (entry if isinstance(entry, str) else entry[0] for entry in model["vocab"])
-    longest = max(map(len, chain(pieces, (token["content"] for token in added), filter(_is_text, marks))), default=0)
+    longest = max(map(len, chain(pieces, (token["content"] for token in added), filter(_is_text, affixes))), default=0)
     if longest > PIECE_LENGTH.value:
         raise UserError(f"a piece of {longest:,} characters", hint=PIECE_LENGTH.hint)
-    word: Any = model.get("max_input_chars_per_word")
-    if model["type"] == "WordPiece" and _is_id(word) and word > _LONGEST_WORD:
-        what = f"max_input_chars_per_word is {word:,}"
-        raise UserError(what, hint=f"At most {_LONGEST_WORD:,} is allowed; published vocabularies say 100.")
+    limit: Any = model.get("max_input_chars_per_word")
+    if model["type"] == "WordPiece" and _is_id(limit) and limit > _MAX_WORD_CHARACTERS:
+        problem = f"max_input_chars_per_word is {limit:,}"
+        raise UserError(problem, hint=f"At most {_MAX_WORD_CHARACTERS:,} is allowed; published vocabularies have 100.")
 
 
 def require_few_pieces(count: int) -> None:
@@ -70,8 +70,8 @@ def require_few_pieces(count: int) -> None:
 
 
 @contextmanager
-def refusing(what: str) -> Iterator[None]:
-    """Around calls of tokenizers: its exceptions and panics become a UserError with the message `what`."""
+def as_user_error(what: str) -> Iterator[None]:
+    """Convert exceptions and panics of tokenizers to a UserError whose message starts with `what`."""
     try:
         yield
     except (UserError, MemoryError):

@@ -15,8 +15,8 @@ from subgraft.subwords.vocabulary.entry import BYTE_OF_CHARACTER, Mark
 BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
 LANGUAGE_CODE = re.compile(r"[a-z]{2,3}_[A-Z][A-Za-z]{1,3}|__[a-z]{2,3}__|>>[A-Za-z_]{2,16}<<|<2[A-Za-z_]{2,16}>")
 ROLES = ("bos", "eos", "unk", "sep", "pad", "cls", "mask")
-# How roles are written by convention, for directories whose configuration leaves them to the tokenizer's class.
-CONVENTIONAL = {
+# The conventional spellings of roles, for directories whose configuration leaves them to the tokenizer's class.
+CONVENTIONAL_SPELLINGS = {
     "bos": ("<s>", "<|endoftext|>"),
     "eos": ("</s>", "<|endoftext|>"),
     "unk": ("<unk>", "[UNK]", "<|endoftext|>"),
@@ -44,11 +44,11 @@ def describe(specification: Mapping[str, Any]) -> Description:
     """Read a parsed tokenizer.json. Raises ValueError for unsupported kinds of model."""
     model = specification["model"]
     mark = _mark(specification)
-    numbered = _numbered(model)
+    model_pieces = _pieces_by_id(model)
     added = {token["id"]: token["content"] for token in specification.get("added_tokens", [])}
-    size = 1 + max([*numbered, *added], default=-1)
-    named = numbered | added
-    pieces = tuple([named.get(i, "") for i in range(size)])
+    size = 1 + max([*model_pieces, *added], default=-1)
+    piece_of = model_pieces | added
+    pieces = tuple([piece_of.get(i, "") for i in range(size)])
     ids = dict(zip(reversed(pieces), range(size - 1, -1, -1), strict=True))
     byte_ids = _byte_ids(ids, mark, bool(model.get("byte_fallback")))
     unknown = model["unk_id"] if model["type"] == "Unigram" else ids.get(model.get("unk_token"))
@@ -71,17 +71,17 @@ def _mark(specification: Mapping[str, Any]) -> Mark:
         return Mark.WORDPIECE
     if kind not in ("Unigram", "BPE"):
         raise ValueError(f"a {kind} vocabulary")
-    steps = [*parts(specification.get("pre_tokenizer")), *parts(specification.get("decoder"))]
+    steps = [*component_steps(specification.get("pre_tokenizer")), *component_steps(specification.get("decoder"))]
     return Mark.BYTELEVEL if any(step["type"] == "ByteLevel" for step in steps) else Mark.SENTENCEPIECE
 
 
-def parts(component: Mapping[str, Any] | None) -> list[dict[str, Any]]:
+def component_steps(component: Mapping[str, Any] | None) -> list[dict[str, Any]]:
     """The steps of a normalizer, pre-tokenizer or decoder, sequences flattened."""
     if component is None:
         return []
     if component["type"] == "Sequence":
         inner = next(component[key] for key in ("pretokenizers", "normalizers", "decoders") if key in component)
-        return [step for part in inner for step in parts(part)]
+        return [step for part in inner for step in component_steps(part)]
     return [dict(component)]
 
 
@@ -92,7 +92,7 @@ def merges_of(model: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield left, right
 
 
-def _numbered(model: Mapping[str, Any]) -> dict[int, str]:
+def _pieces_by_id(model: Mapping[str, Any]) -> dict[int, str]:
     if model["type"] == "Unigram":
         return {i: piece for i, (piece, _) in enumerate(model["vocab"])}
     return {i: piece for piece, i in model["vocab"].items()}
@@ -127,17 +127,17 @@ def special_roles(description: Description, config: Mapping[str, Any]) -> dict[s
     ids = {description.pieces[i]: i for i in sorted(description.added | unknown, reverse=True)}
     roles: dict[str, int] = {}
     for role in ROLES:
-        named = config.get(f"{role}_token", CONVENTIONAL[role])
-        written = named["content"] if isinstance(named, Mapping) else named
-        choices = (written,) if isinstance(written, str) else (written or ())
-        ids_of_role = [ids[choice] for choice in choices if choice in ids]
+        setting = config.get(f"{role}_token", CONVENTIONAL_SPELLINGS[role])
+        spelling = setting["content"] if isinstance(setting, Mapping) else setting
+        spellings = (spelling,) if isinstance(spelling, str) else (spelling or ())
+        ids_of_role = [ids[candidate] for candidate in spellings if candidate in ids]
         if ids_of_role:
             roles[role] = ids_of_role[0]
     if "unk" not in roles and description.unknown is not None:
         roles["unk"] = description.unknown
-    for role, stand_in in (("bos", "cls"), ("eos", "sep")):
-        if role not in roles and stand_in in roles:
-            roles[role] = roles[stand_in]
+    for role, substitute in (("bos", "cls"), ("eos", "sep")):
+        if role not in roles and substitute in roles:
+            roles[role] = roles[substitute]
     return roles
 
 

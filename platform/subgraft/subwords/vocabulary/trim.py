@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from subgraft.subwords.vocabulary.entry import CONTINUATION_MARK, Mark, piece_length
 from subgraft.subwords.vocabulary.learning_errors import empty_corpus
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.subwords.vocabulary.tokenizer_spec import Specification, keeping, merge_ranks, merged_from
+from subgraft.subwords.vocabulary.tokenizer_spec import Specification, intermediate_pieces, merge_ranks, select_tokens
 from subgraft.subwords.vocabulary.words import cut_words, piece_counts, word_counts
 
 
@@ -27,73 +27,75 @@ def trim(tokenizer: Tokenizer, lines: Iterable[str], min_count: int = 1) -> Toke
     words = word_counts(tokenizer.backend, tokenizer.guard.checked(lines))
     if not words:
         raise empty_corpus()
-    retained = _Retained(tokenizer, specification)
+    trimmer = _Trimmer(tokenizer, specification)
     cuts = cut_words(tokenizer.backend, words)
-    while gone := retained.rare(piece_counts(words, cuts), min_count):
-        # Pieces that the text does not use yet remain, to spell the text of removed pieces.
-        fewer = retained.without(gone)
-        cuts |= cut_words(fewer.backend, [word for word, cut in cuts.items() if not gone.isdisjoint(cut)])
-    return retained.only(piece_counts(words, cuts).keys())
+    while rare := trimmer.rare(piece_counts(words, cuts), min_count):
+        # Pieces that the text does not use remain for now, because the text of removed pieces may need them.
+        reduced = trimmer.without(rare)
+        cuts |= cut_words(reduced.backend, [word for word, cut in cuts.items() if not rare.isdisjoint(cut)])
+    return trimmer.restrict_to(piece_counts(words, cuts).keys())
 
 
-class _Retained:
+class _Trimmer:
     """A vocabulary from which pieces are being removed."""
 
     def __init__(self, tokenizer: Tokenizer, specification: Specification) -> None:
         self._tokenizer, self._specification = tokenizer, specification
         self._always = _always_retained(tokenizer)
-        self._gone: Set[str] = frozenset()
+        self._removed: Set[str] = frozenset()
         model = specification["model"]
         self._ranks = merge_ranks(model) if model["type"] == "BPE" else None
 
     def rare(self, uses: Mapping[str, int], min_count: int) -> frozenset[str]:
         """Pieces that are used too rarely and that no common piece is merged from."""
         common = [piece for piece, times in uses.items() if times >= min_count]
-        needed = self._needed(common)
-        return frozenset(piece for piece, times in uses.items() if 0 < times < min_count and piece not in needed)
+        required = self._required(common)
+        return frozenset(piece for piece, times in uses.items() if 0 < times < min_count and piece not in required)
 
     def without(self, pieces: Set[str]) -> Tokenizer:
-        """Without these and all that went before."""
-        self._gone |= pieces
-        return self._over([piece for piece in self._tokenizer.pieces if piece not in self._gone])
+        """The vocabulary without these pieces and all that were removed before."""
+        self._removed |= pieces
+        return self._select([piece for piece in self._tokenizer.pieces if piece not in self._removed])
 
-    def only(self, pieces: Iterable[str]) -> Tokenizer:
-        """These tokens and those that they need."""
-        return self._over(self._needed(pieces))
+    def restrict_to(self, pieces: Iterable[str]) -> Tokenizer:
+        """The vocabulary of these tokens and the pieces that they require."""
+        return self._select(self._required(pieces))
 
-    def _needed(self, pieces: Iterable[str]) -> Set[str]:
-        wanted = set(pieces)
+    def _required(self, pieces: Iterable[str]) -> Set[str]:
+        required = set(pieces)
         if self._ranks is not None:
-            for piece in wanted - self._always:
-                wanted |= merged_from(piece, self._ranks.get)
-        return wanted | self._always
+            for piece in required - self._always:
+                required |= intermediate_pieces(piece, self._ranks.get)
+        return required | self._always
 
-    def _over(self, pieces: Collection[str]) -> Tokenizer:
-        chosen = frozenset(pieces)
+    def _select(self, pieces: Collection[str]) -> Tokenizer:
+        selected = frozenset(pieces)
         ids = [
             i
             for i, piece in enumerate(self._tokenizer.pieces)
-            if piece and (piece in chosen or i in self._tokenizer.special_ids)
+            if piece and (piece in selected or i in self._tokenizer.special_ids)
         ]
-        return self._tokenizer.with_specification(keeping(self._specification, ids))
+        return self._tokenizer.with_specification(select_tokens(self._specification, ids))
 
 
 def _always_retained(tokenizer: Tokenizer) -> frozenset[str]:
     """Special tokens, bytes, the bare mark and, without bytes, pieces that single characters cannot spell."""
-    needed = {tokenizer.pieces[i] for i in (*tokenizer.special_ids, *tokenizer.byte_ids.values())}
-    alone = set() if len(tokenizer.byte_ids) == 256 else set(_not_of_shorter(tokenizer))
-    # With its mark, a character begins a word: "▁a" can be cut into "▁" and "a", and "a" in WordPiece cannot.
-    return frozenset(needed | alone | ({tokenizer.mark.value} if tokenizer.mark is not Mark.WORDPIECE else set()))
+    special = {tokenizer.pieces[i] for i in (*tokenizer.special_ids, *tokenizer.byte_ids.values())}
+    indivisible = set() if len(tokenizer.byte_ids) == 256 else set(_indivisible_pieces(tokenizer))
+    # The bare mark is needed to spell a character at the beginning of a word: "▁a" as "▁" and "a". WordPiece has none.
+    return frozenset(
+        special | indivisible | ({tokenizer.mark.value} if tokenizer.mark is not Mark.WORDPIECE else set())
+    )
 
 
-def _not_of_shorter(tokenizer: Tokenizer) -> Iterator[str]:
+def _indivisible_pieces(tokenizer: Tokenizer) -> Iterator[str]:
     """Pieces of one character, and longer ones with a character that has no piece of its own."""
     pieces = frozenset(tokenizer.pieces)
     for piece in pieces:
         characters = list(piece)
         if tokenizer.mark is Mark.WORDPIECE:
-            begins = len(piece) - piece_length(piece)
-            later = (CONTINUATION_MARK + character for character in piece[begins + 1 :])
-            characters = [piece[: begins + 1], *later]
+            mark_length = len(piece) - piece_length(piece)
+            continuations = (CONTINUATION_MARK + character for character in piece[mark_length + 1 :])
+            characters = [piece[: mark_length + 1], *continuations]
         if len(characters) <= 1 or not pieces.issuperset(characters):
             yield piece

@@ -14,16 +14,16 @@ import tokenizers
 
 from subgraft.subwords.vocabulary.entry import SPACE_MARK, Entry, Mark
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
-from subgraft.subwords.vocabulary.tokenizer_checks import refusing
+from subgraft.subwords.vocabulary.tokenizer_checks import as_user_error
 
-# Scripts that put no white space between words, by how Unicode's names of their characters begin: ideographs, kana,
-# Tibetan, and those of South East Asia whose lines break by dictionary (UAX #14, class SA).
+# Prefixes of the Unicode names of characters in scripts without white space between words: ideographs, kana, Tibetan,
+# and the scripts of South East Asia whose lines are broken by dictionary (UAX #14, class SA).
 UNSPACED = (
     *("CJK ", "IDEOGRAPHIC ", "HIRAGANA ", "KATAKANA ", "KATAKANA-HIRAGANA ", "HALFWIDTH KATAKANA ", "TIBETAN "),
     *("THAI ", "LAO ", "KHMER ", "MYANMAR ", "TAI LE ", "TAI THAM ", "TAI VIET ", "NEW TAI LUE ", "AHOM "),
 )
 
-# A word with the white space before it; the last one with what follows too.
+# A word with the preceding white space; the last word also with the white space that follows it.
 _SPACED = re.compile(r"\s*\S+\s*$|\s*\S+")
 
 
@@ -54,10 +54,10 @@ class WordBoundaries:
         pieces = list(zip(tokenizer.pieces, tokenizer.entries, strict=True))
         surfaces = ["" if entry is None else entry.surface for entry in tokenizer.entries]
         return cls(
-            begins=special | _table(_marked(piece, entry, tokenizer.mark) for piece, entry in pieces),
-            parts=_table(unspaced(surface[:1]) for surface in surfaces),
-            ends=special | _table(unspaced(surface[-1:]) for surface in surfaces),
-            bare=_table(entry is None and not piece.strip(tokenizer.mark.value) for piece, entry in pieces),
+            begins=special | _bool_array(_begins_word(piece, entry, tokenizer.mark) for piece, entry in pieces),
+            parts=_bool_array(unspaced(surface[:1]) for surface in surfaces),
+            ends=special | _bool_array(unspaced(surface[-1:]) for surface in surfaces),
+            bare=_bool_array(entry is None and not piece.strip(tokenizer.mark.value) for piece, entry in pieces),
         )
 
     def words(self, tokens: Sequence[int]) -> list[list[int]]:
@@ -76,24 +76,24 @@ def text_words(line: str) -> list[str]:
 
     In scripts without white space a word is a character with its combining marks.
     """
-    return [word for spaced in _SPACED.findall(line) for word in _parts(spaced)]
+    return [word for spaced in _SPACED.findall(line) for word in _split_unspaced(spaced)]
 
 
-def _parts(spaced: str) -> list[str]:
+def _split_unspaced(word: str) -> list[str]:
     """A word split on either side of each character of an unspaced script."""
-    if spaced.isascii():
-        return [spaced]
-    parts, ends = [""], False
-    for character in spaced:
+    if word.isascii():
+        return [word]
+    parts, after_unspaced = [""], False
+    for character in word:
         if unicodedata.category(character).startswith("M"):
             parts[-1] += character
             continue
-        alone = unspaced(character)
-        if (alone or ends) and parts[-1].strip():
+        is_unspaced = unspaced(character)
+        if (is_unspaced or after_unspaced) and parts[-1].strip():
             parts.append(character)
         else:
             parts[-1] += character
-        ends = alone
+        after_unspaced = is_unspaced
     return parts
 
 
@@ -102,18 +102,16 @@ def unspaced(character: str) -> bool:
     return not character.isascii() and unicodedata.name(character, "").startswith(UNSPACED)
 
 
-def _marked(piece: str, entry: Entry | None, mark: Mark) -> bool:
+def _begins_word(piece: str, entry: Entry | None, mark: Mark) -> bool:
     """Whether a piece begins a word; also for pieces of bytes that are not a complete character."""
     return piece.startswith(mark.value) if entry is None else entry.word_initial
 
 
-def _table(values: Iterable[bool]) -> np.ndarray:
+def _bool_array(values: Iterable[bool]) -> np.ndarray:
     return np.fromiter(values, dtype=bool)
 
 
-# The words of a text, as units that a vocabulary segments separately, and their counts.
-#
-# A word with the marks before it, for vocabularies that do not split lines into words.
+# A word with the preceding marks, for vocabularies that do not split lines into words.
 _MARKED = re.compile(f"{SPACE_MARK}*[^{SPACE_MARK}]+|{SPACE_MARK}+")
 
 
@@ -139,8 +137,8 @@ def cut_words(backend: tokenizers.Tokenizer, words: Iterable[str]) -> dict[str, 
     Raises UserError for such text where the vocabulary has no unknown token either.
     """
     model = backend.model
-    with refusing("this vocabulary cannot cut the text"):
-        # By id: the value of an unknown token is, in a unigram vocabulary, the text that it stands for.
+    with as_user_error("this vocabulary cannot cut the text"):
+        # Look pieces up by id, because the value of an unknown token in a unigram vocabulary is the text it stands for.
         return {word: tuple(model.id_to_token(token.id) for token in model.tokenize(word)) for word in words}
 
 
