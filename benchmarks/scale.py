@@ -136,7 +136,7 @@ def planning(place: Path) -> str:
 def planning_in_files(place: Path) -> str:
     """By the first process that reads an epoch, and by all others."""
     plan = _plan(*encoded(place))
-    batches = BatchFiles(place / "batches", least=1).epoch(plan, 0)
+    batches = BatchFiles(place / "batches", min_examples=1).epoch(plan, 0)
     size = sum(path.stat().st_size for path in (place / "batches").rglob("*.bin"))
     return f"{len(batches):,} batches, {size / len(plan.lengths):.1f} bytes of files a pair"
 

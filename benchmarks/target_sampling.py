@@ -40,7 +40,7 @@ from subgraft.config.training import (
     TargetSamplingSettings,
     UniformTargets,
 )
-from subgraft.data.sources.paths import needed_data_folder
+from subgraft.data.sources.paths import require_data_folder
 from subgraft.data.text.reading import lines
 from subgraft.modeling.families import family_named
 from subgraft.modeling.sides import side
@@ -278,7 +278,7 @@ def _texts() -> tuple[list[str], list[str]]:
 
     Raises UserError where SUBGRAFT_DATA does not lead to them.
     """
-    folder = needed_data_folder("mono/bible-nt")
+    folder = require_data_folder("mono/bible-nt")
     texts = [list(lines(path)) for path in _files(folder / "mono" / "bible-nt")]
     return [line for text in texts for line in text[:-100]], [line for text in texts for line in text[-100:]]
 

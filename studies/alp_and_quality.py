@@ -36,7 +36,7 @@ from subgraft.base.errors import UserError
 from subgraft.config.models import GPT2Settings
 from subgraft.config.settings_base import VocabularyKind
 from subgraft.config.training import PretrainSettings
-from subgraft.data.sources.paths import needed_data_folder
+from subgraft.data.sources.paths import require_data_folder
 from subgraft.data.text.batches import evenly_spaced
 from subgraft.data.text.reading import lines
 from subgraft.evaluation.metrics.bits_per_character import bits_per_character
@@ -94,7 +94,7 @@ class Texts:
     @classmethod
     def read(cls) -> Texts:
         """Raises UserError where SUBGRAFT_DATA does not lead to them."""
-        folder = needed_data_folder("labels and en-fr/laws")
+        folder = require_data_folder("labels and en-fr/laws")
         reviews = folder / "labels" / "movie-reviews"
         train = _sentences(reviews / "train.jsonl.gz")
         return cls(

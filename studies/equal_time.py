@@ -40,7 +40,7 @@ from subgraft.config.training import (
     TargetSamplingSettings,
     UniformTargets,
 )
-from subgraft.data.sources.paths import needed_data_folder
+from subgraft.data.sources.paths import require_data_folder
 from subgraft.data.text.batches import BatchPlan, evenly_spaced
 from subgraft.data.text.encoded import encode
 from subgraft.data.text.noise import Noise
@@ -207,7 +207,7 @@ class Texts:
     @classmethod
     def read(cls) -> Texts:
         """Everyday sentences in three languages, New Testaments in seven. Raises UserError where they are not found."""
-        folder = needed_data_folder("en-fr, en-de and mono")
+        folder = require_data_folder("en-fr, en-de and mono")
         read = {
             code: _short(evenly_spaced(list(lines(folder / name)), EVERYDAY_LINES)) for code, name in EVERYDAY.items()
         }

@@ -191,8 +191,8 @@ def test_what_does_not_go_together_is_refused(changes: dict[str, str], message: 
 @pytest.mark.parametrize(
     ("features", "message"),
     [
-        (np.ones((5, 3)), "features of 5 examples, where there are 6 texts"),
-        (np.ones((6, 4)), "rows of 4 numbers, where those of the train split have 3"),
+        (np.ones((5, 3)), "features of 5 examples, but 6 texts"),
+        (np.ones((6, 4)), "rows of 4 numbers, but rows of the train split have 3"),
         (np.ones((6, 3), dtype=np.int32), "of type I32"),
         (np.array([[1.0, 1.0, 1.0]] * 4 + [[1.0, np.nan, 1.0]] * 2), "features of example 4 (counted from 0) contain"),
     ],

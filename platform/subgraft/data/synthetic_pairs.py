@@ -43,29 +43,34 @@ def write_pairs(
     return corpus
 
 
-# A part of a text, so that every line has its turn.
-
-
 def lines_in_turn(lines: int, size: int, number: int, seed: int) -> np.ndarray:
-    """The indices of the part `number`, from 0, of so many lines of a text, in ascending order.
+    """The indices of the lines of one part of a text, in ascending order.
 
-    Parts follow each other in a shuffled order; after its end comes another one.
+    Parts are consecutive ranges of a shuffled order of all lines, which continues with another shuffled order, so that
+    every line has its turn.
+
+    Args:
+        lines: The number of lines of the text.
+        size: The number of lines of a part.
+        number: The number of the part, from 0.
+        seed: The seed of the orders.
     """
-    places = np.arange(number * size, number * size + min(size, lines))
-    orders = {turn: np.random.default_rng([seed, turn]).permutation(lines) for turn in set((places // lines).tolist())}
-    return np.unique([orders[place // lines][place % lines] for place in places.tolist()])
+    positions = np.arange(number * size, number * size + min(size, lines))
+    permutations = {
+        turn: np.random.default_rng([seed, turn]).permutation(lines) for turn in set((positions // lines).tolist())
+    }
+    return np.unique([permutations[position // lines][position % lines] for position in positions.tolist()])
 
 
-# Copied text: a line as the target of itself, some of whose words are left out (Currey, Miceli Barone, Heafield 2017).
-#
-# The words that are left out are the noise of Hill et al. (2016) and Lample et al. (2018, section 2.3): without it a
-# model learns to copy, and nothing of the text.
+# Copied text: each line is the target of a copy of itself (Currey, Miceli Barone, Heafield 2017). The copy leaves out
+# some words, which is the noise of Hill et al. (2016) and Lample et al. (2018, section 2.3): without it a model only
+# learns to copy.
 
 
-def copied(lines: Iterable[str], drop: float, seed: int) -> Iterator[tuple[str, str]]:
-    """(source, target) of every line: the line with words dropped, and the line; a function of (seed, index, line)."""
-    for place, line in enumerate(lines):
-        yield without_words(line, drop, np.random.default_rng([seed, place])), line
+def copied_pairs(lines: Iterable[str], drop: float, seed: int) -> Iterator[tuple[str, str]]:
+    """(line with dropped words, line) for every line; the dropped words are a function of (seed, index, line)."""
+    for index, line in enumerate(lines):
+        yield without_words(line, drop, np.random.default_rng([seed, index])), line
 
 
 def without_words(line: str, drop: float, generator: np.random.Generator) -> str:
@@ -77,12 +82,11 @@ def without_words(line: str, drop: float, generator: np.random.Generator) -> str
     return "".join(word for word, keep in zip(words, retained.tolist(), strict=True) if keep).strip()
 
 
-# The tag before sources that a machine wrote, so that a model can tell them from a person's (Caswell et al. 2019).
-#
-# Each vocabulary segments it as ordinary text, so no vocabulary needs an entry for it and no model a row.
+# The tag before machine-generated sources lets a model distinguish them from human text (Caswell et al. 2019). Each
+# vocabulary segments it as ordinary text, so neither vocabularies nor models need an entry for it.
 
 
-def tagged(source: str) -> str:
+def add_tag(source: str) -> str:
     """The source with the tag."""
     return f"{TAG} {source}"
 
@@ -95,5 +99,5 @@ def require_tag(tokenizer: Tokenizer, where: str) -> None:
 
 
 def is_tagged(identity: Mapping[str, object]) -> bool:
-    """Whether a corpus of this identity has the tag before its sources."""
+    """Whether a corpus of this identity has tagged sources."""
     return bool(identity.get("tag"))

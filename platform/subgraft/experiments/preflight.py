@@ -22,7 +22,7 @@ from subgraft.data.sources.labelled import LabelledSource
 from subgraft.data.sources.monolingual import TextsSource
 from subgraft.data.sources.resolved_corpus import ResolvedSource
 from subgraft.data.tasks.question_generation import require_marks
-from subgraft.data.text.features import look_through
+from subgraft.data.text.features import validate_features
 from subgraft.data.text.fields import CONVERSATION
 from subgraft.data.text.tensors import row_count
 from subgraft.modeling.families import (
@@ -105,7 +105,7 @@ def require_source(source: ResolvedSource, read: SourceName | None, name: str) -
     if read == "features" and source.on_disk and not isinstance(source, FeaturesSource):
         files = {split: source.tensor(split, fields[0]) for split in source.splits}
         for split in files:
-            look_through(files, split, fields[0], row_count(files[split], fields[0]))
+            validate_features(files, split, fields[0], row_count(files[split], fields[0]))
 
 
 def require_annotation(source: ResolvedSource, kind: str, objective: str, name: str) -> None:

@@ -43,7 +43,7 @@ def test_fields_are_joined_and_of_a_list_the_first_is_taken(tmp_path: Path) -> N
         ("a\tb\nc\n", {}, r"a:2: no column 2"),
         ('{"x": "a"}\n', {"source": "x", "target": "y"}, r"a:1: no field 'y'"),
         ('{"x": "a", "y": 3}\n', {"source": "x", "target": "y"}, r"a:1: the field 'y' contains no text"),
-        ('{"x": "a", "y": [{"role": "user"}]}\n', {"source": "x", "target": "y"}, r"a:1: .*holds a conversation"),
+        ('{"x": "a", "y": [{"role": "user"}]}\n', {"source": "x", "target": "y"}, r"a:1: .*contains a conversation"),
         ('{"x": "a", "y": []}\n', {"source": "x", "target": "y"}, r"a:1: the field 'y' contains no text"),
         ("\n", {"source": "x", "target": "y"}, r"a:1: not JSON"),
         ("[1]\n", {"source": "x", "target": "y"}, r"a:1: not a JSON object"),

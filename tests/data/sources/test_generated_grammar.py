@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from subgraft.data.sources.generated.corpus import written
+from subgraft.data.sources.generated.corpus import format_sentence
 from subgraft.data.sources.generated.grammar import Grammar
 from subgraft.data.sources.generated.words import Features
 
@@ -47,7 +47,7 @@ rule Helped: {the} {woman} {Whom} | {the} {woman}, {Whom:last},
 
 def sentence(rule: str) -> tuple[str, str]:
     phrase = Grammar(f"{WORDS}rule S: {rule}").derive("S", Random(0))
-    return written(phrase.english(Features())), written(phrase.german(Features()))
+    return format_sentence(phrase.english(Features())), format_sentence(phrase.german(Features()))
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_negation_is_said_once() -> None:
     assert sentence("{anna} | {anna:n} {VP:not}")[1] == "Anna kauft keinen teuren Apfel"
     assert sentence("{anna} | {anna:n} {The.apple:a} nicht {buy}")[1] == "Anna kauft den Apfel nicht"
     negated = Grammar(WORDS + "rule Do: {buy} | {The.apple:a} {not} {buy}\nrule S: {anna} | {anna:n} {Do:perfect:not}")
-    assert written(negated.derive("S", Random(0)).german(Features())) == "Anna hat den Apfel nicht gekauft"
+    assert format_sentence(negated.derive("S", Random(0)).german(Features())) == "Anna hat den Apfel nicht gekauft"
 
 
 def test_places_of_one_name_share_what_they_derive() -> None:

@@ -343,7 +343,7 @@ def test_examples_that_cannot_be_learnt_are_counted(tmp_path: Path) -> None:
     assert corpus.counts["train"]["no_text"] == 2
     assert rows(corpus, "dev") == [("y", "a")] and corpus.size("dev") == 1
     assert (corpus.counts["dev"]["unknown_label"], corpus.counts["dev"]["no_label"]) == (1, 1)
-    with pytest.raises(UserError, match=r"no example has a label that training text has \(-1\)\n.*withheld"):
+    with pytest.raises(UserError, match=r"no example has a label that occurs in training text \(-1\)\n.*withheld"):
         built(tmp_path / "none", {}, {"train.jsonl": train, "test.jsonl": lines({"text": "x", "label": -1})})
     assert not any((tmp_path / "none" / "out0").iterdir()), "nothing is half-written"
 

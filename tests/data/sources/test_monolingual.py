@@ -73,7 +73,7 @@ def test_tagged_lines_are_of_their_language(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"all\.txt: no line of 'xh'"):
         build(missing, None, Cleaning(), tmp_path / "none", base=tmp_path)
     (tmp_path / "all.txt").write_text("sw\thabari\nsawubona\n", encoding="utf-8")
-    with pytest.raises(UserError, match=r"all\.txt:2: no tab behind a language"):
+    with pytest.raises(UserError, match=r"all\.txt:2: no tab after a language"):
         build(source, None, Cleaning(), tmp_path / "none", base=tmp_path)
 
 
@@ -114,7 +114,7 @@ def test_a_folder_of_more_than_two_languages_is_one_parallel_corpus(tmp_path: Pa
     corpus = build(source, None, Cleaning(), tmp_path / "out")
     assert list(corpus.records("train", "de", "en")) == [("de one", "en one"), ("de three", "en three")]
     assert list(corpus.pairs("train", Languages(source="fr", target="en")))[1] == ("fr three", "en three")
-    with pytest.raises(UserError, match=r"holds 3 texts \(en, fr, de\), where a pair is needed"):
+    with pytest.raises(UserError, match=r"contains 3 texts \(en, fr, de\), where a pair is needed"):
         corpus.pairs("train")
     (tmp_path / "train.fr").write_text("seul\n", encoding="utf-8")
     with pytest.raises(UserError, match="unequal numbers of lines"):

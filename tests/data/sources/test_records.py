@@ -135,8 +135,8 @@ def test_columns_of_tab_separated_files(tmp_path: Path) -> None:
     [
         ({"text": "a"}, r":2: no field 'label'\n.*The line has: text"),
         ({"text": 3, "label": "x"}, r":2: the field 'text' contains no text"),
-        ({"text": [{"role": "user", "content": "a"}], "label": "x"}, r":2: the field 'text' holds a conversation"),
-        ({"text": "a", "label": "x\ty"}, r":2: the label 'label' is empty.*or holds a tab"),
+        ({"text": [{"role": "user", "content": "a"}], "label": "x"}, r":2: the field 'text' contains a conversation"),
+        ({"text": "a", "label": "x\ty"}, r":2: the label 'label' is empty.*or contains a tab"),
         ({"text": "a", "label": "x\ny"}, r":2: the label 'label'"),
         ({"text": "a", "label": " "}, r":2: the label 'label'"),
         ({"text": "a", "label": [1]}, r":2: the label 'label' is neither"),
@@ -166,8 +166,8 @@ def test_a_field_is_named_as_in_the_file(tmp_path: Path) -> None:
     ("line", "message"),
     [
         ({"document": "b", "en": ["a", "b"], "fr": ["a"]}, r":2: unequal numbers of segments \(en: 2, fr: 1\)"),
-        ({"document": "b", "en": ["a"], "fr": "a"}, r":2: in a document either all texts are lists"),
-        ({"document": "b\tc", "en": ["a"], "fr": ["a"]}, r":2: a document's name .*holds a tab"),
+        ({"document": "b", "en": ["a"], "fr": "a"}, r":2: in a document all texts must be lists"),
+        ({"document": "b\tc", "en": ["a"], "fr": ["a"]}, r":2: a document's name .*contains a tab"),
         ({"document": "a", "en": ["a"], "fr": ["a"]}, None),
     ],
 )

@@ -235,7 +235,7 @@ def test_parts_of_one_side_and_of_two_are_refused(tmp_path: Path) -> None:
         for split in ("train", "dev"):
             write(tmp_path, f"{name}-{split}", "a\n")
     parts = [{"files": {"train": ["one-train"]}}, {"files": {"train": ["one-train", "two-train"]}}]
-    with pytest.raises(UserError, match="some parts have one side, some two"):
+    with pytest.raises(UserError, match="some parts have one side and some have two"):
         resolve(CorpusSource.model_validate({"together": parts}), ENGLISH, tmp_path)
 
 

@@ -16,7 +16,7 @@ LENGTHS = np.random.default_rng(0).integers(1, 60, size=5000)
 
 
 def test_they_are_the_same_batches(tmp_path: Path) -> None:
-    files = BatchFiles(tmp_path / "batches", least=1)
+    files = BatchFiles(tmp_path / "batches", min_examples=1)
     for plan in (BatchPlan(LENGTHS, 400, seed=3), BatchPlan(LENGTHS[:9], 400, seed=3), BatchPlan(LENGTHS, 40, seed=4)):
         for epoch in range(3):
             expected, result = plan.epoch(epoch), files.epoch(plan, epoch)
@@ -43,16 +43,16 @@ def test_they_are_composed_once_and_take_four_bytes_an_example(tmp_path: Path, m
     monkeypatch.setattr(batches, "compose", counted)
     plan = BatchPlan(LENGTHS, 400, seed=3)
     for _ in range(3):
-        made = BatchFiles(tmp_path, least=1).epoch(plan, 2)
+        made = BatchFiles(tmp_path, min_examples=1).epoch(plan, 2)
     assert composed == [2]
     size = sum(path.stat().st_size for path in tmp_path.rglob("*.bin"))
     assert size == 4 * len(LENGTHS) + 16 * len(made)
-    BatchFiles(tmp_path, least=1).epoch(BatchPlan(LENGTHS[::-1], 400, seed=3), 2)
+    BatchFiles(tmp_path, min_examples=1).epoch(BatchPlan(LENGTHS[::-1], 400, seed=3), 2)
     assert composed == [2, 2], "of other lengths there are other batches"
 
 
 def test_what_examples_cost_is_written_once_and_mapped(tmp_path: Path) -> None:
-    files = BatchFiles(tmp_path, least=1)
+    files = BatchFiles(tmp_path, min_examples=1)
     settings = TrainingSettings(epochs=1, batch_size=300, learning_rate=0.1, warmup_steps=1, max_length=64)
     for costs in (LENGTHS, LENGTHS.astype(np.int32), LENGTHS[::-1]):
         for _ in range(2):
@@ -60,11 +60,11 @@ def test_what_examples_cost_is_written_once_and_mapped(tmp_path: Path) -> None:
             assert plan.costs.dtype == costs.dtype and plan.costs.tolist() == costs.tolist()
             assert not plan.costs.flags.owndata and plan.costs.base is not costs
     assert len(list(tmp_path.glob("*/costs.bin"))) == 3
-    assert BatchFiles(tmp_path, least=len(LENGTHS) + 1).costs(LENGTHS) is LENGTHS
+    assert BatchFiles(tmp_path, min_examples=len(LENGTHS) + 1).costs(LENGTHS) is LENGTHS
 
 
 def test_what_is_damaged_is_composed_again(tmp_path: Path) -> None:
-    plan, files = BatchPlan(LENGTHS, 400, seed=3), BatchFiles(tmp_path, least=1)
+    plan, files = BatchPlan(LENGTHS, 400, seed=3), BatchFiles(tmp_path, min_examples=1)
     files.epoch(plan, 0)
     (order,) = tmp_path.rglob("order.bin")
     order.write_bytes(bytes(order.stat().st_size))
@@ -82,7 +82,7 @@ def test_every_kind_of_plan_is_as_without_files(tmp_path: Path) -> None:
         ramped = RampedPlan(LENGTHS, [(0, 300), (40, 900)], 50, 2, files)
         return [plain, ramped, MixedPlan([plain, ramped], [1.0, 2.0], 3), JointPlan(plain, ramped)]
 
-    for without, result in zip(plans(None), plans(BatchFiles(tmp_path, least=1)), strict=True):
+    for without, result in zip(plans(None), plans(BatchFiles(tmp_path, min_examples=1)), strict=True):
         for epoch, step in ((0, 0), (1, 900)):
             expected = [batch.tolist() for batch in without.epoch(epoch, step)]
             assert [batch.tolist() for batch in result.epoch(epoch, step)] == expected

@@ -10,7 +10,7 @@ import pytest
 from safetensors.numpy import load_file, save_file
 
 from subgraft.base.errors import UserError
-from subgraft.data.text.features import Features, look_through
+from subgraft.data.text.features import Features, validate_features
 from subgraft.data.text.tensors import StoredTensor, write_rows
 from subgraft.modeling.conditioning.sources import FeatureSource
 
@@ -75,7 +75,7 @@ BROKEN = np.array([[1.0, np.inf]])
     ("tensors", "message"),
     [
         ({"other": np.ones((3, 2))}, "no tensor 'features'"),
-        ({"features": np.ones((3, 2))}, "features of 3 examples, where there are 2 texts"),
+        ({"features": np.ones((3, 2))}, "features of 3 examples, but 2 texts"),
         ({"features": np.ones((2, 1, 1, 1))}, "of the shape"),
         ({"features": np.ones((2, 0, 3))}, "of the shape"),
         ({"features": np.ones((2, 2), dtype=np.int64)}, "of type I64, where floating-point numbers"),
@@ -98,7 +98,7 @@ def test_a_file_that_holds_something_else_is_refused(
 ) -> None:
     save_file(tensors, path := tmp_path / "dev.safetensors")
     with pytest.raises(UserError, match=message) as raised:
-        look_through({"dev": path}, "dev", "features", 2)
+        validate_features({"dev": path}, "dev", "features", 2)
     assert raised.value.where == str(path)
 
 
@@ -106,8 +106,8 @@ def test_a_split_of_another_width_and_a_model_of_another_are_reported(tmp_path: 
     paths = {"train": tmp_path / "train.safetensors", "dev": tmp_path / "dev.safetensors"}
     for path, width in zip(paths.values(), (2, 3), strict=True):
         save_file({"features": np.ones((4, width))}, path)
-    with pytest.raises(UserError, match="rows of 3 numbers, where those of the train split have 2") as raised:
-        look_through(paths, "dev", "features", 4)  # type: ignore[arg-type]
+    with pytest.raises(UserError, match="rows of 3 numbers, but rows of the train split have 2") as raised:
+        validate_features(paths, "dev", "features", 4)  # type: ignore[arg-type]
     assert raised.value.where == str(paths["dev"])
     with pytest.raises(UserError, match=r"shape \[1, 3\]") as raised:
         FeatureSource(2).encode(Features.open(paths["dev"]))
@@ -118,7 +118,7 @@ def test_a_split_of_another_width_and_a_model_of_another_are_reported(tmp_path: 
 
 def test_a_file_that_is_none_is_refused(tmp_path: Path) -> None:
     (tmp_path / "torn.safetensors").write_bytes(b"\x10\x00")
-    with pytest.raises(UserError, match="no safetensors file"):
+    with pytest.raises(UserError, match="not a safetensors file"):
         StoredTensor(tmp_path / "torn.safetensors", "features")
     with pytest.raises(UserError, match="no such file"):
         StoredTensor(tmp_path / "absent.safetensors", "features")

@@ -11,7 +11,7 @@ import pytest
 from subgraft.config.corpora import Cleaning
 from subgraft.data.text.cleaning import clean
 from subgraft.data.text.fields import Sides
-from subgraft.data.text.held_out import RUN, HeldOut, folded, key
+from subgraft.data.text.held_out import NGRAM, HeldOut, comparison_key, fold
 
 TEST: list[Sides] = [
     ("It's the “old” café’s key.", "Das ist der „alte“ Schlüssel des Cafés."),
@@ -38,10 +38,10 @@ TYPED: dict[str, Callable[[str], str]] = {
 def test_a_line_is_found_however_it_is_typed(typed: Callable[[str], str]) -> None:
     held_out, lines = HeldOut(TEST), [line for sides in TEST for line in sides]
     for line in lines:
-        other = folded(typed(line))
+        other = fold(typed(line))
         assert held_out.has((other,)), "in text of either side"
         assert held_out.has((other, "something else")) and held_out.has(("something else", other))
-        assert not held_out.has((folded(typed(line) + " and more"), "something else"))
+        assert not held_out.has((fold(typed(line) + " and more"), "something else"))
 
 
 def test_lines_that_are_not_equal_stay_apart() -> None:
@@ -63,7 +63,7 @@ def test_lines_that_are_not_equal_stay_apart() -> None:
         "<3",
         "<",
     ]
-    assert len({key(folded(line)) for line in lines}) == len(lines)
+    assert len({comparison_key(fold(line)) for line in lines}) == len(lines)
     assert not HeldOut([("", "\u200b")]).has(("", "\u200b"))
 
 
@@ -102,7 +102,7 @@ def test_near_copies_are_counted_and_stay() -> None:
 
 
 def test_runs_do_not_cross_lines_or_unknown_words() -> None:
-    words = [f"w{at}" for at in range(RUN)]
+    words = [f"w{at}" for at in range(NGRAM)]
     whole = " ".join(words)
     for training in ([(" ".join(words[:4]),), (" ".join(words[4:]),)], [(whole.replace("w3", "w3 new"),)]):
         held_out = HeldOut([(whole,)])

@@ -18,7 +18,7 @@ TEXTS = [b"", b"\n", b"one", b"one\n", b"\n\none\n\ntwo", "eins\nzwei\u2028\n家
 
 @pytest.fixture(autouse=True)
 def every_file_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LEAST_BYTES", 0)
+    monkeypatch.setattr(module, "MIN_MAPPED_BYTES", 0)
     monkeypatch.setattr(module, "_SCANNED_AT_ONCE", 5)
 
 
@@ -50,13 +50,13 @@ def test_they_are_made_once_and_mapped(tmp_path: Path, monkeypatch: pytest.Monke
         changed.setattr(module, "_line_ends", never)
         again = Text(tmp_path / "text", tmp_path / "cache")
         assert [again[at] for at in range(len(again))] == expected
-        assert not np.asarray(again._begins).flags.owndata
+        assert not np.asarray(again._offsets).flags.owndata
     (entry.directory / "begins.bin").write_bytes(b"\0" * 8)
     assert list(Text(tmp_path / "text", tmp_path / "cache")[:]) == expected
 
 
 def test_small_files_leave_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "LEAST_BYTES", 1000)
+    monkeypatch.setattr(module, "MIN_MAPPED_BYTES", 1000)
     (tmp_path / "text").write_bytes(TEXTS[-1])
     assert len(line_offsets(tmp_path / "text", tmp_path / "cache")) == 28
     assert not (tmp_path / "cache").exists()

@@ -18,7 +18,7 @@ from subgraft.config.corpora import Cleaning, CorpusSource, Languages, SourceKin
 from subgraft.config.settings_base import Split
 from subgraft.data.sources.corpus_builder import Progress, build, require_empty
 from subgraft.data.sources.file_sources import GENERATED_COUNTS, GENERATED_DOMAINS, GENERATED_LANGUAGES
-from subgraft.data.sources.folders import Folder, recognised
+from subgraft.data.sources.folders import Folder, recognise_folder
 from subgraft.data.sources.labelled import LabelledSource
 from subgraft.data.sources.monolingual import TextsSource
 from subgraft.data.sources.paths import SPLITS, data_folder
@@ -26,7 +26,7 @@ from subgraft.data.sources.registry import resolve
 from subgraft.data.sources.resolved_corpus import FilesSource, ResolvedSource
 from subgraft.data.sources.squad import Pairing
 from subgraft.data.text import reading
-from subgraft.data.text.cleaning import BYTE_ORDER_MARK, unseen
+from subgraft.data.text.cleaning import BYTE_ORDER_MARK, count_invisible
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.fields import Kind, Place, Sides
 
@@ -105,7 +105,7 @@ def available(data: Path | None) -> list[Listing]:
         raise UserError("SUBGRAFT_DATA names a folder that does not exist", where=str(data))
     declared = _manifest(data, "file", "lines")
     folders = sorted(Path(folder) for folder, _, _ in os.walk(data))
-    corpora = ((folder, recognised(folder)) for folder in folders)
+    corpora = ((folder, recognise_folder(folder)) for folder in folders)
     return built_in + [_listing(folder, contents, data, declared) for folder, contents in corpora if contents]
 
 
@@ -123,7 +123,7 @@ def check(
         for split in resolved.splits
         for part in _parts(resolved)
         if split in part.splits
-        for field in _read(part, split)
+        for field in _field_statistics(part, split)
     ]
 
 
@@ -131,9 +131,9 @@ def _parts(resolved: ResolvedSource) -> Collection[ResolvedSource]:
     return resolved.parts.values() if isinstance(resolved, TextsSource) else (resolved,)
 
 
-def _read(part: ResolvedSource, split: Split) -> Iterator[FieldStatistics]:
-    digests = _verified(part, split)
-    marked = _byte_order_marks(part, split)
+def _field_statistics(part: ResolvedSource, split: Split) -> Iterator[FieldStatistics]:
+    digests = _verify_digests(part, split)
+    byte_order_marks = _byte_order_marks(part, split)
     part.size(split)
     totals = _Totals(part)
     for cells in part.read(split):
@@ -150,7 +150,7 @@ def _read(part: ResolvedSource, split: Split) -> Iterator[FieldStatistics]:
             *digest,
             classes=totals.classes.get(at),
             documents=totals.documents if part.documented else None,
-            unseen=marked[at] + totals.unseen[at],
+            unseen=byte_order_marks[at] + totals.unseen[at],
             remarks={} if at else dict(part.remarks(split)),
         )
 
@@ -172,7 +172,7 @@ class _Totals:
         for at in self._texts:
             self.words[at] += len(cells[at].split())
             self.characters[at] += len(cells[at])
-            self.unseen[at].update(unseen(cells[at]))
+            self.unseen[at].update(count_invisible(cells[at]))
         for at, counts in self.classes.items():
             counts.update(self._fields[at].classes(cells[at]))
         if self._documented and (document := Place.parse(cells[-1]).document) != self._document:
@@ -196,7 +196,7 @@ def get(
     require_empty(out)
     for part in _parts(resolve(source, languages, base, pairing=pairing)):
         for split in part.splits:
-            _verified(part, split)
+            _verify_digests(part, split)
     nearest = next(parent for parent in out.absolute().parents if parent.exists())
     with unfinished_folder(nearest) as folder:
         partial = folder / out.name
@@ -217,7 +217,7 @@ def _listing(folder: Path, contents: Folder, data: Path, declared: Mapping[str, 
 
 
 def _manifest(folder: Path, key: str, column: str) -> dict[str, str]:
-    """A column of a folder's manifest by another column; nothing if there is no manifest."""
+    """A column of a folder's manifest, by another column; empty if there is no manifest."""
     path = folder / MANIFEST
     if not path.is_file():
         return {}
@@ -226,7 +226,7 @@ def _manifest(folder: Path, key: str, column: str) -> dict[str, str]:
 
 
 def _byte_order_marks(part: ResolvedSource, split: Split) -> list[Counter[str]]:
-    """Byte order marks at the beginning of each field's file, which reading drops; a shared file is the first."""
+    """Count byte order marks, which reading drops, for each field; those of a shared file count for the first field."""
     counters = [Counter[str]() for _ in part.fields]
     if part.on_disk and isinstance(part, FilesSource):
         texts = [path for path in part.paths(split) if path.suffix != ".safetensors"]
@@ -236,28 +236,28 @@ def _byte_order_marks(part: ResolvedSource, split: Split) -> list[Counter[str]]:
     return counters
 
 
-def _verified(part: ResolvedSource, split: Split) -> Iterable[tuple[str | None, bool]]:
+def _verify_digests(part: ResolvedSource, split: Split) -> Iterable[tuple[str | None, bool]]:
     """The digest of each field's file, and whether a manifest has it. Raises UserError if the manifest has another."""
     sides = len(part.fields)
     if not (part.on_disk and isinstance(part, FilesSource)):
         return [(None, False)] * sides
     digests = [_digest(path) for path in part.paths(split)]
     if isinstance(part, LabelledSource) and len(digests) > 1:
-        # Many files, of a class or a text each, hold all fields.
+        # There are many files, one for each class or text, and each contains all fields.
         return [(None, all(declared for _, declared in digests))] * sides
-    # All fields may come from one file, tensors next to it; places lie behind the fields.
+    # All fields may come from one file, with tensors next to it. Files of documents follow those of the fields.
     return digests[:sides] if len(digests) >= sides else digests[:1] * sides
 
 
 def _digest(path: Path) -> tuple[str, bool]:
     digest = file_digest(path)
-    above = next((folder for folder in path.resolve().parents if (folder / MANIFEST).is_file()), None)
-    if above is None:
+    manifest_folder = next((folder for folder in path.resolve().parents if (folder / MANIFEST).is_file()), None)
+    if manifest_folder is None:
         return digest, False
-    name = path.resolve().relative_to(above).as_posix()
-    declared = _manifest(above, "file", "sha256").get(name)
+    name = path.resolve().relative_to(manifest_folder).as_posix()
+    declared = _manifest(manifest_folder, "file", "sha256").get(name)
     if declared is not None and declared != digest:
-        hint = f"{above / MANIFEST} says {declared}. Fetch the file again."
+        hint = f"{manifest_folder / MANIFEST} says {declared}. Fetch the file again."
         raise UserError(f"the file has SHA-256 {digest}", where=str(path), hint=hint)
     return digest, declared is not None
 

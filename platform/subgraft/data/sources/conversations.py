@@ -51,25 +51,25 @@ def _turn(turn: Mapping[str, Any], number: int, where: str) -> Turn:
     return {"role": _SHAREGPT[role], "content": content}
 
 
-def usable(turns: Sequence[Turn], system: str | None, counts: Counter[str]) -> list[Turn] | None:
-    """The turns up to the last answer, after a system's turn if `system` is set; None if nothing can be learnt.
+def usable_turns(turns: Sequence[Turn], system: str | None, counts: Counter[str]) -> list[Turn] | None:
+    """The turns up to the last answer, after a system turn if `system` is set; None if there is no answer to learn.
 
-    Empty system's turns are left out. `counts` receives the numbers of omitted turns and conversations, by reason.
+    Empty system turns are left out. `counts` receives the numbers of omitted turns and conversations, by reason.
     """
-    chosen = [turn for turn in turns if turn["role"] != "system" or turn["content"].strip()]
-    counts["empty_system_turns"] += len(turns) - len(chosen)
-    roles = [turn["role"] for turn in chosen]
-    asked = roles.index("user") if "user" in roles else len(roles)
-    if "assistant" not in roles[asked:] or "assistant" in roles[:asked]:
+    retained = [turn for turn in turns if turn["role"] != "system" or turn["content"].strip()]
+    counts["empty_system_turns"] += len(turns) - len(retained)
+    roles = [turn["role"] for turn in retained]
+    first_user = roles.index("user") if "user" in roles else len(roles)
+    if "assistant" not in roles[first_user:] or "assistant" in roles[:first_user]:
         counts["no_answer"] += 1
         return None
     end = len(roles) - roles[::-1].index("assistant")
-    counts["unanswered_turns"] += len(chosen) - end
-    if not all(turn["content"].strip() for turn in chosen[:end]):
+    counts["unanswered_turns"] += len(retained) - end
+    if not all(turn["content"].strip() for turn in retained[:end]):
         counts["empty_turn"] += 1
         return None
     first = [{"role": "system", "content": system}] if system and "system" not in roles[:end] else []
-    return [*first, *chosen[:end]]
+    return [*first, *retained[:end]]
 
 
 def cells_of(turns: Sequence[Turn]) -> Sides:
@@ -83,27 +83,27 @@ class ConversationsSource(PairFilesSource):
     """A conversation in each line of one file per split."""
 
     settings: ConversationFiles
-    _left_out: dict[Split, Counter[str]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _dropped: dict[Split, Counter[str]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def _origin(self) -> dict[str, object]:
         form = {"system": self.settings.system} if self.settings.system else {}
         return {"conversations": form, "files": self._digests}
 
     def remarks(self, split: Split) -> Mapping[str, int]:
-        return {reason: count for reason, count in self._left_out.get(split, {}).items() if count}
+        return {reason: count for reason, count in self._dropped.get(split, {}).items() if count}
 
     def _segments(self, split: Split) -> Iterator[Sides]:
         path, counts = self.files[split], Counter[str]()
-        self._left_out[split] = counts
+        self._dropped[split] = counts
         for number, record in enumerate(json_io.objects(reading.lines(path), path), 1):
-            turns = usable(turns_of(record, f"{path}:{number}"), self.settings.system, counts)
+            turns = usable_turns(turns_of(record, f"{path}:{number}"), self.settings.system, counts)
             if turns is not None:
                 yield cells_of(turns)
 
-    def _counted(self, split: Split) -> int:
+    def _count_split(self, split: Split) -> int:
         count = sum(1 for _ in self._segments(split))
         if not count:
-            reasons = ", ".join(f"{reason} {of_one}" for reason, of_one in self.remarks(split).items()) or "no line"
+            reasons = ", ".join(f"{reason} {dropped}" for reason, dropped in self.remarks(split).items()) or "no line"
             what = f"no conversation with an answer ({reasons})"
             raise UserError(what, where=str(self.files[split]), hint=f"Write lines such as {_EXAMPLE}.")
         return count
@@ -115,7 +115,7 @@ class PairsAsConversations(FilesSource):
 
     pairs: ResolvedSource
     settings: ConversationFiles
-    _left_out: dict[Split, Counter[str]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _dropped: dict[Split, Counter[str]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def on_disk(self) -> bool:  # type: ignore[override]
@@ -133,7 +133,7 @@ class PairsAsConversations(FilesSource):
         return self.pairs.paths(split) if isinstance(self.pairs, FilesSource) else ()
 
     def remarks(self, split: Split) -> Mapping[str, int]:
-        own = {reason: count for reason, count in self._left_out.get(split, {}).items() if count}
+        own = {reason: count for reason, count in self._dropped.get(split, {}).items() if count}
         return {**self.pairs.remarks(split), **own}
 
     def _origin(self) -> dict[str, object]:
@@ -141,13 +141,13 @@ class PairsAsConversations(FilesSource):
         return {"conversations": form, "pairs": self.pairs.identity()}
 
     def _segments(self, split: Split) -> Iterator[Sides]:
-        counts = self._left_out[split] = Counter[str]()
+        counts = self._dropped[split] = Counter[str]()
         for source, target in self.pairs.read(split):
-            asked = self.settings.prompt.replace("{source}", source)
+            prompt = self.settings.prompt.replace("{source}", source)
             answer = target if source.strip() else ""
-            turns = [{"role": "user", "content": asked}, {"role": "assistant", "content": answer}]
-            if (chosen := usable(turns, self.settings.system, counts)) is not None:
-                yield cells_of(chosen)
+            turns = [{"role": "user", "content": prompt}, {"role": "assistant", "content": answer}]
+            if (usable := usable_turns(turns, self.settings.system, counts)) is not None:
+                yield cells_of(usable)
 
-    def _counted(self, split: Split) -> int:
+    def _count_split(self, split: Split) -> int:
         return self._count_segments(split)

@@ -14,13 +14,13 @@ from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.config.settings_base import Split
 from subgraft.data.sources import registry as sources
 from subgraft.data.sources.file_sources import TogetherSource
-from subgraft.data.sources.known_classes import drop_lines, limited_to_classes, require_classes
+from subgraft.data.sources.known_classes import drop_lines, limit_to_classes, require_classes
 from subgraft.data.sources.monolingual import TextsSource
 from subgraft.data.sources.resolved_corpus import ResolvedSource
 from subgraft.data.sources.squad import Pairing
 from subgraft.data.text.cleaning import clean, squeeze, strip
 from subgraft.data.text.corpus import Corpus
-from subgraft.data.text.document_cleaning import clean_documents, multiplied
+from subgraft.data.text.document_cleaning import clean_documents, repeat_parts
 from subgraft.data.text.fields import Sides, count_documents, text_places
 from subgraft.data.text.held_out import HeldOut
 from subgraft.data.text.tensors import write_rows
@@ -47,7 +47,7 @@ def build(
     that are not parallel are cleaned separately.
 
     Args:
-        languages: Those of a task, or None for all fields of the source.
+        languages: The languages of a task, or None for all fields of the source.
         base: The folder of relative paths.
         pairing: How the task turns a question into a pair, for questions.
 
@@ -59,18 +59,18 @@ def build(
     sizes = {name: {split: part.size(split) for split in part.splits} for name, part in parts.items()}
     require_empty(out)
     out.mkdir(parents=True, exist_ok=True)
-    written = {name: _Part(part, sizes[name], cleaning, out, bool(name), progress) for name, part in parts.items()}
-    for name, part in written.items():
+    writers = {name: _Part(part, sizes[name], cleaning, out, bool(name), progress) for name, part in parts.items()}
+    for name, part in writers.items():
         part.write()
         try:
-            _require_something(part.counts.get("train"), name)
+            _require_segments(part.counts.get("train"), name)
             if part.source.labelled and "train" in part.source.splits:
                 part.limit_to_training_classes()
         except UserError:
             for path in out.iterdir():
                 path.unlink()
             raise
-    corpus = _described(resolved, written, out)
+    corpus = _describe_corpus(resolved, writers, out)
     corpus.save()
     return corpus
 
@@ -81,14 +81,14 @@ def require_empty(out: Path) -> None:
         raise UserError("exists and is not an empty folder", where=str(out))
 
 
-def _described(resolved: ResolvedSource, parts: Mapping[str, _Part], out: Path) -> Corpus:
+def _describe_corpus(resolved: ResolvedSource, parts: Mapping[str, _Part], out: Path) -> Corpus:
     counts: dict[str, Counter[str]] = {split: Counter() for split in resolved.splits}
     field_sizes: dict[str, dict[str, int]] = {split: {} for split in resolved.splits}
     for name, part in parts.items():
-        for split, counted in part.counts.items():
-            counts[split].update(counted)
-            field_sizes[split][name] = counted["kept"]
-    whole = [part for part in parts.values() if part.source.documented]
+        for split, split_counts in part.counts.items():
+            counts[split].update(split_counts)
+            field_sizes[split][name] = split_counts["kept"]
+    documented_parts = [part for part in parts.values() if part.source.documented]
     aligned = not isinstance(resolved, TextsSource)
     return Corpus(
         directory=out,
@@ -98,25 +98,26 @@ def _described(resolved: ResolvedSource, parts: Mapping[str, _Part], out: Path) 
         counts={split: dict(sorted(counts[split].items())) for split in resolved.splits},
         identity=resolved.identity(),
         aligned=aligned,
-        documented=tuple(field.name for part in whole for field in part.source.fields),
+        documented=tuple(field.name for part in documented_parts for field in part.source.fields),
         field_sizes={} if aligned else field_sizes,
         classes={name: tuple(sorted(labels)) for part in parts.values() for name, labels in part.classes.items()},
     )
 
 
-def _require_something(counts: Counter[str] | None, name: str) -> None:
+def _require_segments(counts: Counter[str] | None, name: str) -> None:
     if counts is None or counts["kept"]:
         return
     report = ", ".join(f"{rule}: {count:,}" for rule, count in counts.items() if count)
-    of = f" of {name}" if name else ""
-    raise UserError(f"cleaning leaves no training segment{of} ({report})", where="cleaning")
+    suffix = f" of {name}" if name else ""
+    raise UserError(f"cleaning leaves no training segment{suffix} ({report})", where="cleaning")
 
 
 @dataclass
 class _Part:
-    """Writes a source into the folder: a complete corpus, or one of several texts that are not parallel (`alone`).
+    """Writes a source into the folder: a complete corpus, or one of several texts that are not parallel.
 
     Attributes:
+        alone: Whether it is one of several texts that are not parallel.
         counts: Per split, the segments read, kept and dropped.
         classes: The classes in the training segments of each field that has classes.
     """
@@ -132,24 +133,30 @@ class _Part:
 
     def write(self) -> None:
         fields, labelled = self.source.fields, self.source.labelled
-        held_out = HeldOut(whole=labelled)
-        places = text_places(fields)
-        inputs = [at for at, field in enumerate(fields) if labelled and field.is_input]
+        held_out = HeldOut(compare_whole=labelled)
+        texts = text_places(fields)
+        inputs = [index for index, field in enumerate(fields) if labelled and field.is_input]
         # The training split comes last, because it must not contain the text of the others.
         for split in reversed(self.source.splits):
-            times = self.source.multipliers if isinstance(self.source, TogetherSource) and split == "train" else ()
-            read = self.source.read_numbered(split) if times else self.source.read(split)  # type: ignore[attr-defined]
-            segments = reported(read, self.sizes[split], split, self.progress)
+            multipliers = (
+                self.source.multipliers if isinstance(self.source, TogetherSource) and split == "train" else ()
+            )
+            raw = self.source.read_numbered(split) if multipliers else self.source.read(split)  # type: ignore[attr-defined]
+            segments = report_progress(raw, self.sizes[split], split, self.progress)
             if split == "train":
                 counts = self.counts[split]
                 if self.cleaning.squeeze and not labelled and not any(field.fixes_text for field in fields):
-                    segments = squeeze(segments, self.cleaning.squeeze, counts, places)
+                    segments = squeeze(segments, self.cleaning.squeeze, counts, texts)
                 if self.source.documented and self.cleaning.of_documents:
-                    segments = clean_documents(segments, self.cleaning, counts, places, self.out)
-                segments = clean(segments, self.cleaning, held_out, counts, places, folder=self.out, inputs=inputs)
-                segments = multiplied(segments, times, counts, self.out, self.source.documented) if times else segments
+                    segments = clean_documents(segments, self.cleaning, counts, texts, self.out)
+                segments = clean(segments, self.cleaning, held_out, counts, texts, folder=self.out, inputs=inputs)
+                segments = (
+                    repeat_parts(segments, multipliers, counts, self.out, self.source.documented)
+                    if multipliers
+                    else segments
+                )
             else:
-                segments = _collected(segments, held_out, self.counts[split], places)
+                segments = _collect_held_out(segments, held_out, self.counts[split], texts)
             self._write(count_documents(segments, self.counts[split]) if self.source.documented else segments, split)
             self.counts[split].update(self.source.remarks(split))
         # In the order of the splits, not in the order of writing.
@@ -160,13 +167,16 @@ class _Part:
 
         Raises UserError for a split without other examples, and for fewer than two training classes.
         """
-        for classed in (each for each in self.source.fields if each.has_classes):
-            require_classes(classed, self.classes[classed.name], "cleaning")
+        class_fields = [field for field in self.source.fields if field.has_classes]
+        for class_field in class_fields:
+            require_classes(class_field, self.classes[class_field.name], "cleaning")
             for split in (split for split in self.source.splits if split != "train"):
-                limited = limited_to_classes(classed, self.out / f"{split}.{classed.name}", self.classes[classed.name])
+                limited = limit_to_classes(
+                    class_field, self.out / f"{split}.{class_field.name}", self.classes[class_field.name]
+                )
                 self.counts[split].update(limited.counts)
                 if (dropped := len(limited.unknown)) == self.counts[split]["kept"]:
-                    what = f"no example has a {classed.name} that training text has ({limited.examples})"
+                    what = f"no example has a {class_field.name} that occurs in training text ({limited.examples})"
                     raise UserError(what, where=f"{split} split", hint="Are the labels of this split withheld?")
                 self.counts[split]["kept"] -= dropped
                 for other in self.source.fields if dropped else ():
@@ -174,12 +184,12 @@ class _Part:
 
     def _write(self, segments: Iterable[Sides], split: Split) -> None:
         fields, rows = self.source.fields, dict[int, list[int]]()
-        classes = {at: set[str]() for at, field in enumerate(fields) if field.has_classes}
+        classes = {index: set[str]() for index, field in enumerate(fields) if field.has_classes}
         with ExitStack() as stack:
             writers: list[Callable[[str], object]] = []
-            for at, field in enumerate(fields):
+            for index, field in enumerate(fields):
                 if field.kind == "tensor":
-                    selected = rows[at] = []
+                    selected = rows[index] = []
                     writers.append(lambda cell, selected=selected: selected.append(int(cell)))  # type: ignore[misc]
                 else:
                     writers.append(_line_writer(stack, self.out / f"{split}.{field.name}"))
@@ -189,12 +199,12 @@ class _Part:
             for cells in segments:
                 for write, cell in zip(writers, cells, strict=True):
                     write(cell)
-                for at, seen in classes.items():
-                    seen.update(fields[at].classes(cells[at]))
+                for index, seen in classes.items():
+                    seen.update(fields[index].classes(cells[index]))
         if split == "train":
-            self.classes = {fields[at].name: seen for at, seen in classes.items()}
-        for at, selected in rows.items():
-            name = fields[at].name
+            self.classes = {fields[index].name: seen for index, seen in classes.items()}
+        for index, selected in rows.items():
+            name = fields[index].name
             write_rows(self.source.tensor(split, name), name, selected, self.out / f"{split}.{name}.safetensors")
 
 
@@ -203,7 +213,7 @@ def _line_writer(stack: ExitStack, path: Path) -> Callable[[str], object]:
     return lambda cell: handle.write(f"{cell}\n")
 
 
-def _collected(
+def _collect_held_out(
     segments: Iterable[Sides], held_out: HeldOut, counts: Counter[str], texts: Sequence[int]
 ) -> Iterator[Sides]:
     for cells in segments:
@@ -214,8 +224,8 @@ def _collected(
         yield cells
 
 
-def reported(segments: Iterable[T], size: int, what: str, progress: Progress | None) -> Iterator[T]:
-    """The segments, `size` in total; progress is reported while they are read."""
+def report_progress(segments: Iterable[T], size: int, what: str, progress: Progress | None) -> Iterator[T]:
+    """Yield the segments, `size` in total, and report progress."""
     for done, segment in enumerate(segments, 1):
         yield segment
         if progress and (done % _REPORT_EVERY == 0 or done == size):

@@ -32,9 +32,9 @@ _BLOCK = 1 << 18
 _TRY_LATER = (408, 425, 429)
 # Called with the bytes received so far, and their total if the server announces it.
 Progress = Callable[[int, int | None], None]
-# More than any redirects and headers take.
+# More than redirects and headers ever need.
 _HEADER_BYTES = 1 << 20
-# How many times as large as the file a body may be with the lengths of its chunks.
+# The maximum size of a body relative to the file, because chunked encoding adds the lengths of chunks.
 _FRAMING = 2
 
 
@@ -43,53 +43,53 @@ class Pace:
 
     Args:
         seconds: The limit of the whole request.
-        timeout: Seconds for the headers, of silence, and of the intervals in which the speed is measured.
-        least_speed: Bytes per second.
-        max_bytes: The limit on the file.
+        timeout: The limit in seconds on the headers and on silence, and the interval at which the speed is measured.
+        min_speed: The minimum speed in bytes per second.
+        max_bytes: The maximum size of the file.
     """
 
-    def __init__(self, seconds: float, timeout: float, least_speed: int, max_bytes: int) -> None:
-        self.seconds, self.timeout, self.least_speed, self.max_bytes = seconds, timeout, least_speed, max_bytes
-        self._began = self._stretch_began = time.monotonic()
-        self._received = self._stretch_received = 0
+    def __init__(self, seconds: float, timeout: float, min_speed: int, max_bytes: int) -> None:
+        self.seconds, self.timeout, self.min_speed, self.max_bytes = seconds, timeout, min_speed, max_bytes
+        self._start = self._interval_start = time.monotonic()
+        self._received = self._interval_received = 0
         self._in_body = False
 
     def begin_body(self) -> None:
         """The headers have ended: from now on the speed is measured."""
         self._in_body = True
-        self._stretch_began, self._stretch_received = time.monotonic(), 0
+        self._interval_start, self._interval_received = time.monotonic(), 0
 
     def next_wait(self) -> float:
         """Seconds that the next read may take. Raises TimeoutError if none are left."""
         now = time.monotonic()
-        left = self._began + self.seconds - now
-        if left <= 0:
-            said = f"not done after {self.seconds:g} seconds ({DOWNLOAD_SECONDS.variable} sets another limit)"
-            raise TimeoutError(said)
+        remaining = self._start + self.seconds - now
+        if remaining <= 0:
+            message = f"not done after {self.seconds:g} seconds ({DOWNLOAD_SECONDS.variable} sets another limit)"
+            raise TimeoutError(message)
         if not self._in_body:
-            left = min(left, self._began + self.timeout - now)
-            if left <= 0:
+            remaining = min(remaining, self._start + self.timeout - now)
+            if remaining <= 0:
                 raise TimeoutError(f"timed out: no complete answer after {self.timeout:g} seconds")
-        return min(self.timeout, left)
+        return min(self.timeout, remaining)
 
     def received(self, count: int) -> None:
         """Count received bytes. Raises TimeoutError if they arrive too slowly, OSError if they are too many."""
         self._received += count
-        self._stretch_received += count
+        self._interval_received += count
         if not self._in_body and self._received > _HEADER_BYTES:
             raise OSError(f"headers of more than {_HEADER_BYTES:,} bytes")
         if self._received > _FRAMING * self.max_bytes + _HEADER_BYTES:
             raise OSError("an endless answer")
-        took = time.monotonic() - self._stretch_began
-        if self._in_body and took >= self.timeout:
-            if self._stretch_received < self.least_speed * took:
-                speed = f"{self._stretch_received / took:,.0f} bytes a second"
-                raise TimeoutError(f"too slow: {speed} ({DOWNLOAD_SPEED.variable} sets another least speed)")
-            self._stretch_began, self._stretch_received = time.monotonic(), 0
+        elapsed = time.monotonic() - self._interval_start
+        if self._in_body and elapsed >= self.timeout:
+            if self._interval_received < self.min_speed * elapsed:
+                speed = f"{self._interval_received / elapsed:,.0f} bytes a second"
+                raise TimeoutError(f"too slow: {speed} ({DOWNLOAD_SPEED.variable} sets another minimum speed)")
+            self._interval_start, self._interval_received = time.monotonic(), 0
 
 
 class _PacedHandler(HTTPHandler, HTTPSHandler):
-    """For urllib, in the place of both its handlers: connections whose answers are read at this pace."""
+    """Replaces both of urllib's handlers by connections whose responses are read within the limits of a pace."""
 
     def __init__(self, pace: Pace) -> None:
         super().__init__()
@@ -101,8 +101,8 @@ class _PacedHandler(HTTPHandler, HTTPSHandler):
     def https_open(self, request: Request) -> HTTPResponse:
         return self.do_open(partial(self._connect, HTTPSConnection), request)
 
-    def _connect(self, kind: type[HTTPConnection], *args: Any, **named: Any) -> HTTPConnection:
-        connection = kind(*args, **named)
+    def _connect(self, kind: type[HTTPConnection], *args: Any, **kwargs: Any) -> HTTPConnection:
+        connection = kind(*args, **kwargs)
         connection.response_class = partial(_Response, self._pace)  # type: ignore[assignment]
         return connection
 
@@ -110,8 +110,8 @@ class _PacedHandler(HTTPHandler, HTTPSHandler):
 class _Response(HTTPResponse):
     """A response that is read from the socket within the time limits, including its status line and headers."""
 
-    def __init__(self, pace: Pace, sock: socket.socket, *args: Any, **named: Any) -> None:
-        super().__init__(sock, *args, **named)
+    def __init__(self, pace: Pace, sock: socket.socket, *args: Any, **kwargs: Any) -> None:
+        super().__init__(sock, *args, **kwargs)
         self.fp = io.BufferedReader(_Paced(self.fp.detach(), sock, pace))
 
 
@@ -127,7 +127,7 @@ class _Paced(io.RawIOBase):
         try:
             count: int | None = self._raw.readinto(buffer)
         except TimeoutError:
-            self._pace.next_wait()  # raises with the limit that was exceeded, unless it was the one of silence
+            self._pace.next_wait()  # raises if another limit than that on silence was exceeded
             raise
         self._pace.received(count or 0)
         return count
@@ -169,21 +169,21 @@ def fetch(
     """
     folder = folder or cache_folder() / "downloads"
     target = folder / file.sha256
-    if _is_whole(target, file.sha256):
+    if _is_complete(target, file.sha256):
         return target
     _require_web(file.url)
     folder.mkdir(parents=True, exist_ok=True)
-    # Of two runs that need the same file, the second waits for the first.
+    # If two runs need the same file, the second waits for the first.
     with Lock.wait(folder / f"{file.sha256}.lock", "downloads the same file"):
-        if not _is_whole(target, file.sha256):
+        if not _is_complete(target, file.sha256):
             target.unlink(missing_ok=True)
             limits = seconds or DOWNLOAD_SECONDS.value, timeout, DOWNLOAD_SPEED.value, max_bytes or DOWNLOAD_BYTES.value
             _download(file, target, partial(Pace, *limits), progress or (lambda done, total: None))
     return target
 
 
-def _is_whole(path: Path, sha256: str) -> bool:
-    """Whether a file with this digest exists. A process reads a file once, and again when it has changed."""
+def _is_complete(path: Path, sha256: str) -> bool:
+    """Whether a file with this digest exists. A process only reads a file again if it has changed."""
     if not path.is_file():
         return False
     stat = path.stat()
@@ -211,16 +211,16 @@ class _WebOnly(HTTPRedirectHandler):
         return super().redirect_request(*args)
 
 
-def _download(file: UrlFile, target: Path, begin: Callable[[], Pace], progress: Progress) -> None:
-    """Raises as `fetch` does. begin: starts the clock of a request."""
+def _download(file: UrlFile, target: Path, start_pace: Callable[[], Pace], progress: Progress) -> None:
+    """Download a file; raises as `fetch` does. `start_pace` starts the clock of a request."""
     part = target.with_name(f"{target.name}.part")
     resumed = part.is_file() and part.stat().st_size > 0
     with _network(file.url):
-        _receive(file.url, part, begin(), progress)
+        _receive(file.url, part, start_pace(), progress)
         if resumed and file_digest(part) != file.sha256:
-            # The part may be of another version of the file, so only a whole download decides.
+            # The partial download may be of another version of the file, so download all of it again.
             part.unlink()
-            _receive(file.url, part, begin(), progress)
+            _receive(file.url, part, start_pace(), progress)
     actual = file_digest(part)
     if actual != file.sha256:
         part.unlink()
@@ -231,12 +231,12 @@ def _download(file: UrlFile, target: Path, begin: Callable[[], Pace], progress: 
 
 def _receive(url: str, part: Path, pace: Pace, progress: Progress) -> None:
     start = part.stat().st_size if part.is_file() else 0
-    response = _requested(url, start, pace)
+    response = _request(url, start, pace)
     if response is None:
         return
     with response:
         pace.begin_body()
-        done = start if _carries_on(response, start) else 0
+        done = start if _resumes(response, start) else 0
         announced = response.headers.get("Content-Length")
         total = done + int(announced) if announced and announced.isdecimal() else None
         _require_small(total or 0, url, part, pace)
@@ -252,8 +252,8 @@ def _receive(url: str, part: Path, pace: Pace, progress: Progress) -> None:
         raise OSError(f"the connection closed after {done:,} of {total:,} bytes")
 
 
-def _requested(url: str, start: int, pace: Pace) -> HTTPResponse | None:
-    """The response from byte `start` on; None if there is nothing more: the part is whole, or of another file."""
+def _request(url: str, start: int, pace: Pace) -> HTTPResponse | None:
+    """The response from byte `start` on; None if there are no more bytes."""
     headers = {"User-Agent": "subgraft", **({"Range": f"bytes={start}-"} if start else {})}
     try:
         opener = build_opener(_WebOnly, _PacedHandler(pace))
@@ -264,7 +264,7 @@ def _requested(url: str, start: int, pace: Pace) -> HTTPResponse | None:
         raise
 
 
-def _carries_on(response: HTTPResponse, start: int) -> bool:
+def _resumes(response: HTTPResponse, start: int) -> bool:
     span = re.match(r"bytes (\d+)-", response.headers.get("Content-Range", ""))
     return response.status == 206 and span is not None and int(span[1]) == start
 
@@ -278,7 +278,7 @@ def _require_small(size: int, url: str, part: Path, pace: Pace) -> None:
 
 @contextmanager
 def _network(url: str) -> Iterator[None]:
-    again = "Run the same command again: it carries on where it stopped."
+    again = "Run the same command again: it resumes where it stopped."
     try:
         yield
     except HTTPError as error:

@@ -16,17 +16,18 @@ from subgraft.data.sources import download, generated, mtdata
 from subgraft.data.sources.paths import SPLITS
 from subgraft.data.sources.resolved_corpus import ResolvedSource, SeveralSources, SplitFilesSource
 from subgraft.data.text import reading
-from subgraft.data.text.document_cleaning import in_part
-from subgraft.data.text.features import look_through
+from subgraft.data.text.document_cleaning import name_in_part
+from subgraft.data.text.features import validate_features
 from subgraft.data.text.fields import Place, Sides
 
 
 @dataclass(frozen=True)
 class TogetherSource(SeveralSources):
-    """The segments of all parts; a part without a split adds nothing to it. All parts have as many sides.
+    """The segments of all parts; a part without a split adds nothing to it. All parts have the same number of sides.
 
-    Training text is one part after the other, so that neighbours stay neighbours. In dev and test the parts take turns,
-    in proportion to their sizes, document by document, because trainings are monitored on the first sentences of dev.
+    Training text has one part after the other, so that neighbouring segments stay together. In dev and test the parts
+    are interleaved in proportion to their sizes, document by document, because trainings are scored on the first
+    sentences of dev.
     """
 
     parts: tuple[ResolvedSource, ...]
@@ -41,7 +42,7 @@ class TogetherSource(SeveralSources):
         return {"together": [part.identity() for part in self.parts], **times}
 
     def read_numbered(self, split: Split) -> Iterator[Sides]:
-        """The segments, part after part, each with the number of its part as one more cell, or in its document."""
+        """The segments, part after part, each with the part's number as an extra cell or in its document's name."""
         for number, part in enumerate(self.parts):
             if split in part.splits:
                 segments = self._part(number, split)
@@ -53,30 +54,32 @@ class TogetherSource(SeveralSources):
             for number in numbers:
                 yield from self._part(number, split)
             return
-        for _, _, together in heapq.merge(*(self._turns(number, split) for number in numbers)):
-            yield from together
+        for _, _, segments in heapq.merge(*(self._turns(number, split) for number in numbers)):
+            yield from segments
 
     @property
     def documented(self) -> bool:  # type: ignore[override]
         return any(part.documented for part in self.parts)
 
     def _part(self, number: int, split: Split) -> Iterator[Sides]:
-        """The segments of a part, whose documents no other part has."""
+        """The segments of a part; the names of its documents are unique among all parts."""
         segments = self.parts[number].read(split)
         if not self.documented:
             return segments
         places = ((cells, Place.parse(cells[-1])) for cells in segments)
-        return ((*cells[:-1], str(Place(in_part(at.document, number), at.position))) for cells, at in places)
+        return (
+            (*cells[:-1], str(Place(name_in_part(place.document, number), place.position))) for cells, place in places
+        )
 
     def _turns(self, number: int, split: Split) -> Iterator[tuple[float, int, list[Sides]]]:
-        """The segments of a part, or its documents, with their turn, by size between 0 and 1, and the part's number."""
-        size, before = self.parts[number].size(split), 0
+        """The segments or documents of a part, each with its relative position (0 to 1) and the part's number."""
+        size, done = self.parts[number].size(split), 0
         numbered = enumerate(self._part(number, split))
         documented = self.documented
-        groups = groupby(numbered, lambda each: Place.parse(each[1][-1]).document if documented else each[0])
-        for together in ([cells for _, cells in group] for _, group in groups):
-            yield (before + len(together) / 2) / size, number, together
-            before += len(together)
+        groups = groupby(numbered, lambda item: Place.parse(item[1][-1]).document if documented else item[0])
+        for segments in ([cells for _, cells in group] for _, group in groups):
+            yield (done + len(segments) / 2) / size, number, segments
+            done += len(segments)
 
 
 @dataclass(frozen=True)
@@ -101,10 +104,10 @@ class FeaturesSource(SplitFilesSource):
     def _segments(self, split: Split) -> Iterator[Sides]:
         return ((line, str(row)) for row, line in enumerate(reading.lines(self.files[split])))
 
-    def _counted(self, split: Split) -> int:
-        """Validates all features, as all texts, so that no training fails later."""
+    def _count_split(self, split: Split) -> int:
+        """Count the examples and validate all features, so that no training fails later."""
         count, name = self._count_segments(split), self._name
-        look_through({each: self.tensor(each, name) for each in self.splits}, split, name, count)
+        validate_features({each: self.tensor(each, name) for each in self.splits}, split, name, count)
         return count
 
 

@@ -39,10 +39,10 @@ class Folder:
     documents: bool = False
 
 
-def recognised(folder: Path) -> Folder | None:
+def recognise_folder(folder: Path) -> Folder | None:
     """The corpus of a folder, if its files match a kind of source."""
-    for look in (_built, _split_files, _records, _verses, _plain):
-        if (contents := look(folder)) is not None:
+    for recognise in (_built, _split_files, _records, _verses, _plain):
+        if (contents := recognise(folder)) is not None:
             return contents
     return None
 
@@ -50,19 +50,19 @@ def recognised(folder: Path) -> Folder | None:
 def restrict_to(source: CorpusSource, languages: Sequence[str]) -> CorpusSource:
     """A recognised source with only these texts; several translations are aligned. Raises UserError for others."""
     if source.verses is not None:
-        known = _chosen(source.verses.translations, languages)
+        known = _select(source.verses.translations, languages)
         return CorpusSource(verses=source.verses.model_copy(update={"translations": known, "aligned": True}))
     if source.plain is not None:
-        return CorpusSource(plain=source.plain.model_copy(update={"languages": _chosen(source.plain.names, languages)}))
+        return CorpusSource(plain=source.plain.model_copy(update={"languages": _select(source.plain.names, languages)}))
     if source.records is not None:
         of_text = {name: field for name, field in source.records.fields.items() if field.kind == "text"}
         others = {name: field for name, field in source.records.fields.items() if field.kind != "text"}
-        fields = _chosen(of_text, languages) | others
+        fields = _select(of_text, languages) | others
         return CorpusSource(records=source.records.model_copy(update={"fields": fields}))
     return CorpusSource(folder=source.folder, languages=tuple(languages))
 
 
-def _chosen(known: Mapping[str, T], names: Sequence[str]) -> dict[str, T]:
+def _select(known: Mapping[str, T], names: Sequence[str]) -> dict[str, T]:
     for name in names:
         if name not in known:
             raise UserError(f"no text '{name}'", where="--languages", hint=f"There is: {', '.join(known)}.")
@@ -92,7 +92,7 @@ def _split_files(folder: Path) -> Folder | None:
     if not codes:
         return None
     source = CorpusSource(folder=str(folder), languages=codes if len(codes) > 2 else None)
-    # The files are parallel, so one of them has the number of segments.
+    # The files are parallel, so one of them is enough to count segments.
     return Folder(source, codes, {split: (next(iter(files[split].values())),) for split in SPLITS if split in files})
 
 
@@ -120,7 +120,7 @@ def _first_record(paths: Iterable[Path]) -> dict[str, Any]:
 
 
 def _is_text(name: str, value: object) -> bool:
-    """Whether a field is a text, or the segments of one language; other lists of texts are not recognised."""
+    """Whether a field is a text, or a list of segments named by a language code; no other list is recognised."""
     if isinstance(value, list):
         return re.fullmatch(_CODE, name) is not None and all(isinstance(item, str) for item in value)
     return name == "text" and isinstance(value, str)
@@ -156,7 +156,7 @@ def _by_stem(folder: Path, ending: str) -> dict[str, Path]:
 
 
 def _first_lines(path: Path, count: int) -> list[str]:
-    """At most `count` lines; none for an unreadable file, which is reported when the corpus is used."""
+    """The first `count` lines; none if the file is unreadable, which is reported when the corpus is used."""
     try:
         return list(islice(reading.lines(path), count))
     except UserError:

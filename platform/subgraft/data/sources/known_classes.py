@@ -1,4 +1,4 @@
-"""Classes in dev and test that training text lacks: no model can name them."""
+"""Classes in dev and test that do not occur in training text, so that no model can predict them."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from subgraft.data.text.fields import LABELS, Field, json_cell
 
 
 def require_classes(field: Field, classes: Iterable[str], where: str) -> None:
-    """Raises UserError unless there are two training classes, the fewest that can be learnt."""
+    """Raises UserError if there are fewer than two training classes."""
     if len(seen := {*classes}) < 2:
         has = f"only '{next(iter(seen))}'" if seen else "none"
-        hint = "Two are the fewest that can be learnt. Is it the right column?"
+        hint = "At least two are required. Is it the right column?"
         raise UserError(f"the training examples have {has} as {field.name}", where=where, hint=hint)
 
 
 @dataclass(frozen=True)
-class Limited:
-    """The lines of a field that have classes of training text alone.
+class LimitedLines:
+    """The result of limiting the lines of a field to classes of training text.
 
     Attributes:
-        unknown: The numbers, from 0, of lines with another class.
+        unknown: The numbers, from 0, of lines without such a class.
         counts: Numbers of dropped examples and types.
-        examples: Some of the other classes, for messages.
+        examples: Some of the unknown classes, for messages.
     """
 
     unknown: frozenset[int]
@@ -35,32 +35,34 @@ class Limited:
     examples: str
 
 
-def limited_to_classes(field: Field, path: Path, classes: Collection[str]) -> Limited:
+def limit_to_classes(field: Field, path: Path, classes: Collection[str]) -> LimitedLines:
     """Find lines with classes that training text lacks.
 
-    An entity with several types loses the unknown ones, in the file; its line is unknown if it has no other.
+    Unknown types of an entity with several types are removed from the file; its line is unknown if no type remains.
     """
-    unknown, counts, others = set[int](), Counter[str](), dict[str, None]()
+    unknown, counts, unknown_classes = set[int](), Counter[str](), dict[str, None]()
     lines = list(reading.lines(path))
     for number, line in enumerate(lines):
-        missing = dict.fromkeys(each for each in field.classes(line) if each not in classes)
-        if not missing:
+        missing_classes = dict.fromkeys(name for name in field.classes(line) if name not in classes)
+        if not missing_classes:
             continue
-        others |= missing
-        remaining = [each for each in field.classes(line) if each not in missing] if field.name == LABELS else []
-        if remaining:
-            lines[number] = json_cell(remaining)
-            counts["unknown_types_removed"] += len(missing)
+        unknown_classes |= missing_classes
+        remaining_classes = (
+            [name for name in field.classes(line) if name not in missing_classes] if field.name == LABELS else []
+        )
+        if remaining_classes:
+            lines[number] = json_cell(remaining_classes)
+            counts["unknown_types_removed"] += len(missing_classes)
         else:
             unknown.add(number)
     counts["unknown_label"] += len(unknown)
     if counts["unknown_types_removed"]:
         _write(path, lines)
-    return Limited(frozenset(unknown), +counts, ", ".join(sorted(others)[:5]))
+    return LimitedLines(frozenset(unknown), +counts, ", ".join(sorted(unknown_classes)[:5]))
 
 
 def drop_lines(path: Path, numbers: Collection[int]) -> None:
-    """Write a file again, without the lines of these numbers, from 0."""
+    """Rewrite a file without the lines of these numbers, counted from 0."""
     _write(path, [line for number, line in enumerate(reading.lines(path)) if number not in numbers])
 
 

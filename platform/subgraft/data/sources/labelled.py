@@ -27,9 +27,9 @@ from subgraft.data.text.fields import Sides
 _GOLDEN = (5**0.5 - 1) / 2
 
 
-def resolved(settings: LabelledFiles, languages: Languages, base: Path, limit: Mapping[Split, int]) -> LabelledSource:
+def resolve(settings: LabelledFiles, languages: Languages, base: Path, limit: Mapping[Split, int]) -> LabelledSource:
     """Find the files of labelled examples. Raises UserError for missing ones, and for those of an unknown format."""
-    files = _located(settings, base)
+    files = _locate_files(settings, base)
     for path in files.values():
         if settings.format_of(path.name) is None:
             hint = "Give labelled.format, such as tsv or jsonl."
@@ -39,7 +39,7 @@ def resolved(settings: LabelledFiles, languages: Languages, base: Path, limit: M
     return LabelledSource(labelled_fields(settings, languages, choices), limit, files, settings)
 
 
-def _located(settings: LabelledFiles, base: Path) -> dict[Split, Path]:
+def _locate_files(settings: LabelledFiles, base: Path) -> dict[Split, Path]:
     """The file or folder of each split that has its own."""
     if settings.files is not None:
         return {split: find_file(settings.files[split], base) for split in SPLITS if split in settings.files}
@@ -48,7 +48,7 @@ def _located(settings: LabelledFiles, base: Path) -> dict[Split, Path]:
     if settings.format == "folders":
         files = {split: folder / split for split in SPLITS if (folder / split).is_dir()} or {SPLITS[0]: folder}
     else:
-        files = _by_ending(folder, settings)
+        files = _locate_by_ending(folder, settings)
     if both := sorted(files.keys() & settings.held_out.keys()):
         hint = "Leave it out of labelled.held_out, or name the files: files: {train: …}."
         raise UserError(f"the folder has {both[0]}, which is to be held out of train", where=str(folder), hint=hint)
@@ -57,15 +57,17 @@ def _located(settings: LabelledFiles, base: Path) -> dict[Split, Path]:
     return files
 
 
-def _by_ending(folder: Path, settings: LabelledFiles) -> dict[Split, Path]:
+def _locate_by_ending(folder: Path, settings: LabelledFiles) -> dict[Split, Path]:
     files: dict[Split, Path] = {}
     for split in SPLITS:
-        there = [path for ending in settings.endings if (path := split_file(folder, split, ending)) is not None]
-        if len(there) > 1:
+        candidates = [path for ending in settings.endings if (path := split_file(folder, split, ending)) is not None]
+        if len(candidates) > 1:
             hint = "Give labelled.format, or labelled.files."
-            raise UserError(f"{' and '.join(path.name for path in there)} are both there", where=str(folder), hint=hint)
-        if there:
-            files[split] = there[0]
+            raise UserError(
+                f"{' and '.join(path.name for path in candidates)} are both there", where=str(folder), hint=hint
+            )
+        if candidates:
+            files[split] = candidates[0]
     if not files:
         names = f"{{train,dev,test}}.{{{','.join(settings.endings)}}}[.gz]"
         hint = "Name the files: files: {train: …, dev: …, test: …}; for SQuAD's JSON write format: squad."
@@ -77,12 +79,12 @@ def _by_ending(folder: Path, settings: LabelledFiles) -> dict[Split, Path]:
 class LabelledSource(SplitFilesSource):
     """Labelled examples in one file per split, or folder of classes; splits without one are held out of train.
 
-    Rows that cannot be learnt are left out and counted; those of train are counted before anything is held out.
+    Unusable rows are left out and counted; those of the training file are counted before examples are held out.
     """
 
     files: Mapping[Split, Path]
     settings: LabelledFiles
-    _left_out: dict[Split, Counter[str]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _dropped: dict[Split, Counter[str]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     labelled = True
 
@@ -91,13 +93,13 @@ class LabelledSource(SplitFilesSource):
         return tuple(split for split in SPLITS if split in self.files or split in self.settings.held_out)
 
     def paths(self, split: Split) -> tuple[Path, ...]:
-        place = self._place(split)
-        return tuple(class_files(place)) if place.is_dir() else (place,)
+        path = self._path_of(split)
+        return tuple(class_files(path)) if path.is_dir() else (path,)
 
     def remarks(self, split: Split) -> Mapping[str, int]:
-        return {reason: count for reason, count in self._left_out.get(split, {}).items() if count}
+        return {reason: count for reason, count in self._dropped.get(split, {}).items() if count}
 
-    def _place(self, split: Split) -> Path:
+    def _path_of(self, split: Split) -> Path:
         return self.files["train"] if split in self.settings.held_out else self.files[split]
 
     def _origin(self) -> dict[str, object]:
@@ -108,32 +110,33 @@ class LabelledSource(SplitFilesSource):
     def _contents(self) -> dict[Split, str]:
         """The digest of each split's file, or of the names and digests of its classes' files."""
         contents: dict[Split, str] = {}
-        for split, place in self.files.items():
-            names = class_files(place) if place.is_dir() else []
-            lines = "".join(f"{path.relative_to(place).as_posix()}\t{file_digest(path)}\n" for path in names)
-            contents[split] = hashlib.sha256(lines.encode()).hexdigest() if names else file_digest(place)
+        for split, path in self.files.items():
+            files = class_files(path) if path.is_dir() else []
+            lines = "".join(f"{file.relative_to(path).as_posix()}\t{file_digest(file)}\n" for file in files)
+            contents[split] = hashlib.sha256(lines.encode()).hexdigest() if files else file_digest(path)
         return contents
 
-    def _examples(self, place: Path, counts: Counter[str]) -> Iterator[tuple[int, Sides]]:
-        return examples(rows(place, self.settings), self.settings, len(self.fields), counts)
+    def _examples(self, path: Path, counts: Counter[str]) -> Iterator[tuple[int, Sides]]:
+        return examples(rows(path, self.settings), self.settings, len(self.fields), counts)
 
     def _segments(self, split: Split) -> Iterator[Sides]:
         counts = Counter[str]()
         held_out = split in self.settings.held_out
-        self._left_out[split] = Counter() if held_out else counts
-        read = self._examples(self._place(split), counts)
+        self._dropped[split] = Counter() if held_out else counts
+        examples_of_file = self._examples(self._path_of(split), counts)
         if self.settings.held_out and (held_out or split == "train"):
-            number = SPLITS.index(split)
-            of_split = (self._groups.splits == number).tolist()
-            return (cells for group, cells in read if of_split[group])
-        return (cells for _, cells in read)
+            split_number = SPLITS.index(split)
+            in_split = (self._groups.splits == split_number).tolist()
+            return (cells for group, cells in examples_of_file if in_split[group])
+        return (cells for _, cells in examples_of_file)
 
     @cached_property
     def _groups(self) -> _Groups:
         """The groups of the training file.
 
-        Groups are in random order or, without a seed, by the fractions of their number times the golden ratio, of which
-        any first ones are evenly spaced. Dev takes the first groups until it has its examples, then test.
+        Groups are in random order or, without a seed, ordered by the fractional part of their number times the golden
+        ratio, so that any prefix of the order is evenly spaced. Dev takes the first groups until it has its examples,
+        then test.
         """
         sizes = np.array(_group_sizes(self._examples(self.files["train"], Counter())))
         seed, splits = self.settings.seed, np.zeros(len(sizes), dtype=np.int8)
@@ -150,29 +153,29 @@ class LabelledSource(SplitFilesSource):
             splits[order[start : start + taken]] = SPLITS.index(split)
             start += taken
         if start >= len(sizes):
-            whole = f"{sizes.sum():,} examples" + (f" in {len(sizes):,} groups" if len(sizes) < sizes.sum() else "")
-            what = f"{sum(self.settings.held_out.values()):,} examples are to be held out of {whole}"
+            available = f"{sizes.sum():,} examples" + (f" in {len(sizes):,} groups" if len(sizes) < sizes.sum() else "")
+            what = f"{sum(self.settings.held_out.values()):,} examples are to be held out of {available}"
             raise UserError(what, where=str(self.files["train"]), hint="Lower labelled.held_out.")
         return _Groups(sizes, splits)
 
-    def _counted(self, split: Split) -> int:
+    def _count_split(self, split: Split) -> int:
         if split in self.settings.held_out:
             return int(self._groups.sizes[self._groups.splits == SPLITS.index(split)].sum())
-        count, places = 0, [at for at, each in enumerate(self.fields) if each.has_classes]
-        classes = {at: set[str]() for at in places}
+        count, class_fields = 0, [index for index, each in enumerate(self.fields) if each.has_classes]
+        classes = {index: set[str]() for index in class_fields}
         for cells in self._segments(split):
             count += 1
-            for at, seen in classes.items():
-                seen.update(self.fields[at].classes(cells[at]))
-        where = str(self._place(split))
+            for index, seen in classes.items():
+                seen.update(self.fields[index].classes(cells[index]))
+        where = str(self._path_of(split))
         if count == 0:
             dropped = ", ".join(
                 f"{number:,} {reason}" for reason, number in dropped_in_words(self.remarks(split)).items()
             )
             raise UserError(f"no example for {self.settings.task} ({dropped or 'empty'})", where=where)
         if split == "train":
-            for at, seen in classes.items():
-                require_classes(self.fields[at], seen, where)
+            for index, seen in classes.items():
+                require_classes(self.fields[index], seen, where)
         return count
 
 
@@ -184,9 +187,9 @@ class _Groups:
     splits: np.ndarray
 
 
-def _group_sizes(numbered: Iterable[tuple[int, Sides]]) -> list[int]:
+def _group_sizes(grouped: Iterable[tuple[int, Sides]]) -> list[int]:
     sizes = list[int]()
-    for group, _ in numbered:
+    for group, _ in grouped:
         sizes += [0] * (group + 1 - len(sizes))
         sizes[group] += 1
     return sizes

@@ -1,8 +1,8 @@
 """Labelled examples from the rows of files: the fields and cells of each task.
 
-A row of another form (a missing column, a number where a text is expected) is an error, because all of the file may be
-meant otherwise. A row of the right form that cannot be learnt or judged (without a label, with an answer that its
-passage does not contain) is left out and counted, by the reasons in `cleaning.RULES`.
+A malformed row (a missing column, a number in place of a text) is an error, because the whole file may have another
+layout. A well-formed row that can be neither learnt nor scored (without a label, or with an answer that its passage
+does not contain) is left out and counted, by the reasons in `cleaning.RULES`.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from subgraft.data.sources.squad import nearest
 from subgraft.data.text.fields import ANNOTATION, LABELS, QUERY, TAGS, Field, Sides, json_cell, span_bounds
 from subgraft.data.text.sentences import sentence_limits
 
-# The cells of a row, one example or several; `counts` receives what is noteworthy about them.
+# Reads the cells of a row's examples; `counts` receives noteworthy events.
 Reader = Callable[[Row, "Form", Counter[str]], Iterable[Sides]]
 Span = tuple[int, int]
 
@@ -48,13 +48,13 @@ def labelled_fields(settings: LabelledFiles, languages: Languages, choices: int)
     """The fields of a task's examples; `choices` is the number of choices to choose from."""
     source, target = Field("source", language=languages.source), Field("target", language=languages.target)
     label = Field("label", "label")
-    further = (Field(f"choice-{number}", language=languages.target) for number in range(2, choices + 1))
+    other_choices = (Field(f"choice-{number}", language=languages.target) for number in range(2, choices + 1))
     two = (source, target) if settings.text_pair is not None else (source,)
     fields: Mapping[LabelledTask, tuple[Field, ...]] = {
         "classification": (source, label),
         "pair-classification": (source, target, label),
         "regression": (*two, Field("value", ANNOTATION)),
-        "multiple-choice": (source, target, *further, Field("answer", ANNOTATION)),
+        "multiple-choice": (source, target, *other_choices, Field("answer", ANNOTATION)),
         "span-extraction": (source, target, Field("answers", ANNOTATION)),
         "tagging": (source, Field(TAGS, ANNOTATION)),
         "ranking": (source, target, Field("relevance", ANNOTATION), Field(QUERY, "label")),
@@ -69,45 +69,45 @@ def examples(
 ) -> Iterator[tuple[int, Sides]]:
     """The examples of rows, each with the number of its group; `counts` receives those left out, by reason.
 
-    An example with another number of cells has more choices than the first one, or fewer, and is left out too.
+    An example with another number of cells has more or fewer choices than the first one, and is left out too.
     """
     form = _form(settings)
     read_row = _READERS[settings.task]
     queries = _Queries() if settings.ranking or form.columns["query"] else None
-    group, before = -1, None
+    group, previous = -1, None
     for row in rows:
         try:
-            read = tuple(read_row(row, form, counts))
+            parsed = tuple(read_row(row, form, counts))
         except UnlearnableError as reason:
             counts[str(reason)] += 1
             continue
-        if any(len(cells) != cells_of_example for cells in read):
+        if any(len(cells) != cells_of_example for cells in parsed):
             counts["other_choices"] += 1
             continue
         if queries is not None:
-            read = tuple(queries.named(cells, row.where) for cells in read)
-        key = row.group or (read[0][3] if queries is not None else None)
-        group += key is None or key != before
-        before = key
-        for cells in read:
+            parsed = tuple(queries.with_name(cells, row.where) for cells in parsed)
+        key = row.group or (parsed[0][3] if queries is not None else None)
+        group += key is None or key != previous
+        previous = key
+        for cells in parsed:
             yield group, cells
 
 
 class _Queries:
-    """Names the queries of candidates, whose records must follow each other."""
+    """Names the queries of ranked candidates and checks that the records of each query are adjacent."""
 
     def __init__(self) -> None:
         self._names = set[str]()
-        self._before, self._name = "", ""
+        self._previous, self._name = "", ""
 
-    def named(self, cells: Sides, where: str) -> Sides:
+    def with_name(self, cells: Sides, where: str) -> Sides:
         query = cells[3] or cells[0]
-        if query != self._before or not self._names:
+        if query != self._previous or not self._names:
             if query in self._names:
-                hint = "The records of a query follow each other: sort the file by query, or name its `query_id`."
+                hint = "The records of a query must be adjacent: sort the file by query, or set `query_id`."
                 raise UserError(f"the query '{query:.40}' comes again", where=where, hint=hint)
             self._names.add(query)
-            self._before, self._name = query, cells[3] or str(len(self._names))
+            self._previous, self._name = query, cells[3] or str(len(self._names))
         return (*cells[:3], self._name)
 
 
@@ -197,22 +197,22 @@ def _multiple_choice(row: Row, form: Form, _: Counter[str]) -> Iterator[Sides]:
 
 
 def _answer(value: Any, choices: Sequence[str], first: int, where: str) -> int:
-    """The index, from 0, of the right choice: by its index, its letter or its text, which must not disagree."""
+    """The index, from 0, of the right choice, which is stated by its index, its letter or its text, unambiguously."""
     if value is None or (isinstance(value, str) and not value.strip()):
         raise UnlearnableError("no_label")
-    said = str(value).strip()
-    meant = set[int]()
+    text = str(value).strip()
+    indices = set[int]()
     if not isinstance(value, bool):
-        meant |= {at for at in range(len(choices)) if said == str(at + first)}
+        indices |= {index for index in range(len(choices)) if text == str(index + first)}
     if isinstance(value, str):
-        meant |= {at for at in range(len(choices)) if said in (chr(ord("A") + at), choices[at])}
-    if len(meant) == 1:
-        return meant.pop()
-    what = "could mean several choices" if meant else f"is none of {len(choices)} choices"
+        indices |= {index for index in range(len(choices)) if text in (chr(ord("A") + index), choices[index])}
+    if len(indices) == 1:
+        return indices.pop()
+    what = "could mean several choices" if indices else f"is none of {len(choices)} choices"
     hint = (
         f"Write the index, here {first} to {first + len(choices) - 1} (see first_choice), a letter from A, or the text."
     )
-    raise UserError(f"the answer {said!r:.40} {what}", where=where, hint=hint)
+    raise UserError(f"the answer {text!r:.40} {what}", where=where, hint=hint)
 
 
 # Spans: of answers, and of entities.
@@ -229,9 +229,9 @@ def _answered(row: Row, form: Form, counts: Counter[str]) -> tuple[str, str, lis
     passage = text_of(_value(row, "passage", form), "passage", row.where)
     question, stripped = _text(row, "question", form), _stripped(passage, "passage", row.where)
     declared = _answers(_value(row, "answers", form), row.where)
-    before = len(passage) - len(passage.lstrip())
-    inside = [_in_passage(answer, passage, counts) for answer in declared]
-    spans = list(dict.fromkeys((start - before, end - before) for start, end in filter(None, inside)))
+    offset = len(passage) - len(passage.lstrip())
+    located = [_in_passage(answer, passage, counts) for answer in declared]
+    spans = list(dict.fromkeys((start - offset, end - offset) for start, end in filter(None, located)))
     if declared and not spans:
         raise UnlearnableError("answer_not_found")
     return question, stripped, spans
@@ -244,7 +244,7 @@ def _answers(value: Any, where: str) -> list[tuple[str | None, int, int]]:
     if isinstance(value, dict):  # of lists, as Hugging Face's datasets have it
         texts, starts = value.get("text"), value.get("answer_start")
         if not isinstance(texts, list) or not isinstance(starts, list) or len(texts) != len(starts):
-            raise UserError("the answers have no lists `text` and `answer_start` of one length", where=where)
+            raise UserError("the answers need two lists of equal length, `text` and `answer_start`", where=where)
         value = [{"text": text, "answer_start": start} for text, start in zip(texts, starts, strict=True)]
     answers = list[tuple[str | None, int, int]]()
     several = isinstance(value, list) and not all(isinstance(part, int) for part in value[:2] or [""])
@@ -261,29 +261,29 @@ def _in_passage(answer: tuple[str | None, int, int], passage: str, counts: Count
     """The bounds of an answer without outer white space; if its text is elsewhere, of the nearest occurrence."""
     text, start, end = answer
     if text is not None and passage[max(start, 0) : max(end, 0)] != text:
-        moved = nearest(passage, text, start) if text.strip() else None
-        if moved is None:
+        nearest_start = nearest(passage, text, start) if text.strip() else None
+        if nearest_start is None:
             return None
         counts["answer_moved"] += 1
-        start, end = moved, moved + len(text)
+        start, end = nearest_start, nearest_start + len(text)
     if not 0 <= start < end <= len(passage) or not passage[start:end].strip():
         return None
-    outer = passage[start:end]
-    return start + len(outer) - len(outer.lstrip()), end - len(outer) + len(outer.rstrip())
+    span_text = passage[start:end]
+    return start + len(span_text) - len(span_text.lstrip()), end - len(span_text) + len(span_text.rstrip())
 
 
 def _text_with_spans(row: Row, form: Form, *roles: str) -> tuple[str, list[Span]]:
     """The text, and spans of it, which do not overlap."""
     text = text_of(_value(row, "text", form), "text", row.where)
-    before = len(text) - len(text.lstrip())
+    offset = len(text) - len(text.lstrip())
     stripped, spans = _stripped(text, "text", row.where), list[Span]()
     for role in roles:
         columns = form.columns[role]
         values = [row[column] for column in columns]
         start, end = span_bounds(values if len(values) == 2 else values[0], role, row.where)
-        if not 0 <= start - before < end - before <= len(stripped):
+        if not 0 <= start - offset < end - offset <= len(stripped):
             raise UnlearnableError("span_outside")
-        spans.append((start - before, end - before))
+        spans.append((start - offset, end - offset))
     if any(end > start for (_, end), (start, _) in pairwise(sorted(spans))):
         raise UnlearnableError("spans_overlap")
     return stripped, spans
@@ -300,8 +300,8 @@ def _entity(row: Row, form: Form, _: Counter[str]) -> Iterator[Sides]:
     parts = value.split(form.settings.separator) if isinstance(value, str) else value
     if parts is not None and not isinstance(parts, list):
         raise UserError("the labels are neither a list nor text", where=row.where)
-    named = [part for part in parts or () if not (isinstance(part, str) and not part.strip())]
-    labels = dict.fromkeys(_class(part, "a label", row.where) for part in named)
+    non_empty = [part for part in parts or () if not (isinstance(part, str) and not part.strip())]
+    labels = dict.fromkeys(_class(part, "a label", row.where) for part in non_empty)
     if not labels:
         raise UnlearnableError("no_label")
     yield (text, f"{start}\t{end}", json_cell(list(labels)))
@@ -327,7 +327,7 @@ def _tagging(row: Row, form: Form, counts: Counter[str]) -> Iterator[Sides]:
 
 
 def ill_nested(tags: Iterable[str]) -> int:
-    """How many tags continue an entity that does not begin before them: I-X after O or after another type."""
+    """The number of tags that continue an entity which has not begun: I-X after O or after another type."""
     count, inside = 0, ""
     for tag in tags:
         mark, _, kind = tag.partition("-")
@@ -362,8 +362,8 @@ def _sentences_ranked(row: Row, form: Form, counts: Counter[str]) -> Iterator[Si
         raise UnlearnableError("answer_not_in_sentence")
     if len(bounds) < 2:
         raise UnlearnableError("one_candidate")
-    for (first, last), good in zip(bounds, relevant, strict=True):
-        yield (question, passage[first:last].strip(), json_cell(int(good)), str(row["number"]))
+    for (first, last), is_relevant in zip(bounds, relevant, strict=True):
+        yield (question, passage[first:last].strip(), json_cell(int(is_relevant)), str(row["number"]))
 
 
 _READERS: Mapping[LabelledTask, Reader] = {

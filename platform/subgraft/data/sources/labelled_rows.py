@@ -18,7 +18,13 @@ from subgraft.data.text import reading
 
 @dataclass(frozen=True)
 class Row:
-    """The columns of a row, by name or by number from 1; where it is; and the group that stays in one split, if any."""
+    """A row of a labelled file.
+
+    Attributes:
+        columns: Its columns, by name or by number from 1.
+        where: Its location, for messages.
+        group: The group that must stay within one split, if any.
+    """
 
     columns: Mapping[Any, Any]
     where: str
@@ -32,7 +38,7 @@ def rows(path: Path, settings: LabelledFiles) -> Iterator[Row]:
     """The rows of a file, or of a folder of classes. Raises UserError, with the line, for one of another form."""
     match settings.format_of(path.name):
         case "csv" | "tsv" as form:
-            lines = _csv(path, settings.delimiter) if form == "csv" else _tabbed(path)
+            lines = _csv(path, settings.delimiter) if form == "csv" else _tsv(path)
             yield from _numbered(lines) if settings.numbered else _with_header(lines, path)
         case "jsonl":
             for number, record in enumerate(json_io.objects(reading.lines(path), path), 1):
@@ -40,29 +46,29 @@ def rows(path: Path, settings: LabelledFiles) -> Iterator[Row]:
         case "conll":
             yield from _sentences(path, settings)
         case "squad":
-            for question in squad.answered(path):
+            for question in squad.answered_questions(path):
                 columns = {"question": question.text, "passage": question.passage, "answers": question.answers}
                 yield Row(columns | {"number": question.number}, question.where, question.article)
         case "folders":
             for file in class_files(path):
-                yield from _of_class(file, path)
+                yield from _class_rows(file, path)
         case None:
             hint = "Give labelled.format, such as tsv or jsonl."
-            raise UserError("the name does not say the format of the file", where=str(path), hint=hint)
+            raise UserError("the name does not show the format of the file", where=str(path), hint=hint)
 
 
-# Cells of a line, and where it is.
+# The cells of a line, and its location.
 Cells = tuple[Sequence[str], str]
 
 
 def _csv(path: Path, delimiter: str) -> Iterator[Cells]:
     reader = csv.reader((f"{line}\n" for line in reading.lines(path)), delimiter=delimiter, strict=True)
     while True:
-        where = f"{path}:{reader.line_num + 1}"  # a row begins here, and quoted line ends make it longer
+        where = f"{path}:{reader.line_num + 1}"  # the row's first line; quoted line breaks may extend it
         try:
             cells = next(reader, None)
         except csv.Error as error:
-            hint = "Text with quotes, commas or line ends stands in quotes, and quotes in it are doubled."
+            hint = "Enclose text with quotes, delimiters or line breaks in quotes, and double the quotes inside it."
             raise UserError(f"not CSV: {error}", where=where, hint=hint) from None
         if cells is None:
             return
@@ -70,7 +76,7 @@ def _csv(path: Path, delimiter: str) -> Iterator[Cells]:
             yield cells, where
 
 
-def _tabbed(path: Path) -> Iterator[Cells]:
+def _tsv(path: Path) -> Iterator[Cells]:
     return ((line.split("\t"), f"{path}:{number}") for number, line in enumerate(reading.lines(path), 1) if line)
 
 
@@ -79,13 +85,13 @@ def _numbered(lines: Iterable[Cells]) -> Iterator[Row]:
 
 
 def _with_header(lines: Iterator[Cells], path: Path) -> Iterator[Row]:
-    names, first = next(lines, ([], str(path)))
+    names, header_where = next(lines, ([], str(path)))
     names = [name.strip() for name in names]
     if repeated := sorted({name for name in names if names.count(name) > 1}):
-        raise UserError(f"two columns are called '{repeated[0]}'", where=first)
+        raise UserError(f"two columns are called '{repeated[0]}'", where=header_where)
     for cells, where in lines:
         if len(cells) > len(names):
-            hint = f"The header has: {', '.join(names)}. Text with a delimiter in it stands in quotes (csv)."
+            hint = f"The header has: {', '.join(names)}. In csv, enclose text that contains the delimiter in quotes."
             raise UserError(f"{len(cells)} columns, where the header has {len(names)}", where=where, hint=hint)
         yield Row(dict(zip(names, cells, strict=False)), where)
 
@@ -103,11 +109,13 @@ def _sentences(path: Path, settings: LabelledFiles) -> Iterator[Row]:
             yield Row(dict(zip(names, (words, tags), strict=True)), where)
             words, tags = [], []
         if not blank:
-            at = f"{path}:{number}"
-            where = where if words else at
-            cell = Row(dict(enumerate(cells, 1)), at)
+            line_where = f"{path}:{number}"
+            where = where if words else line_where
+            cell = Row(dict(enumerate(cells, 1)), line_where)
             if len(cells) < 2:
-                raise UserError("a word without a tag", where=at, hint="A line has a word and its tag in two columns.")
+                raise UserError(
+                    "a word without a tag", where=line_where, hint="A line has a word and its tag in two columns."
+                )
             words.append(cell[settings.word or 1])
             tags.append(cell[settings.tag or len(cells)])
     if words:
@@ -126,7 +134,7 @@ def class_files(folder: Path) -> list[Path]:
     raise UserError("no text by class: {class}/*.txt or {class}.txt expected", where=str(folder))
 
 
-def _of_class(file: Path, folder: Path) -> Iterator[Row]:
+def _class_rows(file: Path, folder: Path) -> Iterator[Row]:
     if file.parent != folder:
         yield Row({"text": "\n".join(reading.lines(file)), "label": file.parent.name}, str(file))
         return

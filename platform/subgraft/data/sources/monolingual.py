@@ -21,7 +21,7 @@ from subgraft.data.text.fields import Sides
 
 @dataclass(frozen=True)
 class UnsplitSource(FilesSource):
-    """Files of one language without splits: what the settings hold out is dev and test, the rest train."""
+    """Files of one language without splits: held-out text becomes dev and test, the rest train."""
 
     files: tuple[Path, ...]
     settings: PlainTexts
@@ -58,9 +58,9 @@ class PlainSource(UnsplitSource):
 
     def _segments(self, split: Split) -> Iterator[Sides]:
         splits = self._splits
-        return ((line,) for at, line in enumerate(self._lines()) if splits.get(at, "train") == split)
+        return ((line,) for index, line in enumerate(self._lines()) if splits.get(index, "train") == split)
 
-    def _counted(self, split: Split) -> int:
+    def _count_split(self, split: Split) -> int:
         held_out = self.settings.held_out
         return self._count - sum(held_out.values()) if split == "train" else held_out[split]
 
@@ -79,16 +79,16 @@ class PlainSource(UnsplitSource):
     def _splits(self) -> dict[int, Split]:
         """The split of each held-out line."""
         count, dev = self._count, self.settings.held_out.get("dev", 0)
-        chosen = dev + self.settings.held_out.get("test", 0)
+        held_out_count = dev + self.settings.held_out.get("test", 0)
         if self.settings.seed is not None:
-            drawn = np.random.default_rng(self.settings.seed).choice(count, chosen, replace=False)
-            return {at: "dev" if rank < dev else "test" for rank, at in enumerate(drawn.tolist())}
-        # The held-out lines are evenly spaced in the text, and those of dev among them.
+            sampled = np.random.default_rng(self.settings.seed).choice(count, held_out_count, replace=False)
+            return {index: "dev" if rank < dev else "test" for rank, index in enumerate(sampled.tolist())}
+        # The held-out lines are evenly spaced in the text, and the dev lines are evenly spaced among them.
         return {
-            (2 * rank + 1) * count // (2 * chosen): "dev"
-            if (rank + 1) * dev // chosen > rank * dev // chosen
+            (2 * rank + 1) * count // (2 * held_out_count): "dev"
+            if (rank + 1) * dev // held_out_count > rank * dev // held_out_count
             else "test"
-            for rank in range(chosen)
+            for rank in range(held_out_count)
         }
 
     def _lines(self) -> Iterator[str]:
@@ -99,7 +99,7 @@ class PlainSource(UnsplitSource):
             name, tab, text = line.partition("\t")
             if not tab:
                 hint = "Lines are expected as in: en<TAB>text."
-                raise UserError("no tab behind a language", where=f"{self._file}:{number}", hint=hint)
+                raise UserError("no tab after a language", where=f"{self._file}:{number}", hint=hint)
             if name == self.name:
                 yield text
 

@@ -22,7 +22,7 @@ from subgraft.base.limits import DOWNLOAD_SECONDS
 from subgraft.config.corpora import Languages
 from subgraft.data.sources.download import cache_folder
 
-# -P: Python would look for code in the current directory first.
+# -P prevents Python from importing code of the current directory.
 PYTHON = (sys.executable, "-P")
 _UNKNOWN, _OTHER_LANGUAGES, _SWAPPED = 3, 4, 5
 
@@ -85,9 +85,9 @@ def _look_up(identifier: str, sides: list[str]) -> bool:
 
 
 def _write(identifier: str, paths: Sequence[Path]) -> None:
-    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as complaints:
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as errors:
         command = [*PYTHON, "-X", "utf8", "-m", "mtdata", "echo", identifier]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=complaints) as process:
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors) as process:
             assert process.stdout is not None
             deadline = Timer(DOWNLOAD_SECONDS.value, process.kill)
             deadline.start()
@@ -96,11 +96,11 @@ def _write(identifier: str, paths: Sequence[Path]) -> None:
             finally:
                 deadline.cancel()
         if process.returncode == -SIGKILL:
-            raise OperationalError("mtdata did not end", where=identifier, hint=DOWNLOAD_SECONDS.hint)
+            raise OperationalError("mtdata did not finish in time", where=identifier, hint=DOWNLOAD_SECONDS.hint)
         if process.returncode != 0:
-            complaints.seek(0)
+            errors.seek(0)
             hint = "Run the same command again once the network or the server is back."
-            raise OperationalError(f"mtdata failed: {_last_line(complaints.read())}", where=identifier, hint=hint)
+            raise OperationalError(f"mtdata failed: {_last_line(errors.read())}", where=identifier, hint=hint)
 
 
 def split_columns(rows: Iterable[bytes], paths: Sequence[Path]) -> None:
@@ -110,8 +110,8 @@ def split_columns(rows: Iterable[bytes], paths: Sequence[Path]) -> None:
         for row in rows:
             columns = row.rstrip(b"\r\n").split(b"\t")
             # Further columns are metadata; a missing one leaves an empty segment, which cleaning counts and drops.
-            for at, output in enumerate(outputs):
-                output.write((columns[at] if at < len(columns) else b"") + b"\n")
+            for index, output in enumerate(outputs):
+                output.write((columns[index] if index < len(columns) else b"") + b"\n")
     finally:
         for output in outputs:
             output.close()

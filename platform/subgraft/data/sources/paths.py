@@ -16,29 +16,29 @@ SPLITS: tuple[Split, ...] = ("train", "dev", "test")
 
 def data_folder() -> Path | None:
     """The folder of corpora in SUBGRAFT_DATA, if it is set."""
-    named = os.environ.get("SUBGRAFT_DATA")
-    return Path(named) if named else None
+    path = os.environ.get("SUBGRAFT_DATA")
+    return Path(path) if path else None
 
 
-def needed_data_folder(holding: str) -> Path:
+def require_data_folder(contents: str) -> Path:
     """The folder in SUBGRAFT_DATA. Raises UserError with its required contents if SUBGRAFT_DATA is not set."""
     folder = data_folder()
     if folder is None:
-        raise UserError("needs real text", hint=f"Set SUBGRAFT_DATA to a folder that holds {holding}.")
+        raise UserError("needs real text", hint=f"Set SUBGRAFT_DATA to a folder that holds {contents}.")
     return folder
 
 
 def find(name: str, base: Path) -> Path:
     """A file or folder in `base`, else under SUBGRAFT_DATA. Raises UserError with the searched paths."""
-    places = [base / require_path(Path(name)).expanduser()]
+    candidates = [base / require_path(Path(name)).expanduser()]
     data = data_folder()
     if data is not None:
-        places.append(data / name)
-    path = next((place for place in places if place.exists()), None)
+        candidates.append(data / name)
+    path = next((path for path in candidates if path.exists()), None)
     if path is None:
-        looked = ", ".join(str(place) for place in dict.fromkeys(places))
+        searched = ", ".join(str(path) for path in dict.fromkeys(candidates))
         hint = "" if data else "SUBGRAFT_DATA, the folder of corpora to look in, is not set."
-        raise UserError(f"no such file or folder (looked at {looked})", where=name, hint=hint)
+        raise UserError(f"no such file or folder (looked at {searched})", where=name, hint=hint)
     return path
 
 
@@ -97,4 +97,4 @@ def split_file(folder: Path, split: Split, code: str) -> Path | None:
 
 def plain_or_zipped(path: Path) -> Path | None:
     """The file, or its .gz version, if it exists."""
-    return next((each for each in (path, path.with_name(f"{path.name}.gz")) if each.is_file()), None)
+    return next((candidate for candidate in (path, path.with_name(f"{path.name}.gz")) if candidate.is_file()), None)

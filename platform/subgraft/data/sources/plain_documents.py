@@ -1,4 +1,4 @@
-"""Plain text with documents: blank lines between them, BERT's classic format, or a file for each."""
+"""Plain text with documents: separated by blank lines (BERT's format), or a file for each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from subgraft.data.text.sentences import sentence_limits
 
 @dataclass(frozen=True)
 class BlankLinesSource(FileSource):
-    """Files with a segment in each line and blank lines between documents; in parallel files at the same places."""
+    """Files with a segment per line and blank lines between documents, on the same lines of parallel files."""
 
     documented: bool = True
 
@@ -30,23 +30,23 @@ class BlankLinesSource(FileSource):
 
     def _segments(self, split: Split) -> Iterator[Sides]:
         rows = zip(*map(reading.lines, self.paths(split)), strict=True)
-        for number, document in enumerate(_between_blank(rows, self.paths(split))):
+        for number, document in enumerate(_split_at_blank_lines(rows, self.paths(split))):
             for position, cells in enumerate(document):
                 yield (*cells, str(Place(str(number), position)))
 
-    def _counted(self, split: Split) -> int:
-        super()._counted(split)
+    def _count_split(self, split: Split) -> int:
+        super()._count_split(split)
         return self._count_segments(split)
 
 
-def _between_blank(rows: Iterator[Sides], paths: Sequence[Path]) -> Iterator[Iterator[Sides]]:
+def _split_at_blank_lines(rows: Iterator[Sides], paths: Sequence[Path]) -> Iterator[Iterator[Sides]]:
     """The rows of each document. Raises UserError for a line that is blank in one of several parallel files."""
 
     def is_blank(numbered: tuple[int, Sides]) -> bool:
         blank = [not cell.strip() for cell in numbered[1]]
         if any(blank) != all(blank):
             where = f"{paths[blank.index(True)]}:{numbered[0]}"
-            hint = "Blank lines end documents: parallel files have them at the same places."
+            hint = "Blank lines end documents, so parallel files must have them on the same lines."
             raise UserError("a blank line, which another file does not have there", where=where, hint=hint)
         return all(blank)
 
@@ -57,9 +57,10 @@ def _between_blank(rows: Iterator[Sides], paths: Sequence[Path]) -> Iterator[Ite
 
 @dataclass(frozen=True)
 class PlainDocumentsSource(UnsplitSource):
-    """The documents of one language, complete ones of which are held out.
+    """The documents of one language. Complete documents are held out.
 
-    files: one with blank lines between documents, or one for each document.
+    Attributes:
+        files: One file with blank lines between documents, or one file for each document.
     """
 
     documented = True
@@ -75,7 +76,7 @@ class PlainDocumentsSource(UnsplitSource):
                 for position, segment in enumerate(segments):
                     yield segment, str(Place(str(number), position))
 
-    def _counted(self, split: Split) -> int:
+    def _count_split(self, split: Split) -> int:
         sizes, splits = self._document_sizes, self._splits
         return sum(size for number, size in enumerate(sizes) if splits.get(number, "train") == split)
 
@@ -89,7 +90,7 @@ class PlainDocumentsSource(UnsplitSource):
         return sizes
 
     @property
-    def _place(self) -> Path:
+    def _path(self) -> Path:
         return self.files[0].parent if self.settings.documents == "files" else self.files[0]
 
     @cached_property
@@ -97,19 +98,23 @@ class PlainDocumentsSource(UnsplitSource):
         """The split of each held-out document: evenly spaced ones, or those that the seed draws."""
         sizes, seed = self._document_sizes, self.settings.seed
         order = np.arange(len(sizes)) if seed is None else np.random.default_rng(seed).permutation(len(sizes))
-        rest, splits = order.tolist(), dict[int, Split]()
+        remaining, splits = order.tolist(), dict[int, Split]()
         for split in ("dev", "test"):
             limit = self.settings.held_out.get(split)
             if limit is None:
                 continue
-            of_rest = [sizes[number] for number in rest]
-            taken = _first_within(of_rest, limit) if seed is not None else whole_documents(of_rest, limit)
+            remaining_sizes = [sizes[number] for number in remaining]
+            taken = (
+                _first_within(remaining_sizes, limit) if seed is not None else whole_documents(remaining_sizes, limit)
+            )
             if not any(taken) or all(taken):
                 what = f"no document has at most {limit:,} segments" if not any(taken) else "no document is left"
-                hint = f"Change plain.held_out.{split}: complete documents are held out, {len(sizes):,} there are."
-                raise UserError(f"{what} for the {split} split", where=str(self._place), hint=hint)
-            splits |= dict.fromkeys((number for number, is_taken in zip(rest, taken, strict=True) if is_taken), split)
-            rest = [number for number in rest if number not in splits]
+                hint = f"Change plain.held_out.{split}: complete documents are held out of {len(sizes):,}."
+                raise UserError(f"{what} for the {split} split", where=str(self._path), hint=hint)
+            splits |= dict.fromkeys(
+                (number for number, is_taken in zip(remaining, taken, strict=True) if is_taken), split
+            )
+            remaining = [number for number in remaining if number not in splits]
         return splits
 
     def _texts(self) -> Iterator[Iterator[str]]:
@@ -118,23 +123,23 @@ class PlainDocumentsSource(UnsplitSource):
             lines_of_each: Iterator[Iterator[str]] = (reading.lines(path) for path in self.files)
         else:
             rows = ((line,) for line in reading.lines(self.files[0]))
-            lines_of_each = ((cells[0] for cells in document) for document in _between_blank(rows, self.files))
+            lines_of_each = ((cells[0] for cells in document) for document in _split_at_blank_lines(rows, self.files))
         for lines in lines_of_each:
-            written = (line for line in lines if line.strip())
-            yield _sentences(written) if self.settings.split_sentences else written
+            non_blank = (line for line in lines if line.strip())
+            yield _sentences(non_blank) if self.settings.split_sentences else non_blank
 
 
 def _sentences(lines: Iterator[str]) -> Iterator[str]:
     """The sentences of running text, by their marks."""
     for line in lines:
         limits = sentence_limits(line)
-        for begin, end in pairwise(limits):
-            if sentence := line[begin:end].strip():
+        for start, end in pairwise(limits):
+            if sentence := line[start:end].strip():
                 yield sentence
 
 
 def _first_within(sizes: Sequence[int], limit: int) -> list[bool]:
-    """Which of the items to take: each that still fits within the limit."""
+    """Whether to take each item: it is taken if it still fits within the limit."""
     taken, total = list[bool](), 0
     for size in sizes:
         taken.append(total + size <= limit)
@@ -143,14 +148,14 @@ def _first_within(sizes: Sequence[int], limit: int) -> list[bool]:
 
 
 def document_files(folder: Path, name: str) -> tuple[Path, ...]:
-    """The .txt files of the folder `name` in a folder, or, where there is none, of the folder itself.
+    """The .txt files of the subfolder `name`, or of the folder itself if there is no such subfolder.
 
-    Raises UserError for a folder without any.
+    Raises UserError if there are none.
     """
-    place = folder / name if (folder / name).is_dir() else folder
+    directory = folder / name if (folder / name).is_dir() else folder
     files = tuple(
-        sorted(path for ending in (".txt", ".txt.gz") for path in place.rglob(f"*{ending}") if path.is_file())
+        sorted(path for ending in (".txt", ".txt.gz") for path in directory.rglob(f"*{ending}") if path.is_file())
     )
     if not files:
-        raise UserError("no document: files *.txt[.gz] are expected", where=str(place))
+        raise UserError("no document: files *.txt[.gz] are expected", where=str(directory))
     return files

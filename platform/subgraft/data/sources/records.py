@@ -20,12 +20,12 @@ from subgraft.data.text.tensors import row_count
 
 # By name in JSON, by number in tab-separated lines.
 Columns = Mapping[Any, Any]
-# Labels and names of documents are stored one per line, next to others: they must not contain these characters.
+# Labels and names of documents are stored one per line or cell, so they must not contain these characters.
 _BREAKS = frozenset("\t\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029")
 
 
 def _rows(path: Path, *, named: bool) -> Iterator[tuple[Columns, str]]:
-    """The fields of every line, and where it is: of a JSON object by name, else of tab-separated columns from 1."""
+    """The fields of every line and its location: fields of a JSON object by name, or tab-separated columns from 1."""
     lines = reading.lines(path)
     rows: Iterable[Columns] = (
         json_io.objects(lines, path) if named else (dict(enumerate(line.split("\t"), 1)) for line in lines)
@@ -63,7 +63,7 @@ class RecordsSource(SplitFilesSource):
         form = self.settings.model_dump(mode="json", exclude={"folder", "files"})
         return {"records": form, "files": self._digests}
 
-    def _counted(self, split: Split) -> int:
+    def _count_split(self, split: Split) -> int:
         count = self._count_segments(split)
         for field in self._of_kind("tensor"):
             path = self.tensor(split, field.name)
@@ -73,18 +73,18 @@ class RecordsSource(SplitFilesSource):
         return count
 
     def _segments(self, split: Split) -> Iterator[Sides]:
-        row, known = 0, set[str]()
+        row_number, seen = 0, set[str]()
         for document, records in groupby(self._records(split), lambda record: record.document):
             position = 0
             for where, cells in ((record.where, cells) for record in records for cells in record.segments):
                 if document is not None and position == 0:
-                    if document in known:
-                        hint = "A document's records follow each other."
+                    if document in seen:
+                        hint = "The records of a document must be adjacent."
                         raise UserError(f"the document '{document}' comes again", where=where, hint=hint)
-                    known.add(document)
-                values = [str(row) if field.kind == "tensor" else cells[field.name] for field in self.fields]
+                    seen.add(document)
+                values = [str(row_number) if field.kind == "tensor" else cells[field.name] for field in self.fields]
                 yield (*values, str(Place(document, position))) if document is not None else tuple(values)
-                row, position = row + 1, position + 1
+                row_number, position = row_number + 1, position + 1
 
     def _records(self, split: Split) -> Iterator[_Record]:
         return (self._record(*row) for row in _rows(self.files[split], named=not self.settings.numbered))
@@ -98,7 +98,7 @@ class RecordsSource(SplitFilesSource):
             for field, name in zip(self.fields, self.declared, strict=True)
             if field.kind != "tensor"
         }
-        return _Record(document, [self._segment(one, where) for one in self._listed(values, where)], where)
+        return _Record(document, [self._segment(one, where) for one in self._split_document(values, where)], where)
 
     def _text(self, value: Any, column: int | str, where: str) -> str:
         if isinstance(value, list) and value and all(isinstance(segment, str) for segment in value):
@@ -106,21 +106,21 @@ class RecordsSource(SplitFilesSource):
             raise UserError(f"the field '{column}' lists the segments of a document", where=where, hint=hint)
         return text_of(value, column, where)
 
-    def _listed(self, values: dict[str, Any], where: str) -> list[dict[str, Any]]:
-        """The values of each segment: of one, or of several if the texts of a document are lists."""
+    def _split_document(self, values: dict[str, Any], where: str) -> list[dict[str, Any]]:
+        """The values of each segment; a document whose texts are lists has several."""
         lists = [field.name for field in self._of_kind("text") if isinstance(values[field.name], list)]
         if self.settings.document is None or not lists:
             return [values]
         if len(lists) < len(self._of_kind("text")) or any(field.of for field in self.fields):
-            raise UserError(
-                "in a document either all texts are lists of segments, or none is, as spans require", where=where
-            )
+            raise UserError("in a document all texts must be lists of segments, or none; with spans, none", where=where)
         sizes = {name: len(values[name]) for name in lists}
         if len(set(sizes.values())) > 1:
             counted = ", ".join(f"{name}: {size:,}" for name, size in sizes.items())
             raise UserError(f"unequal numbers of segments ({counted})", where=where, hint="They must agree one by one.")
         count = next(iter(sizes.values()))
-        return [{name: value[at] if name in lists else value for name, value in values.items()} for at in range(count)]
+        return [
+            {name: value[index] if name in lists else value for name, value in values.items()} for index in range(count)
+        ]
 
     def _segment(self, values: dict[str, Any], where: str) -> dict[str, str]:
         cells: dict[str, str] = {}
@@ -131,10 +131,10 @@ class RecordsSource(SplitFilesSource):
                 cells[field.name] = label_of(values[field.name], f"the label '{field.name}'", where)
         for field in self._of_kind("span"):
             assert field.of is not None
-            cells[field.name] = _span(values[field.name], cells[field.of], field.name, where)
+            cells[field.name] = _span_cell(values[field.name], cells[field.of], field.name, where)
         for field in self._of_kind("spans"):
             assert field.of is not None
-            cells[field.name] = _spans(values[field.name], cells[field.of], field.name, where)
+            cells[field.name] = _spans_cell(values[field.name], cells[field.of], field.name, where)
         for field in self._of_kind("triples"):
             cells[field.name] = json_cell(_triples(values[field.name], field.name, where))
         return cells
@@ -153,39 +153,39 @@ def cell_of(columns: Columns, column: int | str, where: str) -> Any:
 
 
 def label_of(value: object, what: str, where: str) -> str:
-    """The text of a label. Raises UserError for other values, and for text that cannot stand in a line of its own."""
+    """The text of a label. Raises UserError for other values, and for text that cannot be stored as a single line."""
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise UserError(f"{what} is neither a text nor a whole number", where=where)
     text = str(value)
     if not text.strip() or text != text.strip() or not _BREAKS.isdisjoint(text):
-        what = f"{what} is empty, begins or ends with a space, or holds a tab or the end of a line"
+        what = f"{what} is empty, begins or ends with a space, or contains a tab or a line break"
         raise UserError(what, where=where, hint=f"Found: {text[:40]!r}.")
     return text
 
 
-def _span(value: object, text: str, name: str, where: str) -> str:
+def _span_cell(value: object, text: str, name: str, where: str) -> str:
     """The bounds of a span in the stored text, which has no outer white space."""
     start, end = span_bounds(value, name, where)
-    before = len(text) - len(text.lstrip())
-    if not before <= start < end <= before + len(text.strip()):
+    offset = len(text) - len(text.lstrip())
+    if not offset <= start < end <= offset + len(text.strip()):
         raise UserError(f"the span '{name}' ({start} to {end}) is not within its text", where=where)
-    return f"{start - before}\t{end - before}"
+    return f"{start - offset}\t{end - offset}"
 
 
-def _spans(value: object, text: str, name: str, where: str) -> str:
-    """Named spans of a text as JSON, in the order of their places."""
-    listed = _lists_of_three(value, f"'{name}' is not a list of [start, end, name]", '[[0, 6, "London"]]', where)
+def _spans_cell(value: object, text: str, name: str, where: str) -> str:
+    """Named spans of a text as JSON, in the order of their positions."""
+    spans = _lists_of_three(value, f"'{name}' is not a list of [start, end, name]", '[[0, 6, "London"]]', where)
     cells = list[list[int | str]]()
-    for start, end, called in listed:
-        bounds = _span([start, end], text, name, where).split("\t")
-        cells.append([*map(int, bounds), label_of(called, f"the name of a span of '{name}'", where)])
+    for start, end, name_of_span in spans:
+        bounds = _span_cell([start, end], text, name, where).split("\t")
+        cells.append([*map(int, bounds), label_of(name_of_span, f"the name of a span of '{name}'", where)])
     return json_cell(sorted(cells, key=lambda cell: cell[:2]))
 
 
 def _triples(value: object, name: str, where: str) -> list[list[str]]:
     example = '[["London", "capital of", "England"]]'
-    listed = _lists_of_three(value, f"'{name}' is not a list of [head, relation, tail]", example, where)
-    return [[label_of(part, f"a part of a triple of '{name}'", where) for part in triple] for triple in listed]
+    triples = _lists_of_three(value, f"'{name}' is not a list of [head, relation, tail]", example, where)
+    return [[label_of(part, f"a part of a triple of '{name}'", where) for part in triple] for triple in triples]
 
 
 def _lists_of_three(value: object, what: str, example: str, where: str) -> list[list[Any]]:
@@ -233,7 +233,7 @@ class ColumnsSource(PairFilesSource):
     def _segments(self, split: Split) -> Iterator[Sides]:
         return pairs(self.files[split], self.columns)
 
-    def _counted(self, split: Split) -> int:
+    def _count_split(self, split: Split) -> int:
         count = sum(1 for _ in self._segments(split))
         if count == 0:
             raise UserError("an empty corpus", where=str(self.files[split]))
@@ -246,7 +246,7 @@ def text_of(value: object, name: int | str, where: str) -> str:
         return value
     turns = value if isinstance(value, list) else [value]
     if any(isinstance(turn, dict) and "role" in turn for turn in turns):
-        what = f"the field '{name}' holds a conversation, not a text"
+        what = f"the field '{name}' contains a conversation, not a text"
         hint = "Write `task: chat` and the corpus as `conversations: {folder: …}`, or give texts in fields."
         raise UserError(what, where=where, hint=hint)
     raise UserError(f"the field '{name}' contains no text", where=where)

@@ -31,7 +31,7 @@ from subgraft.data.sources.resolved_corpus import ResolvedSource
 from subgraft.data.sources.squad import Pairing, SquadSource
 from subgraft.data.sources.verses import VersesSource
 from subgraft.data.text.corpus import RECORD, Corpus
-from subgraft.data.text.fields import Field, named_for, pair_fields, texts
+from subgraft.data.text.fields import Field, pair_fields, select_fields, texts
 
 
 def resolve(
@@ -54,12 +54,12 @@ def resolve(
     Raises:
         UserError: The corpus was not found; the message has the searched paths.
     """
-    return _FINDERS[source.kind](_Asked(source, languages, base, pairing, progress))
+    return _FINDERS[source.kind](_ResolveRequest(source, languages, base, pairing, progress))
 
 
 @dataclass(frozen=True)
-class _Asked:
-    """The arguments of `resolve`."""
+class _ResolveRequest:
+    """The arguments of `resolve`, for the function of each kind."""
 
     source: CorpusSource
     languages: Languages | None
@@ -78,10 +78,10 @@ class _Asked:
 
     @property
     def pair(self) -> Languages:
-        """The languages of a kind that names none itself."""
+        """The languages of a task, for kinds of source that do not name languages."""
         if self.languages is None:
-            hint = "Only folder (with languages), records, verses, plain and texts hold fields of their own."
-            raise UserError(f"{self.source.kind} holds text of a task's languages", where="languages", hint=hint)
+            hint = "Only folder (with languages), records, verses, plain and texts define their own fields."
+            raise UserError(f"{self.source.kind} needs the languages of a task", where="languages", hint=hint)
         return self.languages
 
     def fields(self, files: Mapping[Split, tuple[Any, ...]]) -> tuple[Field, ...]:
@@ -89,7 +89,7 @@ class _Asked:
         return pair_fields(self.pair, two=any(len(paths) == 2 for paths in files.values()))
 
     def of_files(self, fields: tuple[Field, ...], files: Mapping[Split, tuple[Path, ...]]) -> FileSource:
-        """A file of each field, whose blank lines end documents or are segments like others."""
+        """A source of one file per field, in which blank lines end documents if `documents` is set."""
         kind = FileSource if self.source.documents is None else BlankLinesSource
         return kind(fields, self.limit, files)
 
@@ -97,52 +97,52 @@ class _Asked:
         return _FINDERS[source.kind](replace(self, source=source, languages=languages))
 
 
-def _generated(asked: _Asked) -> ResolvedSource:
-    languages = asked.pair
+def _generated(request: _ResolveRequest) -> ResolvedSource:
+    languages = request.pair
     if {languages.source, languages.target} != set(GENERATED_LANGUAGES):
         direction = f"{languages.source} to {languages.target}"
         raise UserError(f"the generated corpus is English and German (en, de), not {direction}", where="languages")
-    return GeneratedSource(pair_fields(languages, two=True), asked.limit, asked.settings)
+    return GeneratedSource(pair_fields(languages, two=True), request.limit, request.settings)
 
 
-def _folder(asked: _Asked) -> ResolvedSource:
-    folder, codes = find(asked.settings, asked.base), asked.source.languages
+def _folder(request: _ResolveRequest) -> ResolvedSource:
+    folder, codes = find(request.settings, request.base), request.source.languages
     if (folder / RECORD).is_file():
-        return _built(asked, Corpus.open(folder))
+        return _built(request, Corpus.open(folder))
     if codes is None:
-        files = split_files(folder, pair_codes(folder, asked.pair))
-        return asked.of_files(asked.fields(files), files)
-    named = named_for(asked.languages, [Field(code, language=code) for code in codes], str(folder))
-    return asked.of_files(tuple(named.values()), split_files(folder, tuple(named)))
+        files = split_files(folder, pair_codes(folder, request.pair))
+        return request.of_files(request.fields(files), files)
+    fields = select_fields(request.languages, [Field(code, language=code) for code in codes], str(folder))
+    return request.of_files(tuple(fields.values()), split_files(folder, tuple(fields)))
 
 
-def _built(asked: _Asked, corpus: Corpus) -> ResolvedSource:
-    """A folder that `corpora get` made."""
+def _built(request: _ResolveRequest, corpus: Corpus) -> ResolvedSource:
+    """A folder that `corpora get` wrote."""
     folder = corpus.directory
-    if corpus.is_pair and asked.languages is not None:
+    if corpus.is_pair and request.languages is not None:
         # The task decides the languages of the sides.
-        languages = asked.languages
-        within = not corpus.monolingual and len(set(corpus.languages)) == 1
-        two = within or languages.source != languages.target
+        languages = request.languages
+        same_language = not corpus.monolingual and len(set(corpus.languages)) == 1
+        two = same_language or languages.source != languages.target
         names = ("source", "target")[: 1 + two]
         if not two and corpus.languages[0] != languages.source == corpus.languages[-1]:
             names = ("target",)
         files = split_files(folder, names)
-        return FileSource(pair_fields(languages, two=two), asked.limit, files)
+        return FileSource(pair_fields(languages, two=two), request.limit, files)
     if any(field.kind == "tensor" for field in corpus.fields):
         raise UserError(
-            "tensor fields are read from records, not from a corpus that was made of them", where=str(folder)
+            "tensor fields are read from records, not from a corpus that was built from them", where=str(folder)
         )
     # The fields of labelled examples have their roles already, and there may be more than two texts.
-    named = named_for(None if corpus.labelled else asked.languages, corpus.fields, str(folder))
+    fields = select_fields(None if corpus.labelled else request.languages, corpus.fields, str(folder))
     if corpus.aligned:
-        return _built_text(asked, corpus, named)
-    parts = {field.name: _built_text(asked, corpus, {name: field}) for name, field in named.items()}
+        return _built_text(request, corpus, fields)
+    parts = {field.name: _built_text(request, corpus, {name: field}) for name, field in fields.items()}
     return _texts_of(parts)
 
 
-def _built_text(asked: _Asked, corpus: Corpus, named: Mapping[str, Field]) -> FileSource:
-    names = list(named)
+def _built_text(request: _ResolveRequest, corpus: Corpus, fields: Mapping[str, Field]) -> FileSource:
+    names = list(fields)
     documented = corpus.has_documents(names[0])
     files: dict[Split, tuple[Path, ...]] = {}
     for split in corpus.splits:
@@ -150,41 +150,43 @@ def _built_text(asked: _Asked, corpus: Corpus, named: Mapping[str, Field]) -> Fi
             paths = [corpus.file(split, name) for name in names]
             places = [corpus.documents_file(split, names[0])] if documented else []
             files[split] = (*paths, *places)  # type: ignore[index]
-    return FileSource(tuple(named.values()), asked.limit, files, documented, corpus.labelled)
+    return FileSource(tuple(fields.values()), request.limit, files, documented, corpus.labelled)
 
 
-def _files(asked: _Asked) -> ResolvedSource:
-    _check_sides({split: len(files) for split, files in asked.settings.items()}, asked.pair, "files")
-    files = {split: tuple(find_file(name, asked.base) for name in names) for split, names in asked.settings.items()}
-    return asked.of_files(asked.fields(files), files)
+def _files(request: _ResolveRequest) -> ResolvedSource:
+    _check_sides({split: len(files) for split, files in request.settings.items()}, request.pair, "files")
+    files = {split: tuple(find_file(name, request.base) for name in names) for split, names in request.settings.items()}
+    return request.of_files(request.fields(files), files)
 
 
-def _urls(asked: _Asked) -> ResolvedSource:
-    _check_sides({split: len(urls) for split, urls in asked.settings.items()}, asked.pair, "urls")
-    return UrlSource(asked.fields(asked.settings), asked.limit, asked.settings, asked.progress)
+def _urls(request: _ResolveRequest) -> ResolvedSource:
+    _check_sides({split: len(urls) for split, urls in request.settings.items()}, request.pair, "urls")
+    return UrlSource(request.fields(request.settings), request.limit, request.settings, request.progress)
 
 
-def _mtdata(asked: _Asked) -> ResolvedSource:
-    fields = pair_fields(asked.pair, two=asked.pair.source != asked.pair.target)
-    return MtdataSource(fields, asked.limit, asked.settings, asked.pair)
+def _mtdata(request: _ResolveRequest) -> ResolvedSource:
+    fields = pair_fields(request.pair, two=request.pair.source != request.pair.target)
+    return MtdataSource(fields, request.limit, request.settings, request.pair)
 
 
-def _squad(asked: _Asked) -> ResolvedSource:
-    if asked.pairing is None:
-        raise UserError("squad holds questions, which only `task: question-generation` reads", where="corpora")
-    files = _one_file_a_split(asked.settings, "json", asked.base)
-    return SquadSource(pair_fields(asked.pair, two=True), asked.limit, files, asked.pairing)
+def _squad(request: _ResolveRequest) -> ResolvedSource:
+    if request.pairing is None:
+        raise UserError("squad contains questions, which only `task: question-generation` reads", where="corpora")
+    files = _one_file_per_split(request.settings, "json", request.base)
+    return SquadSource(pair_fields(request.pair, two=True), request.limit, files, request.pairing)
 
 
-def _columns(asked: _Asked) -> ResolvedSource:
-    files = _one_file_a_split(asked.settings.folder or asked.settings.files, _ending(asked.settings.named), asked.base)
-    return ColumnsSource(pair_fields(asked.pair, two=True), asked.limit, files, asked.settings)
+def _columns(request: _ResolveRequest) -> ResolvedSource:
+    files = _one_file_per_split(
+        request.settings.folder or request.settings.files, _ending(request.settings.named), request.base
+    )
+    return ColumnsSource(pair_fields(request.pair, two=True), request.limit, files, request.settings)
 
 
-def _together(asked: _Asked) -> ResolvedSource:
-    parts = tuple(asked.part(part, asked.languages) for part in asked.settings)
+def _together(request: _ResolveRequest) -> ResolvedSource:
+    parts = tuple(request.part(part, request.languages) for part in request.settings)
     if len({part.monolingual for part in parts}) > 1:
-        raise UserError("some parts have one side, some two: they cannot make one corpus", where="together")
+        raise UserError("some parts have one side and some have two: they cannot form one corpus", where="together")
     fields = parts[0].fields
     if any(part.fields != fields or isinstance(part, TextsSource) for part in parts) or len(texts(fields)) < len(
         fields
@@ -193,73 +195,78 @@ def _together(asked: _Asked) -> ResolvedSource:
         raise UserError(what, where="together")
     if len({part.documented for part in parts}) > 1:
         what = "some parts have documents, some have none"
-        raise UserError(what, where="together", hint="Give `documents: blank-lines` to those that lack them.")
-    return TogetherSource(parts[0].fields, {}, parts, asked.source.multipliers)
+        raise UserError(what, where="together", hint="Set `documents: blank-lines` for those that lack them.")
+    return TogetherSource(parts[0].fields, {}, parts, request.source.multipliers)
 
 
-def _records(asked: _Asked) -> ResolvedSource:
-    settings = asked.settings
+def _records(request: _ResolveRequest) -> ResolvedSource:
+    settings = request.settings
     declared = [
         Field(name, field.kind, (field.language or name) if field.kind == "text" else None, field.of)
         for name, field in settings.fields.items()
     ]
-    named = named_for(asked.languages, declared, "records.fields")
-    files = _one_file_a_split(settings.folder or settings.files, _ending(not settings.numbered), asked.base)
-    return RecordsSource(tuple(named.values()), asked.limit, files, settings, tuple(named))
+    fields = select_fields(request.languages, declared, "records.fields")
+    files = _one_file_per_split(settings.folder or settings.files, _ending(not settings.numbered), request.base)
+    return RecordsSource(tuple(fields.values()), request.limit, files, settings, tuple(fields))
 
 
-def _conversations(asked: _Asked) -> ResolvedSource:
-    """One text of all turns, in the language that the task writes, and the turns."""
-    settings: ConversationFiles = asked.settings
-    fields = conversation_fields(asked.pair.target)
-    if (places := settings.folder or settings.files) is not None:
-        files = _one_file_a_split(places, "jsonl", asked.base)
-        return ConversationsSource(fields, asked.limit, files, settings)
+def _conversations(request: _ResolveRequest) -> ResolvedSource:
+    """The text of all turns, in the target language of the task, and the turns."""
+    settings: ConversationFiles = request.settings
+    fields = conversation_fields(request.pair.target)
+    if (paths := settings.folder or settings.files) is not None:
+        files = _one_file_per_split(paths, "jsonl", request.base)
+        return ConversationsSource(fields, request.limit, files, settings)
     assert settings.pairs is not None  # one of the three is set
-    pairs = asked.part(settings.pairs, settings.languages or asked.languages)
+    pairs = request.part(settings.pairs, settings.languages or request.languages)
     if [field.name for field in pairs.fields] != ["source", "target"] or pairs.documented:
         hint = "Name the languages of its two texts: conversations: {pairs: …, languages: {source: en, target: fr}}."
         raise UserError("pairs of texts are expected", where="conversations.pairs", hint=hint)
-    return PairsAsConversations(fields, asked.limit, pairs, settings)
+    return PairsAsConversations(fields, request.limit, pairs, settings)
 
 
-def _labelled(asked: _Asked) -> ResolvedSource:
-    return labelled.resolved(asked.settings, asked.pair, asked.base, asked.limit)
+def _labelled(request: _ResolveRequest) -> ResolvedSource:
+    return labelled.resolve(request.settings, request.pair, request.base, request.limit)
 
 
-def _features(asked: _Asked) -> ResolvedSource:
-    settings, folder = asked.settings, find(asked.settings.folder, asked.base)
-    texts = {split: paths[0] for split, paths in split_files(folder, (asked.pair.target,)).items()}
-    fields = (Field("source", language=asked.pair.target), Field(settings.tensor, kind="tensor"))
-    return FeaturesSource(fields, asked.limit, texts)
+def _features(request: _ResolveRequest) -> ResolvedSource:
+    settings, folder = request.settings, find(request.settings.folder, request.base)
+    texts = {split: paths[0] for split, paths in split_files(folder, (request.pair.target,)).items()}
+    fields = (Field("source", language=request.pair.target), Field(settings.tensor, kind="tensor"))
+    return FeaturesSource(fields, request.limit, texts)
 
 
-def _verses(asked: _Asked) -> ResolvedSource:
-    settings, folder = asked.settings, find(asked.settings.folder, asked.base)
-    named = named_for(asked.languages, _texts_in(settings.translations), "verses.translations")
-    paths = {code: _existing(folder / f"{settings.translations[code]}.tsv") for code in named}
+def _verses(request: _ResolveRequest) -> ResolvedSource:
+    settings, folder = request.settings, find(request.settings.folder, request.base)
+    fields = select_fields(request.languages, _texts_in(settings.translations), "verses.translations")
+    paths = {code: _existing(folder / f"{settings.translations[code]}.tsv") for code in fields}
     if settings.aligned:
-        return VersesSource(tuple(named.values()), asked.limit, tuple(paths.values()), settings)
+        return VersesSource(tuple(fields.values()), request.limit, tuple(paths.values()), settings)
     return _texts_of(
-        {at.name: VersesSource((at,), asked.limit, (paths[code],), settings) for code, at in named.items()}
+        {field.name: VersesSource((field,), request.limit, (paths[code],), settings) for code, field in fields.items()}
     )
 
 
-def _plain(asked: _Asked) -> ResolvedSource:
-    settings = asked.settings
-    named = named_for(asked.languages, _texts_in(settings.names), "plain.languages")
+def _plain(request: _ResolveRequest) -> ResolvedSource:
+    settings = request.settings
+    fields = select_fields(request.languages, _texts_in(settings.names), "plain.languages")
     if settings.documents is not None:
-        files_of = {code: _files_of(settings, settings.names[code], asked.base) for code in named}
-        documents = partial(PlainDocumentsSource, limit=asked.limit, settings=settings)
-        return _texts_of({at.name: documents(fields=(at,), files=files_of[code]) for code, at in named.items()})
+        files_of = {code: _files_of(settings, settings.names[code], request.base) for code in fields}
+        documents = partial(PlainDocumentsSource, limit=request.limit, settings=settings)
+        return _texts_of(
+            {field.name: documents(fields=(field,), files=files_of[code]) for code, field in fields.items()}
+        )
     if settings.tagged is not None:
-        file_of = dict.fromkeys(named, find_file(settings.tagged, asked.base))
+        file_of = dict.fromkeys(fields, find_file(settings.tagged, request.base))
     else:
-        folder = find(settings.folder, asked.base)
-        file_of = {code: _existing(folder / f"{settings.names[code]}.txt") for code in named}
-    make = partial(PlainSource, limit=asked.limit, settings=settings)
+        folder = find(settings.folder, request.base)
+        file_of = {code: _existing(folder / f"{settings.names[code]}.txt") for code in fields}
+    make = partial(PlainSource, limit=request.limit, settings=settings)
     return _texts_of(
-        {at.name: make(fields=(at,), files=(file_of[code],), name=settings.names[code]) for code, at in named.items()}
+        {
+            field.name: make(fields=(field,), files=(file_of[code],), name=settings.names[code])
+            for code, field in fields.items()
+        }
     )
 
 
@@ -270,11 +277,11 @@ def _files_of(settings: PlainTexts, name: str, base: Path) -> tuple[Path, ...]:
     return document_files(folder, name) if settings.documents == "files" else (_existing(folder / f"{name}.txt"),)
 
 
-def _texts(asked: _Asked) -> ResolvedSource:
-    named = named_for(asked.languages, _texts_in(asked.settings), "texts")
+def _texts(request: _ResolveRequest) -> ResolvedSource:
+    fields = select_fields(request.languages, _texts_in(request.settings), "texts")
     parts: dict[str, ResolvedSource] = {}
-    for code, field in named.items():
-        part = asked.part(asked.settings[code], Languages(source=code, target=code))
+    for code, field in fields.items():
+        part = request.part(request.settings[code], Languages(source=code, target=code))
         if len(part.fields) > 1:
             raise UserError("one text is expected for each language", where=f"texts.{code}")
         parts[field.name] = replace(part, fields=(field,))
@@ -288,7 +295,7 @@ def _texts_of(parts: Mapping[str, ResolvedSource]) -> ResolvedSource:
     return TextsSource(tuple(field for part in parts.values() for field in part.fields), {}, parts)
 
 
-_FINDERS: Mapping[SourceKind, Callable[[_Asked], ResolvedSource]] = {
+_FINDERS: Mapping[SourceKind, Callable[[_ResolveRequest], ResolvedSource]] = {
     "generated": _generated,
     "folder": _folder,
     "files": _files,
@@ -315,8 +322,8 @@ def _texts_in(codes: Mapping[str, Any]) -> list[Field]:
 def _existing(path: Path) -> Path:
     existing = plain_or_zipped(path)
     if existing is None:
-        near = sorted(each.name for each in path.parent.glob(f"*{path.suffix}*"))
-        hint = f"The folder has: {', '.join(near[:8])}{', …' if len(near) > 8 else ''}." if near else ""
+        available = sorted(each.name for each in path.parent.glob(f"*{path.suffix}*"))
+        hint = f"The folder has: {', '.join(available[:8])}{', …' if len(available) > 8 else ''}." if available else ""
         raise UserError(f"no such file: {path.name}[.gz]", where=str(path.parent), hint=hint)
     return existing
 
@@ -325,7 +332,7 @@ def _ending(named: bool) -> str:
     return "jsonl" if named else "tsv"
 
 
-def _one_file_a_split(paths: str | Mapping[Split, str], ending: str, base: Path) -> Mapping[Split, Path]:
+def _one_file_per_split(paths: str | Mapping[Split, str], ending: str, base: Path) -> Mapping[Split, Path]:
     if isinstance(paths, str):
         return single_files(find(paths, base), ending)
     return {split: find_file(name, base) for split, name in paths.items()}

@@ -30,11 +30,11 @@ class ResolvedSource(ABC):
     _sizes: dict[Split, int] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     generated = False
-    # Whether segments come with their place in a document.
+    # Whether segments have a place in a document.
     documented = False
-    # Whether segments are labelled examples, which are compared as a whole.
+    # Whether segments are labelled examples, which are duplicates only if all their cells are equal.
     labelled = False
-    # Whether it lies on this machine, so that it can be read before any step runs.
+    # Whether it is stored on this machine, so that it can be read before any step runs.
     on_disk = False
 
     @property
@@ -50,7 +50,7 @@ class ResolvedSource(ABC):
     @property
     @abstractmethod
     def splits(self) -> tuple[Split, ...]:
-        """The splits there are, in the order train, dev, test."""
+        """The existing splits, in the order train, dev, test."""
 
     @abstractmethod
     def identity(self) -> dict[str, object]:
@@ -118,8 +118,8 @@ class SeveralSources(ResolvedSource):
 class FilesSource(ResolvedSource):
     """A source of files; by default one file per field, parallel line by line.
 
-    A limit takes segments evenly spaced, because neighbours in a file are often of one document; of a source with
-    documents or queries it takes complete ones.
+    A limit selects evenly spaced segments, because neighbours in a file often belong to one document. If the source has
+    documents or queries, complete ones are selected.
     """
 
     _documents_taken: dict[Split, list[bool]] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -137,7 +137,7 @@ class FilesSource(ResolvedSource):
     def size(self, split: Split) -> int:
         if self._takes_documents(split):
             return self._size_of_documents(split)
-        return min(self._whole(split), self.limit.get(split, self._whole(split)))
+        return min(self._full_size(split), self.limit.get(split, self._full_size(split)))
 
     def read(self, split: Split) -> Iterator[Sides]:
         size = self.size(split)
@@ -146,19 +146,19 @@ class FilesSource(ResolvedSource):
                 if taken:
                     yield from segments
             return
-        whole = self._whole(split)
-        for at, sides in enumerate(self._segments(split)):
-            if (at + 1) * size // whole > at * size // whole:
+        full_size = self._full_size(split)
+        for index, sides in enumerate(self._segments(split)):
+            if (index + 1) * size // full_size > index * size // full_size:
                 yield sides
 
     def _segments(self, split: Split) -> Iterator[Sides]:
-        """All segments of a split; `_counted` returns their number."""
+        """All segments of a split; `_count_split` returns their number."""
         return zip(*map(reading.lines, self.paths(split)), strict=True)
 
-    def _whole(self, split: Split) -> int:
+    def _full_size(self, split: Split) -> int:
         """The number of segments before any limit."""
         if split not in self._sizes:
-            self._sizes[split] = self._counted(split)
+            self._sizes[split] = self._count_split(split)
         return self._sizes[split]
 
     def _count_segments(self, split: Split) -> int:
@@ -169,7 +169,7 @@ class FilesSource(ResolvedSource):
             raise UserError(f"an empty corpus (no segment in {files})", where=f"{split} split")
         return count
 
-    def _counted(self, split: Split) -> int:
+    def _count_split(self, split: Split) -> int:
         paths = self.paths(split)
         counts = [reading.count(path) for path in paths]
         lengths = " and ".join(f"{path}: {count:,}" for path, count in zip(paths, counts, strict=True))
@@ -186,7 +186,7 @@ class FilesSource(ResolvedSource):
     @property
     def _query(self) -> int | None:
         """The index of the cell with the query of a ranked candidate."""
-        return next((at for at, field in enumerate(self.fields) if field.name == fields.QUERY), None)
+        return next((index for index, field in enumerate(self.fields) if field.name == fields.QUERY), None)
 
     def _size_of_documents(self, split: Split) -> int:
         if split not in self._documents_taken:
@@ -195,7 +195,7 @@ class FilesSource(ResolvedSource):
             self._sizes[split] = sum(compress(sizes, taken))
             if not self._sizes[split]:
                 unit = "document" if self.documented else "query"
-                what = f"no {unit} is as short as the limit of {self.limit[split]:,} segments"
+                what = f"no {unit} fits into the limit of {self.limit[split]:,} segments"
                 raise UserError(what, where=f"{split} split")
         return self._sizes[split]
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from subgraft.base.errors import UserError
 from subgraft.config.corpora import Cleaning, CorpusSource, Languages
 from subgraft.config.settings_base import TextSide
-from subgraft.data.sources.corpus_builder import Progress, reported
+from subgraft.data.sources.corpus_builder import Progress, report_progress
 from subgraft.data.sources.paths import find
 from subgraft.data.sources.registry import resolve
 from subgraft.data.sources.resolved_corpus import ResolvedSource
@@ -32,17 +32,17 @@ _STRUCTURED = (".json", ".jsonl", ".tsv", ".csv")
 
 @dataclass(frozen=True)
 class SideText:
-    """The training text of one side of a source; `at` is the index of its cell."""
+    """The training text of one side of a source; `index` is the position of its cell in a segment."""
 
     source: ResolvedSource
-    at: int
+    index: int
 
     def size(self) -> int:
         """The number of segments. Raises UserError like `ResolvedSource.size`."""
         return self.source.size("train")
 
     def read(self) -> Iterator[str]:
-        return (cells[self.at] for cells in self.source.read("train"))
+        return (cells[self.index] for cells in self.source.read("train"))
 
 
 def named_sources(name: str, corpora: Mapping[str, CorpusSource], base: Path, where: str) -> tuple[CorpusSource, ...]:
@@ -55,20 +55,20 @@ def named_sources(name: str, corpora: Mapping[str, CorpusSource], base: Path, wh
     if name in corpora:
         return (corpora[name],)
     try:
-        place = find(name, base)
+        path = find(name, base)
     except UserError:
         raise _unknown(name, corpora, base, where) from None
-    if place.is_dir():
-        paths = sorted(path for path in place.iterdir() if path.is_file() and path.suffix in _ENDINGS)
-        if not paths:
-            hint = "A folder of {train,dev,test}.{language} is named among corpora."
-            raise UserError("a folder without .txt or .gz files", where=f"{where}: {place}", hint=hint)
+    if path.is_dir():
+        files = sorted(file for file in path.iterdir() if file.is_file() and file.suffix in _ENDINGS)
+        if not files:
+            hint = "Define a folder of {train,dev,test}.{language} in `corpora`, and give its name."
+            raise UserError("a folder without .txt or .gz files", where=f"{where}: {path}", hint=hint)
     else:
-        if place.suffix in _STRUCTURED:
-            hint = "Name it among corpora, as records or columns."
-            raise UserError("a file of one segment a line was expected", where=f"{where}: {place}", hint=hint)
-        paths = [place]
-    return tuple(CorpusSource(files={"train": (str(path),)}) for path in paths)
+        if path.suffix in _STRUCTURED:
+            hint = "Define it in `corpora`, as records or columns, and give its name."
+            raise UserError("a file of one segment a line was expected", where=f"{where}: {path}", hint=hint)
+        files = [path]
+    return tuple(CorpusSource(files={"train": (str(file),)}) for file in files)
 
 
 def side_texts(
@@ -80,8 +80,8 @@ def side_texts(
 ) -> dict[TextSide, list[SideText]]:
     """The texts of each side's sources, by `side_text`."""
     return {
-        side: [side_text(source, side, languages, base, pairing=pairing) for source in named]
-        for side, named in sources.items()
+        side: [side_text(source, side, languages, base, pairing=pairing) for source in sources_of_side]
+        for side, sources_of_side in sources.items()
     }
 
 
@@ -92,9 +92,9 @@ def side_text(
 
     Raises UserError like `resolve`, and for a source without a training split.
     """
-    own = languages.target if side == "target" else languages.source
-    asked = Languages(source=own, target=own) if _is_one_text(source) else languages
-    resolved = resolve(source, asked, base, pairing=pairing)
+    language = languages.target if side == "target" else languages.source
+    requested = Languages(source=language, target=language) if _is_one_text(source) else languages
+    resolved = resolve(source, requested, base, pairing=pairing)
     if source.multipliers:
         raise UserError(
             "multipliers are of a task's or an upstream corpus, and not of additional text", where="together"
@@ -117,8 +117,8 @@ def _is_one_text(source: CorpusSource) -> bool:
 def _unknown(name: str, corpora: Mapping[str, CorpusSource], base: Path, where: str) -> UserError:
     folder = (base / name).parent
     siblings = [str(Path(name).with_name(path.name)) for path in folder.iterdir()] if folder.is_dir() else []
-    near = get_close_matches(name, [*corpora, *sorted(siblings)], cutoff=0.5)
-    hint = f"Nearest: {', '.join(near)}." if near else f"There are the corpora {', '.join(corpora)}."
+    close_matches = get_close_matches(name, [*corpora, *sorted(siblings)], cutoff=0.5)
+    hint = f"Nearest: {', '.join(close_matches)}." if close_matches else f"There are the corpora {', '.join(corpora)}."
     return UserError(f"'{name}' is neither one of corpora nor a file or folder", where=where, hint=hint)
 
 
@@ -142,12 +142,12 @@ def build_monolingual_corpus(
     counts: dict[TextSide, Counter[str]] = {side: Counter() for side in sides}
     for side, texts in sides.items():
         lines = chain.from_iterable(text.read() for text in texts)
-        segments = reported(lines, sum(text.size() for text in texts), f"segments of {side} text", progress)
+        segments = report_progress(lines, sum(text.size() for text in texts), f"segments of {side} text", progress)
         held_out = _held_out(pairs)
-        known = None
+        pair_digests = None
         if cleaning.deduplicate:
-            known = SegmentDigests.of(map(digests, chunks((line,) for line in pairs.lines(SPLIT, side))), out)
-        cleaned = clean(((line,) for line in segments), cleaning, held_out, counts[side], (0,), known, out)
+            pair_digests = SegmentDigests.of(map(digests, chunks((line,) for line in pairs.lines(SPLIT, side))), out)
+        cleaned = clean(((line,) for line in segments), cleaning, held_out, counts[side], (0,), pair_digests, out)
         with (out / f"{SPLIT}.{side}").open("w", encoding="utf-8", newline="\n") as file:
             for (line,) in cleaned:
                 counts[side]["characters"] += len(line)
@@ -155,14 +155,14 @@ def build_monolingual_corpus(
         if not counts[side]["kept"]:
             report = ", ".join(f"{rule}: {count:,}" for rule, count in counts[side].items() if count)
             raise UserError(f"cleaning leaves nothing of the text ({report})", where=f"downstream.text.{side}")
-    together = sum(counts.values(), Counter[str]())
-    del together["characters"]
+    totals = sum(counts.values(), Counter[str]())
+    del totals["characters"]
     corpus = Corpus(
         directory=out,
         fields=tuple(pairs.field(side) for side in sides),
         generated=any(text.source.generated for texts in sides.values() for text in texts),
-        sizes={SPLIT: together["kept"]},
-        counts={SPLIT: dict(sorted(together.items()))},
+        sizes={SPLIT: totals["kept"]},
+        counts={SPLIT: dict(sorted(totals.items()))},
         identity=identity,
         aligned=False,
         field_sizes={SPLIT: {side: counted["kept"] for side, counted in counts.items()}},

@@ -35,7 +35,7 @@ class AnsweredQuestion:
     """A question with all its answers, each with `text` and `answer_start`; none if the passage does not answer it.
 
     Attributes:
-        number: Its place in the file, from 1.
+        number: Its number in the file, from 1.
         article: The location of its article.
         where: Its location.
     """
@@ -59,39 +59,39 @@ def questions(path: Path, counts: Counter[str]) -> Iterator[Question]:
     counted as "answer_moved"; without any occurrence the question is dropped as "answer_not_found". A question without
     an answer is dropped as "no_answer". Raises UserError, with the location, for malformed JSON.
     """
-    for passage, asked, place, _ in _asked(path):
-        text = _field(asked, "question", str, place)
-        span = _span(passage, asked, place, counts)
+    for passage, raw, where, _ in _raw_questions(path):
+        text = _field(raw, "question", str, where)
+        span = _span(passage, raw, where, counts)
         if span is not None:
             yield Question(passage, *span, text)
 
 
-def answered(path: Path) -> Iterator[AnsweredQuestion]:
-    """The questions of a file with all their answers, which are not compared with the passage yet.
+def answered_questions(path: Path) -> Iterator[AnsweredQuestion]:
+    """The questions of a file with all their answers, which have not been compared with the passage.
 
     Raises UserError, with the location, for malformed JSON.
     """
-    for number, (passage, asked, place, article) in enumerate(_asked(path), 1):
-        text, answers = _field(asked, "question", str, place), list[dict[str, Any]]()
-        if not asked.get("is_impossible"):
-            for answer, where in _items(asked, "answers", place):
+    for number, (passage, raw, where_question, article) in enumerate(_raw_questions(path), 1):
+        text, answers = _field(raw, "question", str, where_question), list[dict[str, Any]]()
+        if not raw.get("is_impossible"):
+            for answer, where in _items(raw, "answers", where_question):
                 start = _field(answer, "answer_start", int, where)
                 answers.append({"text": _field(answer, "text", str, where), "answer_start": start})
-        yield AnsweredQuestion(passage, text, answers, number, article, place)
+        yield AnsweredQuestion(passage, text, answers, number, article, where_question)
 
 
-def _asked(path: Path) -> Iterator[tuple[str, Any, str, str]]:
+def _raw_questions(path: Path) -> Iterator[tuple[str, Any, str, str]]:
     """The passage of each question, the question, its location, and its article's."""
-    for article, at in _items(_parsed(path), "data", str(path)):
-        for paragraph, beneath in _items(article, "paragraphs", at):
-            passage = _field(paragraph, "context", str, beneath)
-            _require_bounded(passage, _field(paragraph, "qas", list, beneath), beneath)
-            for asked, place in _items(paragraph, "qas", beneath):
-                yield passage, asked, place, at
+    for article, where_article in _items(_parsed(path), "data", str(path)):
+        for paragraph, where_paragraph in _items(article, "paragraphs", where_article):
+            passage = _field(paragraph, "context", str, where_paragraph)
+            _require_bounded(passage, _field(paragraph, "qas", list, where_paragraph), where_paragraph)
+            for raw, where in _items(paragraph, "qas", where_paragraph):
+                yield passage, raw, where, where_article
 
 
-def _span(passage: str, asked: object, place: str, counts: Counter[str]) -> tuple[int, int] | None:
-    answer, where = next(_items(asked, "answers", place), (None, place))
+def _span(passage: str, raw: object, where_question: str, counts: Counter[str]) -> tuple[int, int] | None:
+    answer, where = next(_items(raw, "answers", where_question), (None, where_question))
     text = "" if answer is None else _field(answer, "text", str, where)
     if not text.strip():
         counts["no_answer"] += 1
@@ -106,20 +106,20 @@ def _span(passage: str, asked: object, place: str, counts: Counter[str]) -> tupl
     return start, start + len(text)
 
 
-def _require_bounded(passage: str, asked: Sequence[object], where: str) -> None:
+def _require_bounded(passage: str, questions: Sequence[object], where: str) -> None:
     if len(passage) > PASSAGE_CHARACTERS:
         what = f"a passage of {len(passage):,} characters, where at most {PASSAGE_CHARACTERS:,} are read"
-        raise UserError(what, where=where, hint="Cut it into several paragraphs, each with its own questions.")
-    if len(asked) > PASSAGE_QUESTIONS:
-        what = f"{len(asked):,} questions about one passage, where at most {PASSAGE_QUESTIONS:,} are read"
-        raise UserError(what, where=where, hint="Give the passage again, as a paragraph with the others.")
+        raise UserError(what, where=where, hint="Split it into several paragraphs, each with its own questions.")
+    if len(questions) > PASSAGE_QUESTIONS:
+        what = f"{len(questions):,} questions about one passage, where at most {PASSAGE_QUESTIONS:,} are read"
+        raise UserError(what, where=where, hint="Repeat the passage as another paragraph, with the other questions.")
 
 
 def nearest(passage: str, answer: str, declared: int) -> int | None:
     """The start of the answer's occurrence nearest to the declared start; of two, the earlier one."""
     declared = min(max(declared, 0), len(passage))
-    around = passage.rfind(answer, 0, declared + len(answer)), passage.find(answer, declared)
-    return min((start for start in around if start >= 0), key=lambda start: abs(start - declared), default=None)
+    occurrences = passage.rfind(answer, 0, declared + len(answer)), passage.find(answer, declared)
+    return min((start for start in occurrences if start >= 0), key=lambda start: abs(start - declared), default=None)
 
 
 def _parsed(path: Path) -> object:
@@ -134,17 +134,17 @@ def _parsed(path: Path) -> object:
         raise UserError(f"not JSON that can be read: {error}", where=str(path)) from None
 
 
-def _field(holder: object, name: str, kind: type[T], where: str) -> T:
-    value = holder.get(name) if isinstance(holder, dict) else None
+def _field(parent: object, name: str, kind: type[T], where: str) -> T:
+    value = parent.get(name) if isinstance(parent, dict) else None
     if not isinstance(value, kind) or isinstance(value, bool):
         expected = {str: "text", int: "a whole number", list: "a list"}[kind]
         raise UserError(f"'{name}' is missing or not {expected}", where=where, hint="SQuAD's JSON is expected.")
     return value
 
 
-def _items(holder: object, name: str, where: str) -> Iterator[tuple[Any, str]]:
+def _items(parent: object, name: str, where: str) -> Iterator[tuple[Any, str]]:
     """The items of a list, each with its location for errors."""
-    for number, item in enumerate(_field(holder, name, list, where)):
+    for number, item in enumerate(_field(parent, name, list, where)):
         yield item, f"{where} {name}[{number}]"
 
 
@@ -153,7 +153,7 @@ class SquadSource(PairFilesSource):
     """Questions in one file per split, turned into pairs by the task."""
 
     pairing: Pairing
-    _read: dict[Split, tuple[list[Question], Counter[str]]] = field(default_factory=dict, init=False, repr=False)
+    _cache: dict[Split, tuple[list[Question], Counter[str]]] = field(default_factory=dict, init=False, repr=False)
 
     def _origin(self) -> dict[str, object]:
         return {"squad": self._file_digests}
@@ -164,7 +164,7 @@ class SquadSource(PairFilesSource):
     def _segments(self, split: Split) -> Iterator[Sides]:
         return (self.pairing(question) for question in self._questions(split)[0])
 
-    def _counted(self, split: Split) -> int:
+    def _count_split(self, split: Split) -> int:
         questions, counts = self._questions(split)
         if not questions:
             report = ", ".join(f"{name}: {count:,}" for name, count in counts.items() if count) or "none at all"
@@ -172,7 +172,7 @@ class SquadSource(PairFilesSource):
         return len(questions)
 
     def _questions(self, split: Split) -> tuple[list[Question], Counter[str]]:
-        if split not in self._read:
+        if split not in self._cache:
             counts: Counter[str] = Counter()
-            self._read[split] = list(questions(self.files[split], counts)), +counts
-        return self._read[split]
+            self._cache[split] = list(questions(self.files[split], counts)), +counts
+        return self._cache[split]

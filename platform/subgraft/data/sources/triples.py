@@ -13,7 +13,7 @@ Triple = tuple[str, str, str]
 def read_triples(path: Path) -> list[Triple]:
     """Lines of head, relation and tail with tabs between them; equal lines count once.
 
-    Raises UserError, with the line, for one of another form, and for a file with fewer than two entities.
+    Raises UserError for a malformed line, with its number, and for a file with fewer than two entities.
     """
     triples = dict[Triple, None]()
     for number, line in enumerate(reading.lines(path), 1):
@@ -21,7 +21,7 @@ def read_triples(path: Path) -> list[Triple]:
             continue
         cells = [cell.strip() for cell in line.split("\t")]
         if len(cells) != 3 or not all(cells):
-            hint = "A line has a head, a relation and a tail, with tabs between them."
+            hint = "A line must have a head, a relation and a tail, separated by tabs."
             raise UserError("not a triple", where=f"{path}:{number}", hint=hint)
         triples[cells[0], cells[1], cells[2]] = None
     if not triples:

@@ -40,7 +40,7 @@ def verses(path: Path, counts: Counter[str]) -> Iterator[tuple[Verse, str]]:
 
     Raises UserError with file and line for a malformed line, or a verse that is repeated or out of order.
     """
-    before: dict[tuple[str, int], int] = {}
+    last_numbers: dict[tuple[str, int], int] = {}
     book, chapter = "", 0
     for number, line in enumerate(reading.lines(path), 1):
         identifier, tab, text = line.partition("\t")
@@ -52,11 +52,11 @@ def verses(path: Path, counts: Counter[str]) -> Iterator[tuple[Verse, str]]:
             counts["verse_ranges"] += 1
             continue
         verse = Verse(match[1], int(match[2]), int(match[3]))
-        at = (verse.book, verse.chapter)
-        if (at in before and at != (book, chapter)) or before.get(at, -1) >= verse.number:
+        key = (verse.book, verse.chapter)
+        if (key in last_numbers and key != (book, chapter)) or last_numbers.get(key, -1) >= verse.number:
             raise UserError(f"{identifier} comes twice, or too late", where=f"{path}:{number}")
-        book, chapter = at
-        before[at] = verse.number
+        book, chapter = key
+        last_numbers[key] = verse.number
         if text.strip():
             yield verse, text
         else:
@@ -97,26 +97,26 @@ class VersesSource(FilesSource):
         return self.files
 
     def remarks(self, split: Split) -> Mapping[str, int]:
-        # They count lines of the files, which all splits share, so they are reported once.
+        # The counts are of the files' lines, which all splits share, so they are reported only once.
         return self._index.counts if split == "train" else {}
 
     def _origin(self) -> dict[str, object]:
         form = self.settings.model_dump(mode="json", include={"documents", "dev", "test"})
         return {"verses": form, "files": [file_digest(path) for path in self.files]}
 
-    def _counted(self, split: Split) -> int:
+    def _count_split(self, split: Split) -> int:
         return self._count_segments(split)
 
     def _segments(self, split: Split) -> Iterator[Sides]:
         index = self._index
-        for both in zip(*(self._of(split, path) for path in self.files), strict=True):
-            verse = both[0][0]
-            if any(other != verse for other, _ in both):
-                sizes = " and ".join(f"{path.name}: {other}" for path, (other, _) in zip(self.files, both, strict=True))
+        for row in zip(*(self._verses_in_split(split, path) for path in self.files), strict=True):
+            verse = row[0][0]
+            if any(other != verse for other, _ in row):
+                sizes = " and ".join(f"{path.name}: {other}" for path, (other, _) in zip(self.files, row, strict=True))
                 raise UserError(f"the translations have verses in another order ({sizes})", where=str(self.files[0]))
-            yield (*(text for _, text in both), str(self._place(verse, index)))
+            yield (*(text for _, text in row), str(self._place(verse, index)))
 
-    def _of(self, split: Split, path: Path) -> Iterator[tuple[Verse, str]]:
+    def _verses_in_split(self, split: Split, path: Path) -> Iterator[tuple[Verse, str]]:
         common = self._index.common
         return (verse for verse in verses(path, Counter()) if verse[0] in common and self._split(verse[0]) == split)
 
@@ -134,29 +134,29 @@ class VersesSource(FilesSource):
     def _index(self) -> _Index:
         counts: Counter[str] = Counter()
         ids = [frozenset(verse for verse, _ in verses(path, counts)) for path in self.files]
-        common, every = frozenset.intersection(*ids), frozenset[Verse]().union(*ids)
-        counts["unaligned"] = len(every) - len(common)
+        common, all_verses = frozenset.intersection(*ids), frozenset[Verse]().union(*ids)
+        counts["unaligned"] = len(all_verses) - len(common)
         books = {verse.book for verse in common}
         for book in (*self.settings.dev, *self.settings.test):
             if book not in books:
                 hint = f"There is: {', '.join(sorted(books)) or 'none'}."
                 raise UserError(f"no verse of the book '{book}' in all translations", where="verses", hint=hint)
-        return _Index(common, _starts(every), +counts)
+        return _Index(common, _starts(all_verses), +counts)
 
 
-def _starts(every: frozenset[Verse]) -> dict[tuple[str, int], int]:
-    """The number of verses before each chapter of its book, as far as known from these verses."""
+def _starts(verses: frozenset[Verse]) -> dict[tuple[str, int], int]:
+    """The number of verses of the same book before each chapter, as far as it follows from these verses."""
     longest: dict[tuple[str, int], int] = {}
-    for verse in every:
-        at = (verse.book, verse.chapter)
-        longest[at] = max(longest.get(at, 0), verse.number)
+    for verse in verses:
+        key = (verse.book, verse.chapter)
+        longest[key] = max(longest.get(key, 0), verse.number)
     starts: dict[tuple[str, int], int] = {}
-    before, end = ("", 0), 0
+    previous, end = ("", 0), 0
     for book, chapter in sorted(longest):
-        if book != before[0]:
+        if book != previous[0]:
             end = 0
-        elif chapter != before[1] + 1:
+        elif chapter != previous[1] + 1:
             end += 1  # a whole chapter is missing: the next verse does not follow the previous one
         starts[book, chapter] = end
-        before, end = (book, chapter), end + longest[book, chapter]
+        previous, end = (book, chapter), end + longest[book, chapter]
     return starts

@@ -30,7 +30,7 @@ class MarkedAnswer:
             self._unmarked(part) for part in (passage[first:start], passage[start:end], passage[end:last])
         )
         opening, closing = self.settings.marks
-        # Spaces around a mark, so that it is cut into the same pieces wherever it stands.
+        # Spaces around a mark ensure that it is always segmented into the same pieces.
         return " ".join(part for part in (before, opening, answer, closing, after) if part), question.text
 
     def _unmarked(self, text: str) -> str:
@@ -41,14 +41,16 @@ class MarkedAnswer:
 
 
 def require_marks(marks: Sequence[str], tokenizer: Tokenizer, where: str) -> None:
-    """Raises UserError for a mark that the vocabulary cannot spell, because answers would then be unmarked."""
-    lost = [mark for mark in marks if tokenizer.special.get("unk", -1) in tokenizer.encode(mark)]
-    if lost:
+    """Raises UserError for a mark that the vocabulary cannot spell, which would leave answers unmarked."""
+    unspellable = [mark for mark in marks if tokenizer.special.get("unk", -1) in tokenizer.encode(mark)]
+    if unspellable:
         hint = "Set question_generation.marks to text that it can spell."
-        raise UserError(f"the vocabulary that reads passages cannot spell the mark {lost[0]}", where=where, hint=hint)
+        raise UserError(
+            f"the vocabulary that reads passages cannot spell the mark {unspellable[0]}", where=where, hint=hint
+        )
 
 
-# A window of a text around a span in it, that ends where sentences do, or at least words.
+# The window around a span ends at sentence boundaries, or at least at word boundaries.
 
 
 def window(text: str, start: int, end: int, limit: int) -> tuple[int, int]:
@@ -63,13 +65,13 @@ def window(text: str, start: int, end: int, limit: int) -> tuple[int, int]:
     if end - start >= limit:
         return start, end
     for limits in (sentence_limits(text), word_limits(text), range(len(text) + 1)):
-        span = _grown(limits, start, end, limit)
+        span = _grow_window(limits, start, end, limit)
         if span is not None and 2 * (span[1] - span[0]) >= limit:
             return span
     raise AssertionError("characters always fit")
 
 
-def _grown(limits: Sequence[int], start: int, end: int, limit: int) -> tuple[int, int] | None:
+def _grow_window(limits: Sequence[int], start: int, end: int, limit: int) -> tuple[int, int] | None:
     """The widest balanced window between two of the limits; None if the units of the span do not fit."""
     first, last = bisect_right(limits, start) - 1, bisect_left(limits, end)
     if limits[last] - limits[first] > limit:

@@ -1,6 +1,6 @@
 """Batches of similar lengths, in an order that depends only on (seed, epoch), so that resuming is exact.
 
-Of a large corpus, batches and the costs of examples are in memory-mapped files, made once for all workers:
+For a large corpus, batches and the costs of examples are in memory-mapped files, created once for all workers:
 
     <folder>/<key>/costs.bin     [n], the cost of each example
 
@@ -34,12 +34,12 @@ def evenly_spaced(items: Sequence[Item], count: int | None) -> Sequence[Item]:
     """`count` of the items, evenly spaced and in their order; all of them if count is None or there are fewer."""
     if count is None or count >= len(items):
         return items
-    return [items[place] for place in evenly_spaced_places(len(items), count).tolist()]
+    return [items[index] for index in evenly_spaced_places(len(items), count).tolist()]
 
 
-def evenly_spaced_places(whole: int, count: int) -> np.ndarray:
-    """The indices of `count` evenly spaced items among `whole` items [count]."""
-    return np.arange(count, dtype=np.int64) * whole // count
+def evenly_spaced_places(total: int, count: int) -> np.ndarray:
+    """The indices of `count` evenly spaced items among `total` items [count]."""
+    return np.arange(count, dtype=np.int64) * total // count
 
 
 class Selectable(Sequence[Item], ABC):
@@ -86,7 +86,7 @@ class Batches(Selectable[np.ndarray]):
         return type(self)(self._order, self.starts[places], self.ends[places])
 
     def of(self, examples: np.ndarray) -> Self:
-        """The same batches of other examples: those at these indices [n]."""
+        """Batches in which each index i is replaced by examples[i] [n]."""
         return type(self)(examples[self._order], self.starts, self.ends)
 
 
@@ -153,45 +153,45 @@ def share_of_worker(micro_batches: Sequence[np.ndarray], rank: int, world: int) 
     return [batch[rank::world] for batch in micro_batches]
 
 
-# Composing batches of fewer examples takes less time than looking them up.
-LEAST = 1_000_000
+# Batches of fewer examples are composed faster than they are looked up in files.
+MIN_EXAMPLES = 1_000_000
 _FORMAT = 1
 
 
 @dataclass(frozen=True)
 class BatchFiles:
-    """The files of a training's batches, used from `least` examples on."""
+    """The files of a training's batches, used for at least `min_examples` examples."""
 
     folder: Path
-    least: int = LEAST
+    min_examples: int = MIN_EXAMPLES
 
     def costs(self, costs: np.ndarray) -> np.ndarray:
         """The costs of examples [n], from a file if there are many, so the argument can be freed."""
-        if len(costs) < self.least:
+        if len(costs) < self.min_examples:
             return costs
-        made_of = {"format": _FORMAT, "what": "costs", "type": costs.dtype.str, "content": _digest(costs)}
+        inputs = {"format": _FORMAT, "what": "costs", "type": costs.dtype.str, "content": _digest(costs)}
         types, digests = {"costs": costs.dtype.type}, DigestCache(self.folder)
-        arrays = MappedArrays(self.folder, made_of, types, digests, "writes the same lengths")
-        return arrays.made_by(lambda files: costs.tofile(files["costs"]))["costs"]
+        arrays = MappedArrays(self.folder, inputs, types, digests, "writes the same lengths")
+        return arrays.load_or_create(lambda files: costs.tofile(files["costs"]))["costs"]
 
     def epoch(self, plan: BatchPlan, epoch: int) -> Batches:
         """The plan's batches of an epoch, from files if there are many examples."""
-        if len(plan.lengths) < self.least:
+        if len(plan.lengths) < self.min_examples:
             return plan.epoch(epoch)
-        made_of = {"format": _FORMAT, "numpy": np.__version__, "lengths": _digest(plan.lengths), "size": plan.size}
-        made_of |= {"seed": plan.seed, "epoch": epoch}
-        number = np.int32 if len(plan.lengths) <= np.iinfo(np.int32).max else np.int64
-        types = {"order": number, "starts": np.int64, "ends": np.int64}
-        arrays = MappedArrays(self.folder, made_of, types, DigestCache(self.folder), "composes the same batches")
-        return Batches(**arrays.made_by(lambda files: _write(files, plan, epoch, number)))
+        inputs = {"format": _FORMAT, "numpy": np.__version__, "lengths": _digest(plan.lengths), "size": plan.size}
+        inputs |= {"seed": plan.seed, "epoch": epoch}
+        dtype = np.int32 if len(plan.lengths) <= np.iinfo(np.int32).max else np.int64
+        types = {"order": dtype, "starts": np.int64, "ends": np.int64}
+        arrays = MappedArrays(self.folder, inputs, types, DigestCache(self.folder), "composes the same batches")
+        return Batches(**arrays.load_or_create(lambda files: _write(files, plan, epoch, dtype)))
 
 
 def _digest(array: np.ndarray) -> str:
     return hashlib.sha256(np.ascontiguousarray(array).data).hexdigest()
 
 
-def _write(files: Mapping[str, Path], plan: BatchPlan, epoch: int, number: type[np.generic]) -> None:
-    order = np.memmap(files["order"], dtype=number, mode="w+", shape=len(plan.lengths)).view(np.ndarray)
+def _write(files: Mapping[str, Path], plan: BatchPlan, epoch: int, dtype: type[np.generic]) -> None:
+    order = np.memmap(files["order"], dtype=dtype, mode="w+", shape=len(plan.lengths)).view(np.ndarray)
     batches = compose(plan, epoch, order)
     batches.starts.tofile(files["starts"])
     batches.ends.tofile(files["ends"])

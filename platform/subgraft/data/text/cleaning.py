@@ -14,7 +14,7 @@ import numpy as np
 from subgraft.config.corpora import Cleaning
 from subgraft.data.text.deduplication import SegmentDigests
 from subgraft.data.text.fields import Sides
-from subgraft.data.text.held_out import HeldOut, folded
+from subgraft.data.text.held_out import HeldOut, fold
 from subgraft.data.text.reading import bounded_chunks
 
 # The reasons in words for dropping a segment, by rule.
@@ -43,7 +43,7 @@ RULES: Mapping[str, str] = {
     "duplicate": "a second time",
 }
 
-# The number of segments that are judged at once, or of their characters.
+# The number of segments in a chunk, or of their characters.
 _AT_ONCE, _CHARACTERS_AT_ONCE = 1 << 16, 1 << 24
 # All characters that some reader takes for the end of a line (str.splitlines, universal newlines) become spaces, so
 # that all readers of a written corpus count the same lines.
@@ -75,14 +75,18 @@ def strip(sides: Sides, counts: Counter[str]) -> Sides:
 
 
 def squeeze(segments: Iterable[Sides], characters: str, counts: Counter[str], texts: Sequence[int]) -> Iterator[Sides]:
-    """Segments with a single one for each run of one of these characters.
+    """Replace each run of one of these characters by a single one.
 
-    counts: Receives "squeezed", the segments that this changes.  texts: The indices of text cells.
+    Args:
+        segments: The segments.
+        characters: The characters whose runs are replaced.
+        counts: Receives "squeezed", the number of changed segments.
+        texts: The indices of text cells.
     """
     run = re.compile(f"([{re.escape(characters)}])\\1+")
-    chosen = frozenset(texts)
+    text_indices = frozenset(texts)
     for cells in segments:
-        squeezed = tuple(run.sub(r"\1", cell) if at in chosen else cell for at, cell in enumerate(cells))
+        squeezed = tuple(run.sub(r"\1", cell) if index in text_indices else cell for index, cell in enumerate(cells))
         counts["squeezed"] += squeezed != cells
         yield squeezed
 
@@ -114,31 +118,34 @@ def clean(
         texts: The indices of text cells; rules apply only to these.
         elsewhere: Digests of another corpus's segments.
         folder: A folder for large sets of digests.
-        inputs: Of labelled examples, the indices of all cells but annotations. One text may be several examples: of
-            other entities, or of another label where annotators disagree. So only examples that are equal in all cells
-            are duplicates, and "contradictory" counts those that differ from an earlier one in their annotation alone.
+        inputs: For labelled examples, the indices of all cells except annotations. One text may occur in several
+            examples, with different entities, or with different labels if annotators disagree. So only examples with
+            equal cells are duplicates, and "contradictory" counts those that differ from an earlier one only in their
+            annotations.
     """
-    judge = _Judge(cleaning, held_out, elsewhere or SegmentDigests(), SegmentDigests(folder))
+    set_rules = _SetRules(cleaning, held_out, elsewhere or SegmentDigests(), SegmentDigests(folder))
     known_inputs = SegmentDigests(folder)
-    for some in chunks(segments):
-        counts["read"] += len(some)
-        stripped = [strip(cells, counts) for cells in some]
-        sides = [tuple(cells[at] for at in texts) for cells in stripped]
-        broken = [_broken_rule(each, cleaning) for each in sides]
-        whole = [place for place, rule in enumerate(broken) if rule is None]
+    for chunk in chunks(segments):
+        counts["read"] += len(chunk)
+        stripped = [strip(cells, counts) for cells in chunk]
+        sides = [tuple(cells[i] for i in texts) for cells in stripped]
+        broken_rules = [_broken_rule(texts_of_segment, cleaning) for texts_of_segment in sides]
+        candidates = [index for index, rule in enumerate(broken_rules) if rule is None]
         compared = stripped if inputs else sides
-        rules = judge.rules([sides[place] for place in whole], [compared[place] for place in whole])
-        for place, rule in zip(whole, rules, strict=True):
-            broken[place] = rule
+        rules = set_rules.rules([sides[index] for index in candidates], [compared[index] for index in candidates])
+        for index, rule in zip(candidates, rules, strict=True):
+            broken_rules[index] = rule
         if inputs and cleaning.deduplicate:
-            stay = [tuple(cells[at] for at in inputs) for cells, rule in zip(stripped, broken, strict=True) if not rule]
-            if repeated := int((~known_inputs.new(digests(stay))).sum()):
+            passed = [
+                tuple(cells[i] for i in inputs) for cells, rule in zip(stripped, broken_rules, strict=True) if not rule
+            ]
+            if repeated := int((~known_inputs.new(digests(passed))).sum()):
                 counts["contradictory"] += repeated
-        for cells, rule in zip(stripped, broken, strict=True):
+        for cells, rule in zip(stripped, broken_rules, strict=True):
             counts[rule or "kept"] += 1
             if rule is None:
                 yield cells
-    if near := judge.near_copies:
+    if near := set_rules.near_copies:
         counts["near_copies"] += near
 
 
@@ -163,8 +170,12 @@ def _broken_rule(sides: Sides, cleaning: Cleaning) -> str | None:
 
 
 @dataclass(frozen=True)
-class _Judge:
-    """Rules that depend on other segments; `known` are those that passed every rule so far."""
+class _SetRules:
+    """Rules that compare a segment with others: with held-out text, another corpus, and the segments retained so far.
+
+    Attributes:
+        known: Digests of the segments that have passed every rule so far.
+    """
 
     cleaning: Cleaning
     held_out: HeldOut
@@ -180,25 +191,27 @@ class _Judge:
         return self.held_out.near_copies if self._compares else 0
 
     def rules(self, segments: Sequence[Sides], compared: Sequence[Sides]) -> list[str | None]:
-        """The rule that each of these [n] breaks; `compared` has the cells by which they are duplicates."""
-        broken = np.full(len(segments), None, dtype=object)
-        left = np.arange(len(segments))
-        forms = [tuple(map(folded, sides)) for sides in segments] if self._compares else []
+        """The rule that each segment [n] breaks, if any; duplicates are equal in the cells of `compared`."""
+        broken_rules = np.full(len(segments), None, dtype=object)
+        remaining = np.arange(len(segments))
+        forms = [tuple(map(fold, sides)) for sides in segments] if self._compares else []
         if forms:
-            left = _without(left, np.array([self.held_out.has(form) for form in forms]), broken, "held_out")
+            remaining = _without(
+                remaining, np.array([self.held_out.has(form) for form in forms]), broken_rules, "held_out"
+            )
         if self.cleaning.deduplicate:
             hashes = digests(compared)
-            left = _without(left, self.elsewhere.has(hashes[left]), broken, "elsewhere")
-            left = _without(left, ~self.known.new(hashes[left]), broken, "duplicate")
+            remaining = _without(remaining, self.elsewhere.has(hashes[remaining]), broken_rules, "elsewhere")
+            remaining = _without(remaining, ~self.known.new(hashes[remaining]), broken_rules, "duplicate")
         if forms:
-            self.held_out.note(forms[place] for place in left)
-        return list(broken)
+            self.held_out.note(forms[index] for index in remaining)
+        return list(broken_rules)
 
 
-def _without(left: np.ndarray, struck: np.ndarray, broken: np.ndarray, rule: str) -> np.ndarray:
-    """The places [n] without those that break a rule (`struck` [n]), which are counted in `broken`."""
-    broken[left[struck]] = rule
-    remaining: np.ndarray = left[~struck]
+def _without(indices: np.ndarray, violates: np.ndarray, broken_rules: np.ndarray, rule: str) -> np.ndarray:
+    """Remove the indices [n] of segments that violate a rule, and note the rule in `broken_rules`."""
+    broken_rules[indices[violates]] = rule
+    remaining: np.ndarray = indices[~violates]
     return remaining
 
 
@@ -206,8 +219,7 @@ def _digest(sides: Sides) -> bytes:
     return blake2b("\n".join(sides).encode("utf-8"), digest_size=8).digest()
 
 
-# Invisible characters, and those that change what is displayed: they stay, and `corpora check` reports them.
-
+# Invisible characters, and characters that change what is displayed, are retained; `corpora check` reports them.
 BYTE_ORDER_MARK = "byte order marks (U+FEFF)"
 # The Unicode standard, annex 9 (bidirectional formatting characters) and section 5.8 (newline guidelines).
 KINDS: Mapping[str, str] = {
@@ -220,8 +232,8 @@ _ANY = re.compile(f"[{''.join(KINDS.values())}]")
 _OF_KIND = {kind: re.compile(f"[{characters}]") for kind, characters in KINDS.items()}
 
 
-def unseen(text: str) -> Counter[str]:
-    """How many of each kind a text has."""
+def count_invisible(text: str) -> Counter[str]:
+    """Count the characters of each kind in a text."""
     if not _ANY.search(text):
         return Counter()
     return Counter({kind: len(matches) for kind, of in _OF_KIND.items() if (matches := of.findall(text))})

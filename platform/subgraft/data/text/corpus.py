@@ -63,17 +63,17 @@ class Corpus:
 
     @classmethod
     def open(cls, directory: Path, cache: Path | None = None) -> Corpus:
-        """Raises UserError if `directory` contains no corpus that this version can read."""
+        """Open the corpus in a directory. Raises UserError if there is none that this version can read."""
         try:
             record = json_io.parse_object((directory / RECORD).read_bytes())
         except (OSError, ValueError):
             raise UserError(f"not a corpus: it contains no readable {RECORD}", where=str(directory)) from None
-        form = record.pop("format", None)
-        if form not in (_PAIR, _FIELDS):
+        version = record.pop("format", None)
+        if version not in (_PAIR, _FIELDS):
             raise UserError("a corpus of another version", where=str(directory / RECORD), hint="Build it again.")
         try:
-            known = _pair_from(record) if form == _PAIR else _fields_from(record)
-            return cls(directory=directory, cache=cache, **known)
+            contents = _pair_from(record) if version == _PAIR else _fields_from(record)
+            return cls(directory=directory, cache=cache, **contents)
         except (KeyError, TypeError, ValueError, AttributeError):
             where = str(directory / RECORD)
             raise UserError("not the record of a corpus", where=where, hint="Build it again.") from None
@@ -117,8 +117,8 @@ class Corpus:
         """The field of that name. Raises UserError if there is none."""
         declared = next((field for field in self.fields if field.name == name), None)
         if declared is None:
-            one_sided = name == "target" and self.is_pair
-            what = "a monolingual corpus has no target side" if one_sided else f"no field '{name}'"
+            lacks_target = name == "target" and self.is_pair
+            what = "a monolingual corpus has no target side" if lacks_target else f"no field '{name}'"
             raise UserError(what, where=str(self.directory), hint=f"It has: {', '.join(f.name for f in self.fields)}.")
         return declared
 
@@ -130,12 +130,12 @@ class Corpus:
     def lines(self, split: str, field: str) -> Iterator[str]:
         """The segments of a text, the labels of a label field, or lines of JSON, streaming."""
         return reading.lines(
-            self._opened(split, field, ("text", "label", "spans", "triples", "conversation", "annotation"))
+            self._file_of_kind(split, field, ("text", "label", "spans", "triples", "conversation", "annotation"))
         )
 
     def text(self, split: str, field: str) -> Text:
         """The segments of a text, read on access; encoded once if the corpus has a cache."""
-        return Text(self._opened(split, field, ("text",)), self.cache)
+        return Text(self._file_of_kind(split, field, ("text",)), self.cache)
 
     def conversations(self, split: str) -> Iterator[list[dict[str, str]]]:
         """The turns of each conversation, with `role` and `content`, streaming."""
@@ -144,7 +144,7 @@ class Corpus:
 
     def annotations(self, split: str, field: str) -> Iterator[Any]:
         """The values of an annotation field, such as a list of tags, or spans [start, end, name], streaming."""
-        return map(json.loads, reading.lines(self._opened(split, field, ("annotation", "spans", "triples"))))
+        return map(json.loads, reading.lines(self._file_of_kind(split, field, ("annotation", "spans", "triples"))))
 
     def fields_of(self, text: str, kind: Literal["spans", "triples"]) -> tuple[str, ...]:
         """The fields of named spans of a text, or of triples that it states."""
@@ -162,7 +162,7 @@ class Corpus:
         return zip(self.lines(split, source), self.lines(split, target), strict=True)
 
     def text_pairs(self, split: str, languages: Languages | None = None) -> Pairs:
-        """The same as a sequence, read on access."""
+        """(source, target) pairs as a sequence, read on access."""
         source, target = self._pair(languages)
         return Pairs(self.text(split, source), self.text(split, target))
 
@@ -170,8 +170,8 @@ class Corpus:
         """The values of these fields (default: all), segment by segment, streaming."""
         if not self.aligned:
             raise UserError("its texts are not parallel: there are no records", where=str(self.directory))
-        chosen = [self.field(name) for name in names] if names else list(self.fields)
-        return zip(*(self._values(split, field) for field in chosen), strict=True)
+        selected = [self.field(name) for name in names] if names else list(self.fields)
+        return zip(*(self._values(split, field) for field in selected), strict=True)
 
     def documents(self, split: str, field: str | None = None) -> Iterator[Run]:
         """The documents of a split, or of one text of it, as runs of neighbouring segments: gaps split a document.
@@ -200,7 +200,7 @@ class Corpus:
         """The file with the documents of a field's segments."""
         return self.directory / (f"{split}.documents" if self.aligned else f"{split}.{field}.documents")
 
-    def _opened(self, split: str, name: str, kinds: tuple[str, ...]) -> Path:
+    def _file_of_kind(self, split: str, name: str, kinds: tuple[str, ...]) -> Path:
         self.size(split)
         declared = self.field(name)
         if declared.kind not in kinds:
@@ -210,14 +210,14 @@ class Corpus:
     def _pair(self, languages: Languages | None) -> tuple[str, str]:
         names = [field.name for field in field_names.texts(self.fields)]
         if languages is not None and "source" not in names:
-            chosen = field_names.named_for(languages, field_names.texts(self.fields), str(self.directory))
-            names = list(chosen)
+            selected = field_names.select_fields(languages, field_names.texts(self.fields), str(self.directory))
+            names = list(selected)
         if not self.aligned:
             raise UserError("its texts are not parallel: there are no pairs", where=str(self.directory))
         if len(names) == 1 and self.is_pair:
             self.field("target")
         if len(names) != 2:
-            what = f"holds {len(names)} texts ({', '.join(names)}), where a pair is needed"
+            what = f"contains {len(names)} texts ({', '.join(names)}), where a pair is needed"
             raise UserError(what, where=str(self.directory))
         return names[0], names[1]
 
@@ -260,12 +260,12 @@ def _pair_from(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _fields_from(record: dict[str, Any]) -> dict[str, Any]:
-    known = {
+    parsed = {
         "fields": tuple(Field(**field) for field in record["fields"]),
         "documented": tuple(record["documented"]),
         "classes": {name: tuple(labels) for name, labels in record["classes"].items()},
     }
-    return {**record, **known}
+    return {**record, **parsed}
 
 
 def _bounds(line: str) -> tuple[int, int]:
@@ -284,7 +284,7 @@ def training_texts(*corpora: Corpus) -> dict[str, list[Text]]:
 
 
 def training_texts_by_language(*corpora: Corpus) -> dict[tuple[str, str], list[Text]]:
-    """The same by field name and language: source and target may be in one language, directions in several."""
+    """The training texts of several corpora by field name and language, because directions differ in language."""
     by_language: dict[tuple[str, str], list[Text]] = {}
     for corpus in corpora:
         for text in field_names.texts(corpus.fields):
@@ -296,8 +296,8 @@ def training_texts_by_language(*corpora: Corpus) -> dict[tuple[str, str], list[T
 def training_lines(side: str, *corpora: Corpus) -> Iterator[str]:
     """The training segments of one text of several corpora. Raises UserError if the first has no such text."""
     first, *others = corpora
-    holding = [corpus for corpus in others if any(each.name == side for each in corpus.fields)]
-    return chain.from_iterable(corpus.lines("train", side) for corpus in (first, *holding))
+    with_side = [corpus for corpus in others if any(each.name == side for each in corpus.fields)]
+    return chain.from_iterable(corpus.lines("train", side) for corpus in (first, *with_side))
 
 
 class ClassLabels(NamedTuple):
@@ -318,6 +318,6 @@ def class_labels(corpus: Corpus) -> ClassLabels:
 def labels_of(corpus: Corpus, field: str = "label") -> tuple[str, ...]:
     """The sorted classes of a field in training text: labels, tags or types. Raises UserError if it has none."""
     if field not in corpus.classes:
-        there = ", ".join(corpus.classes) or "none"
-        raise UserError(f"no classes of '{field}'", where=str(corpus.directory), hint=f"It has classes of: {there}.")
+        known = ", ".join(corpus.classes) or "none"
+        raise UserError(f"no classes of '{field}'", where=str(corpus.directory), hint=f"It has classes of: {known}.")
     return corpus.classes[field]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-# So many digests are merged at once, and a longer run is a file's, where there is a folder for it: 32 MiB.
+# The number of digests that are merged at once, 32 MiB. Longer runs are stored in files if there is a folder for them.
 AT_ONCE = 1 << 22
 
 
@@ -31,8 +31,8 @@ class SegmentDigests:
     def of(cls, digests: Iterable[np.ndarray], folder: Path | None = None) -> SegmentDigests:
         """A set of the digests in several arrays [n]."""
         seen = cls(folder)
-        for some in digests:
-            seen.new(some)
+        for array in digests:
+            seen.new(array)
         return seen
 
     def __len__(self) -> int:
@@ -44,8 +44,8 @@ class SegmentDigests:
         order = np.argsort(digests)  # neighbours are looked up in the same place of a run
         ordered = digests[order]
         for run in self._runs:
-            places = np.minimum(np.searchsorted(run, ordered), len(run) - 1)
-            repeated[order] |= run[places] == ordered
+            positions = np.minimum(np.searchsorted(run, ordered), len(run) - 1)
+            repeated[order] |= run[positions] == ordered
         return repeated
 
     def new(self, digests: np.ndarray) -> np.ndarray:
@@ -61,10 +61,10 @@ class SegmentDigests:
         if not len(run):
             return
         while self._runs and len(self._runs[-1]) <= 2 * len(run):
-            run = self._merged(self._runs.pop(), run)
+            run = self._merge(self._runs.pop(), run)
         self._runs.append(run)
 
-    def _merged(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    def _merge(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
         if self._folder is None or len(one) + len(other) <= AT_ONCE:
             return np.concatenate(list(_blocks(one, other)))
         with tempfile.TemporaryFile(dir=self._folder) as file:

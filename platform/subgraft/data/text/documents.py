@@ -34,45 +34,45 @@ class DocumentText(NamedTuple):
         """The text of these documents, in this order."""
         sizes = np.diff(self.starts)[documents]
         starts = np.concatenate([[0], np.cumsum(sizes)])
-        places = np.repeat(self.starts[documents] - starts[:-1], sizes) + np.arange(starts[-1])
-        return DocumentText(self.language, self.lines.take(places), starts, self.documents[documents])
+        indices = np.repeat(self.starts[documents] - starts[:-1], sizes) + np.arange(starts[-1])
+        return DocumentText(self.language, self.lines.take(indices), starts, self.documents[documents])
 
 
 def document_texts(corpus: Corpus, split: str) -> Iterator[DocumentText]:
-    """Each language of a corpus with its documents; a document with a gap is several. Raises UserError without any."""
+    """The documents of each language; a document with a gap counts as several. Raises UserError if there are none."""
     for text in texts(corpus.fields):
         if corpus.size(split, text.name):
             yield _by_document(corpus, split, text)
 
 
 def _by_document(corpus: Corpus, split: str, text: Field) -> DocumentText:
-    parts = list(corpus.documents(split, text.name))
-    starts = np.array([0, *(part.stop for part in parts)], dtype=np.int64)
+    document_runs = list(corpus.documents(split, text.name))
+    starts = np.array([0, *(run.stop for run in document_runs)], dtype=np.int64)
     numbers: dict[str, int] = {}
-    documents = np.array([numbers.setdefault(part.document, len(numbers)) for part in parts], dtype=np.int64)
+    documents = np.array([numbers.setdefault(run.document, len(numbers)) for run in document_runs], dtype=np.int64)
     return DocumentText(str(text.language), corpus.text(split, text.name), starts, documents)
 
 
 def oversampled_documents(documents: Sequence[DocumentText], alpha: float) -> Iterator[DocumentText]:
-    """The same with documents of oversampled languages repeated, as `languages.oversampled` repeats lines."""
+    """Repeat the documents of oversampled languages, as `languages.oversampled` repeats lines."""
     sizes: Counter[str] = Counter()
-    for each in documents:
-        sizes[each.language] += len(each.lines)
-    wanted = repeated(sizes, alpha)
-    for each in documents:
-        count = len(each.starts) - 1
-        yield each.take(repeated_places(count, round(count * wanted[each.language] / sizes[each.language])))
+    for text in documents:
+        sizes[text.language] += len(text.lines)
+    targets = repeated(sizes, alpha)
+    for text in documents:
+        count = len(text.starts) - 1
+        yield text.take(repeated_places(count, round(count * targets[text.language] / sizes[text.language])))
 
 
 def texts_by_document(corpus: Corpus, split: str) -> Iterator[DocumentText]:
-    """Each language of a corpus with its documents; a text without any is one document."""
+    """The documents of each language; a text without documents counts as one."""
     for text in texts(corpus.fields):
         if size := corpus.size(split, text.name):
             if corpus.has_documents(text.name):
                 yield _by_document(corpus, split, text)
             else:
-                whole, lines = np.array([0, size]), corpus.text(split, text.name)
-                yield DocumentText(str(text.language), lines, whole, np.zeros(1, dtype=np.int64))
+                starts, lines = np.array([0, size]), corpus.text(split, text.name)
+                yield DocumentText(str(text.language), lines, starts, np.zeros(1, dtype=np.int64))
 
 
 def document_blocks(costs: np.ndarray, starts: np.ndarray, room: int | Sequence[int]) -> np.ndarray:
@@ -82,7 +82,7 @@ def document_blocks(costs: np.ndarray, starts: np.ndarray, room: int | Sequence[
     each of the rooms [k], and at least one.
     """
     bounds = [
-        blocks(costs[..., begin:end], room)[:-1] + begin
-        for begin, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)
+        blocks(costs[..., start:end], room)[:-1] + start
+        for start, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True)
     ]
     return np.concatenate([*bounds, starts[-1:]])

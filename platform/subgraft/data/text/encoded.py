@@ -38,13 +38,13 @@ class Sequences:
     Attributes:
         flat: All tokens, int32 [total].
         starts, ends: The range of each sequence, int64 [n].
-        most: The maximum length of each sequence; None for no limit.
+        max_length: The maximum length of each sequence; None for no limit.
     """
 
     flat: np.ndarray
     starts: np.ndarray
     ends: np.ndarray
-    most: int | None = None
+    max_length: int | None = None
 
     @classmethod
     def of(cls, sequences: Iterable[list[int]], max_length: int | None = None) -> Sequences:
@@ -63,7 +63,9 @@ class Sequences:
 
     def __getitem__(self, index: int) -> list[int]:
         start, end = self.starts[index], self.ends[index]
-        tokens: list[int] = self.flat[start : end if self.most is None else min(end, start + self.most)].tolist()
+        tokens: list[int] = self.flat[
+            start : end if self.max_length is None else min(end, start + self.max_length)
+        ].tolist()
         return tokens
 
     @property
@@ -71,14 +73,14 @@ class Sequences:
         """The length of each sequence, int32 [n]; computed without a larger temporary array."""
         lengths = np.empty(len(self), dtype=np.int32)
         np.subtract(self.ends, self.starts, out=lengths, casting="unsafe")
-        return lengths if self.most is None else np.minimum(lengths, self.most, out=lengths)
+        return lengths if self.max_length is None else np.minimum(lengths, self.max_length, out=lengths)
 
     @property
     def whole(self) -> np.ndarray:
         """Whether each sequence is complete, not truncated [n]."""
-        if self.most is None:
+        if self.max_length is None:
             return np.ones(len(self), dtype=np.bool_)
-        return replace(self, most=None).lengths <= self.most
+        return replace(self, max_length=None).lengths <= self.max_length
 
     def longer(self, other: Sequences) -> np.ndarray:
         """The larger length of each pair of sequences [n]."""
@@ -88,11 +90,11 @@ class Sequences:
 
     def cut(self, max_length: int) -> Sequences:
         """Each sequence truncated to at most max_length tokens."""
-        return replace(self, most=max_length if self.most is None else min(max_length, self.most))
+        return replace(self, max_length=max_length if self.max_length is None else min(max_length, self.max_length))
 
-    def take(self, places: np.ndarray) -> Sequences:
+    def take(self, indices: np.ndarray) -> Sequences:
         """The sequences at these indices [m]."""
-        return replace(self, starts=self.starts[places], ends=self.ends[places])
+        return replace(self, starts=self.starts[indices], ends=self.ends[indices])
 
 
 def offsets(lengths: Iterable[int]) -> np.ndarray:
@@ -108,10 +110,10 @@ def blocks(costs: np.ndarray, room: int | Sequence[int]) -> np.ndarray:
     """
     totals, rooms, bounds = np.cumsum(np.atleast_2d(costs), axis=1), np.atleast_1d(room), [0]
     while bounds[-1] < totals.shape[1]:
-        begin = bounds[-1]
-        limits = rooms + (totals[:, begin - 1] if begin else 0)
+        start = bounds[-1]
+        limits = rooms + (totals[:, start - 1] if start else 0)
         ends = (np.searchsorted(total, limit, side="right") for total, limit in zip(totals, limits, strict=True))
-        bounds.append(max(begin + 1, int(min(ends))))
+        bounds.append(max(start + 1, int(min(ends))))
     return np.array(bounds, dtype=np.int64)
 
 
@@ -119,10 +121,11 @@ _FORMAT = 1
 _ARRAYS: Mapping[str, type[np.generic]] = {"ids": np.int32, "bounds": np.int64, "characters": np.int32}
 # The number of segments in a chunk that is encoded at once, or of their characters.
 _AT_ONCE, _CHARACTERS_AT_ONCE = 8192, 1 << 20
-# The number of chunks segmented in parallel: more would wait for Python, which has one of them at a time.
+# The number of chunks segmented in parallel. More would only wait for Python, which processes one at a time.
 _THREADS_AHEAD = 2
-# A part smaller than this share of a text is encoded alone: encoding the whole text would take longer than it saves.
-_WORTH_THE_WHOLE = 0.1
+# A selection smaller than this share of a text is encoded without the cache, because encoding the whole text would take
+# longer than it saves.
+_MIN_SHARE_FOR_CACHE = 0.1
 
 
 class Encoder(Protocol):
@@ -144,22 +147,22 @@ class Encoded:
     sequences: Sequences
     characters: np.ndarray
 
-    def take(self, places: np.ndarray) -> Encoded:
+    def take(self, indices: np.ndarray) -> Encoded:
         """The segments at these indices [m]."""
-        return Encoded(self.sequences.take(places), self.characters[places])
+        return Encoded(self.sequences.take(indices), self.characters[indices])
 
 
 def encode(texts: Sequence[str], encoder: Encoder) -> Encoded:
     """The texts as token ids, segmented deterministically; mapped from the cache if the text has one."""
     if not isinstance(texts, Text) or texts.cache is None or _is_small_part(texts):
-        return _in_memory(texts, encoder)
-    whole = _cached(texts, texts.cache, encoder)
-    return whole if texts.chosen is None else whole.take(texts.chosen)
+        return _encode_in_memory(texts, encoder)
+    encoded = _load_or_encode(texts, texts.cache, encoder)
+    return encoded if texts.selected is None else encoded.take(texts.selected)
 
 
 def _is_small_part(text: Text) -> bool:
     # A whole text needs no line offsets here.
-    return text.chosen is not None and len(text) < _WORTH_THE_WHOLE * text.whole_size
+    return text.selected is not None and len(text) < _MIN_SHARE_FOR_CACHE * text.whole_size
 
 
 @dataclass(frozen=True)
@@ -189,7 +192,7 @@ def entries(cache: Path) -> Iterator[Entry]:
             yield Entry(record.parent, str(inputs["text"]), tokenizer, size, record.stat().st_mtime)
 
 
-def _in_memory(texts: Sequence[str], encoder: Encoder) -> Encoded:
+def _encode_in_memory(texts: Sequence[str], encoder: Encoder) -> Encoded:
     ids, lengths, characters = [np.zeros(0, dtype=np.int32)], list[int](), list[int]()
     for chunk, encodings in _chunks_with_ids(texts, encoder):
         ids.append(_flat(encodings))
@@ -198,13 +201,13 @@ def _in_memory(texts: Sequence[str], encoder: Encoder) -> Encoded:
     return Encoded(Sequences.within(np.concatenate(ids), offsets(lengths)), np.array(characters, dtype=np.int32))
 
 
-def _cached(text: Text, cache: Path, encoder: Encoder) -> Encoded:
+def _load_or_encode(text: Text, cache: Path, encoder: Encoder) -> Encoded:
     digests = DigestCache(cache.parent)
     source = {"text": digests.of(text.path), "tokenizer": encoder.digest, "fingerprint": encoder.fingerprint}
-    # The next version of the library may segment text differently.
-    made_of = {"format": _FORMAT, "tokenizers": tokenizers.__version__, **source}
-    arrays = MappedArrays(cache, made_of, _ARRAYS, digests, "encodes the same text")
-    encoded = arrays.made_by(lambda files: _write(files, Text(text.path), encoder))
+    # The version is an input, because another version of the library may segment text differently.
+    inputs = {"format": _FORMAT, "tokenizers": tokenizers.__version__, **source}
+    arrays = MappedArrays(cache, inputs, _ARRAYS, digests, "encodes the same text")
+    encoded = arrays.load_or_create(lambda files: _write(files, Text(text.path), encoder))
     return Encoded(Sequences.within(encoded["ids"], encoded["bounds"]), encoded["characters"])
 
 

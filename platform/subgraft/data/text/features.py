@@ -27,21 +27,21 @@ class Features(Selectable[np.ndarray]):
 
     Args:
         stored: The file.
-        chosen: Indices of the selected examples; None for all.
+        selected: Indices of the selected examples; None for all.
     """
 
-    def __init__(self, stored: StoredTensor, chosen: np.ndarray | None = None) -> None:
-        self._stored, self._chosen = stored, chosen
+    def __init__(self, stored: StoredTensor, selected: np.ndarray | None = None) -> None:
+        self._stored, self._selected = stored, selected
 
     @classmethod
     def open(cls, path: Path, name: str = FEATURES, examples: int | None = None) -> Features:
         """Open a file. Raises UserError for a malformed file, or if the number of examples differs from `examples`."""
         stored = StoredTensor(path, name)
         if examples is not None and len(stored) != examples:
-            what = f"features of {len(stored):,} examples, where there are {examples:,} texts"
-            raise UserError(what, where=str(path), hint="There is a text for each example, in their order.")
-        for place in range(len(stored) if stored.apart else 1):
-            _require_matrix(stored, place)
+            what = f"features of {len(stored):,} examples, but {examples:,} texts"
+            raise UserError(what, where=str(path), hint="There must be one text for each example, in the same order.")
+        for index in range(len(stored) if stored.separate else 1):
+            _require_matrix(stored, index)
         return cls(stored)
 
     @property
@@ -58,24 +58,24 @@ class Features(Selectable[np.ndarray]):
         """The number of rows of each example [N]."""
         shape = self._stored.shape()
         rows = self._stored.rows() if self._stored.ragged or len(shape) == 2 else np.full(shape[0], shape[1])
-        return rows if self._chosen is None else rows[self._chosen]
+        return rows if self._selected is None else rows[self._selected]
 
     def require_finite(self) -> None:
         """Raises UserError for the first example with NaN or infinity. Reads all examples one by one."""
-        for place, rows in enumerate(self):
+        for index, rows in enumerate(self):
             if not np.isfinite(rows).all():
-                what = f"features of example {place} (counted from 0) contain NaN or infinity"
+                what = f"features of example {index} (counted from 0) contain NaN or infinity"
                 raise UserError(what, where=str(self.path))
 
     def take(self, places: np.ndarray) -> Self:
-        return type(self)(self._stored, places if self._chosen is None else self._chosen[places])
+        return type(self)(self._stored, places if self._selected is None else self._selected[places])
 
     def __len__(self) -> int:
-        return len(self._stored) if self._chosen is None else len(self._chosen)
+        return len(self._stored) if self._selected is None else len(self._selected)
 
     def _item(self, index: int) -> np.ndarray:
-        rows = self._stored[index if self._chosen is None else int(self._chosen[index])]
-        with np.errstate(over="ignore"):  # values beyond float32 become infinite, and are reported
+        rows = self._stored[index if self._selected is None else int(self._selected[index])]
+        with np.errstate(over="ignore"):  # values beyond float32 become infinite; `require_finite` reports them
             return np.atleast_2d(rows).astype(np.float32)
 
 
@@ -87,17 +87,20 @@ def feature_field(corpus: Corpus) -> str:
     return names[0]
 
 
-def look_through(files: Mapping[Split, Path], split: Split, name: str, examples: int) -> None:
+def validate_features(files: Mapping[Split, Path], split: Split, name: str, examples: int) -> None:
     """Raises UserError unless all features of a split can be read and are as wide as those of the first split.
 
     Args:
         files: The files of all splits.
+        split: The split to validate.
+        name: The name of the tensor.
+        examples: The number of examples of the split.
     """
     features = Features.open(files[split], name, examples)
     first = next(iter(files))
     if features.width != (width := Features.open(files[first], name).width):
-        what = f"rows of {features.width} numbers, where those of the {first} split have {width}"
-        raise UserError(what, where=str(files[split]), hint="One encoder makes the features of all splits.")
+        what = f"rows of {features.width} numbers, but rows of the {first} split have {width}"
+        raise UserError(what, where=str(files[split]), hint="The features of all splits must come from one encoder.")
     features.require_finite()
 
 
@@ -107,16 +110,18 @@ def features_of(corpus: Corpus, split: str) -> Features:
     return Features.open(corpus.file(split, name), name, corpus.size(split))
 
 
-def _require_matrix(stored: StoredTensor, place: int) -> None:
+def _require_matrix(stored: StoredTensor, index: int) -> None:
     """Raises UserError unless an example's tensor is a floating-point matrix as wide as the first example's."""
-    shape, dtype, where = stored.shape(place), stored.dtype(place), str(stored.path)
-    whose = f"features of example {place} (counted from 0)" if stored.apart else f"'{stored.name}'"
+    shape, dtype, where = stored.shape(index), stored.dtype(index), str(stored.path)
+    subject = f"features of example {index} (counted from 0)" if stored.separate else f"'{stored.name}'"
     if dtype not in _FLOATING:
-        what = f"{whose} are of type {dtype}, where floating-point numbers are read"
+        what = f"{subject} are of type {dtype}, where floating-point numbers are expected"
         raise UserError(what, where=where, hint=f"Save them as one of: {', '.join(_FLOATING)}.")
-    wanted = (2,) if stored.ragged else (2, 3)
-    if len(shape) not in wanted or 0 in shape:
-        hint = "Of each example [n, k], any n above 0; of all together [N, n, k], or [N, k] for one row an example."
-        raise UserError(f"{whose} are of the shape {list(shape)}", where=where, hint=hint)
+    allowed_ranks = (2,) if stored.ragged else (2, 3)
+    if len(shape) not in allowed_ranks or 0 in shape:
+        hint = (
+            "Give [n, k] with n above 0 for each example, or for all examples [N, n, k], or [N, k] if each has one row."
+        )
+        raise UserError(f"{subject} are of the shape {list(shape)}", where=where, hint=hint)
     if shape[-1] != (first := stored.shape()[-1]):
-        raise UserError(f"{whose} have rows of {shape[-1]} numbers, those of example 0 of {first}", where=where)
+        raise UserError(f"{subject} have rows of {shape[-1]} numbers, those of example 0 of {first}", where=where)

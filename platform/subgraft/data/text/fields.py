@@ -12,7 +12,7 @@ from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.source_files import FieldKind
 
-# A segment: a cell for each field of the corpus, in order, and behind them its place where it is of a document.
+# A segment: a cell for each field of the corpus, in order, followed by its place if it belongs to a document.
 Sides = tuple[str, ...]
 # The kind of the field with a conversation's turns, and its name.
 CONVERSATION: Literal["conversation"] = "conversation"
@@ -49,12 +49,12 @@ class Field:
 
     @property
     def is_input(self) -> bool:
-        """Whether a model reads it (a text or a span) or it identifies what is read, rather than an annotation."""
+        """Whether a model reads it (a text or a span) or it identifies the input; if not, it is an annotation."""
         return self.kind in ("text", "span") or self.name == QUERY
 
     @property
     def fixes_text(self) -> bool:
-        """Whether its values hold only for a text whose characters stay as they are."""
+        """Whether its values are only valid while the characters of its text do not change."""
         return self.kind in ("span", "spans", CONVERSATION, ANNOTATION)
 
     def classes(self, cell: str) -> tuple[str, ...]:
@@ -70,18 +70,18 @@ def span_bounds(value: Any, name: str, where: str) -> tuple[int, int]:
             raise ValueError
         start, end = (int(part) for part in parts)
     except (TypeError, ValueError):
-        hint = "In JSON [start, end], in columns start:end, in characters; end is behind the last one."
+        hint = "Write [start, end] in JSON, or start:end in columns, in characters; the end is exclusive."
         raise UserError(f"the span '{name}' is not a pair of whole numbers", where=where, hint=hint) from None
     return start, end
 
 
 def json_cell(value: Any) -> str:
     """A value as compact JSON in one line."""
-    written = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     # Characters that some readers take for the end of a line; JSON escapes the others itself.
     for character in "\x85\u2028\u2029":
-        written = written.replace(character, f"\\u{ord(character):04x}")
-    return written
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text
 
 
 def pair_fields(languages: Languages, *, two: bool) -> tuple[Field, ...]:
@@ -97,10 +97,10 @@ def texts(fields: Sequence[Field]) -> tuple[Field, ...]:
 
 def text_places(fields: Sequence[Field]) -> tuple[int, ...]:
     """The indices of text fields."""
-    return tuple(place for place, field in enumerate(fields) if field.kind == "text")
+    return tuple(index for index, field in enumerate(fields) if field.kind == "text")
 
 
-def named_for(languages: Languages | None, declared: Sequence[Field], where: str) -> dict[str, Field]:
+def select_fields(languages: Languages | None, declared: Sequence[Field], where: str) -> dict[str, Field]:
     """The fields that a task uses, by declared name; all of them if `languages` is None.
 
     For a pair of languages, their texts become `source` and `target`. For one language, its text becomes `source` (and
@@ -112,16 +112,16 @@ def named_for(languages: Languages | None, declared: Sequence[Field], where: str
     if languages is None:
         return {field.name: field for field in declared}
     renamed = _paired(languages, texts(declared), where)
-    chosen: dict[str, Field] = {}
+    selected: dict[str, Field] = {}
     for field in declared:
         if field.kind == "text" and field.name in renamed:
-            chosen[field.name] = replace(field, name=renamed[field.name])
+            selected[field.name] = replace(field, name=renamed[field.name])
         elif field.kind in ("span", "spans", "triples") and field.of in renamed:
-            chosen[field.name] = replace(field, of=renamed[field.of])
+            selected[field.name] = replace(field, of=renamed[field.of])
         elif field.kind in ("label", "tensor", "conversation", "annotation"):
-            chosen[field.name] = field
+            selected[field.name] = field
     # The source comes first, as everywhere.
-    return dict(sorted(chosen.items(), key=lambda item: item[1].name != "source"))
+    return dict(sorted(selected.items(), key=lambda item: item[1].name != "source"))
 
 
 def _paired(languages: Languages, declared: Sequence[Field], where: str) -> dict[str, str]:
@@ -166,45 +166,45 @@ class Run(NamedTuple):
 
 def runs(places: Iterable[str]) -> Iterator[Run]:
     """The documents of a split as runs of neighbours; a document with gaps is several runs of the same name."""
-    start, before = 0, None
-    at = -1
-    for at, text in enumerate(places):
+    start, previous = 0, None
+    index = -1
+    for index, text in enumerate(places):
         place = Place.parse(text)
-        if before is not None and not _follows(place, before):
-            yield Run(before.document, start, at)
-            start = at
-        before = place
-    if before is not None:
-        yield Run(before.document, start, at + 1)
+        if previous is not None and not _follows(place, previous):
+            yield Run(previous.document, start, index)
+            start = index
+        previous = place
+    if previous is not None:
+        yield Run(previous.document, start, index + 1)
 
 
 def count_documents(segments: Iterable[Sides], counts: Counter[str]) -> Iterator[Sides]:
-    """Passes segments on, whose last cell is their place; counts "documents", and "broken" ones, which have a gap."""
-    before, broken = None, False
+    """Yield the segments, whose last cell is their place, and count "documents" and "broken" ones, which have a gap."""
+    previous, broken = None, False
     for cells in segments:
         place = Place.parse(cells[-1])
-        # A copy of a document begins where its positions fall.
-        if before is None or place.document != before.document or place.position <= before.position:
+        # A decreasing position marks the beginning of another copy of the document.
+        if previous is None or place.document != previous.document or place.position <= previous.position:
             counts["documents"] += 1
             broken = False
-        elif not broken and not _follows(place, before):
+        elif not broken and not _follows(place, previous):
             counts["broken"] += 1
             broken = True
-        before = place
+        previous = place
         yield cells
 
 
 def whole_documents(sizes: Sequence[int], limit: int) -> list[bool]:
-    """Which documents of these sizes to take, evenly spaced, so that they have at most `limit` segments together."""
-    whole, taken, seen = sum(sizes), 0, 0
-    chosen: list[bool] = []
+    """Select evenly spaced documents with at most `limit` segments together; returns whether each is selected."""
+    total, taken, seen = sum(sizes), 0, 0
+    selected: list[bool] = []
     for size in sizes:
         seen += size
-        fits = (taken + size) * whole <= limit * seen
+        fits = (taken + size) * total <= limit * seen
         taken += size * fits
-        chosen.append(fits)
-    return chosen
+        selected.append(fits)
+    return selected
 
 
-def _follows(place: Place, before: Place) -> bool:
-    return place == (before.document, before.position + 1)
+def _follows(place: Place, previous: Place) -> bool:
+    return place == (previous.document, previous.position + 1)

@@ -24,10 +24,10 @@ import numpy as np
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.fields import Sides, texts
 
-RUN, SHARE = 8, 0.5
-# A side whose distinct lines are fewer than this share of the segments has classes, short answers or the like, which do
-# not identify segments.
-DIFFERENT = 0.5
+NGRAM, NEAR_COPY_SHARE = 8, 0.5
+# A side with fewer distinct lines than this share of the segments contains classes, short answers or the like, which do
+# not identify a segment.
+MIN_DISTINCT_SHARE = 0.5
 
 _APOSTROPHES, _QUOTATION_MARKS = "’‘‛ʼʹ′`´＇｀", "“”„‟«»″＂"
 # Controls, formatting characters and variation selectors, which are invisible.
@@ -35,7 +35,7 @@ _INVISIBLE = (
     "\x00-\x08\x0e-\x1b\x7f-\x84\x86-\x9f\u00ad\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff"
 )
 _UNUSUAL = re.compile(f"[{_INVISIBLE}{_APOSTROPHES}{_QUOTATION_MARKS}]")
-_ONE_FORM = dict.fromkeys(_APOSTROPHES, "'") | dict.fromkeys(_QUOTATION_MARKS, '"')
+_CANONICAL = dict.fromkeys(_APOSTROPHES, "'") | dict.fromkeys(_QUOTATION_MARKS, '"')
 # Scripts without white space between words: there, each character counts as a word.
 _UNSPACED = (
     "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
@@ -45,22 +45,22 @@ _PUNCTUATION = "!-/:-@\\[-`{-~\u00a1\u00bf\u2010-\u205e\u3001-\u303f"
 _WORD = re.compile(rf"[{_UNSPACED}]|[^\s{_PUNCTUATION}{_UNSPACED}]+")
 
 _LINES_AT_ONCE = 4096
-_FACTORS = np.array([pow(0x9E3779B97F4A7C15, at + 1, 1 << 64) for at in range(RUN)], dtype=np.uint64)
+_FACTORS = np.array([pow(0x9E3779B97F4A7C15, at + 1, 1 << 64) for at in range(NGRAM)], dtype=np.uint64)
 
 
-def folded(text: str) -> str:
+def fold(text: str) -> str:
     """A line in a canonical form, apart from final punctuation."""
-    text = _UNUSUAL.sub(_usual, text)
+    text = _UNUSUAL.sub(_canonical, text)
     if not text.isascii():
         text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
     return " ".join(text.casefold().split())
 
 
-def _usual(match: re.Match[str]) -> str:
-    return _ONE_FORM.get(match[0], "")
+def _canonical(match: re.Match[str]) -> str:
+    return _CANONICAL.get(match[0], "")
 
 
-def key(line: str) -> str:
+def comparison_key(line: str) -> str:
     """The comparison key of a folded line: the line without final punctuation."""
     end = len(line)
     while end and (line[end - 1] == " " or unicodedata.category(line[end - 1]).startswith("P")):
@@ -73,51 +73,51 @@ class HeldOut:
 
     Args:
         segments: The segments.
-        whole: Whether a training segment is held out only if all of its sides are those of one of these: a labelled
-            example is a pair, a question with its passage, a query with its candidate, each of whose sides may be part
-            of several examples.
+        compare_whole: Whether a training segment is held out only if all of its sides equal those of one segment. This
+            is for labelled examples, such as a question with its passage, whose sides may each occur in several
+            examples.
     """
 
-    def __init__(self, segments: Iterable[Sides] = (), *, whole: bool = False) -> None:
-        self._compares_whole = whole
+    def __init__(self, segments: Iterable[Sides] = (), *, compare_whole: bool = False) -> None:
+        self._compare_whole = compare_whole
         self._segments: list[tuple[str, ...]] = []
         for sides in segments:
             self.add(sides)
 
     def add(self, sides: Sides) -> None:
         """Add the texts of a segment; all segments must be added before any comparison."""
-        self._segments.append(tuple(map(folded, sides)))
+        self._segments.append(tuple(map(fold, sides)))
 
     def __len__(self) -> int:
         return len(self._segments)
 
     def has(self, sides: Sequence[str]) -> bool:
-        """Whether a training segment, passed as its folded sides, equals one of these."""
-        keys = tuple(map(key, sides))
+        """Whether a training segment, passed as its folded sides, equals a held-out one."""
+        keys = tuple(map(comparison_key, sides))
         if len(keys) == 1:
             return keys[0] in self._lines
-        if self._compares_whole or not self._identifying:
-            return keys in self._whole
+        if self._compare_whole or not self._identifying:
+            return keys in self._segment_keys
         return not self._identifying.isdisjoint(keys)
 
     def note(self, segments: Iterable[Sequence[str]]) -> None:
         """Record folded training segments for `near_copies`."""
         lines = (line for sides in segments for line in sides)
-        while some := list(islice(lines, _LINES_AT_ONCE)):
-            self._runs.note(some)
+        while chunk := list(islice(lines, _LINES_AT_ONCE)):
+            self._ngrams.note(chunk)
 
     @property
     def near_copies(self) -> int:
         """The number of held-out segments with a near copy in the training text."""
-        return self._runs.near_copies()
+        return self._ngrams.near_copies()
 
     @cached_property
-    def _whole(self) -> frozenset[tuple[str, ...]]:
-        return frozenset(tuple(map(key, sides)) for sides in self._segments)
+    def _segment_keys(self) -> frozenset[tuple[str, ...]]:
+        return frozenset(tuple(map(comparison_key, sides)) for sides in self._segments)
 
     @cached_property
     def _by_side(self) -> list[set[str]]:
-        return [{key(line) for line in lines} - {""} for lines in zip(*self._segments, strict=True)]
+        return [{comparison_key(line) for line in lines} - {""} for lines in zip(*self._segments, strict=True)]
 
     @cached_property
     def _lines(self) -> frozenset[str]:
@@ -126,37 +126,39 @@ class HeldOut:
     @cached_property
     def _identifying(self) -> frozenset[str]:
         """Lines that identify their segment."""
-        return frozenset[str]().union(*(lines for lines in self._by_side if len(lines) >= DIFFERENT * len(self._whole)))
+        return frozenset[str]().union(
+            *(lines for lines in self._by_side if len(lines) >= MIN_DISTINCT_SHARE * len(self._segment_keys))
+        )
 
     @cached_property
-    def _runs(self) -> _Runs:
-        return _Runs(self._segments)
+    def _ngrams(self) -> _NGrams:
+        return _NGrams(self._segments)
 
 
-class _Runs:
+class _NGrams:
     """All word n-grams of length RUN of some segments, and which of them occur in training text."""
 
     def __init__(self, segments: Sequence[Sequence[str]]) -> None:
-        lines = [(at, line) for at, sides in enumerate(segments) for line in sides]
+        lines = [(index, line) for index, sides in enumerate(segments) for line in sides]
         words = [_WORD.findall(line) for _, line in lines]
-        self._ids = {word: at for at, word in enumerate(dict.fromkeys(chain.from_iterable(words)), 1)}
-        hashes, places = self._hashes_of(words)
-        self._hashes, self._run = np.unique(hashes, return_inverse=True)
-        self._line = np.repeat(np.arange(len(words)), [len(each) + 1 for each in words])[places]
-        self._segment = np.array([at for at, _ in lines], dtype=np.int64)
+        self._ids = {word: index for index, word in enumerate(dict.fromkeys(chain.from_iterable(words)), 1)}
+        hashes, positions = self._hashes_of(words)
+        self._hashes, self._ngram = np.unique(hashes, return_inverse=True)
+        self._line = np.repeat(np.arange(len(words)), [len(each) + 1 for each in words])[positions]
+        self._segment = np.array([index for index, _ in lines], dtype=np.int64)
         self._matched = np.zeros(len(self._hashes), dtype=bool)
 
     def note(self, lines: Sequence[str]) -> None:
         if not len(self._hashes):
             return
-        hashes, _ = self._hashes_of(_WORD.findall(line) for line in lines if len(line) >= RUN)
-        places = np.minimum(np.searchsorted(self._hashes, hashes), len(self._hashes) - 1)
-        self._matched[places[self._hashes[places] == hashes]] = True
+        hashes, _ = self._hashes_of(_WORD.findall(line) for line in lines if len(line) >= NGRAM)
+        positions = np.minimum(np.searchsorted(self._hashes, hashes), len(self._hashes) - 1)
+        self._matched[positions[self._hashes[positions] == hashes]] = True
 
     def near_copies(self) -> int:
         of_line = np.bincount(self._line, minlength=len(self._segment))
-        matched = np.bincount(self._line, weights=self._matched[self._run], minlength=len(self._segment))
-        return len(np.unique(self._segment[(of_line > 0) & (matched >= SHARE * of_line)]))
+        matched = np.bincount(self._line, weights=self._matched[self._ngram], minlength=len(self._segment))
+        return len(np.unique(self._segment[(of_line > 0) & (matched >= NEAR_COPY_SHARE * of_line)]))
 
     def _hashes_of(self, lines: Iterable[Sequence[str]]) -> tuple[np.ndarray, np.ndarray]:
         """Hashes [n] (uint64) and start positions [n] of all runs of known words; lines are separated by a 0."""
@@ -166,19 +168,19 @@ class _Runs:
             numbers.append(0)
         ids = np.array(numbers, dtype=np.uint64)
         known = np.concatenate([[0], np.cumsum(ids != 0)])
-        places = np.flatnonzero(known[RUN:] - known[:-RUN] == RUN)
-        mixed, hashes = _mixed(ids), np.zeros(len(places), dtype=np.uint64)
-        for at, factor in enumerate(_FACTORS):
-            hashes += mixed[places + at] * factor
-        return hashes, places
+        positions = np.flatnonzero(known[NGRAM:] - known[:-NGRAM] == NGRAM)
+        mixed, hashes = _mix_bits(ids), np.zeros(len(positions), dtype=np.uint64)
+        for index, factor in enumerate(_FACTORS):
+            hashes += mixed[positions + index] * factor
+        return hashes, positions
 
 
-def _mixed(numbers: np.ndarray) -> np.ndarray:
+def _mix_bits(numbers: np.ndarray) -> np.ndarray:
     """The finaliser of SplitMix64 (Steele et al. 2014) on uint64 numbers [n]."""
     mixed = (numbers ^ (numbers >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    spread: np.ndarray = mixed ^ (mixed >> np.uint64(31))
-    return spread
+    result: np.ndarray = mixed ^ (mixed >> np.uint64(31))
+    return result
 
 
 @dataclass(frozen=True)
@@ -187,8 +189,8 @@ class SeenPairs:
 
     Attributes:
         sentences: Pairs of the test set.
-        pairs: Those whose sides are a pair of a training corpus too, in either direction.
-        sources, targets: Those whose source, or target, is a line of it, alone or in another pair.
+        pairs: Those that are also a pair of a training corpus, in either direction.
+        sources, targets: Those whose source, or target, is a line of a training corpus, alone or in another pair.
     """
 
     sentences: int
@@ -199,31 +201,31 @@ class SeenPairs:
     @classmethod
     def of(cls, test: Iterable[tuple[str, str]], training: Iterable[Corpus]) -> SeenPairs:
         """Compare test pairs with the training splits of corpora, which are read once."""
-        wanted = [(digest(source), digest(target)) for source, target in test]
-        lines, pairs = {each for pair in wanted for each in pair}, {frozenset(pair) for pair in wanted}
+        test_digests = [(digest(source), digest(target)) for source, target in test]
+        lines, pairs = {line for pair in test_digests for line in pair}, {frozenset(pair) for pair in test_digests}
         seen, seen_pairs = set[bytes](), set[frozenset[bytes]]()
         for corpus in training:
             for sides in _digests(corpus):
-                held = [each for each in sides if each in lines]
-                seen.update(held)
-                seen_pairs.update(pair for pair in map(frozenset, combinations(held, 2)) if pair in pairs)
+                in_test = [line for line in sides if line in lines]
+                seen.update(in_test)
+                seen_pairs.update(pair for pair in map(frozenset, combinations(in_test, 2)) if pair in pairs)
         return cls(
-            len(wanted),
-            sum(frozenset(pair) in seen_pairs for pair in wanted),
-            sum(source in seen for source, _ in wanted),
-            sum(target in seen for _, target in wanted),
+            len(test_digests),
+            sum(frozenset(pair) in seen_pairs for pair in test_digests),
+            sum(source in seen for source, _ in test_digests),
+            sum(target in seen for _, target in test_digests),
         )
 
 
 def digest(line: str) -> bytes:
-    """SHA-256 of a line in the form by which held-out lines are compared."""
-    return sha256(key(folded(line)).encode()).digest()
+    """SHA-256 of the form of a line by which held-out lines are compared."""
+    return sha256(comparison_key(fold(line)).encode()).digest()
 
 
 def _digests(corpus: Corpus) -> Iterator[tuple[bytes, ...]]:
-    """The digests of the parallel lines of each training segment; of each line where texts are not parallel."""
+    """The digests of each training segment's parallel lines; if texts are not parallel, of each line separately."""
     names = [text.name for text in texts(corpus.fields)]
-    together = [names] if corpus.aligned else [[name] for name in names]
-    for group in together if "train" in corpus.splits else ():
+    groups = [names] if corpus.aligned else [[name] for name in names]
+    for group in groups if "train" in corpus.splits else ():
         for sides in zip(*(corpus.lines("train", name) for name in group), strict=True):
             yield tuple(map(digest, sides))

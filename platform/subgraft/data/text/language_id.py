@@ -9,14 +9,15 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import NamedTuple
 
-# Measured with pairs of everyday sentences, laws and documentation in English and French: text of the same language has
-# at least 0.46 of the advantage of the dev split, in every domain. Nearly all of 46 other languages have less, or
-# take more bits than the other side.
-LEAST_ADVANTAGE = 0.4
-# For a task with one language: text of another domain took at most 1.5 times as many bits.
-MOST_BITS = 2.0
+# The minimum advantage of a text, relative to that of the dev split. Measured on everyday sentences, laws and
+# documentation in English and French: text in the same language has at least 0.46 of it in every domain. Nearly all of
+# 46 other languages have less, or take more bits than the other side.
+MIN_ADVANTAGE = 0.4
+# The maximum bits per character relative to the dev split, for a task with one language. Text of another domain took at
+# most 1.5 times as many bits.
+MAX_BITS_RATIO = 2.0
 # The shortest line, in characters, that is shown as an example.
-_SHOWN_FROM = 20
+_MIN_EXAMPLE_LENGTH = 20
 
 
 class Verdict(Enum):
@@ -42,29 +43,39 @@ class Similarity(NamedTuple):
 
 
 def similarity(lines: Sequence[str], own: Sample, other: Sample | None) -> Similarity:
-    """The verdict on lines that should be like one side; `other` is None if both sides have the same language.
+    """Judge whether lines are in the language of one side.
 
-    A text is like a side whose characters predict it better than they predict the other side's held-out lines, and
-    better than the other side's characters do, by a share of this advantage for held-out lines.
+    The lines are in a side's language if that side's model takes fewer bits for them than for the other side's held-out
+    lines, and fewer bits than the other side's model by at least a share of the advantage on the own held-out lines.
+
+    Args:
+        lines: The lines to judge.
+        own: A sample of the side.
+        other: A sample of the other side; None if both sides have the same language.
     """
-    mine = TrigramModel.of(own.train)
-    own_bits = mine.bits_per_character(lines)
-    unlikely = max(_long_lines(lines), key=lambda line: mine.bits_per_character([line]))
-    usual = mine.bits_per_character(own.held_out)
+    own_model = TrigramModel.of(own.train)
+    own_bits = own_model.bits_per_character(lines)
+    unlikely = max(_long_lines(lines), key=lambda line: own_model.bits_per_character([line]))
+    own_baseline = own_model.bits_per_character(own.held_out)
     if other is None:
-        return Similarity(Verdict.NEITHER if own_bits > MOST_BITS * usual else Verdict.OWN, unlikely)
-    theirs = TrigramModel.of(other.train)
-    other_bits, usual_there = theirs.bits_per_character(lines), theirs.bits_per_character(other.held_out)
-    foreign, foreign_there = mine.bits_per_character(other.held_out), theirs.bits_per_character(own.held_out)
-    if own_bits < foreign and other_bits - own_bits >= LEAST_ADVANTAGE * (foreign_there - usual):
+        return Similarity(Verdict.NEITHER if own_bits > MAX_BITS_RATIO * own_baseline else Verdict.OWN, unlikely)
+    other_model = TrigramModel.of(other.train)
+    other_bits, other_baseline = other_model.bits_per_character(lines), other_model.bits_per_character(other.held_out)
+    own_model_on_other, other_model_on_own = (
+        own_model.bits_per_character(other.held_out),
+        other_model.bits_per_character(own.held_out),
+    )
+    if own_bits < own_model_on_other and other_bits - own_bits >= MIN_ADVANTAGE * (other_model_on_own - own_baseline):
         return Similarity(Verdict.OWN, unlikely)
-    if other_bits < foreign_there and own_bits - other_bits >= LEAST_ADVANTAGE * (foreign - usual_there):
-        return Similarity(Verdict.OTHER, max(lines, key=lambda line: mine.bits(line) - theirs.bits(line)))
+    if other_bits < other_model_on_own and own_bits - other_bits >= MIN_ADVANTAGE * (
+        own_model_on_other - other_baseline
+    ):
+        return Similarity(Verdict.OTHER, max(lines, key=lambda line: own_model.bits(line) - other_model.bits(line)))
     return Similarity(Verdict.NEITHER, unlikely)
 
 
 def _long_lines(lines: Sequence[str]) -> Sequence[str]:
-    return [line for line in lines if len(line) >= _SHOWN_FROM] or lines
+    return [line for line in lines if len(line) >= _MIN_EXAMPLE_LENGTH] or lines
 
 
 # The likelihood of a text under the trigrams of another, interpolated with shorter contexts (Jelinek 1980).
@@ -89,9 +100,9 @@ class TrigramModel:
         for line in lines:
             text = _BEGINNING * 2 + line
             for end in range(2, len(text)):
-                for begin in (end - 2, end - 1, end):
-                    seen[text[begin : end + 1]] += 1
-                    contexts[text[begin:end]] += 1
+                for start in (end - 2, end - 1, end):
+                    seen[text[start : end + 1]] += 1
+                    contexts[text[start:end]] += 1
         return cls(seen, contexts)
 
     def bits(self, line: str) -> float:
@@ -108,7 +119,7 @@ class TrigramModel:
 
     def _bits(self, trigram: str) -> float:
         probability = (1 - sum(_WEIGHTS)) / _CHARACTERS
-        for begin, weight in enumerate(_WEIGHTS):
-            if seen := self.seen.get(trigram[begin:]):
-                probability += weight * seen / self.contexts[trigram[begin:-1]]
+        for start, weight in enumerate(_WEIGHTS):
+            if seen := self.seen.get(trigram[start:]):
+                probability += weight * seen / self.contexts[trigram[start:-1]]
         return -math.log2(probability)

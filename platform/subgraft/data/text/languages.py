@@ -34,23 +34,23 @@ def shares(counts: Mapping[str, int], alpha: float) -> dict[str, float]:
     if not present:
         raise ValueError("no language has any text")
     # Powers of counts would overflow for a large alpha, powers of shares cannot.
-    whole = sum(present.values())
-    powers = {language: (count / whole) ** alpha for language, count in present.items()}
+    size = sum(present.values())
+    powers = {language: (count / size) ** alpha for language, count in present.items()}
     total = sum(powers.values())
     return {language: powers.get(language, 0.0) / total for language in counts}
 
 
 def repeated(sizes: Mapping[str, int], alpha: float) -> dict[str, int]:
-    """Segments of each language in an epoch with these shares that contains all text at least once."""
-    drawn = shares(sizes, alpha)
-    whole = max(size / drawn[language] for language, size in sizes.items() if size)
-    return {language: max(size, round(whole * drawn[language])) for language, size in sizes.items()}
+    """The number of segments of each language in the shortest epoch that has these shares and contains all text."""
+    probabilities = shares(sizes, alpha)
+    total = max(size / probabilities[language] for language, size in sizes.items() if size)
+    return {language: max(size, round(total * probabilities[language])) for language, size in sizes.items()}
 
 
 def repeated_places(size: int, count: int) -> np.ndarray:
     """`count` indices into a text of `size` segments [count]: complete rounds, then evenly spaced indices."""
-    whole, rest = divmod(count, size)
-    return np.concatenate([np.tile(np.arange(size), whole), evenly_spaced_places(size, rest)])
+    rounds, rest = divmod(count, size)
+    return np.concatenate([np.tile(np.arange(size), rounds), evenly_spaced_places(size, rest)])
 
 
 def oversampled(texts: Sequence[tuple[str, Text]], alpha: float) -> Iterator[tuple[str, Text]]:
@@ -58,9 +58,9 @@ def oversampled(texts: Sequence[tuple[str, Text]], alpha: float) -> Iterator[tup
     sizes: Counter[str] = Counter()
     for language, lines in texts:
         sizes[language] += len(lines)
-    wanted = repeated(sizes, alpha)
+    targets = repeated(sizes, alpha)
     for language, lines in texts:
-        count = round(len(lines) * wanted[language] / sizes[language])
+        count = round(len(lines) * targets[language] / sizes[language])
         yield language, lines.take(repeated_places(len(lines), count))
 
 
@@ -88,18 +88,18 @@ def balanced(
     """
     for number, (language, count) in enumerate(allotted(sizes, alpha, total).items()):
         if count:
-            whole, rest = divmod(count, sizes[language])
-            for _ in range(whole):
+            rounds, rest = divmod(count, sizes[language])
+            for _ in range(rounds):
                 yield from texts[language]()
             yield from _sampled(texts[language](), sizes[language], rest, random.Random(f"{seed} {number}"))
 
 
 def _sampled(lines: Iterator[str], size: int, count: int, rng: random.Random) -> Iterator[str]:
     """A uniform sample of `count` of the lines, in order (Knuth, The Art of Computer Programming 2, algorithm S)."""
-    left = count
-    for at, line in enumerate(islice(lines, size)):
-        if left and rng.random() * (size - at) < left:
-            left -= 1
+    remaining = count
+    for index, line in enumerate(islice(lines, size)):
+        if remaining and rng.random() * (size - index) < remaining:
+            remaining -= 1
             yield line
 
 
@@ -128,41 +128,41 @@ class LanguageDraws:
         languages: The language of each text [t].
         sizes: The examples of each text [t].
         alpha: 1 leaves the shares unchanged, 0 makes them equal.
-        seed: Of the samples.
+        seed: The seed of the samples.
     """
 
     def __init__(self, languages: Sequence[str], sizes: Sequence[int], alpha: float, seed: int) -> None:
         of_language: Counter[str] = Counter()
         for language, size in zip(languages, sizes, strict=True):
             of_language[language] += size
-        wanted = repeated(of_language, alpha)
+        targets = repeated(of_language, alpha)
         self._sizes, self._seed = list(sizes), seed
         pairs = list(zip(languages, sizes, strict=True))
-        self._counts = [round(size * wanted[name] / of_language[name]) if size else 0 for name, size in pairs]
+        self._counts = [round(size * targets[name] / of_language[name]) if size else 0 for name, size in pairs]
         self.rounds = [-(-count // size) if size else 0 for count, size in zip(self._counts, sizes, strict=True)]
         numbered = [size * rounds for size, rounds in zip(sizes, self.rounds, strict=True)]
         self._bounds = np.concatenate([[0], np.cumsum(numbered, dtype=np.int64)])
 
     def __len__(self) -> int:
-        """The count of numbers, of which an epoch has a part."""
+        """The count of numbers; an epoch uses a part of them."""
         return int(self._bounds[-1])
 
     def epoch(self, epoch: int) -> np.ndarray:
         """The numbers of an epoch's examples, ascending."""
-        chosen = []
+        numbers = []
         for text, (size, count) in enumerate(zip(self._sizes, self._counts, strict=True)):
             rounds, rest = divmod(count, size) if size else (0, 0)
             last = np.random.default_rng([self._seed, epoch, text]).choice(size, rest, replace=False)
-            chosen.append(
+            numbers.append(
                 np.concatenate([np.arange(rounds * size), rounds * size + np.sort(last)]) + self._bounds[text]
             )
-        return np.concatenate(chosen)
+        return np.concatenate(numbers)
 
     def at(self, number: int, epoch: int) -> Drawn:
         """The example that a number stands for in an epoch."""
         text = int(np.searchsorted(self._bounds, number, side="right")) - 1
-        done, place = divmod(number - int(self._bounds[text]), self._sizes[text])
-        return Drawn(text, place, epoch * self.rounds[text] + done)
+        round_number, place = divmod(number - int(self._bounds[text]), self._sizes[text])
+        return Drawn(text, place, epoch * self.rounds[text] + round_number)
 
     def numbered(self, values: Sequence[np.ndarray]) -> np.ndarray:
         """Values of each text's examples by number [len]."""

@@ -36,35 +36,38 @@ class MappedArrays:
     """Arrays by name and type, stored in one directory of a folder.
 
     Attributes:
-        made_of: All inputs of the arrays, as JSON.
-        doing: The message for processes that wait for them.
+        folder: The folder of all entries.
+        inputs: All inputs that the arrays depend on, as JSON.
+        types: The type of each array.
+        digests: The cache of the files' digests.
+        activity: What the creating process does, for the message of processes that wait for it.
     """
 
     folder: Path
-    made_of: Mapping[str, object]
+    inputs: Mapping[str, object]
     types: Mapping[str, type[np.generic]]
     digests: DigestCache
-    doing: str
+    activity: str
 
     @property
     def directory(self) -> Path:
-        return self.folder / hashlib.sha256(json.dumps(self.made_of, sort_keys=True).encode()).hexdigest()[:40]
+        return self.folder / hashlib.sha256(json.dumps(self.inputs, sort_keys=True).encode()).hexdigest()[:40]
 
-    def made_by(self, make: Callable[[Mapping[str, Path]], None]) -> dict[str, np.ndarray]:
-        """The arrays; if they are not stored yet, `make` writes them to its argument's files."""
-        opened = self._opened()
+    def load_or_create(self, create: Callable[[Mapping[str, Path]], None]) -> dict[str, np.ndarray]:
+        """The stored arrays; if there are none yet, `create` writes each to the file of its name."""
+        opened = self._open_valid()
         if opened is None:
             self.folder.mkdir(parents=True, exist_ok=True)
-            with Lock.wait(self.directory.with_suffix(".lock"), self.doing):
-                opened = self._opened()
+            with Lock.wait(self.directory.with_suffix(".lock"), self.activity):
+                opened = self._open_valid()
                 if opened is None:
-                    self._make(make)
-                    opened = self._opened()
+                    self._create(create)
+                    opened = self._open_valid()
         assert opened is not None, f"{self.directory} was made and does not verify"
         return opened
 
-    def _opened(self) -> dict[str, np.ndarray] | None:
-        """The stored arrays if their digests are right; otherwise None."""
+    def _open_valid(self) -> dict[str, np.ndarray] | None:
+        """The stored arrays; None if there are none, or if their digests are wrong."""
         try:
             record = json_io.object_in(self.directory / RECORD)
             files = _files(self.directory, self.types)
@@ -73,31 +76,31 @@ class MappedArrays:
                 if self.digests.of(file) != expected and file_digest(file) != expected:
                     return None
             os.utime(self.directory / RECORD)
-            return {name: mapped(files[name], dtype) for name, dtype in self.types.items()}
+            return {name: map_file(files[name], dtype) for name, dtype in self.types.items()}
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
-    def _make(self, make: Callable[[Mapping[str, Path]], None]) -> None:
+    def _create(self, create: Callable[[Mapping[str, Path]], None]) -> None:
         directory = self.directory
-        for left in directory.parent.glob(f"{directory.name}.partial-*"):  # of a killed process
-            shutil.rmtree(left, ignore_errors=True)
+        for stale in directory.parent.glob(f"{directory.name}.partial-*"):  # of a killed process
+            shutil.rmtree(stale, ignore_errors=True)
         partial = directory.with_name(f"{directory.name}.partial-{secrets.token_hex(4)}")
         partial.mkdir()
         try:
             files = _files(partial, self.types)
-            make(files)
+            create(files)
             digests = {name: file_digest(file) for name, file in files.items()}
-            record = json.dumps({**self.made_of, "files": digests}, indent=1)
+            record = json.dumps({**self.inputs, "files": digests}, indent=1)
             (partial / RECORD).write_text(record + "\n", encoding="utf-8")
             sync_tree(partial)
             shutil.rmtree(directory, ignore_errors=True)  # an entry that does not verify
-            with suppress(OSError, KeyError):  # another machine, which locks do not reach, was quicker
+            with suppress(OSError, KeyError):  # another machine, which the lock does not cover, created it first
                 partial.rename(directory)
         finally:
             shutil.rmtree(partial, ignore_errors=True)
 
 
-def mapped(path: Path, dtype: type[np.generic]) -> np.ndarray:
+def map_file(path: Path, dtype: type[np.generic]) -> np.ndarray:
     """A file as a one-dimensional array, memory-mapped."""
     if path.stat().st_size == 0:
         return np.zeros(0, dtype=dtype)

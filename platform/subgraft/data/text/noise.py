@@ -27,7 +27,7 @@ class Noise:
     def __call__(
         self, sentences: Sequence[list[int]], separator: Sequence[int], generator: np.random.Generator
     ) -> list[int]:
-        """The noised tokens of a block. separator: the tokens between two sentences, which count as words."""
+        """The noised tokens of a block; `separator` has the tokens between two sentences, which count as words."""
         settings = self._settings
         if self._applies("permutation", generator):
             sentences = permute(sentences, generator)
@@ -63,13 +63,13 @@ def permute(sentences: Sequence[list[int]], generator: np.random.Generator) -> l
 def mask_and_delete(
     tokens: Sequence[int], mask_id: int, masked: float, deleted: float, generator: np.random.Generator
 ) -> list[int]:
-    """The tokens with a share masked, each by a mask of its own, and another share deleted without a mark."""
-    places = generator.permutation(len(tokens))
-    hidden = _rounded(masked * len(tokens), generator)
-    absent = min(_rounded(deleted * len(tokens), generator), len(tokens) - hidden)
+    """Mask a share of the tokens, each by its own mask token, and delete another share without a mark."""
+    order = generator.permutation(len(tokens))
+    masked_count = _round_randomly(masked * len(tokens), generator)
+    deleted_count = min(_round_randomly(deleted * len(tokens), generator), len(tokens) - masked_count)
     noised = np.array(tokens, dtype=np.int64)
-    noised[places[:hidden]] = mask_id
-    remaining: list[int] = np.delete(noised, places[hidden : hidden + absent]).tolist()
+    noised[order[:masked_count]] = mask_id
+    remaining: list[int] = np.delete(noised, order[masked_count : masked_count + deleted_count]).tolist()
     return remaining
 
 
@@ -93,9 +93,9 @@ def infill(
     The expected share of masked words is exactly `share`, however few words there are. All arrangements of spans are
     equally likely; a span of length zero inserts a mask. The result is never longer than the input.
     """
-    covered = _rounded(share * len(words), generator)
+    covered = _round_randomly(share * len(words), generator)
     lengths = generator.permutation(span_lengths(covered, poisson_lambda, generator))
-    # A row of spans and of single words that stay.
+    # The sequence of masked spans and of single words that remain.
     is_span = np.zeros(len(words) - covered + len(lengths), dtype=bool)
     is_span[generator.choice(len(is_span), size=len(lengths), replace=False)] = True
     steps = np.ones(len(is_span), dtype=np.int64)
@@ -113,10 +113,10 @@ def span_lengths(words: int, rate: float, generator: np.random.Generator) -> lis
     identity). There are never more spans than words: surplus zeros, which only very short texts have, are dropped.
     """
     spans: list[int] = []
-    left, zeros = words, 0
-    while left:
-        length = min(int(generator.poisson(rate)), left)
-        left -= length
+    remaining, zeros = words, 0
+    while remaining:
+        length = min(int(generator.poisson(rate)), remaining)
+        remaining -= length
         if length:
             spans.append(length)
         else:
@@ -124,7 +124,7 @@ def span_lengths(words: int, rate: float, generator: np.random.Generator) -> lis
     return spans + [0] * min(zeros, words - len(spans))
 
 
-def _rounded(value: float, generator: np.random.Generator) -> int:
+def _round_randomly(value: float, generator: np.random.Generator) -> int:
     """`value` randomly rounded up or down to an integer with expectation `value`."""
-    below = math.floor(value)
-    return below + int(generator.random() < value - below)
+    floor = math.floor(value)
+    return floor + int(generator.random() < value - floor)

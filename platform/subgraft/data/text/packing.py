@@ -62,23 +62,25 @@ class PackedSentences:
 
 def doc_sentences(sentences: Sequences, text: DocumentText, room: int) -> PackedSentences:
     """DOC-SENTENCES: each block has as many consecutive sentences of one document as fit into `room` tokens."""
-    whole = sentences.cut(room)
-    return PackedSentences(whole, document_blocks(whole.lengths, text.starts, room), np.zeros(0, dtype=np.int64), -1)
+    truncated = sentences.cut(room)
+    return PackedSentences(
+        truncated, document_blocks(truncated.lengths, text.starts, room), np.zeros(0, dtype=np.int64), -1
+    )
 
 
 def full_sentences(sentences: Sequences, text: DocumentText, room: int, separator: int) -> PackedSentences:
     """FULL-SENTENCES: blocks cross the ends of documents, where they have an additional separator."""
-    whole = sentences.cut(room)
-    last = text.starts[1:] - 1
-    costs = whole.lengths.astype(np.int64)
-    costs[last] = np.minimum(costs[last] + 1, room)
+    truncated = sentences.cut(room)
+    last_sentences = text.starts[1:] - 1
+    costs = truncated.lengths.astype(np.int64)
+    costs[last_sentences] = np.minimum(costs[last_sentences] + 1, room)
     bounds = blocks(costs, room)
     # The end of the input follows the last sentence of a block.
-    return PackedSentences(whole, bounds, np.setdiff1d(last, bounds[1:] - 1), separator)
+    return PackedSentences(truncated, bounds, np.setdiff1d(last_sentences, bounds[1:] - 1), separator)
 
 
 class SegmentPair(NamedTuple):
-    """Two segments. follows: whether the second one follows the first in its document (BERT's IsNext)."""
+    """Two segments; `follows` is whether the second one follows the first in its document (BERT's IsNext)."""
 
     first: list[int]
     second: list[int]
@@ -90,9 +92,9 @@ class PairSettings:
     """The sizes of pairs.
 
     Attributes:
-        room: The most tokens of both segments together.
-        short: The share of blocks that are filled to a random number of tokens only.
-        sentences: The most sentences of a block; None for as many as fit.
+        room: The maximum number of tokens of both segments together.
+        short: The share of blocks that are only filled up to a random number of tokens.
+        sentences: The maximum number of sentences of a block; None for as many as fit.
     """
 
     room: int
@@ -103,19 +105,19 @@ class PairSettings:
 class SegmentPairs:
     """Pairs of segments (Devlin et al. 2019, section 3.1, task 2 and appendix A.2).
 
-    A block has as many consecutive sentences of one document as fit, and at least two: the last sentence of a document
-    joins the one before it if it would be alone. It is divided between two sentences, at a uniform place. In half of
-    the pairs the second segment is replaced by sentences of another document, from a uniform place in a uniformly drawn
-    document: as many as it had, as far as they fit after the first segment, whose first sentences go if not one fits.
-    (BERT fills it up to the room, so that near the end of a document the length shows which segments follow.) Two
-    single sentences that do not fit lose tokens as in BERT: the longer one, at a random end. Documents of one sentence
-    are only drawn as the other document.
+    A block has as many consecutive sentences of one document as fit, and at least two: a last sentence that would be
+    alone is preceded by the one before it. The block is split into two segments between two uniformly drawn sentences.
+    In half of the pairs the second segment is replaced by the same number of sentences of another document, from a
+    uniform position in a uniformly drawn document. If they do not fit, the last ones are dropped; if not even one fits,
+    the first sentences of the first segment are dropped. (BERT fills the second segment up to the room, so that near
+    the end of a document the length reveals which segments follow.) If two single sentences do not fit, the longer one
+    loses tokens at a random end, as in BERT. Documents of one sentence only serve as the other document.
 
     Args:
         sentences: The sentences of the text.
-        text: Where its documents are.
+        text: The text, with the positions of its documents.
         settings: The size of the blocks.
-        seed: Of the short blocks. All else is a function of the generator that draws a pair.
+        seed: The seed of the short blocks; everything else depends on the generator that `pair` receives.
 
     Raises:
         UserError: There is only one document, or none has two sentences.
@@ -146,38 +148,40 @@ class SegmentPairs:
 
     @property
     def lengths(self) -> np.ndarray:
-        """The tokens of the pairs whose second segment follows; those of the others are as many on average [n]."""
+        """The tokens of each pair whose second segment follows [n]; the other pairs have as many on average."""
         return self._lengths
 
     def pair(self, index: int, rng: np.random.Generator) -> SegmentPair:
-        begin, end = self._blocks[index].tolist()
-        middle = begin + 1 + int(rng.integers(end - begin - 1))
+        start, end = self._blocks[index].tolist()
+        middle = start + 1 + int(rng.integers(end - start - 1))
         follows = bool(rng.random() < 0.5)
         second = (middle, end)
         if not follows:
-            second = self._of_another(begin, end - middle, rng)
+            second = self._sentences_of_another_document(start, end - middle, rng)
             first_of_second = (second[0], second[0] + 1)
-            while middle - begin > 1 and not self._fit((begin, middle), first_of_second):
-                begin += 1
-            while second[1] - second[0] > 1 and not self._fit((begin, middle), second):
+            while middle - start > 1 and not self._fit((start, middle), first_of_second):
+                start += 1
+            while second[1] - second[0] > 1 and not self._fit((start, middle), second):
                 second = (second[0], second[1] - 1)
-        return SegmentPair(*_truncated(self._joined(begin, middle), self._joined(*second), self._room, rng), follows)
+        return SegmentPair(
+            *_truncated(self._tokens_of(start, middle), self._tokens_of(*second), self._room, rng), follows
+        )
 
-    def _of_another(self, sentence: int, count: int, rng: np.random.Generator) -> tuple[int, int]:
-        """At most `count` sentences of another document than that of a sentence."""
+    def _sentences_of_another_document(self, sentence: int, count: int, rng: np.random.Generator) -> tuple[int, int]:
+        """At most `count` sentences [start, end) of a document other than that of `sentence`."""
         own = self._documents[np.searchsorted(self._starts, sentence, side="right") - 1]
-        drawn = int(rng.integers(len(self._documents)))
-        while self._documents[drawn] == own:
-            drawn = int(rng.integers(len(self._documents)))
-        begin, end = self._starts[drawn : drawn + 2].tolist()
-        at = begin + int(rng.integers(max(1, end - begin - count + 1)))
-        return at, min(at + count, end)
+        other = int(rng.integers(len(self._documents)))
+        while self._documents[other] == own:
+            other = int(rng.integers(len(self._documents)))
+        start, end = self._starts[other : other + 2].tolist()
+        first = start + int(rng.integers(max(1, end - start - count + 1)))
+        return first, min(first + count, end)
 
     def _fit(self, *segments: tuple[int, int]) -> bool:
-        return sum(int(self._total[end] - self._total[begin]) for begin, end in segments) <= self._room
+        return sum(int(self._total[end] - self._total[start]) for start, end in segments) <= self._room
 
-    def _joined(self, begin: int, end: int) -> list[int]:
-        return [token for sentence in range(begin, end) for token in self._sentences[sentence]]
+    def _tokens_of(self, start: int, end: int) -> list[int]:
+        return [token for sentence in range(start, end) for token in self._sentences[sentence]]
 
 
 def _pair_blocks(
@@ -185,22 +189,22 @@ def _pair_blocks(
 ) -> Iterator[tuple[int, int]]:
     """The sentences [begin, end) of each block."""
     total = np.concatenate([[0], np.cumsum(costs, dtype=np.int64)])
-    most = settings.sentences or len(costs)
-    for begin, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
-        at = begin
-        while end - begin > 1 and at < end:
-            at = min(at, end - 2)
+    max_sentences = settings.sentences or len(costs)
+    for first, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
+        start = first
+        while end - first > 1 and start < end:
+            start = min(start, end - 2)
             room = settings.room
             if settings.short and rng.random() < settings.short:
                 room = int(rng.integers(2, max(3, room + 1)))
-            fitting = int(np.searchsorted(total, total[at] + room, side="right")) - 1 - at
-            stop = min(at + max(2, min(fitting, most)), end)
-            yield at, stop
-            at = stop
+            fitting = int(np.searchsorted(total, total[start] + room, side="right")) - 1 - start
+            stop = min(start + max(2, min(fitting, max_sentences)), end)
+            yield start, stop
+            start = stop
 
 
 def _truncated(first: list[int], second: list[int], room: int, rng: np.random.Generator) -> tuple[list[int], list[int]]:
-    """Both within the room; each token that goes is the first or the last of its segment."""
+    """Truncate both to fit into the room; each dropped token is the first or the last of its segment."""
     lengths = longest_first(len(first), len(second), room)
     if lengths == (len(first), len(second)):
         return first, second

@@ -15,10 +15,11 @@ from subgraft.base.files import require_path
 Item = TypeVar("Item")
 _GZIP_MAGIC = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-# Bytes; more than any file of questions in one line has, and less than would fill the memory.
+# In bytes: longer than any file of questions in a single line, and short enough to fit into memory.
 LONGEST_LINE = 256 * 1024**2
-# Text is zipped to a third or a tenth of its size. A file that expands to more than this many times its size, and to
-# more than ALWAYS_ALLOWED bytes, is a decompression bomb. A shorter line counts as LINE_BYTES, because each takes time.
+# Gzip compresses text to between a third and a tenth of its size. A file that expands to more than this many times its
+# size, and to more than ALWAYS_ALLOWED bytes, is a decompression bomb. Every line counts as at least LINE_BYTES,
+# because each takes time.
 LARGEST_EXPANSION = 200
 ALWAYS_ALLOWED = 8 * 1024**2
 LINE_BYTES = 16
@@ -34,8 +35,8 @@ def lines(path: Path) -> Iterator[str]:
         UserError: The file is missing, damaged or a decompression bomb; or, with the line number, it is not UTF-8 or a
             line is too long.
     """
-    with _opened(path) as handle:
-        for number, raw in enumerate(_bounded(handle, path), 1):
+    with _open_plain_or_gzipped(path) as handle:
+        for number, raw in enumerate(_read_bounded(handle, path), 1):
             line = raw.removesuffix(b"\n").removesuffix(b"\r")
             if number == 1:
                 line = line.removeprefix(_BYTE_ORDER_MARK)
@@ -47,14 +48,14 @@ def lines(path: Path) -> Iterator[str]:
 
 
 def bounded_chunks(
-    items: Iterable[Item], size: Callable[[Item], int], most: int, most_size: int
+    items: Iterable[Item], size: Callable[[Item], int], max_items: int, max_size: int
 ) -> Iterator[list[Item]]:
-    """The items in lists of `most`, or fewer once their sizes reach `most_size`."""
+    """The items in lists of `max_items`, or of fewer as soon as their total size reaches `max_size`."""
     chunk, total = list[Item](), 0
     for item in items:
         chunk.append(item)
         total += size(item)
-        if len(chunk) == most or total >= most_size:
+        if len(chunk) == max_items or total >= max_size:
             yield chunk
             chunk, total = [], 0
     if chunk:
@@ -63,7 +64,7 @@ def bounded_chunks(
 
 def has_byte_order_mark(path: Path) -> bool:
     """Whether the file begins with a byte order mark, which `lines` drops."""
-    with _opened(path) as handle:
+    with _open_plain_or_gzipped(path) as handle:
         return handle.read(len(_BYTE_ORDER_MARK)) == _BYTE_ORDER_MARK
 
 
@@ -72,25 +73,25 @@ def count(path: Path) -> int:
     return sum(1 for _ in lines(path))
 
 
-def _bounded(handle: BinaryIO, path: Path) -> Iterator[bytes]:
+def _read_bounded(handle: BinaryIO, path: Path) -> Iterator[bytes]:
     """Raw lines with their ends. Raises UserError beyond the limits on lines and expansion."""
     zipped = isinstance(handle, gzip.GzipFile)
-    most, done = max(ALWAYS_ALLOWED, LARGEST_EXPANSION * path.stat().st_size), 0
+    max_bytes, expanded = max(ALWAYS_ALLOWED, LARGEST_EXPANSION * path.stat().st_size), 0
     number = 0
     while raw := handle.readline(LONGEST_LINE + 1):
         number += 1
-        done += max(len(raw), LINE_BYTES)
+        expanded += max(len(raw), LINE_BYTES)
         if len(raw) > LONGEST_LINE:
             raise UserError(f"a line of more than {LONGEST_LINE:,} bytes", where=f"{path}:{number}")
-        if zipped and done > most:
-            what = f"expands to more than {LARGEST_EXPANSION} times its size: no text does"
-            hint = f"The limit is for zipped files of more than {ALWAYS_ALLOWED:,} bytes. Unzip it, if it is text."
+        if zipped and expanded > max_bytes:
+            what = f"expands to more than {LARGEST_EXPANSION} times its size, which no text does"
+            hint = f"The limit applies beyond {ALWAYS_ALLOWED:,} bytes of content. If the file is text, unzip it."
             raise UserError(what, where=str(path), hint=hint)
         yield raw
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[BinaryIO]:
+def _open_plain_or_gzipped(path: Path) -> Iterator[BinaryIO]:
     require_path(path)
     try:
         with path.open("rb") as plain:

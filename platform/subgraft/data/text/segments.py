@@ -12,7 +12,7 @@ import numpy as np
 from subgraft.base.digest_cache import DigestCache
 from subgraft.data.text import reading
 from subgraft.data.text.batches import Selectable, evenly_spaced_places
-from subgraft.data.text.mapped_arrays import MappedArrays, mapped
+from subgraft.data.text.mapped_arrays import MappedArrays, map_file
 
 
 class Text(Selectable[str]):
@@ -21,45 +21,45 @@ class Text(Selectable[str]):
     Args:
         path: The file.
         cache: The shared cache of encoded text and line offsets, if any.
-        chosen: Line numbers [n], in order; None for all.
+        selected: Line numbers [n], in order; None for all.
     """
 
-    def __init__(self, path: Path, cache: Path | None = None, chosen: np.ndarray | None = None) -> None:
+    def __init__(self, path: Path, cache: Path | None = None, selected: np.ndarray | None = None) -> None:
         self.path = path
         self.cache = cache
-        self.chosen = chosen
+        self.selected = selected
 
     def __len__(self) -> int:
-        return self.whole_size if self.chosen is None else len(self.chosen)
+        return self.whole_size if self.selected is None else len(self.selected)
 
     @property
     def whole_size(self) -> int:
         """The number of lines in the file."""
-        return len(self._begins) - 1
+        return len(self._offsets) - 1
 
     def _item(self, index: int) -> str:
-        return self._line(index if self.chosen is None else int(self.chosen[index]))
+        return self._line(index if self.selected is None else int(self.selected[index]))
 
     def __iter__(self) -> Iterator[str]:
-        if self.chosen is None:
+        if self.selected is None:
             return reading.lines(self.path)
-        return (self._line(int(line)) for line in self.chosen)
+        return (self._line(int(line)) for line in self.selected)
 
-    def take(self, places: np.ndarray) -> Self:
-        return type(self)(self.path, self.cache, places if self.chosen is None else self.chosen[places])
+    def take(self, indices: np.ndarray) -> Self:
+        return type(self)(self.path, self.cache, indices if self.selected is None else self.selected[indices])
 
     def _line(self, number: int) -> str:
-        raw = self._bytes[self._begins[number] : self._begins[number + 1]].tobytes()
+        raw = self._bytes[self._offsets[number] : self._offsets[number + 1]].tobytes()
         line = raw.removesuffix(b"\n").decode("utf-8")
         # As in `reading`, so that both ways of reading yield the same segment.
         return line.removeprefix("\ufeff") if number == 0 else line
 
     @cached_property
     def _bytes(self) -> np.ndarray:
-        return mapped(self.path, np.uint8)
+        return map_file(self.path, np.uint8)
 
     @cached_property
-    def _begins(self) -> np.ndarray:
+    def _offsets(self) -> np.ndarray:
         return line_offsets(self.path, self.cache)
 
 
@@ -85,8 +85,8 @@ class Pairs(Selectable[tuple[str, str]]):
             return self
         return self.take(evenly_spaced_places(len(self), count))
 
-    def take(self, places: np.ndarray) -> Self:
-        return type(self)(self.source.take(places), self.target.take(places))
+    def take(self, indices: np.ndarray) -> Self:
+        return type(self)(self.source.take(indices), self.target.take(indices))
 
 
 def sides(pairs: Sequence[tuple[str, str]]) -> tuple[Sequence[str], Sequence[str]]:
@@ -103,7 +103,7 @@ def sides(pairs: Sequence[tuple[str, str]]) -> tuple[Sequence[str], Sequence[str
 #
 # For 100 million lines they would take 0.8 GB in every worker; mapped, they are pages that the machine shares and can
 # release. See `mapped_arrays`. In a smaller file, finding the lines takes less time than looking up their offsets.
-LEAST_BYTES = 1 << 26
+MIN_MAPPED_BYTES = 1 << 26
 _FORMAT = 1
 _SCANNED_AT_ONCE = 1 << 24
 _NEW_LINE = 10
@@ -111,24 +111,24 @@ _NEW_LINE = 10
 
 def line_offsets(path: Path, cache: Path | None) -> np.ndarray:
     """The beginning of each line, and the end of the last [n + 1]; from the cache for large files, if there is one."""
-    if cache is None or path.stat().st_size < LEAST_BYTES:
+    if cache is None or path.stat().st_size < MIN_MAPPED_BYTES:
         return np.concatenate(list(_line_ends(path)))
     digests = DigestCache(cache.parent)
-    made_of = {"format": _FORMAT, "what": "where lines begin", "text": digests.of(path)}
-    doing = "finds where the lines of the same text begin"
-    arrays = MappedArrays(cache, made_of, {"begins": np.int64}, digests, doing)
-    return arrays.made_by(lambda files: _write(files["begins"], path))["begins"]
+    inputs = {"format": _FORMAT, "what": "where lines begin", "text": digests.of(path)}
+    activity = "finds where the lines of the same text begin"
+    arrays = MappedArrays(cache, inputs, {"begins": np.int64}, digests, activity)
+    return arrays.load_or_create(lambda files: _write(files["begins"], path))["begins"]
 
 
-def _write(begins: Path, path: Path) -> None:
-    with begins.open("wb") as file:
+def _write(path_of_offsets: Path, path: Path) -> None:
+    with path_of_offsets.open("wb") as file:
         for ends in _line_ends(path):
             ends.tofile(file)
 
 
 def _line_ends(path: Path) -> Iterator[np.ndarray]:
-    """The same in parts, with constant memory."""
-    data, last = mapped(path, np.uint8), 0
+    """The offsets of `line_offsets` in parts, with constant memory."""
+    data, last = map_file(path, np.uint8), 0
     yield np.zeros(1, dtype=np.int64)
     for start in range(0, len(data), _SCANNED_AT_ONCE):
         ends = np.flatnonzero(data[start : start + _SCANNED_AT_ONCE] == _NEW_LINE) + start + 1

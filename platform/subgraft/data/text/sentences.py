@@ -1,12 +1,12 @@
-"""Where the sentences and words of a text end, by punctuation and white space alone."""
+"""Boundaries of sentences and words in a text, by punctuation and white space alone."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-# The end of a sentence: its mark with quotes and brackets that close behind it, then white space, which languages
-# without spaces do not have. An abbreviation before a capital passes for one.
+# The end of a sentence: its punctuation mark, closing quotes and brackets, and white space, except in languages without
+# spaces. An abbreviation before a capital letter is mistaken for one.
 _ENDS = re.compile(r"[.!?…]+[\"'”’)\]]*\s+(?=\S)|[。！？]+[」』”’）]*|\n+")
 _SPACES = re.compile(r"\s+")
 
@@ -17,7 +17,7 @@ def sentence_limits(text: str) -> list[int]:
 
 
 def word_limits(text: str) -> list[int]:
-    """The same of all words."""
+    """The bounds of all words, with 0 and the end of the text, ascending."""
     return _with_ends((match.end() for match in _SPACES.finditer(text)), text)
 
 

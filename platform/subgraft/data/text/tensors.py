@@ -33,14 +33,14 @@ class StoredTensor:
 
     def __init__(self, path: Path, name: str) -> None:
         self.path, self.name = path, name
-        self._stored = _opened(path, name)
-        held = frozenset(self._stored.keys())
-        self.apart = name not in held and held == frozenset(map(str, range(len(held)))) and bool(held)
-        if not self.apart and (name not in held or not self._stored.get_slice(name).get_shape()):
-            hint = f"It has: {', '.join(sorted(held)[:8]) or 'none'}."
+        self._stored = _open_tensors(path, name)
+        names = frozenset(self._stored.keys())
+        self.separate = name not in names and names == frozenset(map(str, range(len(names)))) and bool(names)
+        if not self.separate and (name not in names or not self._stored.get_slice(name).get_shape()):
+            hint = f"It has: {', '.join(sorted(names)[:8]) or 'none'}."
             raise UserError(f"no tensor '{name}' with rows", where=str(path), hint=hint)
-        self._bounds = self._read_bounds() if ROWS in held and name != ROWS and not self.apart else None
-        self._count = len(held) if self.apart else self.shape(0)[0]
+        self._bounds = self._read_bounds() if ROWS in names and name != ROWS and not self.separate else None
+        self._count = len(names) if self.separate else self.shape(0)[0]
         if self._bounds is not None:
             self._count = len(self._bounds) - 1
 
@@ -50,44 +50,46 @@ class StoredTensor:
     @property
     def ragged(self) -> bool:
         """Whether segments may have different numbers of rows."""
-        return self.apart or self._bounds is not None
+        return self.separate or self._bounds is not None
 
-    def dtype(self, place: int = 0) -> str:
+    def dtype(self, index: int = 0) -> str:
         """The type of a segment's numbers, by safetensors' name: F32, I64, …"""
-        return str(self._slice(place).get_dtype())
+        return str(self._slice(index).get_dtype())
 
-    def shape(self, place: int = 0) -> tuple[int, ...]:
-        """The shape of the tensor that contains the segment: of the shared tensor, unless each segment has its own."""
-        return tuple(self._slice(place).get_shape())
+    def shape(self, index: int = 0) -> tuple[int, ...]:
+        """The shape of the tensor that contains the segment: its own tensor, or the tensor that all segments share."""
+        return tuple(self._slice(index).get_shape())
 
     def rows(self) -> np.ndarray:
         """The number of rows of each segment [n]; 1 if a segment is one row of a shared tensor of any shape."""
         if self._bounds is not None:
             return np.diff(self._bounds)
-        if self.apart:
-            return np.array([(*self.shape(place), 1)[0] for place in range(len(self))], dtype=np.int64)
+        if self.separate:
+            return np.array([(*self.shape(index), 1)[0] for index in range(len(self))], dtype=np.int64)
         return np.ones(len(self), dtype=np.int64)
 
-    def __getitem__(self, place: int) -> np.ndarray:
-        if not 0 <= place < len(self):
-            raise IndexError(place)
+    def __getitem__(self, index: int) -> np.ndarray:
+        if not 0 <= index < len(self):
+            raise IndexError(index)
         if self._bounds is not None:
-            row: np.ndarray = self._slice(0)[int(self._bounds[place]) : int(self._bounds[place + 1])]
+            row: np.ndarray = self._slice(0)[int(self._bounds[index]) : int(self._bounds[index + 1])]
         else:
-            row = self._stored.get_tensor(str(place)) if self.apart else self._slice(0)[place]
+            row = self._stored.get_tensor(str(index)) if self.separate else self._slice(0)[index]
         return row
 
     def __iter__(self) -> Iterator[np.ndarray]:
-        return (self[place] for place in range(len(self)))
+        return (self[index] for index in range(len(self)))
 
-    def _slice(self, place: int) -> Any:
-        return self._stored.get_slice(str(place) if self.apart else self.name)
+    def _slice(self, index: int) -> Any:
+        return self._stored.get_slice(str(index) if self.separate else self.name)
 
     def _read_bounds(self) -> np.ndarray:
-        counts, (held, *_) = self._stored.get_tensor(ROWS), self.shape(0)
-        whole = counts.ndim == 1 and np.issubdtype(counts.dtype, np.integer) and (counts > 0).all()
-        if not whole or counts.sum() != held:
-            hint = f"'{ROWS}' [n] says how many rows of '{self.name}' [m, k] each example has: at least 1, m together."
+        counts, (total, *_) = self._stored.get_tensor(ROWS), self.shape(0)
+        valid = counts.ndim == 1 and np.issubdtype(counts.dtype, np.integer) and (counts > 0).all()
+        if not valid or counts.sum() != total:
+            hint = (
+                f"'{ROWS}' [n] must contain the number of rows of '{self.name}' [m, k] of each example: 1 or more each."
+            )
             raise UserError(f"'{ROWS}' and '{self.name}' do not match", where=str(self.path), hint=hint)
         return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
 
@@ -102,8 +104,8 @@ def write_rows(source: Path, name: str, rows: Sequence[int], out: Path) -> None:
     stored = StoredTensor(source, name)
     counts = stored.rows()[np.asarray(rows, dtype=np.int64)]
     if stored.ragged:
-        held = (int(counts.sum()), *stored.shape(0)[1:])
-        tensors = {name: (stored.dtype(), held), ROWS: ("I64", counts.shape)}
+        shape = (int(counts.sum()), *stored.shape(0)[1:])
+        tensors = {name: (stored.dtype(), shape), ROWS: ("I64", counts.shape)}
         parts: list[Iterable[np.ndarray]] = [(stored[row] for row in rows), [counts.astype(np.int64)]]
     else:
         tensors = {name: (stored.dtype(), (len(rows), *stored.shape()[1:]))}
@@ -116,19 +118,19 @@ def write_rows(source: Path, name: str, rows: Sequence[int], out: Path) -> None:
 
 def _header(tensors: Mapping[str, tuple[str, tuple[int, ...]]]) -> bytes:
     """The header of a safetensors file with these tensors (type and shape by name), stored in this order."""
-    described, end = {}, 0
+    entries, end = {}, 0
     for name, (dtype, shape) in tensors.items():
-        begin, end = end, end + int(np.prod(shape, dtype=np.int64)) * _BYTES[dtype]
-        described[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [begin, end]}
-    text = json.dumps(described, separators=(",", ":"), ensure_ascii=False).encode()
+        start, end = end, end + int(np.prod(shape, dtype=np.int64)) * _BYTES[dtype]
+        entries[name] = {"dtype": dtype, "shape": list(shape), "data_offsets": [start, end]}
+    text = json.dumps(entries, separators=(",", ":"), ensure_ascii=False).encode()
     text += b" " * (-len(text) % 8)
     return len(text).to_bytes(8, "little") + text
 
 
-def _opened(path: Path, name: str) -> Any:
+def _open_tensors(path: Path, name: str) -> Any:
     try:
         return safe_open(path, framework="numpy")
     except (FileNotFoundError, IsADirectoryError):
-        raise UserError("no such file", where=str(path), hint=f"It is to hold the tensor '{name}'.") from None
+        raise UserError("no such file", where=str(path), hint=f"It must contain the tensor '{name}'.") from None
     except (SafetensorError, OSError) as error:
-        raise UserError(f"no safetensors file: {error}", where=str(path)) from None
+        raise UserError(f"not a safetensors file: {error}", where=str(path)) from None

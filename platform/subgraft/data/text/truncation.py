@@ -1,10 +1,10 @@
-"""Two texts that are too long together."""
+"""Truncation of two texts that are too long together."""
 
 from __future__ import annotations
 
 
 def longest_first(first: int, second: int, room: int) -> tuple[int, int]:
-    """The lengths of two texts that together have room: tokens are taken from the longer one, then from both."""
+    """Truncated lengths of two texts that fit into `room` together: the longer one loses tokens first, then both."""
     if first + second <= room:
         return first, second
     short, long = sorted((first, second))

@@ -21,8 +21,8 @@ Span: TypeAlias = tuple[int, int]
 _HAN = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 _WORD = re.compile(rf"[{_HAN}]|(?:(?![{_HAN}])\w)+(?:['’-](?:(?![{_HAN}])\w)+)*")
 # A pair of words is a collocation if it has at least this many occurrences, and a score over the threshold.
-_LEAST, _THRESHOLD = 5, 10.0
-# The bit of each level that says that a unit of it begins at a token.
+_MIN_COUNT, _THRESHOLD = 5, 10.0
+# For each level, the bit that is set at tokens that begin a unit of that level.
 _BITS: dict[UnitName, int] = {"word": 1, "phrase": 2, "entity": 4}
 ALL_BITS = 7
 
@@ -55,24 +55,23 @@ class Collocations(NamedTuple):
             frozenset(
                 pair
                 for pair, count in double.items()
-                if (count - _LEAST) * size > _THRESHOLD * single[pair[0]] * single[pair[1]]
+                if (count - _MIN_COUNT) * size > _THRESHOLD * single[pair[0]] * single[pair[1]]
             )
         )
 
     def phrases(self, line: str) -> list[Span]:
-        """Runs of words of which each two neighbours are a collocation."""
+        """Runs of words in which any two neighbours are a collocation."""
 
-        def together(one: Span, other: Span) -> bool:
+        def is_collocation(one: Span, other: Span) -> bool:
             return _adjacent(line, one, other) and (_lower(line, one), _lower(line, other)) in self.pairs
 
-        return [run for run, count in _runs(words(line), together) if count > 1]
+        return [run for run, count in _runs(words(line), is_collocation) if count > 1]
 
 
 def entities(line: str) -> list[Span]:
-    """Runs of capitalised words. A single word at the beginning of a sentence does not count, nor does a single
-    letter."""
-    capital = [span for span in words(line) if line[span[0]].isupper()]
-    runs = _runs(capital, lambda one, other: _adjacent(line, one, other))
+    """Runs of capitalised words, except single words at the beginning of a sentence and single letters."""
+    capitalised = [span for span in words(line) if line[span[0]].isupper()]
+    runs = _runs(capitalised, lambda one, other: _adjacent(line, one, other))
     return [
         (start, end)
         for (start, end), count in runs
@@ -80,7 +79,7 @@ def entities(line: str) -> list[Span]:
     ]
 
 
-def unit_bits(ends: Sequence[int], line: str, phrases: Sequence[Span], named: Sequence[Span]) -> list[int]:
+def unit_bits(ends: Sequence[int], line: str, phrases: Sequence[Span], entity_spans: Sequence[Span]) -> list[int]:
     """For each token of a line, the levels of which it begins a unit, as bits.
 
     Units of phrases are the phrases and the words outside of them; entities likewise. Where spans overlap, the first
@@ -91,25 +90,25 @@ def unit_bits(ends: Sequence[int], line: str, phrases: Sequence[Span], named: Se
             to the next one.
         line: the line.
         phrases: spans of phrases.
-        named: spans of entities.
+        entity_spans: spans of entities.
     """
     by_word = np.arange(len(line) + 1)
     for start, end in words(line):
         by_word[start:end] = start
-    last = np.array(list(accumulate(ends, max, initial=0))[1:], dtype=np.int64)
-    nowhere = np.array(ends) < 0
-    bits = np.zeros(len(last), dtype=np.int64)
-    levels: Mapping[UnitName, Sequence[Span]] = {"word": (), "phrase": phrases, "entity": named}
+    ends_so_far = np.array(list(accumulate(ends, max, initial=0))[1:], dtype=np.int64)
+    without_offset = np.array(ends) < 0
+    bits = np.zeros(len(ends_so_far), dtype=np.int64)
+    levels: Mapping[UnitName, Sequence[Span]] = {"word": (), "phrase": phrases, "entity": entity_spans}
     for level, spans in levels.items():
         unit = by_word.copy()
-        for start, end in _apart(spans):
+        for start, end in _without_overlaps(spans):
             unit[start:end] = start
-        of_token = unit[np.maximum(last - 1, 0)]
-        for place in np.flatnonzero(nowhere)[::-1]:
-            of_token[place] = of_token[min(place + 1, len(last) - 1)]
-        begins = np.ones(len(last), dtype=np.bool_)
-        begins[1:] = of_token[1:] != of_token[:-1]
-        bits |= begins * _BITS[level]
+        unit_of_token = unit[np.maximum(ends_so_far - 1, 0)]
+        for token in np.flatnonzero(without_offset)[::-1]:
+            unit_of_token[token] = unit_of_token[min(token + 1, len(ends_so_far) - 1)]
+        is_start = np.ones(len(ends_so_far), dtype=np.bool_)
+        is_start[1:] = unit_of_token[1:] != unit_of_token[:-1]
+        bits |= is_start * _BITS[level]
     return bits.tolist()
 
 
@@ -117,17 +116,17 @@ def unit_sizes(bits: Sequence[int], unit: UnitName) -> np.ndarray:
     """The number of tokens of each unit of a sentence, in order."""
     if unit == "piece":
         return np.ones(len(bits), dtype=np.int64)
-    begins = np.flatnonzero(np.bitwise_and(bits, _BITS[unit]))
-    if not len(begins) or begins[0]:  # a sentence that lacks its beginning
-        begins = np.concatenate([[0], begins])
-    return np.diff(np.append(begins, len(bits)))
+    starts = np.flatnonzero(np.bitwise_and(bits, _BITS[unit]))
+    if not len(starts) or starts[0]:  # a sentence that lacks its beginning
+        starts = np.concatenate([[0], starts])
+    return np.diff(np.append(starts, len(bits)))
 
 
-def _runs(spans: Sequence[Span], together: Callable[[Span, Span], bool]) -> Iterator[tuple[Span, int]]:
-    """The longest runs of spans of which each two neighbours are together, and how many spans each has."""
+def _runs(spans: Sequence[Span], joins: Callable[[Span, Span], bool]) -> Iterator[tuple[Span, int]]:
+    """The longest runs of spans in which `joins` holds for any two neighbours, and the number of spans in each."""
     run: list[Span] = []
     for span in spans:
-        if run and not together(run[-1], span):
+        if run and not joins(run[-1], span):
             yield (run[0][0], run[-1][1]), len(run)
             run = []
         run.append(span)
@@ -144,15 +143,15 @@ def _adjacent(line: str, one: Span, other: Span) -> bool:
     return line[one[1] : other[0]].isspace() or one[1] == other[0]
 
 
-def _begins_sentence(line: str, place: int) -> bool:
-    before = line[:place].rstrip(" \"'“”‘’«»([-–—")
+def _begins_sentence(line: str, start: int) -> bool:
+    before = line[:start].rstrip(" \"'“”‘’«»([-–—")
     return not before or before[-1] in ".!?:…"
 
 
-def _apart(spans: Sequence[Span]) -> Iterator[Span]:
+def _without_overlaps(spans: Sequence[Span]) -> Iterator[Span]:
     """Spans in order, without those that overlap an earlier one."""
-    until = 0
+    previous_end = 0
     for start, end in sorted(spans):
-        if start >= until:
+        if start >= previous_end:
             yield start, end
-            until = end
+            previous_end = end

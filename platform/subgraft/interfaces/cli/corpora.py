@@ -157,11 +157,11 @@ def _asked(arguments: argparse.Namespace) -> _Asked:
 
 def _folder(named: str, languages: Languages | tuple[str, ...] | None) -> tuple[CorpusSource, Languages | None]:
     """The source and languages of a folder's corpus, from its files; `languages` selects some of them."""
-    from subgraft.data.sources.folders import recognised, restrict_to
+    from subgraft.data.sources.folders import recognise_folder, restrict_to
     from subgraft.data.sources.paths import find
 
     place = find(named, Path.cwd())
-    known = recognised(place) if place.is_dir() else None
+    known = recognise_folder(place) if place.is_dir() else None
     if known is None or (known.source.folder and isinstance(languages, Languages)):
         return CorpusSource(folder=named), languages if isinstance(languages, Languages) else USUAL
     if languages is not None:

@@ -16,7 +16,7 @@ import numpy as np
 from subgraft.base.errors import UserError
 from subgraft.config.objectives import TranslationSettings
 from subgraft.config.settings_base import OTHER_SIDE
-from subgraft.data.synthetic_pairs import SPLIT, lines_in_turn, tagged, write_pairs
+from subgraft.data.synthetic_pairs import SPLIT, add_tag, lines_in_turn, write_pairs
 from subgraft.data.text.corpus import Corpus
 from subgraft.data.text.encoded import encode
 from subgraft.data.text.segments import Text
@@ -52,7 +52,7 @@ def back_translate(recipe: BackTranslatedRecipe, inputs: Inputs, out: Path, cont
         raise UserError(f"the model ({recipe.model}) has no output for any of {len(lines):,} lines", hint=hint)
     if is_writer():
         identity = {"kind": "back-translated", "text": dict(text.identity), **recipe.model_dump(mode="json")}
-        sources = (tagged(source) if recipe.tag else source for source, _ in pairs)
+        sources = (add_tag(source) if recipe.tag else source for source, _ in pairs)
         tagged_pairs = zip(sources, (target for _, target in pairs), strict=True)
         write_pairs({SPLIT: tagged_pairs}, recipe.languages, identity, out)
     copies = sum(source == target for source, target in pairs)

@@ -11,7 +11,7 @@ from subgraft.config.corpora import Languages
 from subgraft.config.settings_base import OTHER_SIDE, TextSide
 from subgraft.data.sources.corpus_builder import build
 from subgraft.data.sources.side_text import build_monolingual_corpus, side_texts
-from subgraft.data.synthetic_pairs import SPLIT, copied, write_pairs
+from subgraft.data.synthetic_pairs import SPLIT, copied_pairs, write_pairs
 from subgraft.data.tasks.question_generation import pairing
 from subgraft.data.text.batches import evenly_spaced_places
 from subgraft.data.text.corpus import Corpus
@@ -35,7 +35,7 @@ def copy_text(recipe: CopiedRecipe, inputs: Inputs, out: Path, context: Context)
     text, drop = Corpus.open(inputs["text"]), recipe.copied.drop
     size, written = text.size(SPLIT, "target"), recipe.languages.target
     lines = text.lines(SPLIT, "target")
-    pairs = copied(lines, drop, recipe.seed)
+    pairs = copied_pairs(lines, drop, recipe.seed)
     identity = {"kind": "copied", "drop": drop, "seed": recipe.seed, "text": dict(text.identity)}
     corpus = write_pairs({SPLIT: pairs}, Languages(source=written, target=written), identity, out)
     context.progress(corpus.size(SPLIT), size, "sentences")

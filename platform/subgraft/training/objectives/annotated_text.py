@@ -34,7 +34,7 @@ def annotations_of(corpus: Corpus, lines: Text, kind: AnnotatedKind, chosen: str
 def values_of_lines(corpus: Corpus, split: str, field: str, lines: Sequence[str]) -> Iterator[Any]:
     """The value of an annotation field for each line of a text, which may be chosen lines of its file."""
     values = corpus.annotations(split, field)
-    chosen = lines.chosen if isinstance(lines, Text) else None
+    chosen = lines.selected if isinstance(lines, Text) else None
     if chosen is None:
         return values
     by_line = list(values)

@@ -178,7 +178,7 @@ def _joined(parts: Sequence[Sequences]) -> Sequences:
         np.concatenate([getattr(part, name) + offset for part, offset in zip(parts, before, strict=True)])
         for name in ("starts", "ends")
     )
-    return Sequences(flat, starts, ends, parts[0].most)
+    return Sequences(flat, starts, ends, parts[0].max_length)
 
 
 def _packed(costs: np.ndarray, documents: np.ndarray, room: int) -> _Bounds:

@@ -23,13 +23,13 @@ VERSION = 2
 # Of ten sentences, by the digest of their English side.
 _SPLITS: tuple[Split, ...] = ("train",) * 6 + ("dev",) * 2 + ("test",) * 2
 _SHORTEST, _LONGEST = 4, 22
-# So many draws in a row without a new pair: there are hardly more.
-_PATIENCE = 20_000
+# After this many draws in a row without a new pair, there are hardly any left.
+_MAX_FRUITLESS = 20_000
 _CONTRACTIONS = {"in dem": "im", "in das": "ins", "an dem": "am", "zu dem": "zum", "zu der": "zur", "von dem": "vom"}
 _CONTRACTED = re.compile(rf"\b({'|'.join(_CONTRACTIONS)})\b")
-# Commas where rules that end and begin with one meet, or before the end; and the place that a verb has left.
+# Duplicate commas where two rules meet, commas before the end, and the gap that a moved verb leaves.
 _STOPS = re.compile(r" ?(,)[ ,]*(?=[^ ,.?])|[ ,]+(?=[.?])")
-# A word may be written with a vowel and spoken without, or the other way round.
+# Words before which "a" becomes "an". Some begin with a vowel letter but not with a vowel sound, or vice versa.
 _AN = re.compile(r"\ba(?= (?:(?!us|uni)[aeiou]|heir))")
 
 
@@ -50,25 +50,25 @@ def draw_pairs(domain: Domain, split: Split, seed: int) -> Iterator[Pair]:
     sentences = grammar(domain, held_out=split != "train")
     while True:
         phrase = sentences.derive("S", rng)
-        yield written(phrase.english(Features())), written(phrase.german(Features()))
+        yield format_sentence(phrase.english(Features())), format_sentence(phrase.german(Features()))
 
 
 def take(candidates: Iterable[Pair], domain: Domain, split: Split, count: int) -> Iterator[Pair]:
     """The first `count` distinct pairs of the candidates that belong to the split; raises as `pairs` does."""
-    known: set[str] = set()
+    seen: set[str] = set()
     fruitless = 0
     for english, german in candidates:
-        if len(known) == count:
+        if len(seen) == count:
             return
         fruitless += 1
-        if fruitless > _PATIENCE:
+        if fruitless > _MAX_FRUITLESS:
             raise UserError(
-                f"the generated corpus has no {count:,} distinct pairs in {domain} {split} ({len(known):,} found)",
+                f"the generated corpus has no {count:,} distinct pairs in {domain} {split} ({len(seen):,} found)",
                 where=f"generated: {domain}",
-                hint=f"Ask for {len(known):,} or fewer.",
+                hint=f"Ask for {len(seen):,} or fewer.",
             )
-        if english not in known and _split(english) == split and _fits(english) and _fits(german):
-            known.add(english)
+        if english not in seen and _split(english) == split and _fits(english) and _fits(german):
+            seen.add(english)
             fruitless = 0
             yield english, german
 
@@ -80,7 +80,7 @@ def grammar(domain: Domain, held_out: bool = True) -> Grammar:
     return Grammar(text, held_out)
 
 
-def written(text: str) -> str:
+def format_sentence(text: str) -> str:
     """The words as a sentence: single spaces and commas, a or an, *im* for *in dem*, a capital first."""
     text = _STOPS.sub(lambda match: ", " if match[1] else "", " ".join(text.split()))
     text = _CONTRACTED.sub(lambda match: _CONTRACTIONS[match[0]], _AN.sub("an", text))
