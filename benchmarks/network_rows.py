@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from subgraft.data.text import reading
-from subgraft.embeddings.generators.network import Network, NetworkShape, TokenPieces, commonness, made
+from subgraft.embeddings.generators.network import Network, NetworkShape, TokenPieces, commonness, generate_rows
 from subgraft.embeddings.initialisers.new_rows import Request, mix_subwords
 from subgraft.modeling.sides import Side
 from subgraft.subwords.vocabulary.learn import learn
@@ -48,7 +48,7 @@ def main() -> None:
 
     def by_network() -> Tensor:
         pieces = TokenPieces.of(request.source, request.entries, request.common)
-        return made(network, request.side, pieces)
+        return generate_rows(network, request.side, pieces)
 
     mean, by_mean = _timed(lambda: mix_subwords(request).input)
     rows, networked = _timed(by_network)

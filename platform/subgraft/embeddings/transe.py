@@ -44,25 +44,27 @@ class Triples:
 
 def distances(entities: Tensor, relations: Tensor, triples: Tensor, norm: int) -> Tensor:
     """|h + r - t| of each triple [n, 3], by the L1 or L2 norm [n]."""
-    heads, between, tails = triples.unbind(dim=1)
-    apart: Tensor = torch.linalg.vector_norm(entities[heads] + relations[between] - entities[tails], norm, dim=1)
-    return apart
+    heads, relation_rows, tails = triples.unbind(dim=1)
+    distance: Tensor = torch.linalg.vector_norm(
+        entities[heads] + relations[relation_rows] - entities[tails], norm, dim=1
+    )
+    return distance
 
 
 def margin_loss(
     entities: Tensor, relations: Tensor, triples: Tensor, corrupted: Tensor, margin: float, norm: int
 ) -> Tensor:
     """The sum over triples [n, 3] of max(0, margin + distance - distance of the corrupted one) (equation 1)."""
-    near, far = (distances(entities, relations, each, norm) for each in (triples, corrupted))
+    near, far = (distances(entities, relations, batch, norm) for batch in (triples, corrupted))
     return (margin + near - far).relu().sum()
 
 
 def corrupt(triples: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
     """Triples [n, 3] with another of `count` entities in the place of the head or the tail (equation 2)."""
-    changed, places = triples.copy(), 2 * rng.integers(0, 2, len(triples))
+    changed, columns = triples.copy(), 2 * rng.integers(0, 2, len(triples))
     rows = np.arange(len(triples))
-    # A step from 1 to count - 1 never ends where it began.
-    changed[rows, places] = (changed[rows, places] + rng.integers(1, count, len(triples))) % count
+    # Adding 1 to count - 1, modulo count, always yields another entity.
+    changed[rows, columns] = (changed[rows, columns] + rng.integers(1, count, len(triples))) % count
     return changed
 
 
@@ -89,14 +91,16 @@ def _update(
     entities: Tensor, relations: Tensor, triples: np.ndarray, corrupted: np.ndarray, settings: TransESettings
 ) -> None:
     """A step of gradient descent on the rows of a batch, in place; all other entities still have norm 1."""
-    both = np.concatenate([triples, corrupted])
-    rows, places = np.unique(both[:, ::2], return_inverse=True)
-    local = both.copy()
-    local[:, ::2] = places.reshape(-1, 2)
-    of_batch, ids = torch.from_numpy(rows), torch.from_numpy(local)
-    own = normalize(entities[of_batch]).requires_grad_()
-    between = relations.clone().requires_grad_()
-    loss = margin_loss(own, between, ids[: len(triples)], ids[len(triples) :], settings.margin, settings.norm)
-    of_entities, of_relations = torch.autograd.grad(loss, (own, between))
-    entities[of_batch] = own.detach() - settings.learning_rate * of_entities
-    relations -= settings.learning_rate * of_relations
+    all_triples = np.concatenate([triples, corrupted])
+    rows, positions = np.unique(all_triples[:, ::2], return_inverse=True)
+    local = all_triples.copy()
+    local[:, ::2] = positions.reshape(-1, 2)
+    entity_ids, ids = torch.from_numpy(rows), torch.from_numpy(local)
+    entity_rows = normalize(entities[entity_ids]).requires_grad_()
+    relation_rows = relations.clone().requires_grad_()
+    loss = margin_loss(
+        entity_rows, relation_rows, ids[: len(triples)], ids[len(triples) :], settings.margin, settings.norm
+    )
+    entity_gradient, relation_gradient = torch.autograd.grad(loss, (entity_rows, relation_rows))
+    entities[entity_ids] = entity_rows.detach() - settings.learning_rate * entity_gradient
+    relations -= settings.learning_rate * relation_gradient

@@ -7,7 +7,7 @@ from itertools import combinations, pairwise
 
 import pytest
 
-from subgraft.embeddings.generators.matched_resegment import MOST_PIECES, CheapestCuts
+from subgraft.embeddings.generators.matched_resegment import MAX_PIECES, CheapestCuts
 from subgraft.subwords.vocabulary.entry import Entry
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 from toys import cased_tokenizer, german, german_tokenizer
@@ -64,5 +64,5 @@ def test_a_word_may_begin_with_a_bare_mark_that_is_not_counted() -> None:
 
 def test_nothing_is_cut_into_more_than_most_pieces() -> None:
     cuts = CheapestCuts(unigram(["a"])).of(Entry("a" * 30, False))
-    assert len(cuts) == MOST_PIECES + 1 and not any(cuts)
-    assert CheapestCuts(unigram(["b"])).of(Entry("ab", False)) == (None,) * (MOST_PIECES + 1)
+    assert len(cuts) == MAX_PIECES + 1 and not any(cuts)
+    assert CheapestCuts(unigram(["b"])).of(Entry("ab", False)) == (None,) * (MAX_PIECES + 1)

@@ -33,7 +33,7 @@ def _view(name: SideName = "decoder") -> Seq2SeqView:
 
 
 def _domains(settings: NetworkSettings = SETTINGS, seed: int = 1) -> PseudoDomains:
-    return PseudoDomains.drawn(_view(), german_tokenizer(), settings, seed, LONGEST)
+    return PseudoDomains.sample(_view(), german_tokenizer(), settings, seed, LONGEST)
 
 
 def test_new_tokens_are_those_that_the_reduced_vocabulary_lacks() -> None:
@@ -61,7 +61,7 @@ def test_a_sentence_in_the_domains_vocabulary_is_the_same_text(epoch: int) -> No
     upstream = german_tokenizer()
     part = _domains().parts[1]
     domain, view = part.domain, _view()
-    for index in part._chosen[:20]:
+    for index in part._examples[:20]:
         tokens = view.body(view.original(int(index), epoch)).tokens
         result = part.resegment(tokens, np.random.default_rng(0), None)
         own = {token.entry: at for at, token in enumerate(result.new)}
@@ -81,7 +81,7 @@ def test_a_sentence_in_the_domains_vocabulary_is_the_same_text(epoch: int) -> No
 
 def test_what_would_grow_beyond_the_model_stays_as_it_is() -> None:
     part, view = _domains().parts[0], _view()
-    tokens = view.body(view.original(int(part._chosen[0]), 0)).tokens
+    tokens = view.body(view.original(int(part._examples[0]), 0)).tokens
     assert part.resegment(tokens, np.random.default_rng(0), 1).tokens == tokens
 
 

@@ -103,6 +103,6 @@ def test_a_rate_of_zero_and_a_sentence_that_would_be_too_long_change_nothing(tok
     resegment = MatchedResegmenter(tokenizer, [TokenProfile(False, 3, 1, 0), *PROFILES], 1.0)
     for seed in range(20):
         whole = resegment(tokens, np.random.default_rng(seed))
-        cut = resegment(tokens, np.random.default_rng(seed), longest=len(whole.tokens) - 1)
-        assert resegment(tokens, np.random.default_rng(seed), longest=len(whole.tokens)) == whole
+        cut = resegment(tokens, np.random.default_rng(seed), max_length=len(whole.tokens) - 1)
+        assert resegment(tokens, np.random.default_rng(seed), max_length=len(whole.tokens)) == whole
         assert (cut.tokens, cut.new) == (tokens, [])

@@ -16,5 +16,5 @@ def test_profiles_are_those_of_new_tokens_with_ordinary_subwords() -> None:
 
 def test_without_new_tokens_there_is_nothing_to_match() -> None:
     source = unigram(["▁ab", "c"])
-    with pytest.raises(UserError, match="no new subword to simulate others by"):
+    with pytest.raises(UserError, match="no new subword that simulated tokens could resemble"):
         profiles_of(source, source, 10)

@@ -39,8 +39,8 @@ def test_pieces_of_a_character_are_bytes() -> None:
 
 def test_tokens_that_the_upstream_model_reads_as_unknown_are_reported() -> None:
     entries = [Entry("nav", True), Entry("naïv", True), Entry("ïï", True)]
-    assert [each.read for each in subwords(wordpiece(["n", "##a", "##v"]), entries)] == [True, False, False]
-    assert [each.read for each in subwords(unigram(["▁n", "a"], byte_fallback=True), entries)] == [True] * 3
+    assert [each.is_readable for each in subwords(wordpiece(["n", "##a", "##v"]), entries)] == [True, False, False]
+    assert [each.is_readable for each in subwords(unigram(["▁n", "a"], byte_fallback=True), entries)] == [True] * 3
 
 
 def test_rows_follow_and_are_counted_by_what_stood_in() -> None:

@@ -119,7 +119,7 @@ def by_loops(
 ) -> float:
     total = 0.0
     for row in range(len(batch.teacher.input_ids)):
-        places = [(one, two) for sentence, one, two in batch.meeting.tolist() if sentence == row]
+        places = [(one, two) for sentence, one, two in batch.agreeing.tolist() if sentence == row]
         before = spans([one for one, _ in places])
         after = spans([two for _, two in places])
         for i in range(len(places)):
@@ -181,7 +181,7 @@ def test_every_segment_of_the_sentence_has_a_place_and_layers_after_it_are_not_r
     bundle, target = upstream("marian"), new_vocabulary("marian", "decoder")
     module, start = influence_loss(bundle, "decoder", target, layer=1)
     batch = whole(sentences(bundle, "decoder", target, start, 0, 12))
-    assert (batch.meeting[:, 1:] == 0).all(dim=1).sum() == len(batch.teacher.input_ids)
+    assert (batch.agreeing[:, 1:] == 0).all(dim=1).sum() == len(batch.teacher.input_ids)
     layers: Any = bundle.model.get_decoder().layers
     run: list[int] = []
     for at, layer in enumerate(layers):

@@ -11,7 +11,7 @@ import pytest
 from new_vocabularies import LANGUAGES, TEXTS, new_vocabulary, upstream
 from subgraft.config.settings_base import SideName
 from subgraft.config.training import TrainingSettings
-from subgraft.embeddings.learned_rows.segmentation_pairs import SegmentationPairs, meeting_places
+from subgraft.embeddings.learned_rows.segmentation_pairs import SegmentationPairs, agreeing_positions
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.families.encoder_only import BERT2BERT
 from subgraft.subwords.vocabulary.tokenizer import NO_OFFSET, Tokenizer
@@ -31,8 +31,8 @@ def unseen(bundle: Bundle, side: SideName, target: Tokenizer) -> set[int]:
 
 
 def test_segmentations_meet_where_both_have_read_the_same() -> None:
-    assert meeting_places([2, 4, 7, 9], [4, 5, 9]) == [(1, 0), (3, 2)]
-    assert meeting_places([NO_OFFSET, 3, 3], [NO_OFFSET, 3]) == [(2, 1)]
+    assert agreeing_positions([2, 4, 7, 9], [4, 5, 9]) == [(1, 0), (3, 2)]
+    assert agreeing_positions([NO_OFFSET, 3, 3], [NO_OFFSET, 3]) == [(2, 1)]
 
 
 @pytest.mark.parametrize("kind", ["unigram", "bpe", "wordpiece"])
@@ -69,10 +69,10 @@ def test_states_that_are_compared_have_read_the_same_text(family: str, side: Sid
         if side == "decoder"
         else (batch.teacher.input_ids, batch.student.input_ids)
     )
-    assert batch.counts == {"distillation": len(batch.meeting)}
-    assert batch.meeting[:, 0].unique().tolist() == list(range(8))
+    assert batch.counts == {"distillation": len(batch.agreeing)}
+    assert batch.agreeing[:, 0].unique().tolist() == list(range(8))
     begun = ended = 0
-    for sentence, before, after in batch.meeting.tolist():
+    for sentence, before, after in batch.agreeing.tolist():
         read = teacher[sentence, : before + 1].tolist(), student[sentence, : after + 1].tolist()
         assert bundle.tokenizers[side].decode(read[0]) == target.decode(read[1])
         if side == "decoder":

@@ -53,7 +53,7 @@ def sentences(bundle: Bundle, side: SideName, target: Tokenizer, start: StudentT
 
 def distances(before: Tensor, after: Tensor, batch: SegmentationBatch, euclidean: bool) -> float:
     total = 0.0
-    for sentence, one, two in batch.meeting.tolist():
+    for sentence, one, two in batch.agreeing.tolist():
         difference = (before[sentence, one] - after[sentence, two]).double()
         total += float(difference.square().sum().sqrt() if euclidean else difference.square().mean())
     return total

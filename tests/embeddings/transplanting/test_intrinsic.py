@@ -16,7 +16,7 @@ from subgraft.embeddings.generators.network import Network, NetworkShape, save_n
 from subgraft.embeddings.initialisers.donor_model import Donor, DonorSide
 from subgraft.embeddings.initialisers.registry import METHODS
 from subgraft.embeddings.initialisers.static_embeddings import train_static
-from subgraft.embeddings.transplanting.intrinsic import _cosines_and_ranks, held_out, measure, remake
+from subgraft.embeddings.transplanting.intrinsic import _cosines_and_ranks, held_out, measure, reinitialise
 from subgraft.embeddings.transplanting.transplant import Method
 from subgraft.modeling.sides import side
 from toys import fitted_tokenizer, german, german_tokenizer, marian, mbart, multilingual_tokenizer
@@ -81,8 +81,8 @@ def test_no_made_row_depends_on_a_held_out_row(name: str, places: Path, tmp_path
     """Not in its own new row, nor in another's: with all held-out rows changed, every method makes the same rows."""
     entries = held_out(SOURCE, TARGET, 8, seed=1)
     one, other = mbart(), with_other_rows([SOURCE.ids[entry] for entry in entries])
-    first = remake(one, "decoder", SOURCE, entries, method(name, places, one, tmp_path / "one"))
-    second = remake(other, "decoder", SOURCE, entries, method(name, places, other, tmp_path / "other"))
+    first = reinitialise(one, "decoder", SOURCE, entries, method(name, places, one, tmp_path / "one"))
+    second = reinitialise(other, "decoder", SOURCE, entries, method(name, places, other, tmp_path / "other"))
     assert first.input.shape == (len(entries), 16)
     assert torch.equal(first.input, second.input)
     assert first.bias is not None and second.bias is not None
@@ -94,7 +94,7 @@ def test_rows_that_are_not_held_out_do_show(name: str, places: Path, tmp_path: P
     """So that the test above could fail."""
     entries = held_out(SOURCE, TARGET, 8, seed=1)
     others = [i for entry, i in SOURCE.ids.items() if entry not in entries]
-    made = [remake(m, "decoder", SOURCE, entries, Method(name)).input for m in (mbart(), with_other_rows(others))]
+    made = [reinitialise(m, "decoder", SOURCE, entries, Method(name)).input for m in (mbart(), with_other_rows(others))]
     assert not torch.equal(*made)
 
 

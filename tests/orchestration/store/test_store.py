@@ -308,8 +308,8 @@ def test_damage_that_the_file_system_hides_is_found_on_request(store: Store, lat
     (note,) = (store.home / "digests").iterdir()
     fields = json.loads(note.read_text())
     flip_a_bit(store.path(STEP))
-    fields["state"] = digest_cache._state(store.path(STEP) / "text.txt")
-    note.write_text(json.dumps({**fields, "check": digest_cache._check(fields)}))
+    fields["state"] = digest_cache._file_state(store.path(STEP) / "text.txt")
+    note.write_text(json.dumps({**fields, "check": digest_cache._checksum(fields)}))
     assert Store(store.home).find(STEP), "by what the file system says it is as it was"
     later.forget_digests()
     assert later.find(STEP) is None
@@ -322,5 +322,5 @@ def test_a_wrong_note_condemns_nothing(store: Store, later: Store, said: list[st
     Store(store.home).find(STEP)
     (note,) = (store.home / "digests").iterdir()
     fields = {**json.loads(note.read_text()), "sha256": "0" * 64}
-    note.write_text(json.dumps({**fields, "check": digest_cache._check(fields)}))
+    note.write_text(json.dumps({**fields, "check": digest_cache._checksum(fields)}))
     assert later.find(STEP) and not said

@@ -40,7 +40,13 @@ UNKNOWN_FREQUENCIES = 0.1
 class DomainSimulator(SimulatedBatches):
     """The sentences of one pseudo-domain. Its vocabulary is learned on first use.
 
-    chosen: int64 [n], indices of its sentences among the view's examples.
+    Args:
+        view: the objective's view of the side whose tokens are simulated.
+        tokenizer: the upstream vocabulary.
+        settings: the settings of pseudo-domains.
+        examples: int64 [n], indices of the domain's sentences among the view's examples.
+        seed: the seed of the simulation, followed by the number of the domain.
+        max_positions: the model's limit of positions.
     """
 
     def __init__(
@@ -48,41 +54,41 @@ class DomainSimulator(SimulatedBatches):
         view: GeneratorView[Any],
         tokenizer: Tokenizer,
         settings: NetworkSettings,
-        chosen: np.ndarray,
+        examples: np.ndarray,
         seed: Sequence[int],
         max_positions: int | None = None,
     ) -> None:
         super().__init__(view, seed[0], max_positions)
         self._tokenizer, self._settings = tokenizer, settings
-        self._chosen, self._drawn_by = chosen, seed
+        self._examples, self._seed_sequence = examples, seed
 
     @property
     def lengths(self) -> np.ndarray:
-        lengths: np.ndarray = self._view.lengths[self._chosen]
+        lengths: np.ndarray = self._view.lengths[self._examples]
         return lengths
 
     def batch(self, indices: np.ndarray, epoch: int) -> GeneratorBatch:
-        return super().batch(self._chosen[indices], epoch)
+        return super().batch(self._examples[indices], epoch)
 
     @cached_property
     def domain(self) -> PseudoDomain:
-        view, rng = self._view, np.random.default_rng([*self._drawn_by, 0])
-        bodies = (view.body(view.original(int(index), 0)).tokens for index in self._chosen)
+        view, rng = self._view, np.random.default_rng([*self._seed_sequence, 0])
+        bodies = (view.body(view.original(int(index), 0)).tokens for index in self._examples)
         lines = [text for body in bodies for text, _ in self._texts(body) if text.strip()]
-        return PseudoDomain.learnt(lines, self._tokenizer, self._settings, rng)
+        return PseudoDomain.learn(lines, self._tokenizer, self._settings, rng)
 
     @cached_property
-    def _places(self) -> dict[SimulatedToken, int]:
+    def _new_index(self) -> dict[SimulatedToken, int]:
         """The index of each simulated token among the domain's new tokens."""
         entries = (self.domain.vocabulary.entries[token] for token in self.domain.new)
-        return {SimulatedToken(entry): place for place, entry in enumerate(entries) if entry is not None}
+        return {SimulatedToken(entry): index for index, entry in enumerate(entries) if entry is not None}
 
-    def resegment(self, tokens: Sequence[int], rng: np.random.Generator, longest: int | None) -> Resegmentation:
+    def resegment(self, tokens: Sequence[int], rng: np.random.Generator, max_length: int | None) -> Resegmentation:
         """Segment a sentence by the domain's vocabulary; special tokens, and word parts after them, stay unchanged."""
         del rng
         parts = [self._cut(text, run) for text, run in self._texts(tokens)]
-        result = _joined(parts, len(self._tokenizer))
-        return result if longest is None or len(result.tokens) <= longest else unchanged(tokens)
+        result = _join_runs(parts, len(self._tokenizer))
+        return result if max_length is None or len(result.tokens) <= max_length else unchanged(tokens)
 
     def _texts(self, tokens: Sequence[int]) -> Iterator[tuple[str, list[int]]]:
         """A sentence as runs of text with their tokens; special tokens are runs without text."""
@@ -92,15 +98,15 @@ class DomainSimulator(SimulatedBatches):
             yield "" if is_special else self._tokenizer.decode(ids), ids
 
     def _cut(self, text: str, tokens: list[int]) -> Resegmentation:
-        """Segment a run of text; it stays unchanged if its text would not be segmented into its tokens again."""
-        ((read, ends),) = self._tokenizer.encode_with_ends([text])
-        if not text or read != tokens:
+        """Segment a run of text; it stays unchanged if the upstream vocabulary segments its text into other tokens."""
+        ((round_trip, original_ends),) = self._tokenizer.encode_with_ends([text])
+        if not text or round_trip != tokens:
             return unchanged(tokens)
         domain, size = self.domain, len(self._tokenizer)
-        ((cut, own_ends),) = domain.vocabulary.encode_with_ends([text])
+        ((segmented, domain_ends),) = domain.vocabulary.encode_with_ends([text])
         new: dict[SimulatedToken, int] = {}
         ids: list[int] = []
-        for token in cut:
+        for token in segmented:
             origin = int(domain.origins[token])
             if origin == NEW:
                 entry = domain.vocabulary.entries[token]
@@ -108,42 +114,45 @@ class DomainSimulator(SimulatedBatches):
                     return unchanged(tokens)
                 origin = size + new.setdefault(SimulatedToken(entry), len(new))
             ids.append(origin)
-        return Resegmentation(ids, list(new), agreeing_spans(ends, own_ends))
+        return Resegmentation(ids, list(new), agreeing_spans(original_ends, domain_ends))
 
-    def collected(
+    def collect(
         self, results: Sequence[Resegmentation], rng: np.random.Generator
     ) -> tuple[list[list[int]], TokenPieces, CompetingTokens]:
         """The batch's new tokens, and a sample of the domain's other new tokens, weighted to represent all of them."""
-        domain, size, known = self.domain, len(self._tokenizer), self._places
-        own = sorted({known[token] for result in results for token in result.new})
-        rest = np.setdiff1d(np.arange(len(domain.new)), own)
-        others = rng.choice(rest, min(self._settings.negatives, len(rest)), replace=False)
-        numbers = {place: number for number, place in enumerate(own)}
-        changed = [[t if t < size else size + numbers[known[r.new[t - size]]] for t in r.tokens] for r in results]
-        places = torch.from_numpy(np.concatenate([np.array(own, dtype=np.int64), others]))
-        weights = torch.zeros(len(places))
-        if len(others):
-            weights[len(own) :] = float(np.log(len(rest) / len(others)))
-        takes_part = torch.ones(len(results), len(places), dtype=torch.bool)
-        # Unchanged sentences may have tokens that the domain's vocabulary lacks.
-        read = torch.tensor(sorted({token for tokens in changed for token in tokens}), dtype=torch.long)
+        domain, size, index_of = self.domain, len(self._tokenizer), self._new_index
+        in_batch = sorted({index_of[token] for result in results for token in result.new})
+        remaining = np.setdiff1d(np.arange(len(domain.new)), in_batch)
+        sampled = rng.choice(remaining, min(self._settings.negatives, len(remaining)), replace=False)
+        numbers = {index: number for number, index in enumerate(in_batch)}
+        sentences = [[t if t < size else size + numbers[index_of[r.new[t - size]]] for t in r.tokens] for r in results]
+        selected = torch.from_numpy(np.concatenate([np.array(in_batch, dtype=np.int64), sampled]))
+        weights = torch.zeros(len(selected))
+        if len(sampled):
+            weights[len(in_batch) :] = float(np.log(len(remaining) / len(sampled)))
+        competes = torch.ones(len(results), len(selected), dtype=torch.bool)
+        # Tokens of unchanged sentences take part in the softmax even if the domain's vocabulary lacks them.
+        read = torch.tensor(sorted({token for tokens in sentences for token in tokens}), dtype=torch.long)
         absent = domain.absent[~torch.isin(domain.absent, read)]
-        spelling = size + torch.arange(len(places))
-        return changed, domain.pieces.take(places), CompetingTokens(takes_part, spelling, absent, weights)
+        spelling = size + torch.arange(len(selected))
+        return sentences, domain.pieces.take(selected), CompetingTokens(competes, spelling, absent, weights)
 
 
-def _joined(parts: Sequence[Resegmentation], size: int) -> Resegmentation:
+def _join_runs(parts: Sequence[Resegmentation], size: int) -> Resegmentation:
     """Join the runs of a sentence."""
     tokens: list[int] = []
     new: dict[SimulatedToken, int] = {}
     spans: list[Span] = []
-    read = 0
+    original_position = 0
     for part in parts:
         numbers = [new.setdefault(token, len(new)) for token in part.new]
-        written = len(tokens)
-        spans += [Span((a + read, b + read), (c + written, d + written)) for (a, b), (c, d) in map(_ranges, part.spans)]
+        position = len(tokens)
+        spans += [
+            Span((a + original_position, b + original_position), (c + position, d + position))
+            for (a, b), (c, d) in map(_ranges, part.spans)
+        ]
         tokens += [token if token < size else size + numbers[token - size] for token in part.tokens]
-        read += part.spans[-1].original[1] if part.spans else 0
+        original_position += part.spans[-1].original[1] if part.spans else 0
     return Resegmentation(tokens, list(new), spans)
 
 
@@ -158,7 +167,7 @@ class PseudoDomains:
     parts: Sequence[DomainSimulator]
 
     @classmethod
-    def drawn(
+    def sample(
         cls,
         view: GeneratorView[Any],
         tokenizer: Tokenizer,
@@ -209,7 +218,7 @@ class PseudoDomains:
 # lacks a share of its longer subwords. So its new tokens are as frequent and as long as in a real domain, and have as
 # many pieces. Drawing single tokens does not achieve that.
 
-# Smaller vocabularies than this are hardly more than bytes and characters.
+# Vocabularies smaller than this contain hardly more than bytes and characters.
 _SMALLEST = 300
 
 
@@ -221,26 +230,26 @@ class PseudoDomain:
         vocabulary: the domain's vocabulary.
         upstream: the upstream vocabulary without the removed subwords, with unchanged ids.
         origins: int64 [size], the upstream id of each token, or NEW.
-        common: whether the network sees how common new tokens are.
+        knows_commonness: whether the network sees how common new tokens are.
     """
 
     vocabulary: Tokenizer
     upstream: Tokenizer
     origins: NDArray[np.int64]
-    common: bool
+    knows_commonness: bool
 
     @classmethod
-    def learnt(
+    def learn(
         cls, lines: Sequence[str], upstream: Tokenizer, settings: NetworkSettings, rng: np.random.Generator
     ) -> PseudoDomain:
         """Learn the vocabulary and remove upstream subwords, at random. Raises UserError if the lines support none."""
         size = round(len(upstream) * rng.uniform(*settings.vocabulary_size))
-        vocabulary = _learnt(lines, size, _kind(upstream, rng))
+        vocabulary = _learn_vocabulary(lines, size, _kind(upstream, rng))
         longer = [entry for entry in upstream.ids if len(entry.surface) > 1]
-        taken_out = rng.random(len(longer)) < rng.uniform(*REMOVED)
-        reduced = upstream.without([entry for entry, out in zip(longer, taken_out, strict=True) if out])
-        known = bool(rng.random() >= UNKNOWN_FREQUENCIES)
-        return cls(vocabulary, reduced, align(reduced, vocabulary).origins, known)
+        is_removed = rng.random(len(longer)) < rng.uniform(*REMOVED)
+        reduced = upstream.without([entry for entry, removed in zip(longer, is_removed, strict=True) if removed])
+        knows_commonness = bool(rng.random() >= UNKNOWN_FREQUENCIES)
+        return cls(vocabulary, reduced, align(reduced, vocabulary).origins, knows_commonness)
 
     @cached_property
     def new(self) -> list[int]:
@@ -251,7 +260,7 @@ class PseudoDomain:
     def pieces(self) -> TokenPieces:
         """The network's input for the new tokens."""
         entries = [entry for token in self.new if (entry := self.vocabulary.entries[token]) is not None]
-        common = commonness(self.vocabulary)[self.new] if self.common else None
+        common = commonness(self.vocabulary)[self.new] if self.knows_commonness else None
         return TokenPieces.of(self.upstream, entries, common)
 
     @cached_property
@@ -272,10 +281,10 @@ def _kind(upstream: Tokenizer, rng: np.random.Generator) -> VocabularyKind:
     return "unigram" if rng.random() < 0.75 else "bpe"
 
 
-def _learnt(lines: Sequence[str], size: int, kind: VocabularyKind) -> Tokenizer:
+def _learn_vocabulary(lines: Sequence[str], size: int, kind: VocabularyKind) -> Tokenizer:
     """Learn a vocabulary of this size, or of the largest size that the lines support."""
-    bytes_too = kind != "wordpiece"
+    byte_fallback = kind != "wordpiece"
     try:
-        return learn(lines, kind=kind, size=max(size, _SMALLEST), byte_fallback=bytes_too)
+        return learn(lines, kind=kind, size=max(size, _SMALLEST), byte_fallback=byte_fallback)
     except TooLargeError as error:
-        return learn(lines, kind=kind, size=error.possible, byte_fallback=bytes_too)
+        return learn(lines, kind=kind, size=error.possible, byte_fallback=byte_fallback)

@@ -58,17 +58,17 @@ def table_digest(table: Tensor) -> str:
 
 def read_description(directory: Path, side: str) -> dict[str, Any]:
     """Read generator.json. Raises UserError if it is missing, damaged, or has no entry for this side."""
-    described = directory / _DESCRIPTION
-    if not described.is_file():
+    path = directory / _DESCRIPTION
+    if not path.is_file():
         raise UserError(
             "no generator.json here", where=str(directory), hint="Give the directory of a trained generator."
         )
     try:
-        config = json_io.parse_object(described.read_bytes())
+        config = json_io.parse_object(path.read_bytes())
     except ValueError as error:
-        raise UserError(f"not JSON: {error}", where=str(described), hint=_TRAIN_AGAIN) from error
+        raise UserError(f"not JSON: {error}", where=str(path), hint=_TRAIN_AGAIN) from error
     if not isinstance(config.get("sides"), dict):
-        raise UserError("no description of a generator", where=str(described), hint=_TRAIN_AGAIN)
+        raise UserError("not the description of a generator", where=str(path), hint=_TRAIN_AGAIN)
     if side not in config["sides"]:
         raise UserError(
             f"this generator was trained for {', '.join(config['sides'])}, not for the {side}",
@@ -94,9 +94,9 @@ def kind_of(directory: Path, side: str) -> str:
 
 def origin_of(directory: Path, side: str) -> GeneratorOrigin:
     """The origin of a side's generator: its model and vocabulary. Raises UserError if the description is damaged."""
-    described = read_description(directory, side)["sides"][side]
-    with refused_if_damaged(directory):
-        return GeneratorOrigin(**{field.name: described[field.name] for field in fields(GeneratorOrigin)})
+    description = read_description(directory, side)["sides"][side]
+    with user_error_if_damaged(directory):
+        return GeneratorOrigin(**{field.name: description[field.name] for field in fields(GeneratorOrigin)})
 
 
 def check_origin(origin: GeneratorOrigin, table: Tensor, vocabulary: str, where: str) -> None:
@@ -176,7 +176,7 @@ class Generator(nn.Module):
         self.weight = nn.Parameter(torch.zeros(heads, dimension))
 
     def draw(self, seed: int) -> None:
-        """W from N(0, 1)."""
+        """Draw W from N(0, 1)."""
         nn.init.normal_(self.weight, generator=torch.Generator().manual_seed(seed))
 
     def mixing_weights(self, table: Tensor, similar: RaggedSimilar) -> Tensor:
@@ -260,7 +260,7 @@ def save_generators(
 def load_generator(directory: Path, side: SideName) -> tuple[Generator, GeneratorOrigin]:
     """The generator of one side. Raises UserError if the directory has none for it or is damaged."""
     config = read_description(directory, side)
-    with refused_if_damaged(directory):
+    with user_error_if_damaged(directory):
         generator = Generator(config["kind"], config["dimension"], config["literal_equation"])
         load_side(generator, directory / _FILE, side)
     return generator, origin_of(directory, side)
@@ -287,8 +287,8 @@ def load_side(module: nn.Module, file: Path, side: SideName) -> None:
 
 
 @contextmanager
-def refused_if_damaged(directory: Path) -> Iterator[None]:
-    """Raises UserError where a generator's files cannot be read."""
+def user_error_if_damaged(directory: Path) -> Iterator[None]:
+    """Convert errors of reading a generator's files to a UserError."""
     try:
         yield
     except (OSError, SafetensorError, KeyError, TypeError, RuntimeError) as error:

@@ -55,8 +55,8 @@ class GeneratorLoss(ObjectiveLoss):
         losses |= view.sequence_losses(model, predicting, batch.predicted)
         if not self.weights["distillation"]:
             return losses
-        one_reading = batch.predicted is batch.resegmented
-        student = predicting if one_reading else view.states(model, batch.resegmented, tables)
+        same_input = batch.predicted is batch.resegmented
+        student = predicting if same_input else view.states(model, batch.resegmented, tables)
         with torch.no_grad():
             teacher = student.of_original(batch.original).of(view.side)
         losses["distillation"] = span_distance(teacher, student.of(view.side), batch.spans, self._shift)
@@ -65,8 +65,8 @@ class GeneratorLoss(ObjectiveLoss):
 
 # Word-aligned knowledge distillation (Liu et al., 2021, equation 4).
 #
-# For every smallest span at whose ends the original and the re-segmented sentence agree, the Euclidean distance between
-# the mean top hidden states of the frozen model on either.
+# The loss is summed over the smallest spans at whose ends the original and the re-segmented sentence agree. For each it
+# is the Euclidean distance between the frozen model's mean top hidden states on the two sentences.
 
 Position = Literal["input", "prediction"]
 
@@ -90,8 +90,8 @@ def span_distance(teacher: Tensor, student: Tensor, spans: SpanPairs, shift: int
 def _span_means(states: Tensor, members: Tensor, count: int, shift: int) -> Tensor:
     """Mean state of each span [count, d], in fp32."""
     sentence, position, span = members.unbind(dim=1)
-    picked = states[sentence, position + shift].float()
-    sums = picked.new_zeros(count, picked.shape[-1]).index_add(0, span, picked)
+    selected = states[sentence, position + shift].float()
+    sums = selected.new_zeros(count, selected.shape[-1]).index_add(0, span, selected)
     return sums / torch.bincount(span, minlength=count).clamp(min=1)[:, None]
 
 

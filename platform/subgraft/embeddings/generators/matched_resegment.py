@@ -23,7 +23,7 @@ from subgraft.subwords.vocabulary.alignment import align
 from subgraft.subwords.vocabulary.entry import Entry, Mark
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
-MOST_PIECES = 12
+MAX_PIECES = 12
 CACHED_ENTRIES = 1 << 16
 _Edge = tuple[float, int]  # cost and id of a piece
 
@@ -39,7 +39,7 @@ class CheapestCuts:
         edges = {entry: (math.log(2 + int(tokenizer.commonness[i])), i) for entry, i in tokenizer.ids.items()}
         self._initial = {entry.surface: edge for entry, edge in edges.items() if entry.word_initial}
         self._inside = {entry.surface: edge for entry, edge in edges.items() if not entry.word_initial}
-        self._longest = max((len(entry.surface) for entry in edges), default=0)
+        self._max_length = max((len(entry.surface) for entry in edges), default=0)
         self._bare_mark = None
         if tokenizer.mark is not Mark.WORDPIECE and tokenizer.mark.value in tokenizer.pieces:
             bare = tokenizer.pieces.index(tokenizer.mark.value)
@@ -56,28 +56,28 @@ class CheapestCuts:
         # For each end and number of tokens: cost, start of the last token, its id.
         best: list[dict[int, tuple[float, int, int]]] = [{0: (0.0, 0, -1)}, *({} for _ in range(size))]
         for end in range(1, size + 1):
-            for start in range(max(0, end - self._longest), end):
+            for start in range(max(0, end - self._max_length), end):
                 edge = self._edge(entry, start, end)
                 if edge is None:
                     continue
                 for count, (cost, _, _) in best[start].items():
                     total = cost + edge[0]
-                    if count < MOST_PIECES and total < best[end].get(count + 1, (math.inf,))[0]:
+                    if count < MAX_PIECES and total < best[end].get(count + 1, (math.inf,))[0]:
                         best[end][count + 1] = (total, start, edge[1])
-        return (None, *(_traced(best, n) for n in range(1, MOST_PIECES + 1)))
+        return (None, *(_trace_back(best, n) for n in range(1, MAX_PIECES + 1)))
 
     def _edge(self, entry: Entry, start: int, end: int) -> _Edge | None:
         surface = entry.surface[start:end]
-        whole = end - start == len(entry.surface)
+        is_entire = end - start == len(entry.surface)
         if start or not entry.word_initial:
-            return None if whole else self._inside.get(surface)
-        choices = [] if whole else [self._initial.get(surface)]
+            return None if is_entire else self._inside.get(surface)
+        candidates = [] if is_entire else [self._initial.get(surface)]
         if self._bare_mark is not None and (inside := self._inside.get(surface)):
-            choices.append((inside[0] + self._bare_mark, inside[1]))
-        return min((edge for edge in choices if edge), default=None)
+            candidates.append((inside[0] + self._bare_mark, inside[1]))
+        return min((edge for edge in candidates if edge), default=None)
 
 
-def _traced(best: list[dict[int, tuple[float, int, int]]], count: int) -> tuple[int, ...] | None:
+def _trace_back(best: list[dict[int, tuple[float, int, int]]], count: int) -> tuple[int, ...] | None:
     """The tokens of the cheapest segmentation into `count` tokens."""
     end, ids = len(best) - 1, []
     if count not in best[end]:
@@ -88,9 +88,9 @@ def _traced(best: list[dict[int, tuple[float, int, int]]], count: int) -> tuple[
     return tuple(reversed(ids))
 
 
-# Most subwords, and characters, that a stretch of the sentence may contain in addition to the simulated token.
-MOST_CONTEXT_SUBWORDS = 2
-MOST_CONTEXT_CHARACTERS = 4
+# The maximum numbers of subwords and characters that a window may contain in addition to the simulated token.
+MAX_CONTEXT_SUBWORDS = 2
+MAX_CONTEXT_CHARACTERS = 4
 
 
 class _Window(NamedTuple):
@@ -119,32 +119,32 @@ class MatchedResegmenter:
         self._profiles = profiles
         self._rate = rate
         self._cuts = CheapestCuts(tokenizer)
-        self._widest = max(profile.characters for profile in profiles) * 5 // 4 + 1 + MOST_CONTEXT_CHARACTERS
+        self._max_window = max(profile.characters for profile in profiles) * 5 // 4 + 1 + MAX_CONTEXT_CHARACTERS
 
     def __call__(
-        self, tokens: Sequence[int], generator: np.random.Generator, longest: int | None = None
+        self, tokens: Sequence[int], generator: np.random.Generator, max_length: int | None = None
     ) -> Resegmentation:
         """Re-segment one sentence of token ids; special tokens and pieces that are not text stay unchanged.
 
-        The sentence stays unchanged if it would become longer than `longest` tokens.
+        The sentence stays unchanged if it would become longer than `max_length` tokens.
         """
         count = generator.binomial(sum(self._entries[t] is not None for t in tokens), self._rate)
         windows = list(self._windows(tokens)) if count else []
         simulated: dict[Entry, SimulatedToken] = {}
-        chosen: list[_Replacement] = []
-        drawn = [self._profiles[i] for i in generator.integers(len(self._profiles), size=count).tolist()]
-        # The longest first: a short token still fits after a long one was placed, but hardly the reverse.
-        for profile in sorted(drawn, key=lambda each: -each.characters):
+        replacements: list[_Replacement] = []
+        sampled_profiles = [self._profiles[i] for i in generator.integers(len(self._profiles), size=count).tolist()]
+        # Place long tokens first: a short one usually still fits after a long one was placed, but not vice versa.
+        for profile in sorted(sampled_profiles, key=lambda item: -item.characters):
             order = generator.permutation(len(windows)).tolist()
             replacement = self._replacement(profile, (windows[i] for i in order))
             if replacement is not None:
                 # Equal spellings share one token.
                 token = simulated.setdefault(replacement.token.entry, replacement.token)
-                chosen.append(replacement._replace(token=token))
+                replacements.append(replacement._replace(token=token))
                 start, end, _ = replacement.window
                 windows = [window for window in windows if window.end <= start or window.start >= end]
-        result = self._written(tokens, sorted(chosen, key=lambda each: each.window.start))
-        return result if longest is None or len(result.tokens) <= longest else unchanged(tokens)
+        result = self._apply(tokens, sorted(replacements, key=lambda item: item.window.start))
+        return result if max_length is None or len(result.tokens) <= max_length else unchanged(tokens)
 
     def _windows(self, tokens: Sequence[int]) -> Iterator[_Window]:
         """All sequences of tokens inside a word that are not too long."""
@@ -153,7 +153,7 @@ class MatchedResegmenter:
             if first is None:
                 continue
             surface, end = first.surface, start + 1
-            while len(surface) <= self._widest:
+            while len(surface) <= self._max_window:
                 yield _Window(start, end, Entry(surface, first.word_initial))
                 following = self._entries[tokens[end]] if end < len(tokens) else None
                 if following is None or following.word_initial:
@@ -161,21 +161,21 @@ class MatchedResegmenter:
                 surface, end = surface + following.surface, end + 1
 
     def _replacement(self, profile: TokenProfile, windows: Iterator[_Window]) -> _Replacement | None:
-        """The first window that has a stretch like the profile: about as long, of its kind and number of subwords."""
+        """The first window that contains a token like the profile: of its kind, length and number of subwords."""
         tolerance = max(1, profile.characters // 4)
         for window in windows:
             excess = len(window.entry.surface) - profile.characters
-            if -tolerance <= excess <= tolerance + MOST_CONTEXT_CHARACTERS:
-                for replacement in self._stretches(profile, window):
+            if -tolerance <= excess <= tolerance + MAX_CONTEXT_CHARACTERS:
+                for replacement in self._candidates(profile, window):
                     if abs(len(replacement.token.entry.surface) - profile.characters) <= tolerance:
                         return replacement
         return None
 
-    def _stretches(self, profile: TokenProfile, window: _Window) -> Iterator[_Replacement]:
-        """The whole window first, then parts of it that leave a few tokens over."""
+    def _candidates(self, profile: TokenProfile, window: _Window) -> Iterator[_Replacement]:
+        """Simulated tokens in a window: the whole window first, then parts of it with a few tokens around them."""
         entry = window.entry
         cuts = self._cuts.of(entry)
-        for context in range(MOST_CONTEXT_SUBWORDS + 1):
+        for context in range(MAX_CONTEXT_SUBWORDS + 1):
             cut = cuts[profile.subwords + context] if profile.subwords + context < len(cuts) else None
             if cut is None:
                 continue
@@ -200,23 +200,23 @@ class MatchedResegmenter:
         assert entry is not None
         return entry.surface
 
-    def _written(self, tokens: Sequence[int], chosen: Sequence[_Replacement]) -> Resegmentation:
+    def _apply(self, tokens: Sequence[int], replacements: Sequence[_Replacement]) -> Resegmentation:
         new: dict[SimulatedToken, int] = {}
-        written: list[int] = []
+        output: list[int] = []
         lengths: list[int] = []
-        read = 0
-        for window, before, token, after in chosen:
-            preceding = tokens[read : window.start]
-            written += [*preceding, *before, self._size + new.setdefault(token, len(new)), *after]
+        position = 0
+        for window, before, token, after in replacements:
+            preceding = tokens[position : window.start]
+            output += [*preceding, *before, self._size + new.setdefault(token, len(new)), *after]
             lengths += [*map(self._length, (*preceding, *before)), len(token.entry.surface), *map(self._length, after)]
-            read = window.end
-        written += tokens[read:]
-        lengths += map(self._length, tokens[read:])
+            position = window.end
+        output += tokens[position:]
+        lengths += map(self._length, tokens[position:])
         ends = list(accumulate(map(self._length, tokens)))
-        return Resegmentation(written, list(new), agreeing_spans(ends, list(accumulate(lengths))))
+        return Resegmentation(output, list(new), agreeing_spans(ends, list(accumulate(lengths))))
 
     def _length(self, token: int) -> int:
-        """The characters of a token; any number if it is not text, because it is in both segmentations."""
+        """The length of a token in characters; 1 if it is not text, which does not matter, as it never changes."""
         entry = self._entries[token]
         return 1 if entry is None else len(entry.surface)
 
@@ -239,15 +239,15 @@ def profiles_of(source: Tokenizer, target: Tokenizer, max_similar: int) -> list[
     similar = SimilarTokenFinder(source, max_similar).find(entries)
     rows = np.repeat(np.arange(len(entries)), np.diff(similar.offsets))
     hyperword = similar.relations >= Relation.PREFIX_HYPERWORD
-    subwords, hyperwords = (np.bincount(rows[chosen], minlength=len(entries)) for chosen in (~hyperword, hyperword))
-    cut = (similar.fallback == Fallback.NONE) & (subwords > 0)
-    if not cut.any():
+    subwords, hyperwords = (np.bincount(rows[mask], minlength=len(entries)) for mask in (~hyperword, hyperword))
+    is_segmented = (similar.fallback == Fallback.NONE) & (subwords > 0)
+    if not is_segmented.any():
         raise UserError(
-            "the task's vocabulary has no new subword to simulate others by",
+            "the task's vocabulary has no new subword that simulated tokens could resemble",
             where="generator.resegmentation.match",
             hint="Leave match out, or learn the task's vocabulary from its own text.",
         )
     return [
         TokenProfile(entries[i].word_initial, len(entries[i].surface), int(subwords[i]), int(hyperwords[i]))
-        for i in np.flatnonzero(cut)
+        for i in np.flatnonzero(is_segmented)
     ]

@@ -25,9 +25,9 @@ from subgraft.embeddings.generators.generator import (
     check_origin,
     load_side,
     origin_of,
-    refused_if_damaged,
     require_kind,
     save_sides,
+    user_error_if_damaged,
 )
 from subgraft.embeddings.initialisers.new_rows import FloatTables, NewRows, Request, mean_row
 from subgraft.modeling.sides import Side
@@ -40,7 +40,7 @@ from subgraft.training.objectives.embedding_view import GeneratedRows, TableName
 # The network reads only the first pieces of a token, and the mean is over the same pieces.
 MAX_PIECES = 16
 ABSENT = -1
-# Begins a word; its length; how common it is; whether that is known.
+# Whether the token begins a word; its length; how common it is; whether that is known.
 FEATURES = 4
 
 
@@ -74,26 +74,26 @@ class TokenPieces:
             common: how common each entry is [n], see `commonness`; None: unknown.
             others: number of further tokens that are not text; they come last and have no pieces.
         """
-        cut = [parts.ids[:MAX_PIECES] for parts in subwords(source, entries)] + [[]] * others
-        pieces = np.full((len(cut), max([1, *map(len, cut)])), ABSENT, dtype=np.int64)
-        for row, ids in enumerate(cut):
+        pieces_of_tokens = [parts.ids[:MAX_PIECES] for parts in subwords(source, entries)] + [[]] * others
+        pieces = np.full((len(pieces_of_tokens), max([1, *map(len, pieces_of_tokens)])), ABSENT, dtype=np.int64)
+        for row, ids in enumerate(pieces_of_tokens):
             pieces[row, : len(ids)] = ids
-        features = np.zeros((len(cut), FEATURES), dtype=np.float32)
-        known = features[: len(entries)]
-        known[:, 0] = [entry.word_initial for entry in entries]
-        known[:, 1] = [len(entry.surface) / 6 - 1 for entry in entries]
+        features = np.zeros((len(pieces_of_tokens), FEATURES), dtype=np.float32)
+        text_features = features[: len(entries)]
+        text_features[:, 0] = [entry.word_initial for entry in entries]
+        text_features[:, 1] = [len(entry.surface) / 6 - 1 for entry in entries]
         if common is not None:
-            known[:, 2], known[:, 3] = common, 1.0
+            text_features[:, 2], text_features[:, 3] = common, 1.0
         return cls(torch.from_numpy(pieces), torch.from_numpy(features), torch.from_numpy(source.ordinary_ids))
 
     def __len__(self) -> int:
         return len(self.pieces)
 
-    def take(self, places: Tensor) -> TokenPieces:
+    def take(self, indices: Tensor) -> TokenPieces:
         """The tokens at some indices [k], padded to the longest of them."""
-        pieces = self.pieces[places]
+        pieces = self.pieces[indices]
         longest = int((pieces != ABSENT).sum(dim=1).max()) if len(pieces) else 0
-        return TokenPieces(pieces[:, : max(1, longest)], self.features[places], self.ordinary)
+        return TokenPieces(pieces[:, : max(1, longest)], self.features[indices], self.ordinary)
 
     def to(self, device: torch.device | str) -> Self:
         moved: dict[str, Any] = {field.name: getattr(self, field.name).to(device) for field in fields(self)}
@@ -115,7 +115,7 @@ def commonness(vocabulary: Tokenizer) -> NDArray[np.float32]:
 
 KIND = "network"
 _FILE = "network.safetensors"
-# Tokens at a time, of about as many pieces: states of padding would be most of the work.
+# Tokens per block. Blocks contain tokens with similar numbers of pieces, to minimise padding.
 _BLOCK = 1024
 
 
@@ -172,14 +172,14 @@ class Network(nn.Module):
 
     def begin(self, side: Side, ordinary: Tensor, seed: int) -> None:
         """Initialise the weights, and compute the spread of a side's tables over its ordinary tokens [m]."""
-        drawn = torch.Generator().manual_seed(seed)
+        generator = torch.Generator().manual_seed(seed)
         for name, parameter in self.named_parameters():
             if name == "places":
-                nn.init.normal_(parameter, std=0.02, generator=drawn)
+                nn.init.normal_(parameter, std=0.02, generator=generator)
             elif name.startswith("heads.") or (parameter.ndim == 1 and name.endswith("bias")):
                 nn.init.zeros_(parameter)
             elif parameter.ndim > 1:
-                nn.init.normal_(parameter, std=parameter.shape[-1] ** -0.5, generator=drawn)
+                nn.init.normal_(parameter, std=parameter.shape[-1] ** -0.5, generator=generator)
         with torch.no_grad():
             self.spread.of("input").copy_(side.input.weight[ordinary].float().std())
             if "output" in self.heads and side.output is not None:
@@ -187,15 +187,15 @@ class Network(nn.Module):
 
     def rows(self, side: Side, tokens: TokenPieces) -> NetworkRows:
         """Generate the rows of n tokens in each of a side's tables."""
-        table, there = side.input.weight, tokens.pieces != ABSENT
-        read = table[tokens.pieces.clamp(min=0)].float() / self.spread.of("input")
-        pieces = self.reads(read) + self.places[: tokens.pieces.shape[1]]
+        table, is_piece = side.input.weight, tokens.pieces != ABSENT
+        inputs = table[tokens.pieces.clamp(min=0)].float() / self.spread.of("input")
+        pieces = self.reads(inputs) + self.places[: tokens.pieces.shape[1]]
         token = self.features(tokens.features) + self.places[-1]
-        whole = torch.cat([there.new_ones(len(there), 1), there], dim=1)
-        states = self.layers(torch.cat([token[:, None], pieces], dim=1), src_key_padding_mask=~whole)
-        states = self.norm(states) * whole[..., None]
+        mask = torch.cat([is_piece.new_ones(len(is_piece), 1), is_piece], dim=1)
+        states = self.layers(torch.cat([token[:, None], pieces], dim=1), src_key_padding_mask=~mask)
+        states = self.norm(states) * mask[..., None]
         # A token without pieces gets the mean row, unchanged.
-        pooled = states.sum(dim=1) / whole.sum(dim=1, keepdim=True) * there.any(dim=1, keepdim=True)
+        pooled = states.sum(dim=1) / mask.sum(dim=1, keepdim=True) * is_piece.any(dim=1, keepdim=True)
         added = {name: (head(pooled) * self.spread.of(name)).float() for name, head in self.heads.items()}
         return NetworkRows(tokens, added)
 
@@ -225,11 +225,11 @@ class NetworkRows(GeneratedRows):
     def of(self, name: TableName, table: Tensor) -> Tensor:
         # A projection that is the input table has the input table's rows.
         added = self.added[name if name in self.added else "input"]
-        there = self.tokens.pieces != ABSENT
-        rows = table[self.tokens.pieces.clamp(min=0)] * there[..., None]
-        means = rows.sum(dim=1) / there.sum(dim=1, keepdim=True).clamp(min=1)
-        if not bool(there.any(dim=1).all()):
-            means = torch.where(there.any(dim=1, keepdim=True), means, mean_row(table, self.tokens.ordinary))
+        is_piece = self.tokens.pieces != ABSENT
+        rows = table[self.tokens.pieces.clamp(min=0)] * is_piece[..., None]
+        means = rows.sum(dim=1) / is_piece.sum(dim=1, keepdim=True).clamp(min=1)
+        if not bool(is_piece.any(dim=1).all()):
+            means = torch.where(is_piece.any(dim=1, keepdim=True), means, mean_row(table, self.tokens.ordinary))
         return means + added.to(means.dtype)
 
     def zero(self) -> Tensor:
@@ -245,34 +245,34 @@ def save_networks(networks: dict[SideName, Network], origins: dict[SideName, Gen
 def load_network(directory: Path, side: SideName) -> tuple[Network, GeneratorOrigin]:
     """The network of one side. Raises UserError if the directory has none for it or is damaged."""
     config = require_kind(directory, side, KIND)
-    with refused_if_damaged(directory):
+    with user_error_if_damaged(directory):
         network = Network(NetworkShape(**config["sides"][side]["shape"]))
         load_side(network, directory / _FILE, side)
     return network, origin_of(directory, side)
 
 
 def add_to_mean(request: Request) -> NewRows:
-    """Rows generated by a network. Raises UserError without one, and for one trained for another model."""
+    """Rows generated by a network. Raises UserError if there is none, or if it was trained for another model."""
     if request.generator is None:
         raise UserError("network needs a trained generator", hint="`subgraft generator train` trains one for a model.")
     network, origin = load_network(request.generator, request.side.name)
     if not request.origin_checked:
         check_origin(origin, request.side.input.weight, request.source.fingerprint, str(request.generator))
     tokens = TokenPieces.of(request.source, request.entries, request.common, request.others)
-    joined = made(network, request.side, tokens)
+    joined = generate_rows(network, request.side, tokens)
     fallbacks = count_fallbacks(parts.fallback for parts in subwords(request.source, request.entries))
     return FloatTables.of(request.side).rows(joined, fallbacks)
 
 
 @torch.no_grad()
-def made(network: Network, side: Side, tokens: TokenPieces) -> Tensor:
+def generate_rows(network: Network, side: Side, tokens: TokenPieces) -> Tensor:
     """Rows of n tokens, with those of all tables concatenated like `FloatTables.joined`."""
     tables = FloatTables.of(side)
     network.eval()
     by_length = (tokens.pieces != ABSENT).sum(dim=1).argsort(stable=True)
     blocks = []
-    for places in torch.split(by_length, _BLOCK):
-        rows = network.rows(side, tokens.take(places))
+    for indices in torch.split(by_length, _BLOCK):
+        rows = network.rows(side, tokens.take(indices))
         output = None if tables.output is None else rows.of("output", tables.output)
         bias = None if tables.bias is None else rows.of("bias", tables.bias)
         blocks.append(torch.cat([t for t in (rows.of("input", tables.input), output, bias) if t is not None], dim=1))

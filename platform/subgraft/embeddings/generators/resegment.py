@@ -64,26 +64,26 @@ class Resegmenter:
         self._size = len(tokenizer)
 
     def __call__(
-        self, tokens: Sequence[int], generator: np.random.Generator, longest: int | None = None
+        self, tokens: Sequence[int], generator: np.random.Generator, max_length: int | None = None
     ) -> Resegmentation:
         """Re-segment one sentence of token ids; special tokens and pieces that are not text stay unchanged.
 
-        The sentence stays unchanged if it would become longer than `longest` tokens.
+        The sentence stays unchanged if it would become longer than `max_length` tokens.
         """
         draws = generator.random((len(tokens), self.settings.max_merge))
-        out = _Writer(self._ids, self._size)
+        writer = _Writer(self._ids, self._size)
         position = 0
         while position < len(tokens):
-            taken = self._merged(tokens, position, draws[position])
+            taken = self._merge_length(tokens, position, draws[position])
             if taken > 1:
-                out.write(taken, [_join([self._entries[t] for t in tokens[position : position + taken]])])
+                writer.write(taken, [_join([self._entries[t] for t in tokens[position : position + taken]])])
             else:
-                out.write(1, self._cut(tokens[position], draws[position, -1], generator), keep=tokens[position])
+                writer.write(1, self._split(tokens[position], draws[position, -1], generator), keep=tokens[position])
             position += taken
-        result = out.finish()
-        return result if longest is None or len(result.tokens) <= longest else unchanged(tokens)
+        result = writer.finish()
+        return result if max_length is None or len(result.tokens) <= max_length else unchanged(tokens)
 
-    def _merged(self, tokens: Sequence[int], position: int, draws: np.ndarray) -> int:
+    def _merge_length(self, tokens: Sequence[int], position: int, draws: np.ndarray) -> int:
         """The number of tokens from `position` on that are merged into one."""
         if self._entries[tokens[position]] is None:
             return 1
@@ -95,7 +95,7 @@ class Resegmenter:
             taken += 1
         return taken
 
-    def _cut(self, token: int, draw: float, generator: np.random.Generator) -> list[Entry]:
+    def _split(self, token: int, draw: float, generator: np.random.Generator) -> list[Entry]:
         """The two parts of a split token; empty if it is not split."""
         entry = self._entries[token]
         if entry is None or len(entry.surface) < 2 or draw >= self.settings.split_rate:
@@ -109,23 +109,23 @@ def unchanged(tokens: Sequence[int]) -> Resegmentation:
     return Resegmentation(list(tokens), [], [Span((i, i + 1), (i, i + 1)) for i in range(len(tokens))])
 
 
-def agreeing_spans(ends: Sequence[int], own_ends: Sequence[int]) -> list[Span]:
+def agreeing_spans(original_ends: Sequence[int], resegmented_ends: Sequence[int]) -> list[Span]:
     """The smallest spans at whose ends two segmentations cover the same characters.
 
     Args:
-        ends: where each original token ends in the text, or NO_OFFSET.
-        own_ends: the same of the re-segmented tokens.
+        original_ends: the end offset of each original token in the text, or NO_OFFSET.
+        resegmented_ends: the end offset of each re-segmented token.
     """
-    places = {end: place for place, end in enumerate(ends) if end != NO_OFFSET}
+    position_of = {end: position for position, end in enumerate(original_ends) if end != NO_OFFSET}
     spans: list[Span] = []
-    one = two = 0
-    last = {end: place for place, end in enumerate(own_ends) if end != NO_OFFSET}
-    for end, own in last.items():
-        if end in places and places[end] >= one:
-            spans.append(Span((one, places[end] + 1), (two, own + 1)))
-            one, two = places[end] + 1, own + 1
-    if one < len(ends) or two < len(own_ends):
-        spans.append(Span((one, len(ends)), (two, len(own_ends))))
+    original_start = resegmented_start = 0
+    last_with_end = {end: position for position, end in enumerate(resegmented_ends) if end != NO_OFFSET}
+    for end, resegmented in last_with_end.items():
+        if end in position_of and position_of[end] >= original_start:
+            spans.append(Span((original_start, position_of[end] + 1), (resegmented_start, resegmented + 1)))
+            original_start, resegmented_start = position_of[end] + 1, resegmented + 1
+    if original_start < len(original_ends) or resegmented_start < len(resegmented_ends):
+        spans.append(Span((original_start, len(original_ends)), (resegmented_start, len(resegmented_ends))))
     return spans
 
 
@@ -151,9 +151,9 @@ class _Writer:
         self._read += taken
 
     def _id(self, entry: Entry) -> int:
-        known = self._ids.get(entry)
-        if known is not None:
-            return known
+        existing = self._ids.get(entry)
+        if existing is not None:
+            return existing
         return self._size + self._new.setdefault(SimulatedToken(entry), len(self._new))
 
     def finish(self) -> Resegmentation:

@@ -1,6 +1,6 @@
 """Batches for generator training: one side re-segmented, and the generator's input for the simulated tokens.
 
-It is the same for all objectives, whose differences are in their `GeneratorView`.
+Simulation is the same for all objectives; a `GeneratorView` contains what differs between them.
 """
 
 from __future__ import annotations
@@ -103,29 +103,34 @@ class SimulatedBatches(ABC):
         bodies = [view.body(example) for example in examples]
         rngs = [np.random.default_rng([self._seed, epoch, int(index), 1]) for index in indices]
         results = [self.resegment(body.tokens, rng, self._room(body)) for body, rng in zip(bodies, rngs, strict=True)]
-        changed, new, competing_tokens = self.collected(results, rngs[0])
-        rebuilt = [view.rebuilt(example, body) for example, body in zip(examples, changed, strict=True)]
-        read = [view.corrupted(example, rng) for example, rng in zip(rebuilt, rngs, strict=True)]
+        sentences, new, competing_tokens = self.collect(results, rngs[0])
+        rebuilt = [view.rebuilt(example, body) for example, body in zip(examples, sentences, strict=True)]
+        corrupted = [view.corrupted(example, rng) for example, rng in zip(rebuilt, rngs, strict=True)]
         resegmented = view.collate(rebuilt)
-        hides = any(one is not two for one, two in zip(read, rebuilt, strict=True))
+        hides = any(hidden is not clean for hidden, clean in zip(corrupted, rebuilt, strict=True))
         return GeneratorBatch(
             view.collate(examples),
             resegmented,
-            view.collate(read) if hides else resegmented,
+            view.collate(corrupted) if hides else resegmented,
             new,
             competing_tokens,
             span_pairs(results, [body.begins for body in bodies]),
         )
 
     @abstractmethod
-    def resegment(self, tokens: Sequence[int], rng: np.random.Generator, longest: int | None) -> Resegmentation:
+    def resegment(self, tokens: Sequence[int], rng: np.random.Generator, max_length: int | None) -> Resegmentation:
         """Re-segment one sentence with simulated tokens."""
 
     @abstractmethod
-    def collected(
+    def collect(
         self, results: Sequence[Resegmentation], rng: np.random.Generator
     ) -> tuple[list[list[int]], Any, CompetingTokens]:
-        """The sentences' tokens, with ids from V on for the batch's new tokens; the generator's input; the softmax."""
+        """Combine the results of a batch.
+
+        Returns:
+            The tokens of each sentence, where ids from V on are the batch's new tokens; the generator's input for the
+            new tokens; and the classes of the softmax.
+        """
 
     def _room(self, body: Body) -> int | None:
         """The maximum number of tokens of the body."""
@@ -164,15 +169,19 @@ class Simulator(SimulatedBatches):
         self._resegment = resegmenter(tokenizer, settings, max_similar, target)
         self._similar = SimilarCache(tokenizer, max_similar)
 
-    def resegment(self, tokens: Sequence[int], rng: np.random.Generator, longest: int | None) -> Resegmentation:
-        return self._resegment(tokens, rng, longest)
+    def resegment(self, tokens: Sequence[int], rng: np.random.Generator, max_length: int | None) -> Resegmentation:
+        return self._resegment(tokens, rng, max_length)
 
-    def collected(
+    def collect(
         self, results: Sequence[Resegmentation], rng: np.random.Generator
     ) -> tuple[list[list[int]], Any, CompetingTokens]:
         del rng
-        new, changed = number_new(results, self._size)
-        return changed, self._similar(list(new)), competing_tokens(results, new, self._ids, self._size, self._negatives)
+        new, sentences = number_new(results, self._size)
+        return (
+            sentences,
+            self._similar(list(new)),
+            competing_tokens(results, new, self._ids, self._size, self._negatives),
+        )
 
 
 def resegmenter(
@@ -236,16 +245,16 @@ class SimilarCache:
     def __init__(self, tokenizer: Tokenizer, max_similar: int) -> None:
         self._finder = SimilarTokenFinder(tokenizer, max_similar)
         self._ordinary = torch.from_numpy(tokenizer.ordinary_ids)
-        self._known: dict[SimulatedToken, _Pairs] = {}
+        self._cache: dict[SimulatedToken, _Pairs] = {}
 
     def __call__(self, tokens: Sequence[SimulatedToken]) -> RaggedSimilar:
-        missing = [token for token in tokens if token not in self._known]
+        missing = [token for token in tokens if token not in self._cache]
         if missing:
             similar = self._finder.find([token.entry for token in missing])
             for row, token in enumerate(missing):
                 pairs = slice(similar.offsets[row], similar.offsets[row + 1])
-                self._known[token] = self._limited(token, similar.token_ids[pairs], similar.relations[pairs])
-        rows = [self._known[token] for token in tokens]
+                self._cache[token] = self._limit(token, similar.token_ids[pairs], similar.relations[pairs])
+        rows = [self._cache[token] for token in tokens]
         sizes = torch.tensor([len(ids) for ids, _ in rows], dtype=torch.long)
         offsets = torch.cat([torch.zeros(1, dtype=torch.long), sizes.cumsum(0)])
         empty = np.zeros(0, dtype=np.int64)
@@ -261,12 +270,12 @@ class SimilarCache:
     def _cuts(self) -> CheapestCuts:
         return CheapestCuts(self._finder.tokenizer)
 
-    def _limited(self, token: SimulatedToken, ids: NDArray[np.int64], relations: NDArray[np.int8]) -> _Pairs:
+    def _limit(self, token: SimulatedToken, ids: NDArray[np.int64], relations: NDArray[np.int8]) -> _Pairs:
         """The similar tokens, limited to the token's numbers of subwords and hyperwords."""
         if token.subwords is None or token.hyperwords is None:
             return ids, relations
         cut = self._cuts.of(token.entry)[token.subwords]
         assert cut is not None, token
         subwords, their_relations = related_subwords(cut)
-        longer = np.flatnonzero(relations >= Relation.PREFIX_HYPERWORD)[: token.hyperwords]
-        return np.concatenate([subwords, ids[longer]]), np.concatenate([their_relations, relations[longer]])
+        hyperwords = np.flatnonzero(relations >= Relation.PREFIX_HYPERWORD)[: token.hyperwords]
+        return np.concatenate([subwords, ids[hyperwords]]), np.concatenate([their_relations, relations[hyperwords]])

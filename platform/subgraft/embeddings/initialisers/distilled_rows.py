@@ -20,8 +20,8 @@ from subgraft.subwords.vocabulary.entry import Entry
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 _NAME = "distilled_rows"
-_MEND = "Give the rows that a run's step made for this model and this vocabulary."
-_FIRST_METHOD = "token-distillation"  # which writes no method into its record
+_HINT = "Give the rows that a run's step made for this model and this vocabulary."
+_FIRST_METHOD = "token-distillation"  # the default, which records do not contain
 
 
 @dataclass(frozen=True)
@@ -54,19 +54,19 @@ class DistilledRows:
 
     @classmethod
     def load(cls, directory: Path) -> DistilledRows:
-        """Raises UserError if `directory` has no learned rows, or none that this version can read."""
-        tokenizer, tensors, record = load_token_tensors(directory, _NAME, "distilled rows", _MEND)
+        """Load rows from a directory. Raises UserError if there are none that this version can read."""
+        tokenizer, tensors, record = load_token_tensors(directory, _NAME, "distilled rows", _HINT)
         tokens, rows, method = tensors.pop("tokens"), tensors.pop("rows"), record.get("method", _FIRST_METHOD)
         return cls(tokenizer, tokens, rows, record["model"], record["upstream"], method, tensors)
 
     def check(self, side: Side, source: Tokenizer, entries: Sequence[Entry], method: str, where: str) -> None:
         """Raises UserError if the rows belong to another method, model or new vocabulary."""
         if self.method != method:
-            raise UserError(f"these rows are of {self.method}, not of {method}", where=where, hint=_MEND)
+            raise UserError(f"these rows are of {self.method}, not of {method}", where=where, hint=_HINT)
         if (self.model, self.vocabulary) != origin(side, source):
-            raise UserError(f"these rows were distilled for another model's {side.name}", where=where, hint=_MEND)
+            raise UserError(f"these rows were distilled for another model's {side.name}", where=where, hint=_HINT)
         if not all(entry in self.tokenizer.ids for entry in entries):
-            raise UserError("these rows were distilled for another new vocabulary", where=where, hint=_MEND)
+            raise UserError("these rows were distilled for another new vocabulary", where=where, hint=_HINT)
 
 
 def take_distilled(request: Request, method: str = _FIRST_METHOD) -> NewRows:
@@ -76,27 +76,28 @@ def take_distilled(request: Request, method: str = _FIRST_METHOD) -> NewRows:
     without learned rows, and for those of another method, model or vocabulary.
     """
     if request.distilled is None:
-        raise UserError("this method needs distilled rows of the new vocabulary", hint=_MEND)
+        raise UserError("this method needs distilled rows of the new vocabulary", hint=_HINT)
     distilled = DistilledRows.load(request.distilled)
     distilled.check(request.side, request.source, request.entries, method, str(request.distilled))
-    place = {token: i for i, token in enumerate(distilled.tokens.tolist())}
-    places = [place.get(distilled.tokenizer.ids[entry]) for entry in request.entries]
-    known = [i for i, at in enumerate(places) if at is not None]
-    taken = [at for at in places if at is not None]
+    row_of = {token: i for i, token in enumerate(distilled.tokens.tolist())}
+    rows_of_entries = [row_of.get(distilled.tokenizer.ids[entry]) for entry in request.entries]
+    learnt = [i for i, row in enumerate(rows_of_entries) if row is not None]
+    learnt_rows = [row for row in rows_of_entries if row is not None]
 
-    def put(means: Tensor | None, rows: Tensor | None) -> Tensor | None:
+    def overwrite(means: Tensor | None, rows: Tensor | None) -> Tensor | None:
         if means is None or rows is None:
             return means
-        return means.index_copy(0, torch.tensor(known, dtype=torch.long), rows[taken].to(means.dtype))
+        return means.index_copy(0, torch.tensor(learnt, dtype=torch.long), rows[learnt_rows].to(means.dtype))
 
     means = mix_subwords(request)
-    made = put(means.input, distilled.rows)
-    assert made is not None
-    output, bias = put(means.output, distilled.others.get("output")), put(means.bias, distilled.others.get("bias"))
-    lacking = [entry for entry, at in zip(request.entries, places, strict=True) if at is None]
-    instead = count_fallbacks(parts.fallback for parts in subwords(request.source, lacking))
-    fallbacks = {"subwords": len(lacking) - sum(instead.values()), **instead}
-    return NewRows(made, output, bias, fallbacks)
+    input_rows = overwrite(means.input, distilled.rows)
+    assert input_rows is not None
+    output = overwrite(means.output, distilled.others.get("output"))
+    bias = overwrite(means.bias, distilled.others.get("bias"))
+    missing = [entry for entry, row in zip(request.entries, rows_of_entries, strict=True) if row is None]
+    missing_fallbacks = count_fallbacks(parts.fallback for parts in subwords(request.source, missing))
+    fallbacks = {"subwords": len(missing) - sum(missing_fallbacks.values()), **missing_fallbacks}
+    return NewRows(input_rows, output, bias, fallbacks)
 
 
 def origin(side: Side, source: Tokenizer) -> tuple[str, str]:

@@ -138,7 +138,7 @@ class FloatTables:
 
 
 @torch.no_grad()
-def mixed(side: Side, matrix: MixingMatrix, fallbacks: Mapping[str, int]) -> NewRows:
+def mix_rows(side: Side, matrix: MixingMatrix, fallbacks: Mapping[str, int]) -> NewRows:
     """Rows of all of a side's tables, mixed by the same weights."""
     tables = FloatTables.of(side)
     output = None if tables.output is None else matrix.mix(tables.output)
@@ -146,40 +146,48 @@ def mixed(side: Side, matrix: MixingMatrix, fallbacks: Mapping[str, int]) -> New
     return NewRows(matrix.mix(tables.input), output, bias, fallbacks, matrix=matrix)
 
 
-def combined(request: Request, rows: Tensor, tokens: Tensor, weights: Tensor, count: int) -> NewRows:
-    """`count` rows, sums of upstream rows by given weights; rows [nnz] ascends. An empty row is the mean row."""
+def combine_rows(request: Request, rows: Tensor, tokens: Tensor, weights: Tensor, count: int) -> NewRows:
+    """Combine upstream rows to `count` new rows.
+
+    Args:
+        request: The request for the rows.
+        rows: int64 [nnz], the new row of each weight, ascending. A row without weights becomes the mean row.
+        tokens: int64 [nnz], the upstream token of each weight.
+        weights: The weights [nnz].
+        count: The number of new rows.
+    """
     sizes = torch.bincount(rows, minlength=count)
     offsets = torch.cat([torch.zeros(1, dtype=torch.long), sizes.cumsum(0)])
     ordinary = torch.from_numpy(request.source.ordinary_ids)
-    return mixed(request.side, MixingMatrix(offsets, tokens, weights.float(), ordinary), {})
+    return mix_rows(request.side, MixingMatrix(offsets, tokens, weights.float(), ordinary), {})
 
 
-def interleaved(first: NewRows, second: NewRows, places: Sequence[int]) -> NewRows:
-    """Both, each row at its place: those of the first one's rows come first in `places`."""
+def interleave_rows(first: NewRows, second: NewRows, places: Sequence[int]) -> NewRows:
+    """The rows of both in one order; `places` has the index of each row of `first`, then of each row of `second`."""
     order = torch.tensor(places, dtype=torch.long).argsort()
 
-    def both(one: Tensor | None, other: Tensor | None) -> Tensor | None:
-        return None if one is None or other is None else torch.cat([one, other])[order]
+    def join(first_part: Tensor | None, second_part: Tensor | None) -> Tensor | None:
+        return None if first_part is None or second_part is None else torch.cat([first_part, second_part])[order]
 
-    rows = both(first.input, second.input)
+    rows = join(first.input, second.input)
     assert rows is not None
-    return NewRows(rows, both(first.output, second.output), both(first.bias, second.bias), {})
+    return NewRows(rows, join(first.output, second.output), join(first.bias, second.bias), {})
 
 
 def mix_subwords(request: Request) -> NewRows:
-    """The mean of each token's upstream subwords: an initialiser, and the fallback of others.
+    """The mean of each token's upstream subwords. It is an initialiser, and the fallback of other initialisers.
 
     Tokens without subwords fall back to their characters, then bytes, then the mean row.
     """
     parts = subwords(request.source, request.entries)
-    counts = torch.tensor([len(each.ids) for each in parts] + [0] * request.others, dtype=torch.long)
+    counts = torch.tensor([len(part.ids) for part in parts] + [0] * request.others, dtype=torch.long)
     rows = torch.repeat_interleave(torch.arange(len(counts)), counts)
-    tokens = torch.tensor([i for each in parts for i in each.ids], dtype=torch.long)
-    made = combined(request, rows, tokens, 1.0 / counts[rows], len(counts))
-    return replace(made, fallbacks=count_fallbacks(each.fallback for each in parts))
+    tokens = torch.tensor([i for part in parts for i in part.ids], dtype=torch.long)
+    mixture = combine_rows(request, rows, tokens, 1.0 / counts[rows], len(counts))
+    return replace(mixture, fallbacks=count_fallbacks(part.fallback for part in parts))
 
 
-def whole_matrix(alignment: Alignment, rows: MixingMatrix) -> MixingMatrix:
+def full_matrix(alignment: Alignment, rows: MixingMatrix) -> MixingMatrix:
     """The matrix of all tokens: those with an origin copy its row, all others follow `rows`, in order."""
     origins = alignment.origins
     counts = (origins >= 0).astype(np.int64)
@@ -189,8 +197,8 @@ def whole_matrix(alignment: Alignment, rows: MixingMatrix) -> MixingMatrix:
     tokens, weights = np.empty(offsets[-1], dtype=np.int64), np.ones(offsets[-1], dtype=np.float32)
     copied = np.flatnonzero(origins >= 0)
     tokens[offsets[copied]] = origins[copied]
-    places = ragged_ranges(offsets[new], counts[new])
-    tokens[places], weights[places] = rows.tokens.numpy(), rows.weights.numpy()
+    positions = ragged_ranges(offsets[new], counts[new])
+    tokens[positions], weights[positions] = rows.tokens.numpy(), rows.weights.numpy()
     return MixingMatrix(torch.from_numpy(offsets), torch.from_numpy(tokens), torch.from_numpy(weights), rows.ordinary)
 
 

@@ -22,7 +22,7 @@ from subgraft.subwords.vocabulary.entry import Entry
 LONGEST = 6  # characters of an n-gram, the paper's limit
 STEPS = 30
 _HELD_OUT = 10  # every tenth token
-# Characters for private use, which no text spells: where a word begins, where a token continues one, where it ends.
+# Private-use characters that mark the beginning of a word, the beginning of a continuation, and the end of a token.
 _WORD, _INSIDE, _END = "\ue000", "\ue001", "\ue002"
 
 
@@ -35,10 +35,10 @@ def reconstruct(request: Request) -> NewRows:
     targets = tables.joined()
     mean = mean_row(targets, torch.from_numpy(source.ordinary_ids))
     vectors = fit_ngrams(incidence(bags, numbers), targets[ids] - mean)
-    wanted = incidence([character_ngrams(entry) for entry in request.entries], numbers)
-    unknown = len(request.entries) - len(wanted.indices()[0].bincount().nonzero())
-    rebuilt = torch.cat([wanted @ vectors, torch.zeros(request.others, targets.shape[1])]) + mean
-    return replace(tables.rows(rebuilt, {}), fallbacks={"mean": unknown})
+    requested = incidence([character_ngrams(entry) for entry in request.entries], numbers)
+    unknown = len(request.entries) - len(requested.indices()[0].bincount().nonzero())
+    rows = torch.cat([requested @ vectors, torch.zeros(request.others, targets.shape[1])]) + mean
+    return replace(tables.rows(rows, {}), fallbacks={"mean": unknown})
 
 
 def character_ngrams(entry: Entry) -> list[str]:
@@ -51,7 +51,7 @@ def character_ngrams(entry: Entry) -> list[str]:
 
 def shared_ngrams(bags: Sequence[Sequence[str]]) -> dict[str, int]:
     """Indices of the n-grams that occur in at least two tokens; others would memorise one token's row."""
-    # Not a set: its order, and with it the last digits of every sum, would differ from process to process.
+    # A dict instead of a set, whose order, and thus the rounding of sums, would differ between processes.
     tokens = Counter(ngram for bag in bags for ngram in dict.fromkeys(bag))
     return {ngram: number for number, ngram in enumerate(n for n, count in tokens.items() if count > 1)}
 
@@ -73,31 +73,31 @@ def fit_ngrams(bags: Tensor, targets: Tensor, steps: int = STEPS) -> Tensor:
     held_out = torch.arange(len(targets)) % _HELD_OUT == _HELD_OUT - 1
     if not bool(held_out.any()):
         return _conjugate_gradients(bags, targets, steps)[0]
-    training, judged = (bags.index_select(0, chosen.nonzero().flatten()) for chosen in (~held_out, held_out))
-    _, best = _conjugate_gradients(training, targets[~held_out], steps, (judged, targets[held_out]))
-    return _conjugate_gradients(bags, targets, best)[0]
+    training, validation = (bags.index_select(0, mask.nonzero().flatten()) for mask in (~held_out, held_out))
+    _, best_step = _conjugate_gradients(training, targets[~held_out], steps, (validation, targets[held_out]))
+    return _conjugate_gradients(bags, targets, best_step)[0]
 
 
 def _conjugate_gradients(
-    bags: Tensor, targets: Tensor, steps: int, judge: tuple[Tensor, Tensor] | None = None
+    bags: Tensor, targets: Tensor, steps: int, validation: tuple[Tensor, Tensor] | None = None
 ) -> tuple[Tensor, int]:
-    """Least-squares vectors after `steps` steps from zero, all columns at once, and the best step by `judge`."""
+    """Least-squares vectors after `steps` steps from zero, all columns at once, and the best step on `validation`."""
     transposed = bags.t().coalesce()
     vectors = torch.zeros(bags.shape[1], targets.shape[1])
     residual = targets.clone()
     gradient = transposed @ residual
     direction, size = gradient.clone(), gradient.square().sum(0)
-    best, least = 0, torch.inf if judge is None else float(judge[1].square().mean())
+    best_step, best_error = 0, torch.inf if validation is None else float(validation[1].square().mean())
     for step in range(1, steps + 1):
         change = bags @ direction
-        # A column that is solved already has neither gradient nor direction.
+        # A column that is already solved has zero gradient and direction.
         length = size / change.square().sum(0).clamp_min(torch.finfo(size.dtype).tiny)
         vectors += length * direction
         residual -= length * change
         gradient = transposed @ residual
         before, size = size, gradient.square().sum(0)
         direction = gradient + size / before.clamp_min(torch.finfo(size.dtype).tiny) * direction
-        if judge is not None:
-            error = float((judge[0] @ vectors - judge[1]).square().mean())
-            best, least = (step, error) if error < least else (best, least)
-    return vectors, best
+        if validation is not None:
+            error = float((validation[0] @ vectors - validation[1]).square().mean())
+            best_step, best_error = (step, error) if error < best_error else (best_step, best_error)
+    return vectors, best_step

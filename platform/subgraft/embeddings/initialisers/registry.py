@@ -33,8 +33,8 @@ from subgraft.embeddings.initialisers.new_rows import (
     MixingMatrix,
     NewRows,
     Request,
+    mix_rows,
     mix_subwords,
-    mixed,
 )
 from subgraft.embeddings.initialisers.reconstruction import reconstruct
 from subgraft.embeddings.initialisers.static_mixtures import (
@@ -49,7 +49,7 @@ from subgraft.subwords.similar_tokens.finder import SimilarTokenFinder
 
 def draw_random(request: Request) -> NewRows:
     """N(0, scale²), like the model's own initialisation; the bias is zero."""
-    rows = _drawn(request, lambda noise, table: noise * request.scale)
+    rows = _draw_rows(request, lambda noise, table: noise * request.scale)
     return replace(rows, scale=request.scale)
 
 
@@ -61,10 +61,10 @@ def draw_matched(request: Request) -> NewRows:
         variance, mean = torch.var_mean(table[ordinary], dim=0)
         return noise * variance.sqrt() + mean
 
-    return _drawn(request, matched)
+    return _draw_rows(request, matched)
 
 
-def _drawn(request: Request, fit: Callable[[Tensor, Tensor], Tensor]) -> NewRows:
+def _draw_rows(request: Request, fit: Callable[[Tensor, Tensor], Tensor]) -> NewRows:
     # The two sides of a model must not get the same noise.
     randomness = torch.Generator().manual_seed(2 * request.seed + (request.side.name == "decoder"))
     count = len(request.entries) + request.others
@@ -75,9 +75,9 @@ def _drawn(request: Request, fit: Callable[[Tensor, Tensor], Tensor]) -> NewRows
         return fit(torch.randn(count, table.shape[1], generator=randomness), table)
 
     tables = FloatTables.of(request.side)
-    drawn = draw(tables.input)
-    assert drawn is not None
-    return NewRows(drawn, draw(tables.output), None if tables.bias is None else torch.zeros(count), {})
+    input_rows = draw(tables.input)
+    assert input_rows is not None
+    return NewRows(input_rows, draw(tables.output), None if tables.bias is None else torch.zeros(count), {})
 
 
 def mix_similar(request: Request, kind: GeneratorKind) -> NewRows:
@@ -93,7 +93,7 @@ def mix_similar(request: Request, kind: GeneratorKind) -> NewRows:
     with torch.no_grad():
         weights = generator.mixing_weights(request.side.input.weight.float(), similar).float()
     matrix = MixingMatrix(similar.offsets, similar.token_ids, weights, similar.ordinary)
-    return mixed(request.side, matrix, matches.fallback_counts())
+    return mix_rows(request.side, matrix, matches.fallback_counts())
 
 
 def _generator(request: Request, kind: GeneratorKind) -> tuple[Generator, int]:
@@ -121,13 +121,13 @@ METHODS: Mapping[str, Initialiser] = {
     "patt": partial(mix_similar, kind="patt"),
     "network": add_to_mean,
     "reconstruction": reconstruct,
-    "word2vec": partial(from_static, answer=take_vectors),
-    "word2vec-mapped": partial(from_static, answer=map_vectors),
-    "cbow": partial(from_static, answer=take_vectors),
-    "focus": partial(from_static, answer=mix_sparsemax),
-    "wechsel": partial(from_static, answer=mix_nearest),
-    "omp": partial(from_static, answer=mix_matching_pursuit),
-    "locally-linear": partial(from_static, answer=mix_locally_linear),
+    "word2vec": partial(from_static, method=take_vectors),
+    "word2vec-mapped": partial(from_static, method=map_vectors),
+    "cbow": partial(from_static, method=take_vectors),
+    "focus": partial(from_static, method=mix_sparsemax),
+    "wechsel": partial(from_static, method=mix_nearest),
+    "omp": partial(from_static, method=mix_matching_pursuit),
+    "locally-linear": partial(from_static, method=mix_locally_linear),
     "donor": map_from_donor,
     "token-distillation": take_distilled,
     "attention-influence": partial(take_distilled, method="attention-influence"),

@@ -32,7 +32,7 @@ def train_static(
     """
     from gensim.models import FastText, Word2Vec
 
-    sentences = _cut(lines, tokenizer)
+    sentences = _segment(lines, tokenizer)
     options = _options(settings) | {"sg": int(algorithm != "cbow")}
     if algorithm == "fasttext":
         options |= {"bucket": settings.ngram_buckets}
@@ -51,7 +51,7 @@ def train_static(
     return StaticEmbeddings(tokenizer, vectors, known, {"algorithm": algorithm, **settings.model_dump()})
 
 
-def _cut(lines: Iterable[str], tokenizer: Tokenizer) -> list[list[str]]:
+def _segment(lines: Iterable[str], tokenizer: Tokenizer) -> list[list[str]]:
     pieces, special = tokenizer.pieces, tokenizer.special_ids
     return [[pieces[i] for i in ids if i not in special] for ids in tokenizer.encode_batch(list(lines))]
 
@@ -65,7 +65,7 @@ def _options(settings: StaticEmbeddingSettings) -> dict[str, Any]:
         "epochs": settings.epochs,
         "min_count": settings.min_count,
         "seed": settings.seed,
-        # Several workers race for the same rows; and Python's own hash differs from process to process.
+        # For reproducibility: several workers would race for rows, and Python's hash differs between processes.
         "workers": 1,
         "hashfxn": _stable_hash,
     }

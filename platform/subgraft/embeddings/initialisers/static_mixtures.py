@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from subgraft.embeddings.initialisers.new_rows import NewRows, Request, combined
+from subgraft.embeddings.initialisers.new_rows import NewRows, Request, combine_rows
 from subgraft.embeddings.initialisers.static_embeddings import StaticEmbeddings
 from subgraft.embeddings.initialisers.static_rows import StaticSpace
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
@@ -18,10 +18,11 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 ATOMS = 8  # seen tokens that matching pursuit combines
 NEIGHBOURS = 10  # WECHSEL's k, and that of the locally linear mapping's program
 TEMPERATURE = 0.1  # WECHSEL's tau
-# A fraction of the mean squared distance to the neighbours (Roweis and Saul). Without it weights of neighbours that
-# lie near one another cancel out: rows become ten times as long as any, and as output rows take all probability.
+# The ridge, as a fraction of the mean squared distance to the neighbours (Roweis and Saul). Without it large weights of
+# opposite sign appear for neighbours that are close to each other. The resulting rows are ten times as long as any
+# other, and as output rows they take all probability.
 RIDGE = 0.1
-_SMALLEST = 1e-100  # where all neighbours lie on the token; its inverse is still finite
+_SMALLEST = 1e-100  # the ridge if all neighbours coincide with the token; its inverse is finite
 _BLOCK = 1024  # unseen tokens at a time
 
 
@@ -36,7 +37,7 @@ def mix_sparsemax(request: Request, space: StaticSpace) -> NewRows:
         columns.append(column)
         weights.append(dense[row, column])
     tokens = space.origins[torch.cat(columns)]
-    return combined(request, torch.cat(rows), tokens, torch.cat(weights), len(space.unseen))
+    return combine_rows(request, torch.cat(rows), tokens, torch.cat(weights), len(space.unseen))
 
 
 def sparsemax(scores: Tensor) -> Tensor:
@@ -55,9 +56,9 @@ def mix_matching_pursuit(request: Request, space: StaticSpace, atoms: int = ATOM
     The combination is found by orthogonal matching pursuit (Pati, Rezaiifar and Krishnaprasad 1993).
     """
     pursuits = [matching_pursuit(block, space.seen, atoms) for block in torch.split(space.unseen, _BLOCK)]
-    chosen, coefficients = (torch.cat(part) for part in zip(*pursuits, strict=True))
-    rows = torch.arange(len(chosen)).repeat_interleave(chosen.shape[1])
-    return combined(request, rows, space.origins[chosen.flatten()], coefficients.flatten().float(), len(chosen))
+    selected, coefficients = (torch.cat(part) for part in zip(*pursuits, strict=True))
+    rows = torch.arange(len(selected)).repeat_interleave(selected.shape[1])
+    return combine_rows(request, rows, space.origins[selected.flatten()], coefficients.flatten().float(), len(selected))
 
 
 def matching_pursuit(targets: Tensor, dictionary: Tensor, atoms: int) -> tuple[Tensor, Tensor]:
@@ -67,24 +68,24 @@ def matching_pursuit(targets: Tensor, dictionary: Tensor, atoms: int) -> tuple[T
     """
     targets, dictionary = targets.double(), dictionary.double()
     unit = F.normalize(dictionary, dim=1)
-    chosen = torch.empty(len(targets), 0, dtype=torch.long)
-    left, coefficients = targets, torch.empty(len(targets), 0, dtype=torch.double)
+    selected = torch.empty(len(targets), 0, dtype=torch.long)
+    residual, coefficients = targets, torch.empty(len(targets), 0, dtype=torch.double)
     # Allocated once for all rounds: allocating it in each round took longer than computing it.
     alignment = torch.empty(len(targets), len(dictionary), dtype=torch.double)
     for _ in range(min(atoms, *dictionary.shape)):
-        torch.mm(left, unit.T, out=alignment).abs_().scatter_(1, chosen, -1.0)
-        chosen = torch.cat([chosen, alignment.argmax(dim=1, keepdim=True)], dim=1)
-        coefficients = _fitted(unit[chosen], targets)
-        left = targets - (coefficients[:, None] @ unit[chosen]).squeeze(1)
-    return chosen, coefficients / dictionary.norm(dim=1).clamp_min(torch.finfo(torch.double).tiny)[chosen]
+        torch.mm(residual, unit.T, out=alignment).abs_().scatter_(1, selected, -1.0)
+        selected = torch.cat([selected, alignment.argmax(dim=1, keepdim=True)], dim=1)
+        coefficients = _least_squares(unit[selected], targets)
+        residual = targets - (coefficients[:, None] @ unit[selected]).squeeze(1)
+    return selected, coefficients / dictionary.norm(dim=1).clamp_min(torch.finfo(torch.double).tiny)[selected]
 
 
-def _fitted(chosen: Tensor, targets: Tensor) -> Tensor:
+def _least_squares(vectors: Tensor, targets: Tensor) -> Tensor:
     """Least-squares coefficients [n, a] of unit vectors [n, a, k], with a tiny ridge for equal vectors."""
-    gram = chosen @ chosen.transpose(1, 2)
+    gram = vectors @ vectors.transpose(1, 2)
     ridge = 1e-10 * torch.eye(gram.shape[1], dtype=gram.dtype)
-    fitted: Tensor = torch.linalg.solve(gram + ridge, (chosen @ targets[:, :, None])).squeeze(2)
-    return fitted
+    coefficients: Tensor = torch.linalg.solve(gram + ridge, (vectors @ targets[:, :, None])).squeeze(2)
+    return coefficients
 
 
 def mix_nearest(
@@ -98,7 +99,7 @@ def mix_nearest(
     tokens, vectors = upstream_vectors(request.source, space.embeddings)
     nearest, weights = nearest_weights(space.unseen, vectors, neighbours, temperature)
     rows = torch.arange(len(nearest)).repeat_interleave(nearest.shape[1])
-    return combined(request, rows, tokens[nearest.flatten()], weights.flatten(), len(nearest))
+    return combine_rows(request, rows, tokens[nearest.flatten()], weights.flatten(), len(nearest))
 
 
 def upstream_vectors(source: Tokenizer, embeddings: StaticEmbeddings) -> tuple[Tensor, Tensor]:
@@ -107,19 +108,19 @@ def upstream_vectors(source: Tokenizer, embeddings: StaticEmbeddings) -> tuple[T
     A token of both vocabularies has its own vector. Any other has the sum of the vectors of the pieces into which the
     new vocabulary segments it, where the paper sums character n-grams.
     """
-    fitted = embeddings.tokenizer
-    segmented = fitted.segment_batch(list(source.ids))
+    downstream = embeddings.tokenizer
+    segmented = downstream.segment_batch(list(source.ids))
     known = embeddings.known.tolist()
     parts: list[list[int]] = []
     for entry, ids in zip(source.ids, segmented, strict=True):
-        own = fitted.ids.get(entry)
+        own = downstream.ids.get(entry)
         parts.append([own] if own is not None and known[own] else [i for i in ids if known[i]])
     counts = torch.tensor([len(ids) for ids in parts], dtype=torch.long)
     flat = torch.tensor([i for ids in parts for i in ids], dtype=torch.long)
     rows = torch.repeat_interleave(torch.arange(len(counts)), counts)
     sums = torch.zeros(len(counts), embeddings.vectors.shape[1]).index_add_(0, rows, embeddings.vectors[flat])
-    said = counts > 0
-    return torch.tensor(list(source.ids.values()), dtype=torch.long)[said], sums[said]
+    has_vector = counts > 0
+    return torch.tensor(list(source.ids.values()), dtype=torch.long)[has_vector], sums[has_vector]
 
 
 def nearest_weights(unseen: Tensor, candidates: Tensor, neighbours: int, temperature: float) -> tuple[Tensor, Tensor]:
@@ -138,7 +139,7 @@ def mix_locally_linear(
     Sakuma and Yoshinaga (CoNLL 2019), Sato et al. (Findings of EMNLP 2020); the weights are those of locally linear
     embedding (Roweis and Saul, Science 2000).
 
-    A seen token that is initialised again is not its own neighbour: its row would not change.
+    A seen token that is initialised again is excluded from its own neighbours; otherwise its row would not change.
     """
     own = _origins(request, space)
     k = min(neighbours, len(space.seen) - int(bool(torch.isin(own, space.origins).any())))
@@ -151,7 +152,7 @@ def mix_locally_linear(
         weights.append(local_weights(vectors, space.seen[indices], ridge))
     tokens = space.origins[torch.cat(nearest)]
     rows = torch.arange(len(tokens)).repeat_interleave(k)
-    return combined(request, rows, tokens.flatten(), torch.cat(weights).flatten().float(), len(tokens))
+    return combine_rows(request, rows, tokens.flatten(), torch.cat(weights).flatten().float(), len(tokens))
 
 
 def local_weights(vectors: Tensor, neighbours: Tensor, ridge: float) -> Tensor:
@@ -164,11 +165,11 @@ def local_weights(vectors: Tensor, neighbours: Tensor, ridge: float) -> Tensor:
     gram = differences @ differences.transpose(1, 2)
     added = (ridge * gram.diagonal(dim1=1, dim2=2).mean(dim=1)).clamp_min(_SMALLEST)
     gram.diagonal(dim1=1, dim2=2).add_(added[:, None])
-    solved: Tensor = torch.linalg.solve(gram, torch.ones_like(gram[..., 0]))
-    return solved / solved.sum(dim=1, keepdim=True)
+    solution: Tensor = torch.linalg.solve(gram, torch.ones_like(gram[..., 0]))
+    return solution / solution.sum(dim=1, keepdim=True)
 
 
 def _origins(request: Request, space: StaticSpace) -> Tensor:
     """Upstream ids int64 [n] of the tokens with a vector, -1 for tokens that the upstream vocabulary lacks."""
-    located = [entry for entry in request.entries if space.embeddings.row(entry) is not None]
-    return torch.tensor([request.source.ids.get(entry, -1) for entry in located], dtype=torch.long)
+    with_vector = [entry for entry in request.entries if space.embeddings.row(entry) is not None]
+    return torch.tensor([request.source.ids.get(entry, -1) for entry in with_vector], dtype=torch.long)

@@ -1,4 +1,4 @@
-"""Initialisers by static embeddings: their common part, and the two that use the vectors themselves."""
+"""Initialisers by static embeddings: the part that they share, and the two methods that use the vectors directly."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from subgraft.base.errors import UserError
-from subgraft.embeddings.initialisers.new_rows import FloatTables, NewRows, Request, interleaved, mix_subwords
+from subgraft.embeddings.initialisers.new_rows import FloatTables, NewRows, Request, interleave_rows, mix_subwords
 from subgraft.embeddings.initialisers.static_embeddings import HOW_TO_MAKE, StaticEmbeddings
 
 
@@ -30,29 +30,29 @@ class StaticSpace:
     embeddings: StaticEmbeddings
 
 
-Answer = Callable[[Request, StaticSpace], NewRows]
+StaticMethod = Callable[[Request, StaticSpace], NewRows]
 
 
-def from_static(request: Request, answer: Answer) -> NewRows:
-    """The method's answer for unseen tokens that have a static vector, and the mean of subwords for those that lack it.
+def from_static(request: Request, method: StaticMethod) -> NewRows:
+    """Rows by the method for unseen tokens with a static vector, and the mean of subwords for the others.
 
-    Raises UserError without static embeddings, for those of another vocabulary, and where no seen token has a vector.
+    Raises UserError without static embeddings, for those of another vocabulary, and if no seen token has a vector.
     """
     if request.static is None:
         raise UserError("this method needs static embeddings of the new vocabulary", hint=HOW_TO_MAKE)
     embeddings = StaticEmbeddings.load(request.static)
-    places = [embeddings.row(entry) for entry in request.entries]
-    known = [i for i, row in enumerate(places) if row is not None]
-    lacking = [i for i, row in enumerate(places) if row is None]
-    rest = mix_subwords(replace(request, entries=[request.entries[i] for i in lacking]))
-    fallbacks = {"subwords": len(lacking) - sum(rest.fallbacks.values()), **rest.fallbacks}
+    vector_rows = [embeddings.row(entry) for entry in request.entries]
+    known = [i for i, row in enumerate(vector_rows) if row is not None]
+    missing = [i for i, row in enumerate(vector_rows) if row is None]
+    subword_rows = mix_subwords(replace(request, entries=[request.entries[i] for i in missing]))
+    fallbacks = {"subwords": len(missing) - sum(subword_rows.fallbacks.values()), **subword_rows.fallbacks}
     if not known:
-        return replace(rest, fallbacks=fallbacks)
-    vectors = embeddings.vectors[[row for row in places if row is not None]]
-    answered = answer(request, _space(request, embeddings, vectors))
-    # Tokens that are not text come last, as they do in `rest`.
+        return replace(subword_rows, fallbacks=fallbacks)
+    vectors = embeddings.vectors[[row for row in vector_rows if row is not None]]
+    static_rows = method(request, _space(request, embeddings, vectors))
+    # Tokens that are not text come last, also in `subword_rows`.
     others = range(len(request.entries), len(request.entries) + request.others)
-    return replace(interleaved(answered, rest, [*known, *lacking, *others]), fallbacks=fallbacks)
+    return replace(interleave_rows(static_rows, subword_rows, [*known, *missing, *others]), fallbacks=fallbacks)
 
 
 def _space(request: Request, embeddings: StaticEmbeddings, unseen: Tensor) -> StaticSpace:

@@ -27,8 +27,8 @@ def save_token_tensors(
     weights = directory / f"{name}.safetensors"
     save_file({key: tensor.contiguous() for key, tensor in tensors.items()}, weights)
     weights.chmod(0o644)  # safetensors leaves files that only their owner can read
-    whole = {**record, "format": _FORMAT, "vocabulary": tokenizer.fingerprint}
-    (directory / f"{name}.json").write_text(json.dumps(whole, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    full_record = {**record, "format": _FORMAT, "vocabulary": tokenizer.fingerprint}
+    (directory / f"{name}.json").write_text(json.dumps(full_record, indent=1, sort_keys=True) + "\n", encoding="utf-8")
 
 
 def load_token_tensors(

@@ -1,13 +1,13 @@
 """Attention influence: new tokens' rows by distilling how segments of a text attend to each other (MATT).
 
 Haltiuk and Smywiński-Pohl, "Model-Aware Tokenizer Transfer", arXiv 2510.21954. The frozen model reads a sentence in the
-old segmentation (teacher) and in the new one (student); the smallest spans of characters that both keep apart are the
-segments. The influence of segment j on segment i is what the tokens of i get from those of j in one self-attention, the
-mean over the tokens of i of the sum over the tokens of j of attention weight times value. New rows are trained so that
-the student's influences match the teacher's (mean squared difference). Only layers up to that one are computed.
+old segmentation (teacher) and in the new one (student). The segments are the smallest spans of characters on whose ends
+both agree. The influence of segment j on segment i in one self-attention is the mean over the tokens of i of the sum
+over the tokens of j of attention weight times value. New rows are trained so that the student's influences match the
+teacher's (mean squared difference). Only layers up to that one are computed.
 
-The mean over a segment's tokens, and a start from the mean of a token's subwords, are choices made here; the authors
-start from FOCUS.
+The mean over a segment's tokens, and the initialisation of new rows with the mean of a token's subwords, are choices of
+this implementation; the authors initialise with FOCUS.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class AttentionInfluenceLoss(nn.Module):
     def forward(self, batch: SegmentationBatch) -> dict[str, Tensor]:
         """The sum over pairs of segments of squared differences of influences, as means over the width."""
         before, after = self._decoder(batch) if self._decodes else self._encoder(batch)
-        sentence, old, new = batch.meeting.unbind(dim=1)
+        sentence, old, new = batch.agreeing.unbind(dim=1)
         teacher = segments(sentence, old, before.values.shape[:2])
         student = segments(sentence, new, after.values.shape[:2])
         return {"distillation": squared_differences(before, teacher, after, student)}
@@ -80,9 +80,9 @@ def segments(sentence: Tensor, last: Tensor, shape: torch.Size) -> Tensor:
     ends[sentence, last] = 1
     counts = ends.sum(dim=1)
     index = ends.cumsum(dim=1) - ends
-    at = torch.arange(int(counts.max()), device=last.device)
-    inside: Tensor = (index[..., None] == at) & (index < counts[:, None])[..., None]
-    return inside
+    segment = torch.arange(int(counts.max()), device=last.device)
+    membership: Tensor = (index[..., None] == segment) & (index < counts[:, None])[..., None]
+    return membership
 
 
 def squared_differences(teacher: Attended, in_teacher: Tensor, student: Attended, in_student: Tensor) -> Tensor:
@@ -93,22 +93,22 @@ def squared_differences(teacher: Attended, in_teacher: Tensor, student: Attended
     no tensor has an element for each pair of segments and each dimension.
     """
     with torch.autocast(student.values.device.type, enabled=False):  # large terms cancel
-        teacher, student = _wide(teacher), _wide(student)
-        of = torch.cat([in_teacher, in_student], dim=1).to(student.values.dtype)
-        weights = torch.cat([-_by_segment(teacher, in_teacher), _by_segment(student, in_student)], dim=-1)
+        teacher, student = _upcast(teacher), _upcast(student)
+        membership = torch.cat([in_teacher, in_student], dim=1).to(student.values.dtype)
+        weights = torch.cat([-_segment_weights(teacher, in_teacher), _segment_weights(student, in_student)], dim=-1)
         values = torch.cat([teacher.values, student.values], dim=1).transpose(1, 2)
-        products = (weights.mT @ weights) * (values @ values.mT) * (of @ of.mT)[:, None]
+        products = (weights.mT @ weights) * (values @ values.mT) * (membership @ membership.mT)[:, None]
         return products.sum() / (values.shape[1] * values.shape[3])
 
 
-def _by_segment(attended: Attended, inside: Tensor) -> Tensor:
-    """Attention weights [B, H, I, T] of segments: the mean over the tokens of each."""
-    of = inside.to(attended.weights.dtype)
-    shares = of / of.sum(dim=1, keepdim=True).clamp(min=1)
+def _segment_weights(attended: Attended, inside: Tensor) -> Tensor:
+    """The attention weights of segments [B, H, I, T]: the mean over the tokens of each segment."""
+    membership = inside.to(attended.weights.dtype)
+    shares = membership / membership.sum(dim=1, keepdim=True).clamp(min=1)
     return shares.mT[:, None] @ attended.weights
 
 
-def _wide(attended: Attended) -> Attended:
-    """In fp32 or wider."""
-    wide = torch.promote_types(attended.values.dtype, torch.float32)
-    return Attended(attended.weights.to(wide), attended.values.to(wide))
+def _upcast(attended: Attended) -> Attended:
+    """Convert to fp32, unless it is wider."""
+    dtype = torch.promote_types(attended.values.dtype, torch.float32)
+    return Attended(attended.weights.to(dtype), attended.values.to(dtype))

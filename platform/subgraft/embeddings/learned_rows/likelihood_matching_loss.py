@@ -72,22 +72,27 @@ class _Span(NamedTuple):
 class SpanPairs(SegmentedText):
     """Batches of spans of the decoder's text. Sentences are selected as for Token Distillation."""
 
-    def _places(self, before: int, after: list[int], meeting: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    def _compared_positions(
+        self, before: int, after: list[int], agreeing: list[tuple[int, int]]
+    ) -> list[tuple[int, int]]:
         """The last labels of spans; empty for a sentence without new tokens."""
         if self._new.isdisjoint(after):
             return []
-        return meeting + [(before + i, len(after) + i) for i in range(len(self._before.target_ending))]
+        return agreeing + [(before + i, len(after) + i) for i in range(len(self._before.target_ending))]
 
     def _spans(self, sentence: Sentence) -> list[_Span]:
-        # The token that every target begins with is a label too.
+        # The special token at the beginning of every target is also a label.
         old_unknown, new_unknown = (tokenizer.special.get("unk", -1) for tokenizer in self._tokenizers[1:])
-        spans, one, two = [_Span(1, 1, True, True)] * self._before.target_begins, 0, 0
-        for last_before, last_after in sentence.meeting:
-            first, second = sentence.before[one : last_before + 1], sentence.after[two : last_after + 1]
-            known = old_unknown not in first and new_unknown not in second
+        spans, start_before, start_after = [_Span(1, 1, True, True)] * self._before.target_begins, 0, 0
+        for last_before, last_after in sentence.agreeing:
+            tokens_before, tokens_after = (
+                sentence.before[start_before : last_before + 1],
+                sentence.after[start_after : last_after + 1],
+            )
+            known = old_unknown not in tokens_before and new_unknown not in tokens_after
             inner = last_before < len(sentence.before)
-            spans.append(_Span(last_before + 1 - one, last_after + 1 - two, known, inner))
-            one, two = last_before + 1, last_after + 1
+            spans.append(_Span(last_before + 1 - start_before, last_after + 1 - start_after, known, inner))
+            start_before, start_after = last_before + 1, last_after + 1
         return spans
 
     @property
@@ -102,10 +107,10 @@ class SpanPairs(SegmentedText):
         sentences = [self._sentences[int(i)] for i in indices]
         spans = [span for sentence in sentences for span in self._spans(sentence)]
         before, after, known, inner = (torch.tensor(column) for column in zip(*spans, strict=True))
-        return SpanBatch(*self._both(sentences), before, after, known, inner)
+        return SpanBatch(*self._collate_both(sentences), before, after, known, inner)
 
 
-# Added to the surprisal of a span, in nats, because the divergence of a certain span would be infinite.
+# Added to the surprisal of a span, in nats, because the divergence of a span of probability 1 would be infinite.
 _EPSILON = 1e-6
 
 
@@ -125,8 +130,8 @@ class StudentTables:
     @torch.no_grad()
     def of(cls, bundle: Bundle, target: Tokenizer, start: Method) -> StudentTables:
         """Initialise by `start`. Raises UserError if its generator was trained for another model."""
-        made = graft(bundle.model, "decoder", bundle.decoder, target, start).tables
-        named = {"input": made.input, "output": made.output, "bias": made.bias}
+        initialised = graft(bundle.model, "decoder", bundle.decoder, target, start).tables
+        named = {"input": initialised.input, "output": initialised.output, "bias": initialised.bias}
         tables = {name: table.detach() for name, table in named.items() if table is not None}
         return cls(tables, spellable_unseen_tokens(bundle.decoder, target))
 
@@ -168,36 +173,38 @@ class LikelihoodMatchingLoss(nn.Module):
         with torch.no_grad():
             source, mask = batch.teacher.input_ids, batch.teacher.attention_mask
             memory = encoder_states(self.model, input_ids=source, attention_mask=mask)
-            teacher = _of_spans(*self._teacher(batch.teacher, memory), batch.before, batch.inner)
-        student = _of_spans(*self._student(batch.student, memory), batch.after, batch.inner)
+            teacher = _span_likelihoods(*self._teacher(batch.teacher, memory), batch.before, batch.inner)
+        student = _span_likelihoods(*self._student(batch.student, memory), batch.after, batch.inner)
         if self._settings.boundary_threshold is None:
             return SpanLikelihoods(teacher[0], student[0], batch.known)
         closes = ~batch.inner | (teacher[1] > math.log(self._settings.boundary_threshold))
-        place = closes.cumsum(0) - closes.long()
-        one, two = (_summed(of + torch.where(closes, after, 0.0), place) for of, after in (teacher, student))
-        return SpanLikelihoods(one, two, _summed((~batch.known).float(), place) == 0)
+        merged_index = closes.cumsum(0) - closes.long()
+        teacher_sums, student_sums = (
+            _sum_by_index(of + torch.where(closes, after, 0.0), merged_index) for of, after in (teacher, student)
+        )
+        return SpanLikelihoods(teacher_sums, student_sums, _sum_by_index((~batch.known).float(), merged_index) == 0)
 
-    def _teacher(self, read: Seq2SeqBatch, memory: Tensor) -> tuple[Tensor, Tensor]:
+    def _teacher(self, batch: Seq2SeqBatch, memory: Tensor) -> tuple[Tensor, Tensor]:
         decoder = side_of(self.model, "decoder")
         assert decoder.output is not None
-        states = decoder_states_from_memory(self.model, memory, read.attention_mask, input_ids=read.decoder_input_ids)
+        states = decoder_states_from_memory(self.model, memory, batch.attention_mask, input_ids=batch.decoder_input_ids)
         bias = None if decoder.bias is None else decoder.bias.reshape(-1)
-        return self._token_likelihoods(states, read.labels, decoder.output.weight, bias, "teacher")
+        return self._token_likelihoods(states, batch.labels, decoder.output.weight, bias, "teacher")
 
-    def _student(self, read: Seq2SeqBatch, memory: Tensor) -> tuple[Tensor, Tensor]:
+    def _student(self, batch: Seq2SeqBatch, memory: Tensor) -> tuple[Tensor, Tensor]:
         tables = self.student_tables()
-        embedded = F.embedding(read.decoder_input_ids, tables["input"]) * self.embed_scale
-        states = decoder_states_from_memory(self.model, memory, read.attention_mask, inputs_embeds=embedded)
+        embedded = F.embedding(batch.decoder_input_ids, tables["input"]) * self.embed_scale
+        states = decoder_states_from_memory(self.model, memory, batch.attention_mask, inputs_embeds=embedded)
         output = tables.get("output", tables["input"])
-        return self._token_likelihoods(states, read.labels, output, tables.get("bias"), "student")
+        return self._token_likelihoods(states, batch.labels, output, tables.get("bias"), "student")
 
     def _token_likelihoods(
         self, states: Tensor, labels: Tensor, output: Tensor, bias: Tensor | None, reader: str
     ) -> tuple[Tensor, Tensor]:
         """Log-likelihoods of each label that is not IGNORED, and of a word start in its place, if needed."""
         decoder = side_of(self.model, "decoder")
-        picked, gold = counted_states(states, labels, decoder)
-        return linear_log_likelihood(picked, output, bias, gold, getattr(self, f"_{reader}_begins"), decoder.cap)
+        counted, gold = counted_states(states, labels, decoder)
+        return linear_log_likelihood(counted, output, bias, gold, getattr(self, f"_{reader}_begins"), decoder.cap)
 
     def student_tables(self) -> dict[str, Tensor]:
         """The current tables over the new vocabulary, with the trained differences added."""
@@ -243,13 +250,13 @@ def begins_word(tokenizer: Tokenizer, rows: int | None = None) -> Tensor:
     return begins
 
 
-def _of_spans(tokens: Tensor, word_starts: Tensor, lengths: Tensor, inner: Tensor) -> tuple[Tensor, Tensor]:
+def _span_likelihoods(tokens: Tensor, word_starts: Tensor, lengths: Tensor, inner: Tensor) -> tuple[Tensor, Tensor]:
     """Log-likelihoods [n] of spans, and of a word start after each; the latter is zero at the end of a text."""
-    place = torch.repeat_interleave(torch.arange(len(lengths), device=lengths.device), lengths)
+    index = torch.repeat_interleave(torch.arange(len(lengths), device=lengths.device), lengths)
     following = lengths.cumsum(0).clamp(max=len(tokens) - 1)
-    return _summed(tokens, place, len(lengths)), torch.where(inner, word_starts[following], 0.0)
+    return _sum_by_index(tokens, index, len(lengths)), torch.where(inner, word_starts[following], 0.0)
 
 
-def _summed(values: Tensor, place: Tensor, count: int | None = None) -> Tensor:
-    """Values summed by their index in `place`; the result has `count` elements, by default as many as values."""
-    return values.new_zeros(len(values) if count is None else count).index_add(0, place, values)
+def _sum_by_index(values: Tensor, index: Tensor, count: int | None = None) -> Tensor:
+    """Sum the values of equal `index`; the result has `count` elements, by default as many as values."""
+    return values.new_zeros(len(values) if count is None else count).index_add(0, index, values)

@@ -19,32 +19,32 @@ from subgraft.modeling.families import SequenceFormat
 from subgraft.subwords.vocabulary.tokenizer import NO_OFFSET, Tokenizer
 from subgraft.training.objectives.seq2seq import Example, Seq2SeqBatch, collate
 
-# With both segmentations and their meeting places, a large corpus would take gigabytes.
-_PAIRS_AT_A_TIME = 2000
+# Pairs are segmented in chunks, because both segmentations of a large corpus would take gigabytes.
+_PAIRS_PER_CHUNK = 2000
 
 
 @dataclass(frozen=True)
 class SegmentationBatch:
     """Sentences in the upstream vocabulary (teacher), and with one side in the new one (student).
 
-    meeting: int64 [n, 3], columns (sentence, position in the teacher's states, position in the student's): the states
+    agreeing: int64 [n, 3], columns (sentence, position in the teacher's states, position in the student's): the states
     of the changed side after the same characters.
     """
 
     teacher: Seq2SeqBatch
     student: Seq2SeqBatch
-    meeting: Tensor
+    agreeing: Tensor
 
     @property
     def counts(self) -> dict[str, int]:
-        return {"distillation": len(self.meeting)}
+        return {"distillation": len(self.agreeing)}
 
     @property
     def shape(self) -> tuple[int, int]:
         return max(self.teacher.shape, self.student.shape)
 
     def to(self, device: torch.device | str) -> SegmentationBatch:
-        return SegmentationBatch(self.teacher.to(device), self.student.to(device), self.meeting.to(device))
+        return SegmentationBatch(self.teacher.to(device), self.student.to(device), self.agreeing.to(device))
 
 
 @dataclass(frozen=True)
@@ -55,13 +55,13 @@ class Sentence:
         other: the side that does not change.
         before: the changed side in the old vocabulary.
         after: the changed side in the new vocabulary.
-        meeting: pairs of positions in both after the same characters.
+        agreeing: pairs of positions in both after the same characters.
     """
 
     other: list[int]
     before: list[int]
     after: list[int]
-    meeting: list[tuple[int, int]]
+    agreeing: list[tuple[int, int]]
 
 
 class SegmentedText(ABC):
@@ -102,67 +102,69 @@ class SegmentedText(ABC):
         self._paddings = bundle.padding, changed.padding
         self._new = frozenset(new)
         self._tokenizers = bundle.tokenizers["encoder" if self._decoder else "decoder"], bundle.tokenizers[side], target
-        self._room = training.max_length - max(self._before.around, self._after.around)
+        self._max_tokens = training.max_length - max(self._before.around, self._after.around)
         order = np.random.default_rng([seed, len(pairs)]).permutation(len(pairs)).tolist()
         if additional:
-            further = np.random.default_rng([seed, len(pairs), len(additional)]).permutation(len(additional))
-            order += (len(pairs) + further).tolist()
+            additional_order = np.random.default_rng([seed, len(pairs), len(additional)]).permutation(len(additional))
+            order += (len(pairs) + additional_order).tolist()
             pairs = [*pairs, *additional]
-        met: Counter[int] = Counter()
-        taken = dict(sorted(self._taken(pairs, order, per_token, met).items()))
-        self.tokens = frozenset(met)
-        self._sentences = list(taken.values())
-        self.lengths = np.array([self._cost(pairs[p], s, training) for p, s in taken.items()], dtype=np.int64)
+        occurrences: Counter[int] = Counter()
+        selected = dict(sorted(self._select(pairs, order, per_token, occurrences).items()))
+        self.tokens = frozenset(occurrences)
+        self._sentences = list(selected.values())
+        self.lengths = np.array([self._cost(pairs[p], s, training) for p, s in selected.items()], dtype=np.int64)
 
     def _cost(self, pair: tuple[str, str], sentence: Sentence, training: TrainingSettings) -> int:
         if training.batch_unit == "characters":
             return max(map(len, pair)) + 1
         return max(map(len, (sentence.other, sentence.before, sentence.after))) + 1
 
-    def _taken(
-        self, pairs: Sequence[tuple[str, str]], order: Sequence[int], per_token: int | None, met: Counter[int]
+    def _select(
+        self, pairs: Sequence[tuple[str, str]], order: Sequence[int], per_token: int | None, occurrences: Counter[int]
     ) -> dict[int, Sentence]:
-        """The selected sentences by index; `met` counts the sentences of each new token.
+        """The selected sentences by index; `occurrences` counts the sentences of each new token.
 
         Pairs are read in chunks, so that sentences that are not selected take no memory.
         """
-        taken: dict[int, Sentence] = {}
-        for start in range(0, len(order), _PAIRS_AT_A_TIME):
-            places = order[start : start + _PAIRS_AT_A_TIME]
-            for place, sentence in zip(places, self._read([pairs[i] for i in places]), strict=True):
+        selected: dict[int, Sentence] = {}
+        for start in range(0, len(order), _PAIRS_PER_CHUNK):
+            positions = order[start : start + _PAIRS_PER_CHUNK]
+            for index, sentence in zip(positions, self._segment([pairs[i] for i in positions]), strict=True):
                 tokens = self._new.intersection(sentence.after) if sentence else frozenset()
-                if sentence and (per_token is None or any(met[token] < per_token for token in tokens)):
-                    met.update(tokens)
-                    taken[place] = sentence
-        return taken
+                if sentence and (per_token is None or any(occurrences[token] < per_token for token in tokens)):
+                    occurrences.update(tokens)
+                    selected[index] = sentence
+        return selected
 
-    def _read(self, pairs: Sequence[tuple[str, str]]) -> list[Sentence | None]:
+    def _segment(self, pairs: Sequence[tuple[str, str]]) -> list[Sentence | None]:
         """Each pair as a sentence; None if it is too long or trains nothing."""
         other, source, target = self._tokenizers
         texts = [pair[1] if self._decoder else pair[0] for pair in pairs]
         others = other.encode_batch([pair[0] if self._decoder else pair[1] for pair in pairs])
         sentences: list[Sentence | None] = []
-        both = zip(others, source.encode_with_ends(texts), target.encode_with_ends(texts), strict=True)
-        for unchanged, (before, before_ends), (after, after_ends) in both:
-            places = self._places(len(before), after, meeting_places(before_ends, after_ends))
-            fits = max(len(unchanged), len(before), len(after)) <= self._room
-            sentences.append(Sentence(unchanged, before, after, places) if places and fits else None)
+        segmented = zip(others, source.encode_with_ends(texts), target.encode_with_ends(texts), strict=True)
+        for unchanged, (before, before_ends), (after, after_ends) in segmented:
+            positions = self._compared_positions(len(before), after, agreeing_positions(before_ends, after_ends))
+            fits = max(len(unchanged), len(before), len(after)) <= self._max_tokens
+            sentences.append(Sentence(unchanged, before, after, positions) if positions and fits else None)
         return sentences
 
     @abstractmethod
-    def _places(self, before: int, after: list[int], meeting: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    def _compared_positions(
+        self, before: int, after: list[int], agreeing: list[tuple[int, int]]
+    ) -> list[tuple[int, int]]:
         """The positions at which a sentence is compared; empty if it trains nothing.
 
         Args:
             before: number of the teacher's tokens of the text.
             after: the student's tokens of the text.
-            meeting: positions in both segmentations after the same characters.
+            agreeing: positions in both segmentations after the same characters.
         """
 
     def __len__(self) -> int:
         return len(self._sentences)
 
-    def _both(self, sentences: Sequence[Sentence]) -> tuple[Seq2SeqBatch, Seq2SeqBatch]:
+    def _collate_both(self, sentences: Sequence[Sentence]) -> tuple[Seq2SeqBatch, Seq2SeqBatch]:
         """The sentences in both segmentations."""
         before = [self._example(s.other, s.before, self._before) for s in sentences]
         after = [self._example(s.other, s.after, self._after) for s in sentences]
@@ -176,47 +178,59 @@ class SegmentationPairs(SegmentedText):
     """Batches of sentences with the positions at which hidden states are compared."""
 
     @property
-    def _ends_read(self) -> int:
+    def _trailing_tokens(self) -> int:
         """The number of special tokens after a sentence that have a state; a decoder does not read its last one."""
         form = self._before
         return len(form.target_ending) - 1 if self._decoder else len(form.source_ending)
 
-    def _places(self, before: int, after: list[int], meeting: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    def _compared_positions(
+        self, before: int, after: list[int], agreeing: list[tuple[int, int]]
+    ) -> list[tuple[int, int]]:
         """The positions whose states depend on a new token; empty for a sentence without new tokens."""
-        first = next((place for place, token in enumerate(after) if token in self._new), None)
-        if first is None:
+        first_new = next((position for position, token in enumerate(after) if token in self._new), None)
+        if first_new is None:
             return []
-        places = self._ends(before, after, meeting)
+        positions = self._all_positions(before, after, agreeing)
         # A decoder's states before the first new token do not depend on it.
-        return [place for place in places if place[1] >= first + self._begins] if self._decoder else places
+        return (
+            [position for position in positions if position[1] >= first_new + self._leading_tokens]
+            if self._decoder
+            else positions
+        )
 
     @property
-    def _begins(self) -> int:
+    def _leading_tokens(self) -> int:
         """The number of special tokens before a sentence."""
         return 1 + self._before.target_begins if self._decoder else len(self._before.source_beginning)
 
-    def _ends(self, before: int, after: list[int], meeting: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    def _all_positions(self, before: int, after: list[int], agreeing: list[tuple[int, int]]) -> list[tuple[int, int]]:
         """The positions of special tokens, and the last ones of the text's segments."""
-        places = meeting + [(before + i, len(after) + i) for i in range(self._ends_read)]
-        return [(i, i) for i in range(self._begins)] + [(one + self._begins, two + self._begins) for one, two in places]
+        positions = agreeing + [(before + i, len(after) + i) for i in range(self._trailing_tokens)]
+        return [(i, i) for i in range(self._leading_tokens)] + [
+            (teacher + self._leading_tokens, student + self._leading_tokens) for teacher, student in positions
+        ]
 
     def batch(self, indices: np.ndarray, epoch: int) -> SegmentationBatch:
         """The sentences at `indices`, the same in every epoch."""
         del epoch
         sentences = [self._sentences[int(i)] for i in indices]
-        meeting = [(row, *places) for row, sentence in enumerate(sentences) for places in sentence.meeting]
-        return SegmentationBatch(*self._both(sentences), torch.tensor(meeting, dtype=torch.long).reshape(-1, 3))
+        agreeing = [(row, *positions) for row, sentence in enumerate(sentences) for positions in sentence.agreeing]
+        return SegmentationBatch(
+            *self._collate_both(sentences), torch.tensor(agreeing, dtype=torch.long).reshape(-1, 3)
+        )
 
 
 class SegmentPairs(SegmentationPairs):
     """Batches of sentences with the last positions of all segments: the smallest spans that both vocabularies have."""
 
-    def _places(self, before: int, after: list[int], meeting: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        return self._ends(before, after, meeting) if self._new.intersection(after) else []
+    def _compared_positions(
+        self, before: int, after: list[int], agreeing: list[tuple[int, int]]
+    ) -> list[tuple[int, int]]:
+        return self._all_positions(before, after, agreeing) if self._new.intersection(after) else []
 
 
-def meeting_places(one: Sequence[int], two: Sequence[int]) -> list[tuple[int, int]]:
+def agreeing_positions(first_ends: Sequence[int], second_ends: Sequence[int]) -> list[tuple[int, int]]:
     """Positions in two segmentations whose tokens end after the same character; the last of several."""
-    first = {end: place for place, end in enumerate(one) if end != NO_OFFSET}
-    second = {end: place for place, end in enumerate(two) if end != NO_OFFSET}
-    return [(first[end], place) for end, place in second.items() if end in first]
+    first = {end: position for position, end in enumerate(first_ends) if end != NO_OFFSET}
+    second = {end: position for position, end in enumerate(second_ends) if end != NO_OFFSET}
+    return [(first[end], position) for end, position in second.items() if end in first]

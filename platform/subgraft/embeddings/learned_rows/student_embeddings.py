@@ -41,7 +41,7 @@ class StudentTable:
 class StudentEmbeddings(nn.Module):
     """Input embeddings whose parameter is added to the rows of new tokens [K, d] and starts at zero.
 
-    So a row that no sentence has trained remains the mean of its subwords, with any optimizer.
+    Therefore a row that no sentence trains remains the mean of its subwords, with any optimizer.
     """
 
     def __init__(self, model: nn.Module, side: Side, start: StudentTable) -> None:

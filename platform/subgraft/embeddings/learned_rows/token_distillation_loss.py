@@ -29,7 +29,7 @@ class TokenDistillationLoss(nn.Module):
     def forward(self, batch: SegmentationBatch) -> dict[str, Tensor]:
         """The sum of distances over the positions where the segmentations agree."""
         teacher, student = self._decoder(batch) if self._side == "decoder" else self._encoder(batch)
-        sentence, before, after = batch.meeting.unbind(dim=1)
+        sentence, before, after = batch.agreeing.unbind(dim=1)
         difference = student[sentence, after].float() - teacher[sentence, before].float()
         if self._settings.distance == "euclidean":
             return {"distillation": torch.linalg.vector_norm(difference, dim=-1).sum()}

@@ -2,9 +2,10 @@
 
     E' = A E        A: the adapter [size, V], E: the old embeddings [V, d]
 
-The row of A of a seen token selects the old token; that of an unseen one starts as the mean of its subwords. The rows
-of unseen tokens are trained by the model's own loss, with the model frozen; then E' replaces E. The paper trains the
-weights of all V old tokens; here only those of the old tokens that the training text has, because V may be 250,000.
+For a seen token, the row of A selects the old token; for an unseen one, it is initialised with the mean of its
+subwords. The rows of unseen tokens are trained by the model's own loss, with the model frozen; then E' replaces E. The
+paper trains weights for all V old tokens. Here only old tokens that occur in the training text have weights, because V
+may be 250,000.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Adapter(nn.Module):
             table: Tensor = getattr(old, part)
             self.register_buffer(f"_old_{part}", table[columns.to(table.device)], persistent=False)
             self.register_buffer(f"_initial_{part}", getattr(initial, part).detach().clone(), persistent=False)
-        self._of_bias = "input" if upstream.tied else "output"
+        self._bias_weights = "input" if upstream.tied else "output"
         shape = len(self.tokens), len(columns)
         self.weights = nn.ParameterDict(
             {part: nn.Parameter(torch.zeros(shape)) for part in self._names if part != "bias"}
@@ -65,8 +66,10 @@ class Adapter(nn.Module):
     def _table(self, part: str) -> Tensor:
         initial: Tensor = getattr(self, f"_initial_{part}")
         old: Tensor = getattr(self, f"_old_{part}")
-        weights = self.weights[part if part in self.weights else self._of_bias]
-        with torch.autocast(old.device.type, enabled=False):  # a sum of thousands of rows, each with little weight
+        weights = self.weights[part if part in self.weights else self._bias_weights]
+        with torch.autocast(
+            old.device.type, enabled=False
+        ):  # fp32, because thousands of rows with small weights are summed
             added = (weights @ old).reshape(-1, *initial.shape[1:])
         return initial.index_add(0, self.tokens, added.to(initial.dtype))
 
@@ -96,9 +99,9 @@ class AdaptedTables:
             return self._own.cross_entropy(states, labels, label_smoothing)
         tables = self._tables["decoder"]
         decoder = side(self._model, "decoder")
-        picked, gold = counted_states(states, labels, decoder)
+        counted, gold = counted_states(states, labels, decoder)
         output = tables.get("output", tables["input"])
-        return linear_cross_entropy(picked, output, tables.get("bias"), gold, label_smoothing, decoder.cap)
+        return linear_cross_entropy(counted, output, tables.get("bias"), gold, label_smoothing, decoder.cap)
 
 
 class VocadtLoss(nn.Module):
@@ -118,10 +121,10 @@ class VocadtLoss(nn.Module):
         label_smoothing: float = 0.0,
     ) -> None:
         super().__init__()
-        own = _sides_with_own(bundle, target)
-        if len(own) < len(target):
+        sides = _sides_with_adapter(bundle, target)
+        if len(sides) < len(target):
             old_tokens = {"decoder": {*old_tokens["encoder"], *old_tokens["decoder"]}}
-        adapters = {name: Adapter(bundle, name, target[name], old_tokens[name]) for name in own}
+        adapters = {name: Adapter(bundle, name, target[name], old_tokens[name]) for name in sides}
         self.adapters = nn.ModuleDict({str(name): adapter for name, adapter in adapters.items()})
         self._sides: dict[SideName, str] = {name: name if name in adapters else "decoder" for name in target}
         self.loss = Seq2SeqLoss(without_dropout(bundle.model.requires_grad_(False)), label_smoothing)
@@ -141,6 +144,6 @@ class VocadtLoss(nn.Module):
         return self.adapters[self._sides[name]]  # type: ignore[return-value]
 
 
-def _sides_with_own(bundle: Bundle, target: Mapping[SideName, Tokenizer]) -> list[SideName]:
-    one = len(target) == 2 and target["encoder"].fingerprint == target["decoder"].fingerprint
-    return ["decoder"] if one and shares_table(bundle.model) else sorted(target)
+def _sides_with_adapter(bundle: Bundle, target: Mapping[SideName, Tokenizer]) -> list[SideName]:
+    same_vocabulary = len(target) == 2 and target["encoder"].fingerprint == target["decoder"].fingerprint
+    return ["decoder"] if same_vocabulary and shares_table(bundle.model) else sorted(target)

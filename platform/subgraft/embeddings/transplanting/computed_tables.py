@@ -23,41 +23,41 @@ from subgraft.modeling.sides import Side, side, tables_of
 
 
 class ComputedTables(nn.Module, ABC):
-    """Wraps a loss, whose attribute `model` is the model. Call `write` before using the model without the loss."""
+    """Wraps a loss whose attribute `model` is the model. Call `write` before using the model without this wrapper."""
 
     def __init__(self, loss: nn.Module) -> None:
         super().__init__()
         self.loss = loss
-        self._places: dict[str, Tensor] = {}  # the model's tables that are computed
+        self._computed: dict[str, Tensor] = {}  # the model's tables that are computed
 
     @property
     def model(self) -> PreTrainedModel:
         return self.loss.model  # type: ignore[return-value]
 
     def forward(self, batch: Any) -> dict[str, Tensor]:
-        tables = {self._names[key]: self._table(key) for key in self._places}
+        tables = {self._names[key]: self._table(key) for key in self._computed}
         sums: dict[str, Tensor] = torch.func.functional_call(self.loss, tables, (batch,), tie_weights=True)
         return sums
 
     @torch.no_grad()
     def write(self) -> None:
         """Write the current tables into the model."""
-        for key, place in self._places.items():
-            place.copy_(self._table(key))
+        for key, table in self._computed.items():
+            table.copy_(self._table(key))
 
     @cached_property
     def _names(self) -> dict[str, str]:
         """The names of the computed tables in the loss."""
         names = {id(parameter): name for name, parameter in self.loss.named_parameters()}
-        return {key: names[id(place)] for key, place in self._places.items()}
+        return {key: names[id(table)] for key, table in self._computed.items()}
 
     @abstractmethod
     def _table(self, key: str) -> Tensor:
         """The current table, with gradients to the trained parameters."""
 
     def _has(self, table: Tensor) -> bool:
-        """Whether the table is computed already, because encoder and decoder share it."""
-        return any(table is place for place in self._places.values())
+        """Whether the table is already among the computed ones, because encoder and decoder share it."""
+        return any(table is computed for computed in self._computed.values())
 
 
 class TiedToSources(ComputedTables):
@@ -80,9 +80,9 @@ class TiedToSources(ComputedTables):
         for name, matrix in matrices.items():
             for part, table, origin in _pairs(side(self.model, name), side(upstream, name)):
                 if not self._has(table):
-                    self._places[f"{name}_{part}"] = table
+                    self._computed[f"{name}_{part}"] = table
                     self.tables[f"{name}_{part}"] = AttachedTable(matrix, origin, table)
-        for table in self._places.values():
+        for table in self._computed.values():
             table.requires_grad_(False)
 
     @property
@@ -91,8 +91,8 @@ class TiedToSources(ComputedTables):
         return [table.rest for table in self.tables.values()]  # type: ignore[misc]
 
     def place_of(self, table: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """The trained remainder of a tied table, or else the table itself, and the places of the tokens' rows."""
-        key = next((key for key, place in self._places.items() if place is table), None)
+        """The parameter that contains the tokens' rows (a tied table's remainder, or the table), and their indices."""
+        key = next((key for key, computed in self._computed.items() if computed is table), None)
         return (table if key is None else self.tables[key].rest), tokens  # type: ignore[return-value]
 
     def _table(self, key: str) -> Tensor:
@@ -101,7 +101,7 @@ class TiedToSources(ComputedTables):
 
 
 class AttachedTable(nn.Module):
-    """One table as matrix x upstream + rest; at the beginning it is the given table."""
+    """One table as matrix x upstream + rest. Initially it equals `table`."""
 
     def __init__(self, matrix: MixingMatrix, upstream: Tensor, table: Tensor) -> None:
         super().__init__()
@@ -141,7 +141,7 @@ class NewRowsOnly(ComputedTables):
         super().__init__(loss)
         if not any(len(ids) for ids in tokens.values()):
             raise UserError(
-                "train: new-rows, and no token of the vocabulary is new to the model: there is nothing to train",
+                "train: new-rows has nothing to train, because no token of the vocabulary is new to the model",
                 hint="Give this system `train: all`, or a vocabulary of its own.",
             )
         self.model.requires_grad_(False)
@@ -152,7 +152,7 @@ class NewRowsOnly(ComputedTables):
                     self._add(part.replace(".", "_"), table, torch.from_numpy(ids))
 
     def _add(self, key: str, table: Tensor, ids: Tensor) -> None:
-        self._places[key] = table
+        self._computed[key] = table
         self.rows[key] = nn.Parameter(table.detach()[ids].clone())
         self.register_buffer(f"_{key}", ids, persistent=False)
 
@@ -162,12 +162,12 @@ class NewRowsOnly(ComputedTables):
         return list(self.rows.values())
 
     def place_of(self, table: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """The parameter that is trained in place of a table of the model, and where in it some tokens' rows are."""
-        key = next(key for key, place in self._places.items() if place is table)
+        """The parameter that is trained in place of a table of the model, and the indices of the tokens' rows in it."""
+        key = next(key for key, computed in self._computed.items() if computed is table)
         return self.rows[key], torch.searchsorted(self._ids(key), tokens)
 
     def _table(self, key: str) -> Tensor:
-        return self._places[key].index_copy(0, self._ids(key), self.rows[key])
+        return self._computed[key].index_copy(0, self._ids(key), self.rows[key])
 
     def _ids(self, key: str) -> Tensor:
         ids: Tensor = getattr(self, f"_{key}")

@@ -29,7 +29,8 @@ from subgraft.modeling.sides import Side, side
 from subgraft.subwords.vocabulary.entry import Entry
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
-# At most one of this many qualifying tokens is held out: with more, the remaining vocabulary would differ too much.
+# At most one in this many qualifying tokens is held out, because otherwise the remaining vocabulary would differ too
+# much.
 ONE_OF = 5
 SHORTEST = 2  # characters
 _BLOCK = 512  # tokens at a time
@@ -66,23 +67,23 @@ def measure(
     Raises UserError if no token qualifies, and whenever the method does.
     """
     entries = held_out(source, target, count, seed)
-    made = remake(model, name, source, entries, method)
+    rows = reinitialise(model, name, source, entries, method)
     table = side(model, name).input.weight.detach().float()[: len(source)]
     truth = torch.tensor([source.ids[entry] for entry in entries], dtype=torch.long)
-    return _judged(made.input.float(), table, truth, dict(made.fallbacks))
+    return _quality(rows.input.float(), table, truth, dict(rows.fallbacks))
 
 
-def remake(
+def reinitialise(
     model: PreTrainedModel, name: SideName, source: Tokenizer, entries: Sequence[Entry], method: Method
 ) -> NewRows:
     """Initialise upstream subwords as if the upstream side lacked all of them."""
-    whole = side(model, name)
+    upstream = side(model, name)
     if initialiser_info(require_known(method.name)).trained and method.generator is not None:
         origin = origin_of(method.generator, name)
-        check_origin(origin, whole.input.weight, source.fingerprint, str(method.generator))
+        check_origin(origin, upstream.input.weight, source.fingerprint, str(method.generator))
     reduced = source.without(entries)
     hidden = sorted(set(source.ids.values()) - set(reduced.ids.values()))
-    masked = _masked(whole, hidden, torch.from_numpy(reduced.ordinary_ids))
+    masked = _mask_rows(upstream, hidden, torch.from_numpy(reduced.ordinary_ids))
     return initialiser(method.name)(replace(method.request(model, masked, reduced, entries), origin_checked=True))
 
 
@@ -107,26 +108,28 @@ def _word_like(entry: Entry) -> bool:
 
 
 @torch.no_grad()
-def _masked(whole: Side, hidden: Sequence[int], ordinary: Tensor) -> Side:
+def _mask_rows(upstream: Side, hidden: Sequence[int], ordinary: Tensor) -> Side:
     """A copy of the side whose hidden rows are the mean of the rows of `ordinary` tokens."""
 
-    def filled(table: Tensor) -> Tensor:
+    def fill(table: Tensor) -> Tensor:
         return table.index_copy(
             0, torch.tensor(hidden), table[ordinary].mean(dim=0).expand(len(hidden), *table.shape[1:])
         )
 
-    rows = filled(whole.input.weight.detach().float())
-    table = nn.Embedding(len(rows), rows.shape[1], padding_idx=whole.padding_id, _weight=rows)
-    bias = None if whole.bias is None else filled(whole.bias.detach().float().flatten())
-    if whole.output is None:
-        return replace(whole, input=table, bias=bias)
+    rows = fill(upstream.input.weight.detach().float())
+    table = nn.Embedding(len(rows), rows.shape[1], padding_idx=upstream.padding_id, _weight=rows)
+    bias = None if upstream.bias is None else fill(upstream.bias.detach().float().flatten())
+    if upstream.output is None:
+        return replace(upstream, input=table, bias=bias)
     output = nn.Linear(table.weight.shape[1], len(table.weight), bias=False)
-    output.weight = nn.Parameter(table.weight if whole.tied else filled(whole.output.weight.detach().float()), False)
-    return replace(whole, input=table, output=output, bias=bias)
+    output.weight = nn.Parameter(
+        table.weight if upstream.tied else fill(upstream.output.weight.detach().float()), False
+    )
+    return replace(upstream, input=table, output=output, bias=bias)
 
 
-def _judged(made: Tensor, table: Tensor, truth: Tensor, fallbacks: dict[str, int]) -> IntrinsicQuality:
-    cosines, ranks = _cosines_and_ranks(made, table, truth)
+def _quality(rows: Tensor, table: Tensor, truth: Tensor, fallbacks: dict[str, int]) -> IntrinsicQuality:
+    cosines, ranks = _cosines_and_ranks(rows, table, truth)
     return IntrinsicQuality(
         tokens=len(truth),
         cosine=fmean(cosines),
@@ -138,18 +141,18 @@ def _judged(made: Tensor, table: Tensor, truth: Tensor, fallbacks: dict[str, int
     )
 
 
-def _cosines_and_ranks(made: Tensor, table: Tensor, truth: Tensor) -> tuple[list[float], list[float]]:
-    """Of each made row [n, d]: the cosine with its true row of the table [V, d], and that row's rank among all.
+def _cosines_and_ranks(initialised: Tensor, table: Tensor, truth: Tensor) -> tuple[list[float], list[float]]:
+    """The cosine of each initialised row [n, d] with its true row in the table [V, d], and that row's rank among all.
 
-    Equal cosines share the mean of their ranks: an uninformative row must not rank first.
+    Equal cosines share the mean of their ranks, so that an uninformative row does not rank first.
     """
     unit = F.normalize(table, dim=1)
     cosines: list[float] = []
     ranks: list[float] = []
-    for rows, ids in zip(torch.split(made, _BLOCK), torch.split(truth, _BLOCK), strict=True):
-        every = F.normalize(rows, dim=1) @ unit.T
-        own = every.gather(1, ids[:, None])
-        nearer, equal = (every > own).sum(dim=1), (every == own).sum(dim=1)
-        ranks += (nearer + (equal + 1) / 2).tolist()
-        cosines += own.flatten().tolist()
+    for rows, ids in zip(torch.split(initialised, _BLOCK), torch.split(truth, _BLOCK), strict=True):
+        all_cosines = F.normalize(rows, dim=1) @ unit.T
+        true_cosine = all_cosines.gather(1, ids[:, None])
+        closer, equal = (all_cosines > true_cosine).sum(dim=1), (all_cosines == true_cosine).sum(dim=1)
+        ranks += (closer + (equal + 1) / 2).tolist()
+        cosines += true_cosine.flatten().tolist()
     return cosines, ranks

@@ -1,7 +1,8 @@
-"""Languages that a model lacks: their codes join its vocabulary, each with an embedding made of other codes'.
+"""Add languages to a model: their codes are added to its vocabulary, with embeddings derived from those of other codes.
 
-A code is not text, so it has no similar tokens. Its embeddings start as the mean of the other codes', as those of one
-of them, or are drawn from the normal distribution of theirs. All other embeddings stay as they are.
+A code is not text, so it has no similar tokens. Its embeddings are initialised with the mean of the other codes'
+embeddings, with a copy of those of one code, or by sampling from the codes' normal distribution. All other embeddings
+are unchanged.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
 
 def add_languages(bundle: Bundle, languages: Mapping[str, str], seed: int = 0) -> Bundle:
-    """The model with codes for further languages. Its modules are reused: do not use it afterwards.
+    """The model with codes for additional languages. The input model must not be used afterwards.
 
     Args:
-        bundle: The model; rows beyond its vocabulary, such as M2M-100's, are taken before its tables grow.
+        bundle: The model; spare rows beyond its vocabulary, such as M2M-100's, are used before its tables grow.
         languages: The initialiser of each: `mean`, `random-matched`, or the language whose code's embedding is copied.
-        seed: Of `random-matched`.
+        seed: The seed of `random-matched`.
 
     Raises:
         UserError: As `with_languages` does.
@@ -38,11 +39,14 @@ def add_languages(bundle: Bundle, languages: Mapping[str, str], seed: int = 0) -
         return bundle
     old, shared = bundle.tokenizers, shares_table(bundle.model)
     new = with_languages(old, languages)
-    coded: dict[SideName, Tokenizer] = {name: each for name, each in old.items() if new[name] is not each}
-    if shared and len(coded) == 1:  # the ids of one side are those of the other
-        coded = dict.fromkeys(old, next(iter(coded.values())))
+    extended: dict[SideName, Tokenizer] = {
+        name: tokenizer for name, tokenizer in old.items() if new[name] is not tokenizer
+    }
+    if shared and len(extended) == 1:  # the ids of one side are those of the other
+        extended = dict.fromkeys(old, next(iter(extended.values())))
     tables: dict[SideName, Tables] = {
-        name: _grown(side(bundle.model, name), each, languages, seed) for name, each in coded.items()
+        name: _extend_tables(side(bundle.model, name), tokenizer, languages, seed)
+        for name, tokenizer in extended.items()
     }
     if shared:
         tables["encoder"] = replace(tables["encoder"], input=tables["decoder"].input)
@@ -50,38 +54,38 @@ def add_languages(bundle: Bundle, languages: Mapping[str, str], seed: int = 0) -
 
 
 def with_codes_of(vocabulary: Tokenizer, model: Tokenizer, languages: Iterable[str]) -> Tokenizer:
-    """A new vocabulary with the model's codes of these languages: those that it lacks follow its tokens.
+    """A new vocabulary with the model's codes of these languages; missing codes are appended to its tokens.
 
     Args:
-        vocabulary: One that the model is to get.
-        model: The vocabulary of that side of the model, after `add_languages`.
-        languages: Those that were added.
+        vocabulary: The new vocabulary of a side of the model.
+        model: The current vocabulary of that side, after `add_languages`.
+        languages: The languages that were added.
     """
     ids = dict(zip(model.languages.values(), model.languages, strict=True))
     codes = [ids[language_code(model, language)] for language in languages] if model.languages else []
-    lacking = [code for code in codes if code not in vocabulary.languages]
-    return with_codes(vocabulary, lacking) if lacking else vocabulary
+    missing = [code for code in codes if code not in vocabulary.languages]
+    return with_codes(vocabulary, missing) if missing else vocabulary
 
 
 @torch.no_grad()
-def _grown(upstream: Side, tokenizer: Tokenizer, languages: Mapping[str, str], seed: int) -> Tables:
+def _extend_tables(upstream: Side, tokenizer: Tokenizer, languages: Mapping[str, str], seed: int) -> Tables:
     """A side's tables with the rows of the new codes, which take the ids from len(tokenizer) on."""
     tables = FloatTables.of(upstream)
     joined, size = tables.joined(), len(tokenizer) + len(languages)
     codes = joined[sorted(tokenizer.languages.values())]
-    # The two sides of a model must not get the same noise.
+    # The seeds differ, because the two sides of a model must not get the same noise.
     randomness = torch.Generator().manual_seed(2 * seed + (upstream.name == "decoder"))
     noise = torch.randn(len(languages), codes.shape[1], generator=randomness)
     variance, mean = torch.var_mean(codes, dim=0, correction=0)
-    made = []
-    for drawn, initialiser in zip(noise, languages.values(), strict=True):
+    code_rows = []
+    for noise_row, initialiser in zip(noise, languages.values(), strict=True):
         if initialiser == MEAN_OF_CODES:
-            made.append(mean)
+            code_rows.append(mean)
         elif initialiser == DRAWN_LIKE_CODES:
-            made.append(mean + drawn * variance.sqrt())
+            code_rows.append(mean + noise_row * variance.sqrt())
         else:
-            made.append(joined[language_code(tokenizer, initialiser)])
-    rows = tables.rows(torch.stack(made), {})
+            code_rows.append(joined[language_code(tokenizer, initialiser)])
+    rows = tables.rows(torch.stack(code_rows), {})
 
     def with_rows(table: Tensor, new: Tensor) -> Tensor:
         return torch.cat([table[: len(tokenizer)], new.to(table.dtype), table[size:]])

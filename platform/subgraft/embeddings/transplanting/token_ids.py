@@ -13,7 +13,7 @@ from subgraft.config.settings_base import SideName
 from subgraft.modeling.families import BEFORE_SOURCE
 from subgraft.subwords.vocabulary.tokenizer import Tokenizer
 
-# The settings, and the role each prefers where one token has several (GPT-2's is beginning, end and unknown at once).
+# The settings, and the role that each prefers if a token has several (GPT-2's is beginning, end and unknown at once).
 _ROLE_OF_SETTING = {
     "pad_token_id": "pad",
     "bos_token_id": "bos",
@@ -61,14 +61,14 @@ def translate_token_ids(model: PreTrainedModel, source: Tokenizer, target: Token
     translation = _Translation(source, target)
     values = [translation.settings(settings) for settings in _configurations(model)]
     written = [code for code in source.languages if not code.startswith(BEFORE_SOURCE)]
-    _refuse(translation.missing + _missing_languages(written, target), "decoder")
+    _require_none_missing(translation.missing + _missing_languages(written, target), "decoder")
     return TokenIds(values[0], values[1], tuple(dict.fromkeys(translation.dropped)))
 
 
 def check_encoder_roles(source: Tokenizer, target: Tokenizer) -> None:
     """Raises UserError if the target lacks a padding token, end token or language code of the encoder's input."""
     missing = [role for role in ("pad", "eos") if role in source.special and role not in target.special]
-    _refuse(missing + _missing_languages(source.languages, target), "encoder")
+    _require_none_missing(missing + _missing_languages(source.languages, target), "encoder")
 
 
 def _missing_languages(codes: Collection[str], target: Tokenizer) -> list[str]:
@@ -76,11 +76,11 @@ def _missing_languages(codes: Collection[str], target: Tokenizer) -> list[str]:
     return [f"language code ({', '.join(sorted(codes)[:3])}, …)"] if needed else []
 
 
-def _refuse(missing: list[str], side: SideName) -> None:
+def _require_none_missing(missing: list[str], side: SideName) -> None:
     if missing:
         raise UserError(
             f"the vocabulary lacks special tokens that the model's {side} uses: {', '.join(dict.fromkeys(missing))}",
-            hint="Learn a vocabulary like the model's own: it adopts the model's special tokens.",
+            hint="Learn a vocabulary like the model's own, which adopts the model's special tokens.",
         )
 
 
@@ -99,43 +99,43 @@ class _Translation:
         for name, role in _ROLE_OF_SETTING.items():
             value = getattr(settings, name, None)
             if isinstance(value, list):
-                values[name] = self._several(name, value, role)
-            elif value is not None and value < 0:  # how early Llamas say that there is none
+                values[name] = self._end_tokens(name, value, role)
+            elif value is not None and value < 0:  # early Llama checkpoints represent a missing token by -1
                 values[name] = None
             elif value is not None:
-                values[name] = self._needed(value, role)
+                values[name] = self._required(value, role)
         for name in _LISTS:
             if getattr(settings, name, None) is not None:
-                values[name] = self._list(name, getattr(settings, name)) or None
+                values[name] = self._token_list(name, getattr(settings, name)) or None
         return values
 
-    def _several(self, name: str, tokens: list[int], role: str) -> list[int | None]:
+    def _end_tokens(self, name: str, tokens: list[int], role: str) -> list[int | None]:
         """The ids of a list, for example of several end tokens; at least one must exist."""
-        new_ids = {token: self._token(token, role) for token in tokens}
+        new_ids = {token: self._translate(token, role) for token in tokens}
         existing: list[int | None] = list(dict.fromkeys(known for known in new_ids.values() if known is not None))
         self.dropped += [f"{name}: {token}" for token, known in new_ids.items() if known is None and existing]
-        return existing or [self._needed(tokens[0], role)]
+        return existing or [self._required(tokens[0], role)]
 
-    def _needed(self, token: int, role: str) -> int | None:
-        new_id = self._token(token, role)
+    def _required(self, token: int, role: str) -> int | None:
+        new_id = self._translate(token, role)
         if new_id is None:
             roles = [name for name, known in self._source.special.items() if known == token]
             codes = [code for code, known in self._source.languages.items() if known == token]
             self.missing.append(" or ".join(roles or codes) or f"{role} (id {token} of the model's vocabulary)")
         return new_id
 
-    def _list(self, name: str, tokens: list[Any]) -> list[Any]:
+    def _token_list(self, name: str, tokens: list[Any]) -> list[Any]:
         mapped: list[Any] = []
         for item in tokens:
             inner = item if isinstance(item, list) else [item]
-            new_ids = [self._token(token, "") for token in inner]
+            new_ids = [self._translate(token, "") for token in inner]
             if None in new_ids:
                 self.dropped.append(f"{name}: {item}")
             else:
                 mapped.append(new_ids if isinstance(item, list) else new_ids[0])
         return mapped
 
-    def _token(self, token: int, preferred: str) -> int | None:
+    def _translate(self, token: int, preferred: str) -> int | None:
         """The target's id for a source id: by role (the preferred one first), by language code, or by spelling."""
         source, target = self._source, self._target
         roles = [role for role, known in source.special.items() if known == token]

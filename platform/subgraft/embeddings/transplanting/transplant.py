@@ -15,7 +15,7 @@ from subgraft.base.errors import UserError
 from subgraft.config.settings_base import SideName
 from subgraft.embeddings.generators.network import commonness
 from subgraft.embeddings.initialisers.donor_model import Donor
-from subgraft.embeddings.initialisers.new_rows import MixingMatrix, NewRows, Request, whole_matrix
+from subgraft.embeddings.initialisers.new_rows import MixingMatrix, NewRows, Request, full_matrix
 from subgraft.embeddings.initialisers.registry import initialiser
 from subgraft.embeddings.transplanting.token_ids import TokenIds, check_encoder_roles, translate_token_ids
 from subgraft.modeling.families import family_of
@@ -160,17 +160,17 @@ def _token_ids(
     return translate_token_ids(model, source["decoder"], target["decoder"])
 
 
-def _are_one(first: Tokenizer, second: Tokenizer) -> bool:
+def _are_same(first: Tokenizer, second: Tokenizer) -> bool:
     return first.fingerprint == second.fingerprint
 
 
 def stays_shared(model: PreTrainedModel, target: Mapping[SideName, Tokenizer]) -> bool:
     """Whether both sides share their embeddings with the new vocabularies too; then they get the decoder's new rows."""
-    return shares_table(model) and len(target) == 2 and _are_one(target["encoder"], target["decoder"])
+    return shares_table(model) and len(target) == 2 and _are_same(target["encoder"], target["decoder"])
 
 
 def initialised_sides(model: PreTrainedModel, target: Mapping[SideName, Tokenizer]) -> tuple[SideName, ...]:
-    """The sides whose new rows are made: of those that stay shared, the decoder."""
+    """The sides whose new rows are initialised; if both sides stay shared, only the decoder."""
     return ("decoder",) if stays_shared(model, target) else tuple(target)
 
 
@@ -188,9 +188,12 @@ def _grafts(
     """The graft of every side that changes; sides that stay shared both get the decoder's."""
     if not stays_shared(model, target):
         return {name: graft(model, name, source[name], target[name], method) for name in sorted(target)}
-    made = graft(model, "decoder", source["decoder"], target["decoder"], method)
-    shared = replace(made.tables, output=None, bias=None)
-    return {"decoder": made, "encoder": Graft(shared, replace(made.report, side="encoder"), made.matrix)}
+    decoder_graft = graft(model, "decoder", source["decoder"], target["decoder"], method)
+    shared = replace(decoder_graft.tables, output=None, bias=None)
+    return {
+        "decoder": decoder_graft,
+        "encoder": Graft(shared, replace(decoder_graft.report, side="encoder"), decoder_graft.matrix),
+    }
 
 
 def graft(model: PreTrainedModel, name: SideName, source: Tokenizer, target: Tokenizer, method: Method) -> Graft:
@@ -210,7 +213,7 @@ def graft(model: PreTrainedModel, name: SideName, source: Tokenizer, target: Tok
         common=commonness(target)[new],
     )
     rows = initialiser(method.name)(request)
-    matrix = None if rows.matrix is None else whole_matrix(alignment, rows.matrix)
+    matrix = None if rows.matrix is None else full_matrix(alignment, rows.matrix)
     return Graft(_tables(upstream, alignment, rows, target), _report(name, method, alignment, rows), matrix)
 
 
@@ -232,7 +235,7 @@ def _tables(upstream: Side, alignment: Alignment, rows: NewRows, target: Tokeniz
 
 @torch.no_grad()
 def table_over(upstream: Tensor, alignment: Alignment, rows: Tensor) -> Tensor:
-    """Table [size, d] (or bias [size]): copied rows where there is an origin, the given ones elsewhere."""
+    """A table [size, d] (or bias [size]) in which tokens with an origin copy its row, and all others get `rows`."""
     origins = torch.from_numpy(alignment.origins)
     table = torch.empty((len(origins), *upstream.shape[1:]), dtype=upstream.dtype)
     copied = (origins >= 0).nonzero().flatten()

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
-from subgraft.data.text.held_out import RUN, SHARE
+from subgraft.data.text.held_out import NEAR_COPY_SHARE, NGRAM
 from subgraft.evaluation.metrics.scores import Score
 from subgraft.evaluation.reporting import auxiliary_metrics, document, findings, sweeps
 from subgraft.evaluation.reporting.directions import directions
@@ -62,8 +62,8 @@ def background(data: ReportData) -> list[document.Section]:
 
 
 _NEAR_COPIES = (
-    f"Near copies: dev and test segments with {SHARE:.0%} or more of their runs of {RUN} words in the training text "
-    "too, which stays."
+    f"Near copies: dev and test segments with {NEAR_COPY_SHARE:.0%} or more of their runs of {NGRAM} words in the "
+    "training text too, which stays."
 )
 
 

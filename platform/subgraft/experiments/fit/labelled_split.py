@@ -12,7 +12,7 @@ from subgraft.base.errors import UserError
 from subgraft.config.corpora import Languages
 from subgraft.config.labelled_files import NUMBERS, LabelledFiles, LabelledTask, columns_by_name
 from subgraft.config.settings_base import Split
-from subgraft.data.sources.labelled import resolved
+from subgraft.data.sources.labelled import resolve
 from subgraft.data.sources.labelled_rows import rows
 from subgraft.data.text.cleaning import dropped_in_words
 from subgraft.data.text.fields import Sides
@@ -74,13 +74,13 @@ class LabelledSplit:
 def split_labelled(path: Path, languages: Languages) -> LabelledSplit:
     """Read and split a file, always in the same way. Raises UserError for one of another form, or too small."""
     settings, columns = _settings(path)
-    whole = resolved(settings, languages, Path(), {})
+    whole = resolve(settings, languages, Path(), {})
     count = whole.size("train")
     if count < FEWEST:
         hint = f"{FEWEST_HELD_OUT} are held out as dev and as test set each, {FEWEST_TRAINING} are trained on."
         raise UserError(f"{count:,} labelled examples: a fit needs {FEWEST:,} or more", where=str(path), hint=hint)
     held_out = {"dev": _size(count, MOST_DEV), "test": _size(count, MOST_TEST)}
-    source = resolved(settings.model_copy(update={"held_out": held_out}), languages, Path(), {})
+    source = resolve(settings.model_copy(update={"held_out": held_out}), languages, Path(), {})
     splits = {split: tuple(source.read(split)) for split in source.splits}
     return LabelledSplit(settings.task, columns, splits, whole.remarks("train"))
 

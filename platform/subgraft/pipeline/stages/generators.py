@@ -75,7 +75,7 @@ def _network_training(
         for kind, view in views.items()
     }
     domains = {
-        kind: PseudoDomains.drawn(view, tokenizer, recipe.network, recipe.seed, limit) for kind, view in views.items()
+        kind: PseudoDomains.sample(view, tokenizer, recipe.network, recipe.seed, limit) for kind, view in views.items()
     }
     (loss, *others), (only, *_) = losses.values(), domains.values()
     if not others:
