@@ -393,7 +393,7 @@ def test_questions_are_denoised_upstream_and_marked_downstream() -> None:
     [
         (["task=text-to-text"], "is of kind squad, which is for `task: question-generation`"),
         (["downstream.corpus=everyday"], "needs a downstream corpus of kind squad, which 'everyday' is not"),
-        (["upstream.corpus=squad"], "squad holds a task's questions"),
+        (["upstream.corpus=squad"], "squad contains a task's questions"),
         (["task=translation", "downstream.corpus=everyday"], "translation is between two languages"),
         (["task=summaries"], "expected 'translation', 'question-generation', 'text-to-text', 'continuation', "),
     ],

@@ -44,7 +44,7 @@ def test_sizes_go_by_steps_up_to_the_largest_which_is_one_of_them(tmp_path: Path
     [
         ("texts=[{texts: {en: {folder: a}}}, {plain: {folder: b, languages: [en]}}]", "name the language 'en' twice"),
         ("texts=[{files: {train: [en.txt]}}]", "files names no languages: put it into texts"),
-        ("curves={sizes: [200, 100]}", "sizes must rise, not 200, 100"),
+        ("curves={sizes: [200, 100]}", "sizes must increase, not 200, 100"),
         ("curves={step: 500, largest: 100}", "largest 100 is below one step of 500"),
         ("curves={kind: bpe, exact: true}", "curves of bpe are always exact"),
         ("limits={xx: 5}", "limits name the language 'xx', which no text has"),

@@ -101,9 +101,7 @@ def test_names_that_nobody_offers_are_one_message_each(repository: Path, capsys:
 def test_a_name_of_our_own_cannot_be_taken(tmp_path: Path, repository: Path) -> None:
     taken = install(tmp_path / "site", entry_points=ENTRY_POINTS.replace("constant =", "mean ="))
     ended = with_package(taken, "-m", "subgraft", "plan", str(repository / "configs" / "quickstart.yaml"))
-    assert (
-        ended.returncode == 2 and "'mean' is a name of Subgraft's own, which ownpackage 1.2 offers too" in ended.stderr
-    )
+    assert ended.returncode == 2 and "'mean' is built in, but ownpackage 1.2 offers it too" in ended.stderr
 
 
 STORY = """

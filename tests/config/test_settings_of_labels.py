@@ -60,7 +60,7 @@ def test_label_smoothing_is_of_classes(task: str) -> None:
     ("changes", "message"),
     [
         ({"finetune": {"select": "bleu"}}, "write score, or last"),
-        ({"evaluation": {"calibration": True}}, "evaluation.calibration is of generated text"),
+        ({"evaluation": {"calibration": True}}, "evaluation.calibration is for generated text"),
         ({"systems": [{"name": "ties", "initialiser": "mean", "tie_to_sources": True}]}, "tie_to_sources is not for"),
         ({"systems": [{"name": "rows", "initialiser": "mean", "train": "new-rows"}]}, "train: new-rows is not for"),
         ({"languages": {"source": "en", "target": "de"}}, "source and target must be the same"),

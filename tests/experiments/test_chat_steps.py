@@ -156,9 +156,9 @@ def test_mistakes_are_refused_before_anything_runs(tmp_path: Path) -> None:
     config = configured(tmp_path)
     wrong: list[tuple[list[str], str]] = [
         (["corpora.own={folder: plain}"], "conversations are needed, and this corpus has none"),
-        (["task=continuation", "chat.turns=last"], "these settings are of `task: chat` alone"),
+        (["task=continuation", "chat.turns=last"], "these settings only apply to `task: chat`"),
         (["systems.0.text=lines"], "conversations, not of mere lines"),
-        (["evaluation.calibration=true"], "calibration is of outputs for a source"),
+        (["evaluation.calibration=true"], "calibration applies to outputs for a source"),
     ]
     for changes, message in wrong:
         with pytest.raises(UserError, match=message):

@@ -312,12 +312,12 @@ def test_runs_show_the_scores_of_every_direction(config: Path) -> None:
 
 
 REFUSED = {
-    "task=text-to-text": "directions are of `task: translation`",
+    "task=text-to-text": "directions are for `task: translation`",
     "directions.1.corpus=nothing": "directions: corpus 'nothing' of fr-en is not among",
     "directions.0.corpus=nothing": "directions: corpus 'nothing' of de-en is not among",
     "directions.1.source=de": "directions: de-en is named twice",
     "directions.1.source=en": "directions: en-en reads and writes one language",
-    "directions.0.train=false": "write `train: true`",
+    "directions.0.train=false": "it needs `train: true`",
     "languages={source: fr, target: en}": "leave out languages and downstream.corpus",
     "downstream.corpus=french": "leave out languages and downstream.corpus",
     "systems.0.directions=[it-en]": "system old: directions has it-en, which is not among de-en, fr-en, es-en",

@@ -83,7 +83,7 @@ def test_a_donor_that_is_absent_or_not_asked_for_is_refused(tmp_path: Path) -> N
     with pytest.raises(UserError, match=r"system (linear|omp), donor.model: donor: not a model directory"):
         steps_of(config)
     for system in ("{name: a, initialiser: donor}", "{name: a, initialiser: mean, donor: {model: donor}}"):
-        with pytest.raises(UserError, match=r"`initialiser: donor` and `donor: .* need each other"):
+        with pytest.raises(UserError, match=r"`initialiser: donor` and `donor: .* require each other"):
             load(config, Experiment, [f"systems=[{system}]"])
     wrong = "{name: a, initialiser: donor, donor: {model: donor, mapping: linear, atoms: 3}}"
     with pytest.raises(UserError, match="atoms applies to mapping: omp"):

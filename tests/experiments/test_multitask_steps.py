@@ -198,7 +198,7 @@ REFUSED = {
     "multitask_training.select=bleu": "multitask_training.select bleu: labels have no such score",
     "multitask_training.batch_size_schedule=[{step: 2, batch_size: 400}]": "batch_size_schedule: several tasks take",
     "runtime.zero_stage=3": "system alone has multitask, which runtime.zero_stage 3 cannot train: use 2",
-    "systems=[{name: a, vocabulary: upstream, multitask: alone, learning_rate: 0.1}]": "learning_rate is of finetuning",
+    "systems=[{name: a, vocabulary: upstream, multitask: alone, learning_rate: 0.1}]": "applies to finetuning",
 }
 
 

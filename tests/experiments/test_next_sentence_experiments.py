@@ -136,7 +136,7 @@ def test_mistakes_are_refused_before_anything_is_written(tmp_path: Path) -> None
     objective = "upstream.objectives=[{kind: masked, input: %s}]"
     assert "next_sentence needs `input: segment-pair`" in refused(place, objective % "sentences, next_sentence: true")
     assert "sentences_per_document" in refused(place, objective % "doc-sentences, sentences_per_document: 3")
-    assert "short_inputs are segment pairs" in refused(place, objective % "full-sentences, short_inputs: 0.3")
+    assert "short_inputs applies to segment pairs" in refused(place, objective % "full-sentences, short_inputs: 0.3")
     narrow = "model={family: bert, d_model: 16, embedding_width: 8, layers: 1, attention_heads: 2, ffn_dim: 16}"
     assert "next_sentence: false" in refused(place, narrow)
     publish_bert(tmp_path / "published", pretraining=False)

@@ -69,7 +69,7 @@ def test_it_is_pretrained_fitted_and_finetuned(tmp_path: Path) -> None:
     ("section", "said"),
     [
         ("task=text-to-text", "generates text, which a model of the family xlnet cannot"),
-        ("pretrain.batch_size_schedule=[{step: 2, batch_size: 300}]", "a memory needs as many streams throughout"),
+        ("pretrain.batch_size_schedule=[{step: 2, batch_size: 300}]", "memory_tokens need batches of one size"),
         ("model.family=bert", "the objective permutation needs model.family xlnet, not bert"),
         ("upstream.vocabulary.kind=wordpiece", "needs upstream.vocabulary.kind unigram or bpe"),
         ("upstream.objectives.0.input=sentences", "write input: doc-sentences"),

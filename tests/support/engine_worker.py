@@ -249,7 +249,7 @@ def _network() -> tuple[nn.Module, Mapping[str, float], Data]:
     network, tokenizer = Network(NetworkShape.of(side(model, "decoder"), 8, 1)), german_tokenizer()
     network.begin(side(model, "decoder"), torch.from_numpy(tokenizer.ordinary_ids), 1)
     loss = GeneratorLoss(model, network, view, 0.0, 0.0, "input")
-    return loss, loss.weights, PseudoDomains.drawn(view, tokenizer, settings, 1, 40)
+    return loss, loss.weights, PseudoDomains.sample(view, tokenizer, settings, 1, 40)
 
 
 class _Written(NearestSampling):

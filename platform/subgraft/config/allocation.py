@@ -41,7 +41,7 @@ class CurveSettings(Settings):
     @model_validator(mode="after")
     def _rising(self) -> CurveSettings:
         if any(larger <= smaller for smaller, larger in pairwise(self.grid)):
-            raise ValueError(f"sizes must rise, not {', '.join(map(str, self.grid))}")
+            raise ValueError(f"sizes must increase, not {', '.join(map(str, self.grid))}")
         if self.largest < self.step:
             raise ValueError(f"largest {self.largest} is below one step of {self.step}")
         if self.kind == "bpe" and self.exact:
@@ -70,7 +70,7 @@ class Allocation(Settings):
 
     name: the name in the tracker.
     texts: the corpora to read, each of one or more languages; no language may occur twice.
-    limits: the most training segments of a language, evenly spaced; of documents, complete ones.
+    limits: the maximum number of training segments of a language, evenly spaced; documents stay complete.
     cleaning: the rules that training text must pass.
     totals: total vocabulary sizes, including special tokens; one allocation for each.
     curves: the sizes at which a language's vocabulary is evaluated.
@@ -113,10 +113,10 @@ class Allocation(Settings):
 
     @model_validator(mode="after")
     def _each_language_once(self) -> Allocation:
-        named = [code for source in self.texts for code in _by_language(source)]
-        if twice := sorted({code for code in named if named.count(code) > 1}):
-            raise ValueError(f"texts name the language '{twice[0]}' twice: give it once")
-        if unknown := sorted(self.limits.keys() - set(named)):
+        codes = [code for source in self.texts for code in _by_language(source)]
+        if duplicates := sorted({code for code in codes if codes.count(code) > 1}):
+            raise ValueError(f"texts name the language '{duplicates[0]}' twice: give it once")
+        if unknown := sorted(self.limits.keys() - set(codes)):
             raise ValueError(f"limits name the language '{unknown[0]}', which no text has")
         if len(set(self.totals)) != len(self.totals):
             raise ValueError("totals must be distinct")
@@ -126,17 +126,17 @@ class Allocation(Settings):
 def _by_language(source: CorpusSource) -> dict[str, CorpusSource]:
     """Split a corpus of many languages into one for each. Raises ValueError for a kind that does not name languages."""
 
-    def only(kind: str, value: object) -> CorpusSource:
+    def restricted(kind: str, value: object) -> CorpusSource:
         return source.model_copy(update={kind: value})
 
     if source.texts:
         return dict(source.texts)
     if verses := source.verses:
         names = verses.translations
-        return {c: only("verses", verses.model_copy(update={"translations": {c: names[c]}})) for c in names}
+        return {c: restricted("verses", verses.model_copy(update={"translations": {c: names[c]}})) for c in names}
     if plain := source.plain:
         names = plain.names
-        return {c: only("plain", plain.model_copy(update={"languages": {c: names[c]}})) for c in names}
+        return {c: restricted("plain", plain.model_copy(update={"languages": {c: names[c]}})) for c in names}
     if source.languages:
-        return {code: only("languages", (code,)) for code in source.languages}
+        return {code: restricted("languages", (code,)) for code in source.languages}
     raise ValueError(f"{source.kind} names no languages: put it into texts: {{LANGUAGE: {{{source.kind}: …}}}}")

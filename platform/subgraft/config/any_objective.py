@@ -73,17 +73,17 @@ class AnyObjective(Settings):
 
     @property
     def recurrent(self) -> bool:
-        """Whether the layers of its model read their own states of the block before."""
+        """Whether the layers of its model read their own states of the previous block."""
         return False
 
     @property
     def longest_block(self) -> int | None:
-        """The maximum number of tokens of an example, if the settings say it."""
+        """The maximum number of tokens of an example, if the settings define it."""
         return None
 
     @property
     def last_change(self) -> int:
-        """The last step from which on it is trained differently."""
+        """The last step at which its training changes."""
         return self.from_step
 
     def after(self, pretrained: Sequence[AnyObjective]) -> Self:

@@ -18,7 +18,8 @@ class MultitaskMaskedSettings(AnyObjective):
     """UniLM's masking (Dong et al., NeurIPS 2019): BERT's, where 1/6 of the blocks are read from left to right, 1/6
     from right to left, 1/3 in both directions, and 1/3 in both in their first half and from left to right in the rest.
 
-    share: the fraction of the tokens to predict. block_tokens: the most tokens of a block of sentences of one document;
+    share: the fraction of the tokens to predict. block_tokens: the maximum number of tokens of a block of sentences of
+        one document;
     the training's max_length by default.
     """
 
@@ -38,7 +39,8 @@ class MultitaskMaskedSettings(AnyObjective):
 class MaskedSeq2SeqSettings(AnyObjective):
     """MASS (Song et al., ICML 2019): the decoder predicts a span of tokens, each of which is masked in the encoder.
 
-    share: the fraction of a block's tokens in the span. block_tokens: the most tokens of a block of sentences of one
+    share: the fraction of a block's tokens in the span. block_tokens: the maximum number of tokens of a block of
+        sentences of one
     document; the training's max_length by default.
     """
 
@@ -62,7 +64,7 @@ class PermutationSettings(AnyObjective):
     Tokens are predicted one after another in a random order, each given the context and the targets before it.
     input: sentences reads each line alone; doc-sentences reads blocks of consecutive sentences of one document;
     segment-pair reads such blocks in two segments, of which the second is from another document half of the time.
-    block_tokens: the most tokens of a block; the training's max_length by default.
+    block_tokens: the maximum number of tokens of a block; the training's max_length by default.
     partial_prediction: K of section 2.3: one of K tokens is predicted, the others are context; 1 predicts all.
     spans: whether targets are spans of 1 to 5 tokens, each in a context of K times its length, and not single tokens.
     bidirectional: whether half of the documents are read backwards, a different half in every epoch.
@@ -93,7 +95,7 @@ class PermutationSettings(AnyObjective):
     @model_validator(mode="after")
     def _inputs_have_documents(self) -> PermutationSettings:
         if self.memory_tokens and self.input == "sentences":
-            raise ValueError("memory_tokens are of a document's earlier blocks: write input: doc-sentences")
+            raise ValueError("memory_tokens needs earlier blocks of a document: write input: doc-sentences")
         if self.next_sentence and self.input != "segment-pair":
-            raise ValueError("next_sentence is about two segments: write input: segment-pair")
+            raise ValueError("next_sentence needs two segments: write input: segment-pair")
         return self

@@ -172,8 +172,12 @@ class Comparison(Settings):
 
     def trained_on(self, system: System) -> tuple[Direction, ...]:
         """The directions of a system's finetuning; empty in an experiment without directions."""
-        own = system.directions
-        return tuple(each for each in self.directions if (each.train if own is None else each.name in own))
+        names = system.directions
+        return tuple(
+            direction
+            for direction in self.directions
+            if (direction.train if names is None else direction.name in names)
+        )
 
     def learnt_with(self, further: FurtherTask) -> TaskObjectiveSettings:
         """How the examples of a task of `multitask` are learnt."""
@@ -187,20 +191,22 @@ class Comparison(Settings):
     @property
     def longest_of_checkpoint(self) -> int:
         """The maximum sequence length, in tokens, over all trainings of a checkpoint."""
-        further = self.pretrain.longest if self.upstream.continue_pretraining else 0
-        return max(further, self.longest_after_pretraining)
+        continued = self.pretrain.longest if self.upstream.continue_pretraining else 0
+        return max(continued, self.longest_after_pretraining)
 
     @property
     def longest_after_pretraining(self) -> int:
         """The maximum sequence length, in tokens, over the trainings after pretraining that some system needs."""
-        has = self.systems
+        systems = self.systems
         trainings: list[TrainingSettings | None] = [
             self.finetune,
             *(getattr(self, facts.training) for name, facts in LEARNINGS.items() if self.learns(name)),
-            self.network_training if any(one.trains_network for one in has) else None,
-            self.generator_training if any(one.generator and not one.trains_network for one in has) else None,
-            self.embedding_warmup_training if any(one.embedding_warmup for one in has) else None,
-            self.multitask_training if any(one.multitask for one in has) else None,
+            self.network_training if any(system.trains_network for system in systems) else None,
+            self.generator_training
+            if any(system.generator and not system.trains_network for system in systems)
+            else None,
+            self.embedding_warmup_training if any(system.embedding_warmup for system in systems) else None,
+            self.multitask_training if any(system.multitask for system in systems) else None,
         ]
         return max(training.max_length for training in trainings if training is not None)
 
@@ -221,12 +227,12 @@ class Comparison(Settings):
 
     @property
     def starts_from_body(self) -> bool:
-        """Whether nothing needs a checkpoint's head that predicts tokens: a head for labels takes its place."""
-        reads = self.upstream.continue_pretraining or any(
+        """Whether only a checkpoint's body is needed, because a head for labels replaces the head for tokens."""
+        needs_token_head = self.upstream.continue_pretraining or any(
             self.trains(system) or initialiser_info(system.initialiser).learnt_by for system in self.systems
         )
-        headed = self.finetuned_on.understands and self.labels.zero_shot is None
-        return headed and self.upstream.checkpoint is not None and not reads
+        replaces_head = self.finetuned_on.understands and self.labels.zero_shot is None
+        return replaces_head and self.upstream.checkpoint is not None and not needs_token_head
 
     def generator_steps(self, system: System) -> int | None:
         """The training steps of the system's generator, if it is trained here."""

@@ -200,7 +200,7 @@ class ReadingSettings(Settings):
     shared_vocabulary: whether each system reads a text in the vocabulary that it writes in, with its language model's
     embedding matrix. Required for systems that copy.
     max_length: the maximum number of tokens of a text; the rest is truncated.
-    copy_threshold: for systems that copy bottom-up, the least probability of a copied token.
+    copy_threshold: for systems that copy bottom-up, the minimum probability of a copied token.
     """
 
     vectors: Annotated[int, Field(ge=1, le=1024)] = 1

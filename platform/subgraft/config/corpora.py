@@ -72,7 +72,7 @@ class ConversationFiles(Settings):
 
     @model_validator(mode="after")
     def _consistent(self) -> ConversationFiles:
-        if sum(place is not None for place in (self.folder, self.files, self.pairs)) != 1:
+        if sum(setting is not None for setting in (self.folder, self.files, self.pairs)) != 1:
             raise ValueError("give exactly one of folder, files, pairs")
         if "{source}" not in self.prompt:
             raise ValueError("prompt needs {source}, the place of the pair's source")
@@ -107,7 +107,7 @@ class CorpusSource(Settings):
     plain: text by language, split here.
     texts: a corpus for each language, not parallel.
     languages: the languages of a folder with more than two, whose files are aligned line by line.
-    limit: the most segments of a split, evenly spaced; documents stay complete.
+    limit: the maximum number of segments of a split, evenly spaced; documents stay complete.
     documents: for a folder or files: blank lines end documents.
     """
 
@@ -137,10 +137,10 @@ class CorpusSource(Settings):
         return self.together or (self,)
 
     @property
-    def asks(self) -> bool:
-        """Whether it holds questions on passages, or conversations that are made of them."""
-        made = self.conversations
-        return bool(self.squad or (made and made.pairs and made.pairs.squad))
+    def has_questions(self) -> bool:
+        """Whether it contains questions on passages, or conversations that are built from them."""
+        conversations = self.conversations
+        return bool(self.squad or (conversations and conversations.pairs and conversations.pairs.squad))
 
     @property
     def kind(self) -> SourceKind:
@@ -158,13 +158,13 @@ class CorpusSource(Settings):
             raise ValueError("documents: blank-lines applies to a folder or files only; `plain` has its own setting")
         if self.together and self.limit:
             raise ValueError("limit applies to one corpus: give it in the parts of together")
-        apart = ("together", "squad", "conversations", "labelled", "features", "texts")
-        if self.together and any(part.kind in apart for part in self.together):
-            raise ValueError(f"together cannot have parts of kind {', '.join(apart)}")
+        excluded = ("together", "squad", "conversations", "labelled", "features", "texts")
+        if self.together and any(part.kind in excluded for part in self.together):
+            raise ValueError(f"together cannot have parts of kind {', '.join(excluded)}")
         if self.multipliers and len(self.multipliers) != len(self.together or ()):
             raise ValueError(
-                f"multipliers has {len(self.multipliers)} numbers, one for each part of together, which has "
-                f"{len(self.together or ())}"
+                f"multipliers has {len(self.multipliers)} numbers, but together has {len(self.together or ())} parts: "
+                "give one number for each"
             )
         if self.texts and self.limit:
             raise ValueError("limit applies to one text: give it in each of texts")
@@ -180,7 +180,8 @@ class Cleaning(Settings):
     squeeze: characters whose repetitions are reduced to one, before all rules; ERNIE 3 has " \\t!?" (Sun et al., 2021,
     section 3.3.1). Labelled examples, conversations and texts with spans stay as they are.
     min_characters, max_characters: bounds on the length of either side.
-    min_words: the fewest words of either side, between spaces (ERNIE 3 has 10; Sun et al., 2021, section 3.3.1).
+    min_words: the minimum number of words of either side, between spaces (ERNIE 3 has 10; Sun et al., 2021, section
+        3.3.1).
     max_ratio: the largest ratio of the longer side's length to the shorter's.
     drop_identical: whether to drop pairs whose sides are the same text.
     deduplicate: whether to keep only the first occurrence of a pair.

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 from subgraft.config.yaml_tree import Mistake, PathTo, Tree
 
-# Settings of the time when there was one objective, and their kinds.
+# Settings of versions with a single objective, and the kind of objective of each.
 ONE_OBJECTIVE: Mapping[str, str] = {"objective": "translation", "noise": "denoising", "masking": "masked"}
 
-# Settings of the time when denoising had two noises.
+# Settings of versions in which denoising had two noises.
 _OF_TWO_NOISES = ("mask_share", "permute_sentences")
 
 
@@ -22,14 +22,14 @@ def _objectives_line(upstream: Mapping[str, Any]) -> str:
     """The line `objectives: […]` for the settings of one objective."""
     present = [name for name in ONE_OBJECTIVE if name in upstream]
     kind = upstream.get("objective") or ONE_OBJECTIVE[present[0]]
-    own: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for name in present:
         if ONE_OBJECTIVE[name] == kind and isinstance(upstream[name], dict):
-            own = dict(upstream[name])
-    if not own.keys().isdisjoint(_OF_TWO_NOISES):
-        noises = _noises_line(own).removeprefix("noises: ")
-        own = {"noises": noises} | {name: value for name, value in own.items() if name not in _OF_TWO_NOISES}
-    fields = ", ".join(f"{name}: {_yaml(value)}" for name, value in {"kind": kind, **own}.items())
+            settings = dict(upstream[name])
+    if not settings.keys().isdisjoint(_OF_TWO_NOISES):
+        noises = _noises_line(settings).removeprefix("noises: ")
+        settings = {"noises": noises} | {name: value for name, value in settings.items() if name not in _OF_TWO_NOISES}
+    fields = ", ".join(f"{name}: {_yaml(value)}" for name, value in {"kind": kind, **settings}.items())
     return f"objectives: [{{{fields}}}]"
 
 
@@ -48,10 +48,12 @@ def _yaml(value: object) -> str:
 
 
 class Renamed(NamedTuple):
-    """before: a dotted path; `*` stands for any one part of it, `**` for any number of them.
+    """A setting that was renamed or moved.
 
-    now: the line to write in its place; {value} stands for its value. Or a function that makes this line from the
-    settings around it.
+    Attributes:
+        before: Its dotted path, in which `*` stands for any one part and `**` for any number of parts.
+        now: The line that replaces it, in which {value} stands for its value; or a function that creates this line from
+            the group of the setting.
     """
 
     before: str
@@ -59,7 +61,12 @@ class Renamed(NamedTuple):
 
 
 class Removed(NamedTuple):
-    """A setting that has become a constant. before: as in `Renamed`; value: the constant."""
+    """A setting that has become a constant.
+
+    Attributes:
+        before: Its dotted path, as in `Renamed`.
+        value: The constant.
+    """
 
     before: str
     value: str
@@ -98,7 +105,7 @@ REMOVED = (
 )
 
 
-def renamed(tree: Tree, is_known: Callable[[PathTo], bool]) -> Iterator[Mistake]:
+def find_deprecated(tree: Tree, is_known: Callable[[PathTo], bool]) -> Iterator[Mistake]:
     """A mistake for each key of an earlier version, in the order of the text.
 
     is_known: whether the settings have a field at a path.
@@ -108,13 +115,13 @@ def renamed(tree: Tree, is_known: Callable[[PathTo], bool]) -> Iterator[Mistake]
         for entry in entries:
             if path and _matches(path, entry.before.split(".")) and not is_known(path):
                 if isinstance(entry, Renamed):
-                    change = f"write `{_line(tree, path, entry)}`"
+                    change = f"write `{_new_line(tree, path, entry)}`"
                 else:
                     change = f"remove it, its value is always {entry.value}"
                 yield Mistake(path, place, f"no longer a setting; {change}")
 
 
-def _line(tree: Tree, path: PathTo, entry: Renamed) -> str:
+def _new_line(tree: Tree, path: PathTo, entry: Renamed) -> str:
     if not isinstance(entry.now, str):
         return entry.now(tree.at(path[:-1]))
     return entry.now.replace("{value}", json.dumps(tree.at(path), ensure_ascii=False))

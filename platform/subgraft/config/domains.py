@@ -14,7 +14,7 @@ from subgraft.config.objectives import ObjectiveSettings, TranslationSettings
 from subgraft.config.settings_base import Seed, Settings, TextSide
 from subgraft.config.vocabularies import SamplingSettings, TaskVocabularySettings, VocabularySettings
 
-# How the embedding of a new language's code starts; a language in place of these lends that of its own code.
+# The initialisers of the embedding of a new language's code; the name of another language copies that of its code.
 MEAN_OF_CODES, DRAWN_LIKE_CODES = "mean", "random-matched"
 
 
@@ -34,9 +34,10 @@ class UpstreamSettings(Settings):
     entities: the entities that a new model of the family knowledgeable reads.
     checkpoint: a local directory or a hub id to start from, in place of pretraining.
     revision: the commit, branch or tag of a checkpoint on the hub; by default its newest commit.
-    new_languages: languages that the checkpoint has no code for, each with the start of its code's embedding: `mean` of
-    the other codes', `random-matched` (drawn from the normal distribution of theirs), or the language of the checkpoint
-    whose code's is copied. The codes follow its vocabulary; as in `new_languages: {ukr: mean}`.
+    new_languages: languages that the checkpoint has no code for, each with the initialiser of its code's embedding:
+    `mean` of the embeddings of all other codes, `random-matched` (drawn from their normal distribution), or a language
+    of the checkpoint, whose code's embedding is copied. The codes are appended to the vocabulary. An example is
+    `new_languages: {ukr: mean}`.
     continue_pretraining: whether the checkpoint is first pretrained further on the corpus, by `pretrain`, with its own
     vocabularies.
     sampling: how text is segmented for systems with `pretraining: sampled`.
@@ -108,11 +109,11 @@ class DownstreamText(Settings):
     @model_validator(mode="after")
     def _something_once(self) -> DownstreamText:
         for side in sorted(self.model_fields_set) or ("source", "target"):
-            named = getattr(self, side)
-            if not named:
+            names = getattr(self, side)
+            if not names:
                 raise ValueError(f"{side} names no text: give a name of corpora, a file or a folder, or leave it out")
-            if twice := [name for at, name in enumerate(named) if name in named[:at]]:
-                raise ValueError(f"{side} names '{twice[0]}' twice")
+            if duplicates := [name for index, name in enumerate(names) if name in names[:index]]:
+                raise ValueError(f"{side} names '{duplicates[0]}' twice")
         return self
 
 

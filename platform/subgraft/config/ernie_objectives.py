@@ -128,7 +128,7 @@ class TokenDocumentSettings(LabelTaskSettings):
 class ReorderingSettings(LabelTaskSettings):
     """The order of a block's segments, which are shuffled: one of 1! + 2! + … + m! classes.
 
-    segments: m, the most segments; their number is drawn uniformly.
+    segments: m, the maximum number of segments; their number is drawn uniformly.
     """
 
     kind: Literal["sentence-reordering"] = "sentence-reordering"
@@ -166,7 +166,7 @@ class PairTaskSettings(LabelTaskSettings):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Those of the corpus, which is not read yet."""
+        """Empty: the corpus, which has not been read, determines the classes."""
         return ()
 
 
@@ -231,7 +231,7 @@ class MaskedEntitiesSettings(AnyObjective):
         if self.next_sentence and not self.needs_documents:
             raise ValueError(f"next_sentence needs `input: segment-pair` or `sentence-pair`, not {self.input}")
         if self.short_inputs != type(self).model_fields["short_inputs"].default and self.input != "segment-pair":
-            raise ValueError("short_inputs are segment pairs: it needs `input: segment-pair`")
+            raise ValueError("short_inputs applies to segment pairs only: write `input: segment-pair`")
         return self
 
     @model_validator(mode="after")

@@ -63,7 +63,7 @@ class MeasurementSettings(Settings):
 
     beam: beam size of generation.
     batch_size: sentences translated at a time; more are faster until memory runs out.
-    max_length_ratio: the most bytes of an output for each byte of its source.
+    max_length_ratio: the maximum number of bytes of an output for each byte of its source.
     test_sentences: test sentences to score, from the start; all by default.
     speed_sentences: how many of these are translated to measure speed.
     speed_repeats: repetitions, of which the median is reported.

@@ -22,13 +22,18 @@ LearningName = Literal["token-distillation", "attention-influence", "likelihood-
 
 @dataclass(frozen=True)
 class InitialiserInfo:
-    """mixes: whether every new row is a mixture of upstream rows, so that it can stay tied to them.
-    generator: the kind of generator that makes them; trained: the same if it is trained.
-    static: the algorithm of the static embeddings that it needs; as_they_are: whether these are the rows, so that they
-    must be as wide.
-    learnt_by: the training on the task's text that learns its rows while the model is frozen.
-    donor: whether they are mapped from a second model that has the new tokens.
-    seeded: whether rows depend on a seed; drawn: whether they depend on nothing else but the size of rows.
+    """The properties of an initialiser.
+
+    Attributes:
+        mixes: Whether every new row is a mixture of upstream rows, so that it can stay tied to them.
+        generator: The kind of generator that makes the rows.
+        trained: The same, if the generator is trained.
+        static: The algorithm of the static embeddings that it needs.
+        as_they_are: Whether the static embeddings are the rows themselves, so that their widths must be equal.
+        learnt_by: The training on the task's text that learns its rows while the model is frozen.
+        donor: Whether rows are mapped from a second model that has the new tokens.
+        seeded: Whether rows depend on a seed.
+        drawn: Whether rows depend only on the seed and on the shape of the tables.
     """
 
     mixes: bool = False
@@ -44,10 +49,12 @@ class InitialiserInfo:
 
 @dataclass(frozen=True)
 class LearningFacts:
-    """Facts about a training that learns rows.
+    """The properties of a training that learns rows.
 
-    training: its settings.  decoder_alone: whether it trains only a decoder's rows.
-    has_start: whether it starts from the rows of another initialiser.
+    Attributes:
+        training: The name of its settings.
+        decoder_alone: Whether it only trains a decoder's rows.
+        has_start: Whether it starts from the rows of another initialiser.
     """
 
     training: Literal[
@@ -88,11 +95,11 @@ LEARNINGS: Mapping[LearningName, LearningFacts] = {
 _NO_NEW_ROWS = InitialiserInfo()
 
 
-# Of another package's initialiser: its rows may depend on the seed.
-_OFFERED = InitialiserInfo(seeded=True)
+# The properties of another package's initialiser, whose rows may depend on the seed.
+_PLUGIN_INFO = InitialiserInfo(seeded=True)
 
 
-def _known(name: str) -> str:
+def _require_known(name: str) -> str:
     require_offered(plugins.INITIALISERS, name, INITIALISERS)
     return name
 
@@ -100,12 +107,12 @@ def _known(name: str) -> str:
 # Editors complete the names of the table; an installed package may offer others.
 _SCHEMA = WithJsonSchema({"anyOf": [{"enum": list(INITIALISERS), "type": "string"}, {"type": "string"}]})
 # A name of the table, or one that an installed package offers.
-AnyInitialiser: TypeAlias = Annotated[str, AfterValidator(_known), _SCHEMA]
+AnyInitialiser: TypeAlias = Annotated[str, AfterValidator(_require_known), _SCHEMA]
 
 
 def initialiser_info(initialiser: str | None) -> InitialiserInfo:
     """The properties of an initialiser; for None, those of a system without new tokens."""
-    return _NO_NEW_ROWS if initialiser is None else INITIALISERS.get(initialiser, _OFFERED)
+    return _NO_NEW_ROWS if initialiser is None else INITIALISERS.get(initialiser, _PLUGIN_INFO)
 
 
 def package_of(initialiser: str) -> str | None:
@@ -120,5 +127,5 @@ def learning_of(initialiser: str | None) -> LearningFacts | None:
 
 
 def names_with(fact: str) -> list[str]:
-    """The initialisers that have something of this field, in the order of the table."""
+    """The names of the initialisers for which this property is set, in the order of the table."""
     return [name for name, facts in INITIALISERS.items() if getattr(facts, fact)]

@@ -19,7 +19,7 @@ class ResegmentationSettings(Settings):
 
     merge_rate: the probability that a token is merged with its right neighbour in the word, repeatedly.
     split_rate: the probability that a token that was not merged is split at a random place.
-    max_merge: the most tokens merged into one.
+    max_merge: the maximum number of tokens merged into one.
     match: with `downstream`, simulated tokens match the new ones of the task's vocabulary in length, in how often they
     begin a word, and in numbers of subwords and hyperwords; nothing is merged or split.
     match_rate: the probability that a new token is simulated at a token, with `match`.
@@ -36,16 +36,18 @@ class ResegmentationSettings(Settings):
         if self.match is None and self.match_rate != MATCH_RATE:
             raise ValueError("match_rate applies to match: downstream only")
         defaults = ResegmentationSettings.model_fields
-        idle = [n for n in ("merge_rate", "split_rate", "max_merge") if getattr(self, n) != defaults[n].default]
-        if self.match and idle:
-            raise ValueError(f"with match: downstream nothing is merged or split: leave out {', '.join(idle)}")
+        ignored = [
+            name for name in ("merge_rate", "split_rate", "max_merge") if getattr(self, name) != defaults[name].default
+        ]
+        if self.match and ignored:
+            raise ValueError(f"with match: downstream nothing is merged or split: leave out {', '.join(ignored)}")
         return self
 
 
 class GeneratorSettings(Settings):
     """Settings of generators that all systems share; the kind and kd_weight are the system's.
 
-    max_similar: the most similar tokens that a new embedding is mixed from.
+    max_similar: the maximum number of similar tokens that a new embedding is mixed from.
     literal_equation: whether to divide by the number of similar tokens once more, as equations 2 and 3 are printed.
     distillation_position: where a decoder's states are compared: where a token is read, or predicted.
     resegmentation: how new tokens are simulated.
@@ -117,7 +119,7 @@ class DonorMapping(Settings):
     pursuit; or linear, an affine map fitted to the shared tokens by least squares.
     atoms: the number of shared tokens in a combination of omp.
     ridge: the ridge of the linear map, relative to the mean variance of the donor's dimensions; by default the one with
-    the least error on held-out shared tokens.
+    the smallest error on held-out shared tokens.
     """
 
     mapping: Literal["omp", "linear"] = "omp"
@@ -142,7 +144,7 @@ class DonorSettings(DonorMapping):
     model: str
 
     @property
-    def how(self) -> DonorMapping:
+    def mapping_settings(self) -> DonorMapping:
         """The settings without the model, which a recipe has as an input."""
         return DonorMapping(mapping=self.mapping, atoms=self.atoms, ridge=self.ridge)
 

@@ -29,36 +29,36 @@ def json_schema(settings: type[BaseModel]) -> dict[str, Any]:
         settings: the class that configurations of this kind are read into.
     """
 
-    class Generator(_Described):
+    class Generator(_SchemaWithDescriptions):
         optional = _filled_by_presets(settings)
 
     return {"$schema": DIALECT, **settings.model_json_schema(schema_generator=Generator)}
 
 
-class _Described(GenerateJsonSchema):
-    """Adds descriptions from docstrings; settings that presets give are not required."""
+class _SchemaWithDescriptions(GenerateJsonSchema):
+    """Adds descriptions from docstrings, and makes settings that presets provide optional."""
 
     optional: Mapping[type[BaseModel], frozenset[str]] = {}
 
     def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
         group: type[BaseModel] = schema["cls"]
-        made = super().model_schema(schema)
+        generated = super().model_schema(schema)
         introduction, meanings = descriptions(group)
-        made["description"] = introduction
+        generated["description"] = introduction
         for name, meaning in meanings.items():
-            if name in made.get("properties", {}):
-                made["properties"][name]["description"] = meaning
-        required = [name for name in made.pop("required", []) if name not in self.optional.get(group, ())]
-        return made | ({"required": required} if required else {})
+            if name in generated.get("properties", {}):
+                generated["properties"][name]["description"] = meaning
+        required = [name for name in generated.pop("required", []) if name not in self.optional.get(group, ())]
+        return generated | ({"required": required} if required else {})
 
     def tagged_union_schema(self, schema: core_schema.TaggedUnionSchema) -> JsonSchemaValue:
-        """Members that differ by a field with a default: a value without that field may match several of them."""
-        made = super().tagged_union_schema(schema)
-        return {"anyOf": made["oneOf"]} if "oneOf" in made else made
+        """Use anyOf, because a value that omits the discriminating field, which has a default, may match several."""
+        generated = super().tagged_union_schema(schema)
+        return {"anyOf": generated["oneOf"]} if "oneOf" in generated else generated
 
 
 def _filled_by_presets(settings: type[BaseModel]) -> dict[type[BaseModel], frozenset[str]]:
-    """The settings that every preset or the first direction gives, by group of settings; and the family of a model."""
+    """The settings that every preset or the first direction provides, by group, and the family of a model."""
     by_directions = FILLED_BY_DIRECTIONS if "directions" in settings.model_fields else {}
     by_presets = set[str].intersection(*(set(preset(each)) for each in PRESETS))
     filled = {settings: frozenset(by_presets | by_directions.get("", frozenset()))}
@@ -88,6 +88,6 @@ def _docstring(group: type, names: Sequence[str]) -> tuple[str, dict[str, str]]:
     known = "|".join(names)
     parts = re.split(rf"(?:^|(?<=[.\n])\s+|\n)((?:(?:{known}),\s)*(?:{known})):\s", text)
     meanings: dict[str, str] = {}
-    for named, meaning in zip(parts[1::2], parts[2::2], strict=True):
-        meanings |= dict.fromkeys(re.split(r",\s", named), " ".join(meaning.split()))
+    for names_of_meaning, meaning in zip(parts[1::2], parts[2::2], strict=True):
+        meanings |= dict.fromkeys(re.split(r",\s", names_of_meaning), " ".join(meaning.split()))
     return " ".join(parts[0].split()), meanings

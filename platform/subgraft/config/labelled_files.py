@@ -22,7 +22,7 @@ LabelledTask = Literal[
     "entity-typing",
 ]
 LabelledFormat = Literal["csv", "tsv", "jsonl", "conll", "squad", "folders"]
-# The columns of each task; the second are optional.
+# The required and the optional columns of each task.
 _COLUMNS: Mapping[LabelledTask, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "classification": (("text", "label"), ()),
     "pair-classification": (("text", "text_pair", "label"), ()),
@@ -34,8 +34,8 @@ _COLUMNS: Mapping[LabelledTask, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "relation-classification": (("text", "head", "tail", "label"), ()),
     "entity-typing": (("text", "entity", "labels"), ()),
 }
-# The columns of one task alone, by which it is recognised.
-_MARKS = {
+# The columns that occur in one task only, by which the task is recognised.
+_TASK_OF_COLUMN = {
     column: task
     for task, (needed, optional) in _COLUMNS.items()
     for column in (*needed, *optional)
@@ -44,8 +44,8 @@ _MARKS = {
 # The names of a column of numbers in files without settings.
 NUMBERS = ("value", "score")
 # The names of all settings that are columns.
-ROLES = ("text", "text_pair", "label", *_MARKS)
-# The endings of each format's files, and the formats that an ending alone decides; tagging reads columns of words.
+ROLES = ("text", "text_pair", "label", *_TASK_OF_COLUMN)
+# The file endings of each format, and the format of each ending, for tagging and for all other tasks.
 _ENDINGS: Mapping[LabelledFormat, tuple[str, ...]] = {
     "csv": ("csv",),
     "tsv": ("tsv", "txt"),
@@ -55,7 +55,7 @@ _ENDINGS: Mapping[LabelledFormat, tuple[str, ...]] = {
     "folders": (),
 }
 _FORMATS: Mapping[str, LabelledFormat] = {"csv": "csv", "tsv": "tsv", "jsonl": "jsonl"}
-_OF_TAGS: Mapping[str, LabelledFormat] = {"conll": "conll", "txt": "conll", "tsv": "conll", "jsonl": "jsonl"}
+_TAGGING_FORMATS: Mapping[str, LabelledFormat] = {"conll": "conll", "txt": "conll", "tsv": "conll", "jsonl": "jsonl"}
 
 
 def columns_by_name(task: LabelledTask) -> dict[str, str]:
@@ -136,8 +136,8 @@ class LabelledFiles(Settings):
             return "ranking" if self.ranking else "span-extraction"
         if self.format == "conll":
             return "tagging"
-        marked = next((_MARKS[role] for role in self._named if role in _MARKS), None)
-        return marked or ("pair-classification" if self.text_pair is not None else "classification")
+        by_column = next((_TASK_OF_COLUMN[role] for role in self._named_roles if role in _TASK_OF_COLUMN), None)
+        return by_column or ("pair-classification" if self.text_pair is not None else "classification")
 
     def columns(self, role: str) -> tuple[int | str, ...]:
         """The columns of a role, such as "text"; none if it is optional and not named."""
@@ -150,7 +150,7 @@ class LabelledFiles(Settings):
     @property
     def numbered(self) -> bool:
         """Whether columns are numbers, and files have no header."""
-        return any(isinstance(column, int) for role in self._named for column in self.columns(role))
+        return any(isinstance(column, int) for role in self._named_roles for column in self.columns(role))
 
     def format_of(self, name: str) -> LabelledFormat | None:
         """The format of a file; None if neither the settings nor the ending decide it."""
@@ -163,10 +163,10 @@ class LabelledFiles(Settings):
 
     @property
     def _by_ending(self) -> Mapping[str, LabelledFormat]:
-        return _OF_TAGS if self.columns("word") else _FORMATS
+        return _TAGGING_FORMATS if self.columns("word") else _FORMATS
 
     @property
-    def _named(self) -> list[str]:
+    def _named_roles(self) -> list[str]:
         return [role for role in ROLES if getattr(self, role) is not None]
 
     @model_validator(mode="after")
@@ -181,27 +181,27 @@ class LabelledFiles(Settings):
                 "ranking applies to format squad only: for other files name query, candidate and relevance"
             )
         if self.files is not None:
-            if both := sorted(self.files.keys() & self.held_out.keys()):
-                raise ValueError(f"{both[0]} has a file, so it cannot be held out of train")
+            if overlap := sorted(self.files.keys() & self.held_out.keys()):
+                raise ValueError(f"{overlap[0]} has a file, so it cannot be held out of train")
             if "train" not in self.files and self.held_out:
                 raise ValueError("held_out needs a training file, which is missing")
         return self
 
     def _require_columns(self) -> None:
-        if self.format in ("squad", "folders") and self._named:
-            raise ValueError(f"format {self.format} has no columns: leave out {', '.join(self._named)}")
-        needed, optional = _COLUMNS[self.task]
-        if others := [role for role in self._named if role not in needed + optional]:
+        if self.format in ("squad", "folders") and self._named_roles:
+            raise ValueError(f"format {self.format} has no columns: leave out {', '.join(self._named_roles)}")
+        required, optional = _COLUMNS[self.task]
+        if foreign := [role for role in self._named_roles if role not in required + optional]:
             raise ValueError(
-                f"the columns belong to two tasks: {others[0]} is not of {self.task} ({', '.join(needed)})"
+                f"the columns belong to two tasks: {foreign[0]} does not belong to {self.task} ({', '.join(required)})"
             )
         if self.format == "conll":
-            if not all(isinstance(column, int) for role in self._named for column in self.columns(role)):
+            if not all(isinstance(column, int) for role in self._named_roles for column in self.columns(role)):
                 raise ValueError("the columns of conll are numbers")
             return
-        roles = self._named if self.columns("word") else needed
+        roles = self._named_roles if self.columns("word") else required
         kinds = {isinstance(column, str) for role in roles for column in self.columns(role)}
         if len(kinds) > 1:
-            raise ValueError(f"columns are all names or all numbers; {self.task} needs {', '.join(needed)}")
+            raise ValueError(f"columns are all names or all numbers; {self.task} needs {', '.join(required)}")
         if isinstance(self.choices, tuple) and len({*self.choices}) < max(len(self.choices), 2):
-            raise ValueError("choices needs two different columns at least, or one that is a list")
+            raise ValueError("choices needs at least two different columns, or one that is a list")

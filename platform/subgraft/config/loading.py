@@ -15,7 +15,7 @@ from pydantic_core import ErrorDetails
 from subgraft.base.errors import UserError
 from subgraft.base.files import require_path
 from subgraft.base.limits import CONFIGURATION_BYTES
-from subgraft.config.deprecated_settings import renamed
+from subgraft.config.deprecated_settings import find_deprecated
 from subgraft.config.settings_base import Settings, groups_in
 from subgraft.config.yaml_tree import Mistake, PathTo, Tree, parse
 
@@ -55,10 +55,10 @@ def load(path: Path, model: type[M], overrides: Sequence[str] = ()) -> M:
     broken = bool(tree.mistakes) and not tree.places
     for override in () if broken else overrides:
         _override(tree, override)
-    old = [] if broken else list(renamed(tree, lambda path: path[-1] in _field_names(model, path[:-1])))
-    tree.mistakes += old
+    deprecated = [] if broken else list(find_deprecated(tree, lambda path: path[-1] in _field_names(model, path[:-1])))
+    tree.mistakes += deprecated
     # Other mistakes are reported once the deprecated settings are corrected.
-    if not broken and not old:
+    if not broken and not deprecated:
         settings = _validate(tree, model)
         if settings is not None and not tree.mistakes:
             return settings
@@ -94,23 +94,23 @@ def _override(tree: Tree, override: str) -> None:
     if not branch.places:
         tree.mistakes += branch.mistakes
         return
-    path = _steps(tree.data, parts)
+    path = _resolve_path(tree.data, parts)
     try:
         tree.put(path, branch)
     except (KeyError, IndexError):
         tree.mistakes.append(Mistake(path, origin, "leads through a value without such an entry"))
 
 
-def _steps(data: Any, parts: Sequence[str]) -> PathTo:
-    """The dotted parts; digits are an index where the data holds a list, and a key elsewhere."""
+def _resolve_path(data: Any, parts: Sequence[str]) -> PathTo:
+    """The path of dotted parts; digits are an index if the data has a list there, and a key otherwise."""
     path: list[str | int] = []
     for part in parts:
-        step = int(part) if isinstance(data, list) and part.isdecimal() else part
-        path.append(step)
-        if isinstance(step, int):
-            data = data[step] if step < len(data) else None
+        key = int(part) if isinstance(data, list) and part.isdecimal() else part
+        path.append(key)
+        if isinstance(key, int):
+            data = data[key] if key < len(data) else None
         else:
-            data = data.get(step) if isinstance(data, dict) else None
+            data = data.get(key) if isinstance(data, dict) else None
     return tuple(path)
 
 
@@ -120,16 +120,16 @@ def _validate(tree: Tree, model: type[M]) -> M | None:
         # Strict, so that text never becomes a number and `no` never false; settings hold tuples, YAML lists.
         return model.model_validate(_with_tuples(data), strict=True)
     except ValidationError as error:
-        already = {(mistake.path, mistake.place) for mistake in tree.mistakes}
+        reported = {(mistake.path, mistake.place) for mistake in tree.mistakes}
         for details in error.errors(include_url=False):
             if details["type"] == "default_factory_not_called":
-                continue  # the settings it depends on are wrong and reported
+                continue  # the settings that it depends on are wrong, which is reported
             if details["type"] == "too_short" and len(details["input"]) >= details["ctx"]["min_length"]:
-                continue  # items are wrong and reported
+                continue  # its items are wrong, which is reported
             mistake = _mistake(tree, model, details)
-            if (mistake.path, mistake.place) not in already:
+            if (mistake.path, mistake.place) not in reported:
                 tree.mistakes.append(mistake)
-    tree.mistakes.sort(key=_written_order)
+    tree.mistakes.sort(key=_line_order)
     return None
 
 
@@ -139,35 +139,35 @@ def _with_tuples(data: Any) -> Any:
     return tuple(_with_tuples(item) for item in data) if isinstance(data, list) else data
 
 
-def _written_order(mistake: Mistake) -> tuple[bool, int]:
+def _line_order(mistake: Mistake) -> tuple[bool, int]:
     line = re.search(r":(\d+)$", mistake.place)
     return (line is None, int(line[1]) if line else 0)
 
 
 def _mistake(tree: Tree, model: type[BaseModel], details: ErrorDetails) -> Mistake:
-    *around, last = details["loc"] or ("",)
+    *parents, last = details["loc"] or ("",)
     kind = details["type"]
-    path = _yaml_path(tree.data, around if kind == "missing" else details["loc"])
+    path = _yaml_path(tree.data, parents if kind == "missing" else details["loc"])
     place = tree.place(path)
     if kind == "missing":
         return Mistake((*path, last), place, "required, but not given")
     if kind == "union_tag_invalid":
-        return _unknown_member(tree, path, details["ctx"])
+        return _unknown_union_member(tree, path, details["ctx"])
     if kind == "extra_forbidden":
-        owners = _richer_groups(model, around, str(last))
-        if owners:
-            return Mistake(path, place, f"unknown field; only {_listed(owners)} can have it")
-        return Mistake(path, place, _unknown(str(last), _field_names(model, around)))
-    actual = f", found {_shown(details['input'])}" if kind != "value_error" else ""
-    return Mistake(path, place, _expected(details) + actual + _nearest_choice(details))
+        groups = _groups_with_field(model, parents, str(last))
+        if groups:
+            return Mistake(path, place, f"unknown field; only {_join_names(groups)} can have it")
+        return Mistake(path, place, _unknown_field(str(last), _field_names(model, parents)))
+    actual = f", found {_quote(details['input'])}" if kind != "value_error" else ""
+    return Mistake(path, place, _expected(details) + actual + _suggest_choice(details))
 
 
-def _unknown_member(tree: Tree, path: PathTo, context: dict[str, Any]) -> Mistake:
+def _unknown_union_member(tree: Tree, path: PathTo, context: dict[str, Any]) -> Mistake:
     """The mistake of a value that selects no member of a union."""
     path = (*path, context["discriminator"].strip("'"))
     choices = re.findall(r"'([^']+)'", context["expected_tags"])
     expected = f"expected {', '.join(map(repr, choices[:-1]))} or {choices[-1]!r}"
-    message = f"{expected}, found {_shown(context['tag'])}{_nearest(context['tag'], choices)}"
+    message = f"{expected}, found {_quote(context['tag'])}{_suggestion(context['tag'], choices)}"
     return Mistake(path, tree.place(path), message)
 
 
@@ -191,10 +191,10 @@ def _field_names(model: type[BaseModel], location: Iterable[str | int]) -> list[
     return list(dict.fromkeys(name for m in _models_at(model, location) for name in m.model_fields))
 
 
-def _richer_groups(model: type[BaseModel], location: Sequence[str | int], name: str) -> list[str]:
-    """Other groups of settings with a common base class that have a field which the group here lacks."""
-    here = _models_at(model, location)
-    bases = tuple(base for group in here for base in group.__mro__ if base not in Settings.__mro__)
+def _groups_with_field(model: type[BaseModel], location: Sequence[str | int], name: str) -> list[str]:
+    """Sibling groups of settings (with a common base class) that have a field which this group lacks."""
+    present = _models_at(model, location)
+    bases = tuple(base for group in present for base in group.__mro__ if base not in Settings.__mro__)
     return [
         setting
         for setting, field in model.model_fields.items()
@@ -203,7 +203,7 @@ def _richer_groups(model: type[BaseModel], location: Sequence[str | int], name: 
     ]
 
 
-def _listed(names: Sequence[str]) -> str:
+def _join_names(names: Sequence[str]) -> str:
     """Format as `a, b and c`."""
     *others, last = names
     return f"{', '.join(others)} and {last}" if others else last
@@ -224,18 +224,18 @@ def _is_named(model: type[BaseModel], part: str | int) -> bool:
     return any(get_args(field.annotation) == (part,) for field in model.model_fields.values())
 
 
-def _unknown(name: str, known: Sequence[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return "unknown field; " + (f"did you mean '{near[0]}'?" if near else f"known: {', '.join(known)}")
+def _unknown_field(name: str, known: Sequence[str]) -> str:
+    matches = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    return "unknown field; " + (f"did you mean '{matches[0]}'?" if matches else f"known: {', '.join(known)}")
 
 
-def _nearest_choice(details: ErrorDetails) -> str:
-    return _nearest(str(details["input"]), re.findall(r"'([^']+)'", str(details.get("ctx", {}).get("expected", ""))))
+def _suggest_choice(details: ErrorDetails) -> str:
+    return _suggestion(str(details["input"]), re.findall(r"'([^']+)'", str(details.get("ctx", {}).get("expected", ""))))
 
 
-def _nearest(value: str, choices: Sequence[str]) -> str:
-    near = difflib.get_close_matches(value, choices, n=1)
-    return f"; did you mean '{near[0]}'?" if near else ""
+def _suggestion(value: str, choices: Sequence[str]) -> str:
+    matches = difflib.get_close_matches(value, choices, n=1)
+    return f"; did you mean '{matches[0]}'?" if matches else ""
 
 
 def _expected(details: ErrorDetails) -> str:
@@ -244,6 +244,6 @@ def _expected(details: ErrorDetails) -> str:
     return _EXPECTED.get(details["type"], details["msg"].replace("Input should be", "expected", 1))
 
 
-def _shown(value: Any) -> str:
+def _quote(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 60 else f"{text[:57]}..."

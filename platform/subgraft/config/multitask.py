@@ -51,5 +51,5 @@ class MultitaskTrainingSettings(ModelTrainingSettings):
 
         of_task: the finetuning on the experiment's own task, whose choice of training examples applies here too.
         """
-        chosen = {name: getattr(of_task, name) for name in ("max_train_examples", "resample_subset")}
-        return FinetuneSettings(**self.model_dump(), **chosen)
+        subset = {name: getattr(of_task, name) for name in ("max_train_examples", "resample_subset")}
+        return FinetuneSettings(**self.model_dump(), **subset)

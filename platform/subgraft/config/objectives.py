@@ -105,8 +105,8 @@ class MaskedSettings(AnyObjective):
     longer than the upstream sentences.
     memory_tokens: for `doc-sentences`, on a model of the family `branched`: how many states of the document's earlier
     blocks each layer reads, those of the same layer (ERNIE 3; Sun et al., 2021, section 3.1).
-    static_copies: how many times the text is masked before training: the masks (and pairs) of an epoch are those of the
-    epoch this many before it. By default each epoch has its own.
+    static_copies: how many times the text is masked before training: an epoch reuses the masks (and pairs) of the epoch
+    this many epochs earlier. By default every epoch draws new ones.
     units: what is hidden as a whole, by stages (ERNIE; Sun et al., 2019, section 3.2); tokens by default. Generators
     are trained with hidden tokens.
     phrases, entities: the corpus's fields of kind spans with these units. By default phrases are collocations of the
@@ -157,22 +157,22 @@ class MaskedSettings(AnyObjective):
         if self.sentences_per_document > 1 and self.input != "sentences":
             raise ValueError("sentences_per_document joins the lines of `input: sentences`: leave it out")
         if self.short_inputs != type(self).model_fields["short_inputs"].default and self.input != "segment-pair":
-            raise ValueError("short_inputs are segment pairs: it needs `input: segment-pair`")
+            raise ValueError("short_inputs applies to segment pairs only: write `input: segment-pair`")
         if self.memory_tokens and self.input != "doc-sentences":
-            raise ValueError("memory_tokens are of a document's earlier blocks: write `input: doc-sentences`")
+            raise ValueError("memory_tokens needs earlier blocks of a document: write `input: doc-sentences`")
         return self
 
     @model_validator(mode="after")
     def _stages_in_order(self) -> MaskedSettings:
         steps = [stage.step for stage in self.units]
         if steps and (steps[0] or steps != sorted(set(steps))):
-            raise ValueError("units: the first stage is of step 0, and steps increase")
+            raise ValueError("units: the first stage must have step 0, and steps must increase")
         if steps and self.sentences_per_document > 1:
-            raise ValueError("units are of lines, which sentences_per_document joins: leave out either")
+            raise ValueError("units applies to single lines, which sentences_per_document joins: leave out one of them")
         hidden = {name for stage in self.units for name in stage.frequencies}
         for name, field in (("phrase", self.phrases), ("entity", self.entities)):
             if field is not None and name not in hidden:
-                raise ValueError(f"'{field}' has units of a kind that is not among units: give a stage with `{name}`")
+                raise ValueError(f"'{field}' has units that no stage of units hides: add a stage with `{name}`")
         return self
 
     @property
@@ -228,7 +228,7 @@ class CausalSettings(AnyObjective):
     @model_validator(mode="after")
     def _remembers_blocks(self) -> CausalSettings:
         if self.memory_tokens and not self.packed:
-            raise ValueError("memory_tokens are of a document's earlier blocks: leave out `packed: false`")
+            raise ValueError("memory_tokens needs earlier blocks of a document: leave out `packed: false`")
         return self
 
     @property
@@ -236,9 +236,9 @@ class CausalSettings(AnyObjective):
         return self.block_tokens
 
     def after(self, pretrained: Sequence[AnyObjective]) -> Self:
-        """With the separator that the model was pretrained with."""
-        ends = [each.separator for each in pretrained if isinstance(each, CausalSettings)]
-        return self.model_copy(update={"separator": ends[0]}) if ends else self
+        """The settings with the separator that the model was pretrained with."""
+        separators = [each.separator for each in pretrained if isinstance(each, CausalSettings)]
+        return self.model_copy(update={"separator": separators[0]}) if separators else self
 
 
 _Pretraining: TypeAlias = (

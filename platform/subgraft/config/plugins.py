@@ -26,7 +26,7 @@ FAMILIES: Group = "subgraft.families"
 
 @dataclass(frozen=True)
 class Plugin:
-    """An object that a package offers under a name. package: its name and version, as records have it."""
+    """An object that a package offers under a name; `package` is the package's name and version."""
 
     name: str
     package: str
@@ -55,16 +55,16 @@ def offered(group: Group) -> Mapping[str, Plugin]:
 
 
 def require_offered(group: Group, name: str, own: Collection[str]) -> None:
-    """Raises a ValueError for a name that is neither our own nor offered, or that is both."""
+    """Raise ValueError for a name that is neither built in nor offered by a plugin, or that is both."""
     others = offered(group)
     if name in own and name in others:
-        raise ValueError(f"'{name}' is a name of Subgraft's own, which {others[name].package} offers too: remove that")
+        raise ValueError(f"'{name}' is built in, but {others[name].package} offers it too: remove that package")
     known = [*own, *(other for other in others if other not in own)]
     if not known:
         raise ValueError(f"no installed package offers any, found '{name}' (entry points of the group {group})")
     if name not in known:
-        *most, last = map(repr, known)
-        expected = f"{', '.join(most)} or {last}" if most else last
+        *first, last = map(repr, known)
+        expected = f"{', '.join(first)} or {last}" if first else last
         # Worded as pydantic words an unknown choice.
         raise PydanticCustomError("literal_error", "Input should be {expected}", {"expected": expected})
 

@@ -20,7 +20,7 @@ class Runtime(Settings):
 
     workers: processes that share one training.
     gpus_per_worker: GPUs for a step, or for each worker of a training; 0 for CPUs.
-    cpus: the most cores that a run uses on this machine; all by default.
+    cpus: the maximum number of cores that a run uses on this machine; all by default.
     cpus_per_step: cores that a step reserves and computes with.
     pretrain_cpus: cores of pretraining, in place of cpus_per_step.
     evaluate_cpus: cores of an evaluation; with all cores of a machine, other steps do not disturb its speeds.
@@ -28,7 +28,7 @@ class Runtime(Settings):
     gradients, 3 also parameters; null for plain PyTorch.
     offload: what DeepSpeed moves from GPU memory to the machine's: the optimizer's state, or that and the parameters.
     activation_checkpointing: recompute activations in the backward pass: less memory, more time.
-    checkpoint_seconds: the interval between checkpoints, which is the most training that a kill loses.
+    checkpoint_seconds: the interval between checkpoints, which bounds the training time that a kill loses.
     checkpoints_in_background: whether checkpoints are written while training continues, from a copy in memory (12 bytes
     a trained parameter); if not, training waits.
     max_failures: how often a step that lost its node or worker is retried.

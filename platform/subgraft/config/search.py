@@ -16,7 +16,7 @@ T = TypeVar("T")
 Objective = Literal["dev_bleu", "dev_bits_per_character", "dev_score", "sentences_per_second"]
 # The objectives that are minimised.
 MINIMISED: frozenset[str] = frozenset({"dev_bits_per_character"})
-# Fields of every system, also of one without new rows.
+# Fields of every system, even of systems without new rows.
 RATES = ("learning_rate", "embedding_learning_rate")
 DEFAULT_TRIALS = 20
 
@@ -42,7 +42,7 @@ class Range(Settings):
         return self
 
 
-def _some_distinct(values: tuple[T, ...]) -> tuple[T, ...]:
+def _require_distinct(values: tuple[T, ...]) -> tuple[T, ...]:
     if not values:
         raise ValueError("give at least one value")
     if len(set(values)) != len(values):
@@ -50,7 +50,7 @@ def _some_distinct(values: tuple[T, ...]) -> tuple[T, ...]:
     return values
 
 
-Choices: TypeAlias = Annotated[tuple[T, ...], AfterValidator(_some_distinct)]
+Choices: TypeAlias = Annotated[tuple[T, ...], AfterValidator(_require_distinct)]
 
 
 def _above_zero(choices: Range | tuple[float, ...]) -> Range | tuple[float, ...]:
@@ -59,7 +59,7 @@ def _above_zero(choices: Range | tuple[float, ...]) -> Range | tuple[float, ...]
     return choices
 
 
-# Distinguished by their form, so that a mistake in one is not reported for both.
+# The form selects the member of the union, so that a mistake in one is not reported for both.
 Weights: TypeAlias = Annotated[
     Annotated[Range, Tag("range")] | Annotated[Choices[Annotated[float, Field(ge=0)]], Tag("list")],
     Discriminator(lambda value: "list" if isinstance(value, tuple) else "range"),
@@ -166,25 +166,25 @@ def require_searchable(search: SearchSettings, systems: tuple[System, ...], trai
         training: the finetuning of all systems.
     """
     by_name = {system.name: system for system in systems}
-    for one in search.each_system():
-        if one.system not in by_name:
+    for single in search.each_system():
+        if single.system not in by_name:
             where = "system" if search.systems is None else "systems"
-            raise ValueError(f"search.{where} '{one.system}' is not among systems: {', '.join(by_name)}")
-        _require_meaning(search.space, by_name[one.system], training)
+            raise ValueError(f"search.{where} '{single.system}' is not among systems: {', '.join(by_name)}")
+        _require_applicable(search.space, by_name[single.system], training)
 
 
-def _require_meaning(space: SearchSpace, system: System, training: FinetuneSettings) -> None:
-    meaningless = [name for name in space.varied if name not in RATES]
-    if system.initialiser is None and meaningless:
+def _require_applicable(space: SearchSpace, system: System, training: FinetuneSettings) -> None:
+    inapplicable = [name for name in space.varied if name not in RATES]
+    if system.initialiser is None and inapplicable:
         raise ValueError(
             f"search.system '{system.name}' has no new rows: only {' and '.join(RATES)} can be varied, not "
-            f"{', '.join(meaningless)}"
+            f"{', '.join(inapplicable)}"
         )
     trained = [initialiser_info(name).trained for name in space.initialiser or (system.generator,)]
     for name in ("kd_weight", "generator_steps"):
         if getattr(space, name) is not None and not any(trained):
-            only = ", ".join(names_with("trained"))
-            raise ValueError(f"search.space.{name} applies to {only} only, and no trial has one of them")
+            names = ", ".join(names_with("trained"))
+            raise ValueError(f"search.space.{name} applies to {names} only, and no trial has one of them")
     if system.donor is None and any(initialiser_info(name).donor for name in space.initialiser or ()):
         raise ValueError(f"search.space.initialiser has donor, which system '{system.name}' needs a `donor` for")
     for varied in _with_extreme_rates(space, system):

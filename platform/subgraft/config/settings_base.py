@@ -20,7 +20,7 @@ VocabularyMode = Literal["replace", "extend", "trim"]
 # Vocabularies of characters, with optional byte fallback and sampled segmentations.
 SENTENCEPIECE_KINDS: tuple[VocabularyKind, ...] = ("unigram", "bpe")
 MetricName = Literal["BLEU", "chrF", "TER", "ROUGE-L", "METEOR"]
-# Metrics that are measured on request, or by some tasks.
+# Metrics that are only measured on request, or for some tasks.
 FurtherMetricName = Literal["ROUGE-1", "ROUGE-2", "CIDEr"]
 # The engines that generate texts.
 DecodingEngine = Literal["transformers", "ctranslate2"]
@@ -28,7 +28,7 @@ EngineSetting = Literal["auto", "transformers", "ctranslate2"]
 StaticAlgorithm = Literal["skip-gram", "cbow", "fasttext"]
 # The inputs of a classifying head: whole texts, their tokens, spans of a passage, or several texts to choose from.
 HeadKind = Literal["sequence", "tokens", "span", "choice"]
-# All random generators accept 31 bits.
+# All random generators accept seeds of 31 bits.
 Seed = Annotated[int, Field(ge=0, lt=2**31)]
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Count = Annotated[int, Field(ge=1, le=MAX_COUNT)]

@@ -81,7 +81,7 @@ class RecordField(Settings):
         if self.language is not None and self.kind != "text":
             raise ValueError("only a text has a language")
         if (self.of is not None) != (self.kind in ("span", "spans", "triples")):
-            raise ValueError("a span needs `of`, the text that it lies in, and other kinds cannot have it")
+            raise ValueError("spans and triples need `of`, the text that contains them, and other kinds cannot have it")
         if self.kind == "tensor" and self.column is not None:
             raise ValueError("a tensor has no column: its rows are in a safetensors file")
         return self
@@ -121,10 +121,10 @@ class RecordFiles(Settings):
     def _consistent(self) -> RecordFiles:
         _require_files(self, self._columns)
         if "documents" in self.fields:
-            raise ValueError("no field can be called documents: a corpus stores their names under it")
+            raise ValueError("no field can be called documents: a corpus uses that name for the documents of segments")
         texts = {name for name, field in self.fields.items() if field.kind == "text"}
         if not texts:
-            raise ValueError("one field at least must be a text")
+            raise ValueError("at least one field must be a text")
         for name, field in self.fields.items():
             if field.of is not None and field.of not in texts:
                 raise ValueError(f"the {field.kind} {name} is of '{field.of}', which is not a text field")
@@ -134,7 +134,7 @@ class RecordFiles(Settings):
 
 
 def _require_files(files: ColumnFiles | RecordFiles, columns: Sequence[int | str]) -> None:
-    """Raise ValueError unless there is one place of files, and columns are all numbers from 1 or all names."""
+    """Raise ValueError unless one of folder and files is set, and columns are all numbers from 1 or all names."""
     if (files.folder is None) == (files.files is None):
         raise ValueError("give exactly one of folder, files")
     if len({isinstance(column, str) for column in columns}) > 1:
@@ -175,8 +175,8 @@ class VerseFiles(Settings):
 
     @model_validator(mode="after")
     def _held_out_once(self) -> VerseFiles:
-        if both := sorted({*self.dev} & {*self.test}):
-            raise ValueError(f"{both[0]} is held out twice, for dev and for test")
+        if overlap := sorted({*self.dev} & {*self.test}):
+            raise ValueError(f"{overlap[0]} is held out twice, for dev and for test")
         return self
 
 
@@ -188,8 +188,8 @@ class PlainTexts(Settings):
     languages: the name of each language in the folder or the file, or a list of languages.
     held_out: segments of each language held out; with documents, complete ones of at most so many segments.
     seed: draws the held-out segments; without it, they are evenly spaced.
-    documents: where documents end: at blank lines, or each .txt[.gz] file of the folder is one (of the folder's folder
-    {name}, if it has such).
+    documents: where documents end: at blank lines, or each .txt[.gz] file of the folder is a document (of its subfolder
+    {name}, if there is one).
     split_sentences: whether lines of documents are divided into sentences at punctuation; if not, each line is one
     sentence.
     """
@@ -212,7 +212,7 @@ class PlainTexts(Settings):
         if (self.folder is None) == (self.tagged is None):
             raise ValueError("give exactly one of folder, tagged")
         if self.documents is not None and self.tagged is not None:
-            raise ValueError("documents are of the files of a folder, not of tagged lines")
+            raise ValueError("documents applies to the files of a folder, not to tagged lines")
         if self.split_sentences and self.documents is None:
-            raise ValueError("split_sentences is of documents: write `documents: blank-lines` or `files`")
+            raise ValueError("split_sentences needs documents: write `documents: blank-lines` or `files`")
         return self

@@ -44,7 +44,7 @@ class BackTranslationSettings(Settings):
     sample: whether tokens are sampled, in place of search (Edunov et al. 2018).
     engine: the search engine, as in `evaluation`; samples are drawn by transformers.
     batch_size: the number of sentences translated at a time.
-    max_length_ratio: the most bytes of an output for each byte of the text.
+    max_length_ratio: the maximum number of bytes of an output for each byte of the text.
     tag: whether `<BT>` precedes each such source (Caswell et al. 2019), as text that the encoder's vocabulary must
     spell.
     """
@@ -61,7 +61,7 @@ class BackTranslationSettings(Settings):
     @model_validator(mode="after")
     def _searched_or_drawn(self) -> BackTranslationSettings:
         if self.sample and self.beam > 1:
-            raise ValueError("sample: true draws tokens, and nothing is searched: leave out beam")
+            raise ValueError("sample: true samples tokens instead of searching: leave out beam")
         return self
 
     @property
@@ -85,11 +85,11 @@ class UnsupervisedSettings(Settings):
     and dev scores: a round is scored at its end, and its last weights are used.
     sentences: lines of each language that a round translates; later rounds translate others, until all were translated.
     constrained_rounds: the number of first rounds that generate only tokens which occur in the text of the language.
-    min_count: the fewest occurrences in that text of a token that constrained rounds may generate.
+    min_count: the minimum number of occurrences in that text of a token that constrained rounds may generate.
     beam: beam size; 1 is greedy search.
     engine: the search engine, as in `evaluation`; transformers translates in constrained rounds.
     batch_size: the number of sentences translated at a time.
-    max_length_ratio: the most bytes of a translation for each byte of the text.
+    max_length_ratio: the maximum number of bytes of a translation for each byte of the text.
     """
 
     rounds: Annotated[int, Field(ge=1, le=1000)] = 20
@@ -118,9 +118,9 @@ class UnsupervisedSettings(Settings):
 
     def training(self, finetune: FinetuneSettings) -> FinetuneSettings:
         """The training of a round, by the finetuning of its system. Raises ValueError for settings that do not fit."""
-        if named := [name for name in _BY_STEP if getattr(finetune, name)]:
+        if by_step := [name for name in _BY_STEP if getattr(finetune, name)]:
             raise ValueError(
-                f"finetune.{named[0]} is by steps, and a round has {self.updates} of its own: leave it out"
+                f"finetune.{by_step[0]} counts steps of a whole training, and a round has {self.updates}: leave it out"
             )
         if finetune.warmup_steps > self.updates:
             raise ValueError(
@@ -128,5 +128,5 @@ class UnsupervisedSettings(Settings):
                 "(unsupervised.updates): each round warms up"
             )
         length = {"epochs": None, "max_steps": self.updates, "stop_after": None, "evaluate_at": (self.updates,)}
-        chosen = {"select": "last", "patience": None, "max_train_examples": None}
-        return finetune.model_copy(update={**length, **chosen})
+        unselected = {"select": "last", "patience": None, "max_train_examples": None}
+        return finetune.model_copy(update={**length, **unselected})

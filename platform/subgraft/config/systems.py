@@ -88,7 +88,8 @@ class System(Settings):
     back_translation_rounds: the rounds of this system's back-translated text, in place of back_translation.rounds.
     source_encoder: a new encoder that reads sources in another language and has its own vocabulary, learnt as
     downstream.vocabulary; for models of the family bart, which still write in the upstream vocabulary.
-    documents: the most tokens of a block, for a system that is finetuned on blocks of consecutive pairs of a document
+    documents: the maximum number of tokens of a block, for a system that is finetuned on blocks of consecutive pairs of
+        a document
     and translates documents in such blocks (Liu et al., TACL 2020, section 4.2); without it, a system reads single
     sentences. The model must be an mBART. Blocks of the target may have up to finetune.max_length tokens.
     context: han, for an encoder that also attends to the preceding sentences of the document, by words and by sentences
@@ -153,12 +154,12 @@ class System(Settings):
         not use.
         """
         rare, train = self.rare_tokens or training.rare_tokens, self.train or training.train
-        still = train in FROZEN_EMBEDDINGS
-        if self.initialiser is None or still or (rare is not None and rare.idle):
+        frozen = train in FROZEN_EMBEDDINGS
+        if self.initialiser is None or frozen or (rare is not None and rare.idle):
             rare = None
         rates = {"learning_rate": self.learning_rate, "embedding_learning_rate": self.embedding_learning_rate}
         own: dict[str, Any] = {name: rate for name, rate in rates.items() if rate is not None}
-        own |= {"embedding_learning_rate": None} if still else {}
+        own |= {"embedding_learning_rate": None} if frozen else {}
         own |= {"shuffled_sources": True} if self.shuffled_sources else {}
         adapters = (training.adapters or AdapterSettings()) if train == "adapters" else None
         settings = training.model_copy(update={"rare_tokens": rare, "train": train, "adapters": adapters, **own})
@@ -176,8 +177,8 @@ class System(Settings):
             raise ValueError(
                 "copy_shared_tokens and embeddings_only_fraction need an initialiser: without one there are no new rows"
             )
-        rows_are_made = self.vocabulary == "downstream" and self.vocabulary_mode != "trim"
-        if not self.made_with_its_vocabulary and (self.initialiser is not None) != rows_are_made:
+        has_new_rows = self.vocabulary == "downstream" and self.vocabulary_mode != "trim"
+        if not self.made_with_its_vocabulary and (self.initialiser is not None) != has_new_rows:
             if self.initialiser is not None and self.vocabulary_mode == "trim":
                 raise ValueError("a trimmed vocabulary has no new tokens: leave out the initialiser")
             raise ValueError("an initialiser belongs to exactly the systems with `vocabulary: downstream`")
@@ -203,7 +204,7 @@ class System(Settings):
             starting = ", ".join(name for name, facts in LEARNINGS.items() if facts.has_start)
             raise ValueError(f"starts_from is for systems of {starting}")
         if (self.donor is not None) != initialiser_info(self.initialiser).donor:
-            raise ValueError("`initialiser: donor` and `donor: {model: DIRECTORY}` need each other")
+            raise ValueError("`initialiser: donor` and `donor: {model: DIRECTORY}` require each other")
         return self
 
     @model_validator(mode="after")
@@ -250,7 +251,7 @@ class System(Settings):
 
 
 def require_trained_parameters(system: System, training: FinetuneSettings) -> None:
-    """Raise ValueError if a system lacks the parameters that it would train, or freezes those it is about.
+    """Raise ValueError if a system lacks the parameters that it would train, or freezes them.
 
     Args:
         system: the system to check.
@@ -258,18 +259,20 @@ def require_trained_parameters(system: System, training: FinetuneSettings) -> No
     """
     of_system = system.finetuning(training)
     train, where = of_system.train, f"system {system.name}"
-    whole_tables = [name for name in ("tie_to_sources", "embeddings_only_fraction") if getattr(system, name)]
+    table_settings = [name for name in ("tie_to_sources", "embeddings_only_fraction") if getattr(system, name)]
     if train == "all":
-        if whole_tables and of_system.embedding_learning_rate == 0:
-            raise ValueError(f"{where}: {whole_tables[0]} trains embeddings, which embedding_learning_rate: 0 freezes")
+        if table_settings and of_system.embedding_learning_rate == 0:
+            raise ValueError(
+                f"{where}: {table_settings[0]} trains embeddings, which embedding_learning_rate: 0 freezes"
+            )
         return
     if train == "new-rows" and system.initialiser is None:
         raise ValueError(f"{where} has no new rows for train: new-rows: give it a `train: all` of its own")
     if train == "new-rows" and of_system.embedding_learning_rate == 0:
         raise ValueError(f"{where}: train: new-rows trains embeddings, which embedding_learning_rate: 0 freezes")
-    if whole_tables:
-        raise ValueError(f"{where}: {whole_tables[0]} trains all embeddings: it needs `train: all`, not `{train}`")
-    still = train in FROZEN_EMBEDDINGS
+    if table_settings:
+        raise ValueError(f"{where}: {table_settings[0]} trains all embeddings: it needs `train: all`, not `{train}`")
+    frozen = train in FROZEN_EMBEDDINGS
     for name in ("embedding_learning_rate", "rare_tokens"):
-        if still and getattr(system, name):
+        if frozen and getattr(system, name):
             raise ValueError(f"{where}: train: {train} freezes the embeddings: leave out {name}")

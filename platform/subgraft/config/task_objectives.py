@@ -31,9 +31,9 @@ class AnyConditionedSettings(AnyObjective):
     continues = True
 
     def after(self, pretrained: Sequence[AnyObjective]) -> Self:
-        """With the separator that the language model was pretrained with."""
-        ends = [each.separator for each in pretrained if isinstance(each, CausalSettings)]
-        return self.model_copy(update={"separator": ends[0]}) if ends else self
+        """The settings with the separator that the language model was pretrained with."""
+        separators = [each.separator for each in pretrained if isinstance(each, CausalSettings)]
+        return self.model_copy(update={"separator": separators[0]}) if separators else self
 
 
 class ConditionedSettings(AnyConditionedSettings):
@@ -64,7 +64,8 @@ class FeatureConditionedSettings(AnyConditionedSettings):
 class DocumentTranslationSettings(AnyObjective):
     """Blocks of consecutive sentences of a document, given those of the source (Liu et al., TACL 2020, section 4).
 
-    block_tokens: the most tokens of a block of the source; the training's max_length limits those of the target.
+    block_tokens: the maximum number of tokens of a block of the source; the training's max_length limits those of the
+        target.
     """
 
     kind: Literal["document-translation"] = "document-translation"
@@ -83,7 +84,7 @@ class DocumentTranslationSettings(AnyObjective):
 class ContextTranslationSettings(AnyObjective):
     """Each sentence of a document, given those of the source before it (Miculicich et al., EMNLP 2018).
 
-    sentences: the most sentences before that are read.
+    sentences: the maximum number of preceding sentences that are read.
     """
 
     kind: Literal["context-translation"] = "context-translation"
@@ -138,13 +139,13 @@ class ZeroShotSettings(Settings):
     def filled(self, text: str, second: str, words: str) -> str:
         """The template with a class's words."""
         parts = {"text": text, "text_pair": second, "label": words}
-        return _PLACE.sub(lambda place: parts[place[1]], self.template)
+        return _PLACEHOLDER.sub(lambda placeholder: parts[placeholder[1]], self.template)
 
     @model_validator(mode="after")
     def _has_places(self) -> ZeroShotSettings:
-        for place in ("{label}", "{text}"):
-            if place not in self.template:
-                raise ValueError(f"template needs {place}")
+        for placeholder in ("{label}", "{text}"):
+            if placeholder not in self.template:
+                raise ValueError(f"template needs {placeholder}")
         if len(set(self.words.values())) < len(self.words):
             raise ValueError("words: two classes have the same words")
         if self.by == "generation" and not self.template.rstrip().endswith("{label}"):
@@ -152,7 +153,7 @@ class ZeroShotSettings(Settings):
         return self
 
 
-_PLACE = re.compile(r"\{(text|text_pair|label)\}")
+_PLACEHOLDER = re.compile(r"\{(text|text_pair|label)\}")
 
 
 class LabelSettings(Settings):

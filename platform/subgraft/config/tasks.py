@@ -37,7 +37,8 @@ class TaskFacts:
         metrics: The metrics of its outputs; none for a task that is scored in bits per character, or by its labels.
         of_questions: Whether its corpus has questions on passages (squad), with the answer between marks.
         two_languages: Whether source and target must differ.
-        finetuned_on: The objective; one without pairs is of one text in one language, which a decoder alone continues.
+        finetuned_on: The objective. Without pairs it has one text in one language, which a decoder-only model
+            continues.
         defaults: Settings that differ from translation's, by group.
     """
 
@@ -55,15 +56,15 @@ class TaskFacts:
         return self.finetuned_on.source
 
 
-_OF_TEXT: tuple[MetricName, ...] = ("BLEU", "chrF", "TER", "ROUGE-L", "METEOR")
-_BY_BITS: Mapping[str, Mapping[str, Any]] = {
+_TEXT_METRICS: tuple[MetricName, ...] = ("BLEU", "chrF", "TER", "ROUGE-L", "METEOR")
+_SCORED_BY_BITS: Mapping[str, Mapping[str, Any]] = {
     "finetune": {"select": "likelihood"},
     "evaluation": {"calibration": False, "by_token_count": False},
 }
-# A passage is many times as long as a question about it, a text as its summary: rules of translation would drop most
-# pairs.
+# A passage is many times longer than a question about it, and a text than its summary, so the rules of translation
+# would drop most pairs.
 _ANY_LENGTH = {"max_characters": None, "max_ratio": None}
-_BY_LABELS: Mapping[str, Mapping[str, Any]] = {
+_SCORED_BY_LABELS: Mapping[str, Mapping[str, Any]] = {
     "finetune": {"select": "score", "label_smoothing": 0.0},
     "multitask_training": {"select": "score", "label_smoothing": 0.0},
     "evaluation": {"calibration": False, "by_token_count": False},
@@ -71,70 +72,72 @@ _BY_LABELS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def _of_text(task: TextTaskName, called: str, hub_tag: str) -> TaskFacts:
-    return TaskFacts(called, hub_tag, (), finetuned_on=LabelledSettings(task=task), defaults=_BY_LABELS)
+def _text_task(task: TextTaskName, called: str, hub_tag: str) -> TaskFacts:
+    return TaskFacts(called, hub_tag, (), finetuned_on=LabelledSettings(task=task), defaults=_SCORED_BY_LABELS)
 
 
-def _of_pairs(task: PairTaskName, called: str, hub_tag: str) -> TaskFacts:
-    return TaskFacts(called, hub_tag, (), finetuned_on=LabelledPairsSettings(task=task), defaults=_BY_LABELS)
+def _pair_task(task: PairTaskName, called: str, hub_tag: str) -> TaskFacts:
+    return TaskFacts(called, hub_tag, (), finetuned_on=LabelledPairsSettings(task=task), defaults=_SCORED_BY_LABELS)
 
 
 TASKS: Mapping[str, TaskFacts] = {
-    "translation": TaskFacts("Translation", "translation", _OF_TEXT, two_languages=True),
+    "translation": TaskFacts("Translation", "translation", _TEXT_METRICS, two_languages=True),
     "question-generation": TaskFacts(
         "Question-generation",
         "text2text-generation",
-        _OF_TEXT,
+        _TEXT_METRICS,
         of_questions=True,
-        # A question is shorter than its passage, so an output that grows as long repeats itself.
+        # A question is shorter than its passage; longer outputs only repeat themselves.
         defaults={"cleaning": _ANY_LENGTH, "evaluation": {"max_length_ratio": 1.0}},
     ),
-    "text-to-text": TaskFacts("Text-to-text", "text2text-generation", _OF_TEXT, defaults={"cleaning": _ANY_LENGTH}),
+    "text-to-text": TaskFacts(
+        "Text-to-text", "text2text-generation", _TEXT_METRICS, defaults={"cleaning": _ANY_LENGTH}
+    ),
     "continuation": TaskFacts(
         "Continuation",
         "text-generation",
         (),
         finetuned_on=CausalSettings(packed=False),
-        defaults=_BY_BITS,
+        defaults=_SCORED_BY_BITS,
     ),
     "class-conditional": TaskFacts(
         "Class-conditional generation",
         "text-generation",
         (),
         finetuned_on=ConditionedSettings(),
-        defaults=_BY_BITS,
+        defaults=_SCORED_BY_BITS,
     ),
     "text-conditional": TaskFacts(
         "Text-conditional generation",
         "text-generation",
         (),
         finetuned_on=TextConditionedSettings(),
-        defaults={**_BY_BITS, "cleaning": _ANY_LENGTH},
+        defaults={**_SCORED_BY_BITS, "cleaning": _ANY_LENGTH},
     ),
     "feature-conditional": TaskFacts(
         "Feature-conditional generation",
         "text-generation",
         (),
         finetuned_on=FeatureConditionedSettings(),
-        # Texts alone are compared, and several images may have the same text.
-        defaults={**_BY_BITS, "cleaning": {"deduplicate": False, "drop_held_out": False}},
+        # Only texts are compared for duplicates, and several images may have the same text.
+        defaults={**_SCORED_BY_BITS, "cleaning": {"deduplicate": False, "drop_held_out": False}},
     ),
     "chat": TaskFacts(
         "Chat",
         "text-generation",
         (),
         finetuned_on=ConversationSettings(),
-        defaults={**_BY_BITS, "cleaning": _ANY_LENGTH},
+        defaults={**_SCORED_BY_BITS, "cleaning": _ANY_LENGTH},
     ),
-    "classification": _of_text("classification", "Classification", "text-classification"),
-    "pair-classification": _of_pairs("pair-classification", "Classification of pairs", "text-classification"),
-    "regression": _of_pairs("regression", "Regression", "text-classification"),
-    "multiple-choice": _of_pairs("multiple-choice", "Multiple choice", "multiple-choice"),
-    "span-extraction": _of_pairs("span-extraction", "Span extraction", "question-answering"),
-    "tagging": _of_text("tagging", "Tagging", "token-classification"),
-    "ranking": _of_pairs("ranking", "Ranking", "text-ranking"),
-    "relation-classification": _of_text("relation-classification", "Relation classification", "text-classification"),
-    "entity-typing": _of_text("entity-typing", "Entity typing", "text-classification"),
+    "classification": _text_task("classification", "Classification", "text-classification"),
+    "pair-classification": _pair_task("pair-classification", "Classification of pairs", "text-classification"),
+    "regression": _pair_task("regression", "Regression", "text-classification"),
+    "multiple-choice": _pair_task("multiple-choice", "Multiple choice", "multiple-choice"),
+    "span-extraction": _pair_task("span-extraction", "Span extraction", "question-answering"),
+    "tagging": _text_task("tagging", "Tagging", "token-classification"),
+    "ranking": _pair_task("ranking", "Ranking", "text-ranking"),
+    "relation-classification": _text_task("relation-classification", "Relation classification", "text-classification"),
+    "entity-typing": _text_task("entity-typing", "Entity typing", "text-classification"),
 }
 
 
@@ -145,7 +148,7 @@ else:  # settings and their JSON schema accept exactly the names of the table
 
 
 def labelled_by(task: TaskName, corpus: CorpusSource | None, labels: LabelSettings) -> TaskObjectiveSettings:
-    """How the labels of a task are learnt; a regression is of one text or two, as its corpus has them."""
+    """How the labels of a task are learnt; a regression has one text or two, depending on its corpus."""
     learnt = TASKS[task].finetuned_on.model_copy(update={"labels": labels})
     examples = corpus.labelled if corpus is not None else None
     if task == "regression" and examples is not None and examples.text_pair is None:
@@ -154,10 +157,10 @@ def labelled_by(task: TaskName, corpus: CorpusSource | None, labels: LabelSettin
 
 
 def tasks_with(fact: str) -> list[TaskName]:
-    """The tasks that have something of this field, in the order of the table."""
+    """The names of the tasks for which this property is set, in the order of the table."""
     return [name for name, facts in TASKS.items() if getattr(facts, fact)]
 
 
 def reads_labels(task: str) -> bool:
-    """Whether a task is to predict labels, by a head; False for one that is unknown."""
+    """Whether a task is to predict labels by a head; False for an unknown task."""
     return task in TASKS and TASKS[task].finetuned_on.understands

@@ -59,7 +59,7 @@ NamedPrecision = Literal["fp32", "bf16"]
 Precision = Literal["fp32", "bf16", "auto"]
 TrainName = Literal["all", "new-rows", "body", "adapters", "head"]
 
-# DeepSpeed shards an embedding matrix, and only its own optimizer writes the shards.
+# DeepSpeed shards embedding matrices, and only its own optimizer can update the shards.
 ROWS_IN_PARTS = "rare_tokens: DeepSpeed cannot train single rows of a table; leave out runtime.zero_stage"
 
 
@@ -118,7 +118,7 @@ class LengthFrom(Settings):
 class TrainingSettings(Settings):
     """A training: every setting that its result depends on. Devices and workers are in `runtime`.
 
-    epochs: the most passes over the training data; set epochs, max_steps or both.
+    epochs: the maximum number of passes over the training data; set epochs, max_steps or both.
     max_steps: the maximum number of updates.
     stop_after: stop after this many updates; schedules keep the planned length.
     batch_size: the global batch, over all workers and with padding, in units of `batch_unit`.
@@ -126,7 +126,7 @@ class TrainingSettings(Settings):
     batch_unit: the unit of batch sizes: target tokens, or target characters, which are the same for every vocabulary.
     micro_batch_size: compute each batch in parts of this size on each worker, to save memory; results differ by
     rounding.
-    max_length: the most tokens of a sequence, with special tokens; the rest is truncated.
+    max_length: the maximum number of tokens of a sequence, with special tokens; the rest is truncated.
     learning_rate: the peak, reached after warmup_steps; for noam, the factor of the formula.
     schedule: the learning rate after its linear warmup decays with the inverse square root of the step, or to zero at
     the planned end (linear, cosine), or stays constant; noam is the formula of Vaswani et al. (2017).
@@ -241,7 +241,7 @@ class PretrainSettings(ModelTrainingSettings):
 
     @property
     def stages(self) -> list[tuple[int, Self]]:
-        """Each step from which on lengths or batch sizes are others, 0 first, with settings that have no schedule."""
+        """Each step at which the length or the batch size changes, 0 first, with settings without these schedules."""
         sizes = {0: self.batch_size} | {each.step: each.batch_size for each in self.batch_size_schedule}
         lengths = {0: self.max_length} | {each.step: each.max_length for each in self.length_schedule}
         stages, size, length = list[tuple[int, Self]](), self.batch_size, self.max_length
@@ -265,8 +265,8 @@ class PretrainSettings(ModelTrainingSettings):
     def _schedule_without_an_end(self) -> Self:
         if self.schedule_per_objective and self.schedule in ("linear", "cosine"):
             raise ValueError(
-                f"schedule_per_objective: {self.schedule} needs the number of updates, which only the whole training "
-                "has: write `schedule: noam`, inverse-square-root or constant"
+                f"schedule_per_objective: {self.schedule} needs the number of updates of an objective, which is not "
+                "known: write `schedule: noam`, inverse-square-root or constant"
             )
         return self
 
@@ -326,8 +326,8 @@ class FinetuneSettings(ModelTrainingSettings):
     def require_share_of_batch(self) -> None:
         """Raise ValueError if the batch is too small to hold both text and pairs."""
         smallest = min([self.batch_size, *(each.batch_size for each in self.batch_size_schedule)])
-        least = min(self.monolingual_fraction, 1.0 - self.monolingual_fraction) or 1.0
-        if round(least * smallest) < 1:
+        smaller_share = min(self.monolingual_fraction, 1.0 - self.monolingual_fraction) or 1.0
+        if round(smaller_share * smallest) < 1:
             raise ValueError(
                 f"monolingual_fraction {self.monolingual_fraction:g}: a batch of {smallest} cannot hold both"
             )

@@ -73,7 +73,7 @@ class Tree:
             self.data = {}
         parent: Any = self.data
         for depth, part in enumerate(path):
-            if not _holds(parent, part):
+            if not _accepts(parent, part):
                 raise KeyError(part)
             if depth == len(path) - 1:
                 parent[part] = value
@@ -83,7 +83,7 @@ class Tree:
             parent = parent[part]
 
 
-def _holds(container: Any, part: str | int) -> bool:
+def _accepts(container: Any, part: str | int) -> bool:
     return isinstance(container, list) if isinstance(part, int) else isinstance(container, dict)
 
 
@@ -128,7 +128,7 @@ def _explain(error: MarkedYAMLError) -> str:
     return " ".join(part for part in (error.context, error.problem) if part)
 
 
-def _bounded(value: Any) -> Any:
+def _require_bounded(value: Any) -> Any:
     """The value. Raises ValueError for NaN and for numbers beyond the limit."""
     if isinstance(value, int | float) and not abs(value) <= MAX_NUMBER:
         raise ValueError
@@ -136,7 +136,7 @@ def _bounded(value: Any) -> Any:
 
 
 class _Reader:
-    """Turns composed nodes into plain data, noting places and mistakes in `tree`."""
+    """Converts composed nodes to plain data, and records places and mistakes in `tree`."""
 
     def __init__(self, origin: str, numbered: bool) -> None:
         self.origin, self.numbered = origin, numbered
@@ -151,24 +151,24 @@ class _Reader:
     def report(self, path: PathTo, place: str, message: str) -> None:
         self.tree.mistakes.append(Mistake(path, place, message))
 
-    def convert(self, node: Node, path: PathTo, around: Sequence[Node]) -> Any:
+    def convert(self, node: Node, path: PathTo, ancestors: Sequence[Node]) -> Any:
         self.values += 1
         if self.values > CONFIGURATION_VALUES:
             raise _LimitError(f"more than {CONFIGURATION_VALUES:,} values")
-        if len(around) > MAX_NESTING:
+        if len(ancestors) > MAX_NESTING:
             raise _LimitError(_TOO_DEEP)
         self.tree.places.setdefault(path, self.place(node.start_mark.line))
-        if any(node is outer for outer in around):
+        if any(node is ancestor for ancestor in ancestors):
             self.report(path, self.tree.places[path], "an alias to a value that contains it")
             return None
         if isinstance(node, MappingNode):
-            return self._mapping(node, path, (*around, node))
+            return self._mapping(node, path, (*ancestors, node))
         if isinstance(node, SequenceNode):
-            return [self.convert(item, (*path, at), (*around, node)) for at, item in enumerate(node.value)]
+            return [self.convert(item, (*path, index), (*ancestors, node)) for index, item in enumerate(node.value)]
         return self._scalar(node, path)
 
-    def _mapping(self, node: MappingNode, path: PathTo, around: Sequence[Node]) -> Mapping[str, Any]:
-        first: dict[str, int] = {}
+    def _mapping(self, node: MappingNode, path: PathTo, ancestors: Sequence[Node]) -> Mapping[str, Any]:
+        first_lines: dict[str, int] = {}
         data: dict[str, Any] = {}
         for key, value in node.value:
             line = key.start_mark.line
@@ -176,13 +176,13 @@ class _Reader:
                 self.report(path, self.place(line), "a key must be plain text")
                 continue
             inner = (*path, key.value)
-            if key.value in first:
-                also = f"line {first[key.value] + 1}" if self.numbered else "the same override"
-                self.report(inner, self.place(line), f"given twice (first on {also})")
+            if key.value in first_lines:
+                first_place = f"line {first_lines[key.value] + 1}" if self.numbered else "the same override"
+                self.report(inner, self.place(line), f"given twice (first on {first_place})")
                 continue
-            first[key.value] = line
+            first_lines[key.value] = line
             self.tree.places[inner] = self.place(line)
-            data[key.value] = self.convert(value, inner, around)
+            data[key.value] = self.convert(value, inner, ancestors)
         return data
 
     def _scalar(self, node: Node, path: PathTo) -> Any:
@@ -191,10 +191,10 @@ class _Reader:
             return node.value
         if node.tag in _SCALAR_TAGS:
             try:
-                return _bounded(self.yaml.constructor.construct_object(node))
-            except (YAMLError, LookupError, ValueError, OverflowError):  # of a tag that does not fit, as !!bool maybe
-                shown = node.value if len(node.value) <= 40 else f"{node.value[:37]}..."
-                self.report(path, self.tree.places[path], f"cannot be read: {shown!r}")
+                return _require_bounded(self.yaml.constructor.construct_object(node))
+            except (YAMLError, LookupError, ValueError, OverflowError):  # the tag does not fit, as in !!bool maybe
+                text = node.value if len(node.value) <= 40 else f"{node.value[:37]}..."
+                self.report(path, self.tree.places[path], f"cannot be read: {text!r}")
                 return None
         self.report(path, self.tree.places[path], f"the tag {node.tag} is not allowed")
         return None

@@ -140,7 +140,7 @@ def test_pairs_and_questions_become_conversations(tmp_path: Path) -> None:
     paired = pairing(QuestionGenerationSettings())
     cleaning = CLEANING.model_copy(update={"drop_held_out": False})
     corpus = build(source, ENGLISH, cleaning, tmp_path / "asked", base=tmp_path, pairing=paired)
-    assert next(corpus.conversations("test"))[0]["content"] == 'Ask. "- Ann -" sang.' and source.asks
+    assert next(corpus.conversations("test"))[0]["content"] == 'Ask. "- Ann -" sang.' and source.has_questions
 
 
 @pytest.mark.parametrize(

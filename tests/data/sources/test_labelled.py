@@ -388,11 +388,14 @@ def test_places_that_are_refused(tmp_path: Path) -> None:
     ("settings", "message"),
     [
         ({"folder": "a", "files": {"train": "b.csv"}}, "exactly one of folder, files"),
-        ({"folder": "a", "value": "v", "tag": "t"}, "to two tasks: tag is not of regression"),
-        ({"folder": "a", "text_pair": "v", "choices": "c"}, "to two tasks: text_pair is not of multiple-choice"),
+        ({"folder": "a", "value": "v", "tag": "t"}, "to two tasks: tag does not belong to regression"),
+        (
+            {"folder": "a", "text_pair": "v", "choices": "c"},
+            "to two tasks: text_pair does not belong to multiple-choice",
+        ),
         ({"folder": "a", "text": 1}, "all names or all numbers; classification needs text, label"),
         ({"folder": "a", "text": 0, "label": 1}, "greater than or equal to 1"),
-        ({"folder": "a", "choices": ["x"], "answer": "y"}, "choices needs two different columns"),
+        ({"folder": "a", "choices": ["x"], "answer": "y"}, "choices needs at least two different columns"),
         ({"folder": "a", "format": "conll", "tag": "ner"}, "the columns of conll are numbers"),
         ({"folder": "a", "format": "squad", "text": "x"}, "format squad has no columns: leave out text"),
         ({"folder": "a", "ranking": True}, "ranking applies to format squad"),

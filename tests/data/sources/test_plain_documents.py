@@ -117,9 +117,9 @@ def test_mistakes_have_one_message(tmp_path: Path) -> None:
     (tmp_path / "empty" / "en.txt").write_text("\n \n")
     with pytest.raises(UserError, match="an empty corpus"):
         made(plain(tmp_path / "empty", documents="blank-lines"), tmp_path / "out")
-    with pytest.raises(ValidationError, match="split_sentences is of documents"):
+    with pytest.raises(ValidationError, match="split_sentences needs documents"):
         plain(tmp_path, split_sentences=True)
-    with pytest.raises(ValidationError, match="not of tagged lines"):
+    with pytest.raises(ValidationError, match="not to tagged lines"):
         CorpusSource.model_validate({"plain": {"tagged": "t", "languages": ["en"], "documents": "files"}})
     with pytest.raises(ValidationError, match="applies to a folder or files"):
         CorpusSource.model_validate({"generated": "law", "documents": "blank-lines"})

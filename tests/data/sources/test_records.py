@@ -188,7 +188,7 @@ def test_mistakes_of_documents(tmp_path: Path, line: object, message: str | None
     [
         ({"label": {"kind": "label"}}, "must be a text"),
         ({"a": {"language": "en"}, "b": {"kind": "span", "of": "c"}}, "not a text field"),
-        ({"a": {}, "b": {"kind": "span"}}, "a span needs `of`"),
+        ({"a": {}, "b": {"kind": "span"}}, "spans and triples need `of`"),
         ({"a": {"language": "en"}, "b": {"kind": "spans", "of": "c"}}, "the spans b is of 'c', which is not a text"),
         ({"a": {"column": 1}, "b": {}}, "not both"),
         ({"documents": {}}, "no field can be called documents"),

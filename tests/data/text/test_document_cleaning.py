@@ -142,7 +142,7 @@ def test_a_part_is_read_as_often_as_its_multiplier_says(tmp_path: Path, times: t
 
 def test_there_is_a_multiplier_for_each_part() -> None:
     part = {"generated": "law"}
-    with pytest.raises(ValueError, match="multipliers has 1 numbers, one for each part of together, which has 2"):
+    with pytest.raises(ValueError, match="multipliers has 1 numbers, but together has 2 parts"):
         CorpusSource.model_validate({"together": [part, part], "multipliers": [2]})
 
 

@@ -90,7 +90,7 @@ def test_the_limit_of_a_text_is_reached_and_said(kind: str, tmp_path: Path) -> N
 
 
 def test_sizes_that_do_not_rise_and_text_that_is_not_there_are_refused() -> None:
-    with pytest.raises(UserError, match="sizes must rise, not 200, 100"):
+    with pytest.raises(UserError, match="sizes must increase, not 200, 100"):
         measure(lambda: iter(["some text"]), "bpe", [200, 100])
     with pytest.raises(UserError, match="there is no text"):
         measure(lambda: iter(["", " "]), "bpe", [100])

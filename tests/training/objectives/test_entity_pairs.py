@@ -146,7 +146,7 @@ def test_transformers_loads_both_of_its_own_heads(tmp_path: Path, objective: Mas
 def test_mistakes_have_messages(tmp_path: Path) -> None:
     with pytest.raises(ValidationError, match="next_sentence needs `input: segment-pair`"):
         MaskedEntitiesSettings(next_sentence=True)
-    with pytest.raises(ValidationError, match="short_inputs are segment pairs"):
+    with pytest.raises(ValidationError, match="short_inputs applies to segment pairs"):
         MaskedEntitiesSettings(input="sentence-pair", short_inputs=0.3)
     plain = knowledgeable()
     request = entity_request(tmp_path, plain)

@@ -30,8 +30,8 @@ def preset(name: str) -> Groups:
 
 def _is_learnt_by(learning: str, system: Mapping[str, Any]) -> bool:
     """Whether this training learns the embeddings of a system, which is not validated yet."""
-    named = system.get("initialiser")
-    return any(name == named and facts.learnt_by == learning for name, facts in INITIALISERS.items())
+    initialiser = system.get("initialiser")
+    return any(name == initialiser and facts.learnt_by == learning for name, facts in INITIALISERS.items())
 
 
 # Groups that only some systems need: the trainings of learnt embeddings, of embedding warmup and of several tasks.
@@ -44,28 +44,34 @@ _OF_TASKS: Mapping[str, Groups] = {name: facts.defaults for name, facts in TASKS
 
 
 def with_preset(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """`settings` with the groups of its preset and its task filled in beneath it.
+    """`settings`, completed by the defaults of its preset and its task.
 
     Validation reports an unknown preset or task.
     """
     name, task = settings.get("preset", "small"), settings.get("task")
-    sizes, of_task = preset(name) if name in PRESETS else {}, _OF_TASKS.get(task, {}) if isinstance(task, str) else {}
-    groups = {group: {**sizes.get(group, {}), **of_task.get(group, {})} for group in (*sizes, *of_task)}
+    of_preset, of_task = (
+        preset(name) if name in PRESETS else {},
+        _OF_TASKS.get(task, {}) if isinstance(task, str) else {},
+    )
+    groups = {group: {**of_preset.get(group, {}), **of_task.get(group, {})} for group in (*of_preset, *of_task)}
     filled = dict(settings)
     for group, defaults in groups.items():
         if group in settings or group not in _ONLY_FOR or _has_system(settings, _ONLY_FOR[group]):
             own = settings.get(group, {})
-            beneath = _of_family(defaults, own) if group == "model" else defaults
-            filled[group] = {**beneath, **own} if isinstance(own, Mapping) else own
+            base = _for_family(defaults, own) if group == "model" else defaults
+            filled[group] = {**base, **own} if isinstance(own, Mapping) else own
     return filled | _sides_of_labels(filled) if isinstance(task, str) and reads_labels(task) else filled
 
 
 def _sides_of_labels(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The sides of a model with a head, where the configuration leaves them out: its one vocabulary is that of all
-    texts; of a decoder alone it counts as the decoder's."""
+    """The sides of a model with a head, unless the configuration sets them.
+
+    Such a model reads all texts in one vocabulary, which both sides share. For a decoder-only model it is the
+    decoder's.
+    """
     if "sides" in settings:
         return {}
-    objectives = _listed(settings, "upstream", "objectives")
+    objectives = _list_at(settings, "upstream", "objectives")
     kinds = [each.get("kind") for each in objectives if isinstance(each, Mapping)]
     if kinds and CONTINUING_KINDS.issuperset(kinds):
         return {"sides": ("decoder",)}
@@ -74,7 +80,7 @@ def _sides_of_labels(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {"sides": ("encoder", "decoder"), **shared}
 
 
-def _of_family(defaults: Mapping[str, Any], own: object) -> dict[str, Any]:
+def _for_family(defaults: Mapping[str, Any], own: object) -> dict[str, Any]:
     """The settings of a preset's model that the configuration's family has; a single stack has `layers`."""
     family = own.get("family", DEFAULT_FAMILY) if isinstance(own, Mapping) else DEFAULT_FAMILY
     settings = SETTINGS_OF_FAMILY.get(family) if isinstance(family, str) else None
@@ -83,12 +89,12 @@ def _of_family(defaults: Mapping[str, Any], own: object) -> dict[str, Any]:
 
 
 def _has_system(settings: Mapping[str, Any], needs: Callable[[Mapping[str, Any]], bool]) -> bool:
-    searched = ({"initialiser": name} for name in _listed(settings, "search", "space", "initialiser"))
-    systems = [*_listed(settings, "systems"), *searched]
-    return any(isinstance(each, Mapping) and needs(each) for each in systems)
+    searched_systems = ({"initialiser": name} for name in _list_at(settings, "search", "space", "initialiser"))
+    systems = [*_list_at(settings, "systems"), *searched_systems]
+    return any(isinstance(system, Mapping) and needs(system) for system in systems)
 
 
-def _listed(settings: Mapping[str, Any], *path: str) -> Sequence[Any]:
+def _list_at(settings: Mapping[str, Any], *path: str) -> Sequence[Any]:
     """The list at a path of unvalidated settings; empty if there is none."""
     value: Any = settings
     for name in path:

@@ -94,8 +94,8 @@ def require_text_to_read(experiment: Comparison) -> None:
         if text is None:
             raise ValueError(f"{where} reads the domain's text, and there is none: give downstream.text")
         if continues != (use == "lines"):
-            why = "continues text, so it can read `lines`" if continues else "has pairs, so it cannot read `lines`"
-            raise ValueError(f"{where} does not go with {experiment.task}, which {why}")
+            reason = "continues text, so it can read `lines`" if continues else "has pairs, so it cannot read `lines`"
+            raise ValueError(f"{where} does not go with {experiment.task}, which {reason}")
         if use == "back-translated":
             _require_reverse_model(experiment, where)
         if use == "denoised" and not any(each.denoises for each in experiment.upstream.objectives):
@@ -154,7 +154,7 @@ def require_distinct_names(experiment: Comparison) -> None:
 def require_corpus_of_task(experiment: Comparison) -> None:
     questions = {name for name, source in experiment.corpora.items() if source.squad}
     if experiment.upstream.corpus in questions:
-        raise ValueError("squad holds a task's questions: it cannot be the upstream corpus")
+        raise ValueError("squad contains a task's questions: it cannot be the upstream corpus")
     corpus, task = experiment.downstream.corpus, TASKS[experiment.task]
     if task.of_questions and corpus not in questions:
         raise ValueError(f"{experiment.task} needs a downstream corpus of kind squad, which '{corpus}' is not")
@@ -186,11 +186,13 @@ def require_settings_of_chat(experiment: Comparison) -> None:
     """Only `task: chat` has conversations to learn, and it reads no other text."""
     if experiment.finetuned_on.kind != "chat":
         if experiment.chat != ChatSettings():
-            raise ValueError("chat: these settings are of `task: chat` alone")
+            raise ValueError("chat: these settings only apply to `task: chat`")
         return
-    read = [name for name in ("text", "embedding_warmup") if any(getattr(one, name) for one in experiment.systems)]
-    if read:
-        raise ValueError(f"systems with {read[0]}: chat is learnt of conversations, not of mere lines")
+    with_text = [
+        name for name in ("text", "embedding_warmup") if any(getattr(system, name) for system in experiment.systems)
+    ]
+    if with_text:
+        raise ValueError(f"systems with {with_text[0]}: chat is learnt of conversations, not of mere lines")
 
 
 def require_model_of_task(experiment: Comparison) -> None:
@@ -203,10 +205,12 @@ def require_model_of_task(experiment: Comparison) -> None:
         _require_continuable(experiment, kinds)
     elif any(objective.continues for objective in objectives):
         continues = all(objective.continues for objective in objectives)
-        instead = "continues text, which is `task: continuation`" if continues else "is finetuned on tasks with labels"
+        alternative = (
+            "continues text, which is `task: continuation`" if continues else "is finetuned on tasks with labels"
+        )
         raise ValueError(
             f"{experiment.task} needs an encoder-decoder, which a model of the objective {' or '.join(kinds)} is not; "
-            f"such a model {instead}"
+            f"such a model {alternative}"
         )
     elif experiment.upstream.checkpoint is None and not experiment.model.assembles:
         raise ValueError(
@@ -234,7 +238,7 @@ def _require_continuable(experiment: Comparison, kinds: Sequence[str]) -> None:
         raise ValueError(f"finetune.select {select}: {task} has no {scores[select]}: write likelihood, or last")
     for name in ("calibration", "by_token_count"):
         if getattr(experiment.evaluation, name):
-            raise ValueError(f"evaluation.{name} is of outputs for a source, which {task} does not have")
+            raise ValueError(f"evaluation.{name} applies to outputs for a source, which {task} does not have")
     if experiment.evaluation.metrics:
         raise ValueError(f"evaluation.metrics compare outputs with references, which {task} does not have")
     if experiment.search is not None and set(experiment.search.objectives) != {"dev_bits_per_character"}:
@@ -245,9 +249,9 @@ def _require_continuable(experiment: Comparison, kinds: Sequence[str]) -> None:
 
 def require_changing_tables(experiment: Comparison) -> None:
     by_step = [name for name in _BY_STEP if getattr(experiment.finetune, name)]
-    if by_step and (phased := [system.name for system in experiment.systems if system.embeddings_only_fraction]):
+    if by_step and (staged := [system.name for system in experiment.systems if system.embeddings_only_fraction]):
         raise ValueError(
-            f"system {phased[0]}: embeddings_only_fraction splits finetuning, so finetune.{by_step[0]} does not apply"
+            f"system {staged[0]}: embeddings_only_fraction splits finetuning, so finetune.{by_step[0]} does not apply"
         )
     for system in experiment.systems:
         require_trained_parameters(system, experiment.finetune)
@@ -256,8 +260,8 @@ def require_changing_tables(experiment: Comparison) -> None:
 def require_both_sides_to_share(experiment: Comparison) -> None:
     if experiment.downstream.shared and len(experiment.sides) == 1:
         raise ValueError("downstream.shared: a vocabulary for both sides needs `sides: [encoder, decoder]`")
-    two = experiment.upstream.checkpoint is None and not experiment.model.one_vocabulary
-    for system in experiment.systems if experiment.downstream.shared and two else ():
+    separate_vocabularies = experiment.upstream.checkpoint is None and not experiment.model.one_vocabulary
+    for system in experiment.systems if experiment.downstream.shared and separate_vocabularies else ():
         if (mode := experiment.vocabulary_mode(system)) in ("extend", "trim"):
             raise ValueError(
                 f"system {system.name}: {mode} changes the upstream vocabularies, and each side has its own here: "

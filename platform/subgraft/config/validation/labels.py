@@ -22,13 +22,13 @@ def require_settings_of_labels(experiment: Comparison) -> None:
     trained = {system.name: system.finetuning(experiment.finetune).train for system in experiment.systems}
     if not experiment.finetuned_on.understands:
         if select == "score":
-            raise ValueError(f"finetune.select score is of tasks with labels, which {task} is not: leave it out")
+            raise ValueError(f"finetune.select score is for tasks with labels, which {task} is not: leave it out")
         if named := [name for name, train in trained.items() if train == "head"]:
-            raise ValueError(f"system {named[0]}: train: head is of tasks with labels, which {task} is not")
+            raise ValueError(f"system {named[0]}: train: head is for tasks with labels, which {task} is not")
         if experiment.labels != LabelSettings():
-            raise ValueError(f"labels: these settings are of tasks with labels, which {task} is not: leave them out")
+            raise ValueError(f"labels: these settings are for tasks with labels, which {task} is not: leave them out")
         if headed := [system.name for system in experiment.systems if system.head]:
-            raise ValueError(f"system {headed[0]}: head is of tasks with labels, which {task} is not: leave it out")
+            raise ValueError(f"system {headed[0]}: head is for tasks with labels, which {task} is not: leave it out")
         return
     _require_tasks_of_heads(experiment)
     _require_zero_shot(experiment)
@@ -38,7 +38,7 @@ def require_settings_of_labels(experiment: Comparison) -> None:
         raise ValueError(f"finetune.label_smoothing {experiment.finetune.label_smoothing}: {task} has no classes")
     for name in ("calibration", "by_token_count", "metrics", "upstream_sentences"):
         if getattr(experiment.evaluation, name):
-            raise ValueError(f"evaluation.{name} is of generated text: {task} has metrics of its own, so leave it out")
+            raise ValueError(f"evaluation.{name} is for generated text: {task} has metrics of its own, so leave it out")
     if experiment.search is not None and not {*experiment.search.objectives} <= {"dev_score", "sentences_per_second"}:
         raise ValueError(f"search.objectives: a search of {task} measures dev_score and sentences_per_second")
     for system in experiment.systems:
@@ -59,11 +59,14 @@ def require_settings_of_labels(experiment: Comparison) -> None:
 
 
 def _require_tasks_of_heads(experiment: Comparison) -> None:
-    """A head of ours is for some tasks."""
+    """Raise ValueError if a head does not support its task."""
     heads = {"labels.head": (experiment.task, experiment.labels.head)}
     heads |= {f"system {system.name}: head": (experiment.task, system.head) for system in experiment.systems}
-    further = {} if experiment.multitask is None else experiment.multitask.tasks
-    heads |= {f"multitask.tasks.{name}.labels.head": (each.task, each.labels.head) for name, each in further.items()}
+    other_tasks = {} if experiment.multitask is None else experiment.multitask.tasks
+    heads |= {
+        f"multitask.tasks.{name}.labels.head": (task_settings.task, task_settings.labels.head)
+        for name, task_settings in other_tasks.items()
+    }
     for where, (task, head) in heads.items():
         if head is not None and task not in head.tasks:
             raise ValueError(f"{where} {head.kind} is for {', '.join(head.tasks)}, not for {task}: leave it out")
@@ -74,7 +77,7 @@ _CLASSES_OF_TEXTS: Mapping[TaskName, int] = {"classification": 1, "pair-classifi
 
 
 def _require_zero_shot(experiment: Comparison) -> None:
-    """Predictions without finetuning are of classes, by a model that continues texts; nothing is trained."""
+    """Zero-shot predictions need a task with classes and a model that continues texts; nothing is trained."""
     settings = experiment.labels.zero_shot
     if settings is None:
         return
@@ -138,11 +141,11 @@ def _require_finetuning(experiment: Comparison, system: System) -> None:
     """A system that is not finetuned has no settings of a finetuning."""
     if system.multitask != "alone":
         return
-    searched = experiment.search
-    varied = searched.space.varied if searched and system.name in (searched.systems or (searched.system,)) else {}
+    search = experiment.search
+    varied = search.space.varied if search and system.name in (search.systems or (search.system,)) else {}
     for name in ("learning_rate", "embedding_learning_rate", "train", "rare_tokens", "embeddings_only_fraction"):
         if getattr(system, name) or name in varied:
             raise ValueError(
-                f"system {system.name}: {name} is of finetuning, which `multitask: alone` replaces: leave it out, or "
-                "write `multitask: finetuned`"
+                f"system {system.name}: {name} applies to finetuning, which `multitask: alone` replaces: leave it out, "
+                "or write `multitask: finetuned`"
             )

@@ -19,11 +19,11 @@ def require_directions(experiment: Comparison) -> None:
         return
     if not TASKS[experiment.task].two_languages:
         raise ValueError(
-            f"directions are of `task: {' or '.join(tasks_with('two_languages'))}`, not of {experiment.task}"
+            f"directions are for `task: {' or '.join(tasks_with('two_languages'))}`, not for {experiment.task}"
         )
     names = [direction.name for direction in directions]
-    if twice := [name for at, name in enumerate(names) if name in names[:at]]:
-        raise ValueError(f"directions: {twice[0]} is named twice: combine its corpora by `together`")
+    if duplicates := [name for at, name in enumerate(names) if name in names[:at]]:
+        raise ValueError(f"directions: {duplicates[0]} is named twice: combine its corpora by `together`")
     for direction in directions:
         if direction.source == direction.target:
             raise ValueError(f"directions: {direction.name} reads and writes one language")
@@ -34,7 +34,7 @@ def require_directions(experiment: Comparison) -> None:
     if (experiment.languages, experiment.downstream.corpus) != (first.languages, first.corpus):
         raise ValueError(f"leave out languages and downstream.corpus: they are those of {first.name}, the first one")
     if not first.train:
-        raise ValueError(f"directions: the first, {first.name}, is what the report is about: write `train: true`")
+        raise ValueError(f"directions: the report evaluates the first, {first.name}, so it needs `train: true`")
     _require_marked_languages(experiment)
     for system in experiment.systems:
         _require_directions_of(system, experiment)
@@ -106,7 +106,7 @@ def require_documents_of_task(experiment: Comparison) -> None:
     if evaluation.metrics:
         raise ValueError("evaluation.metrics are of sentences, and evaluation.documents scores documents: leave it out")
     if experiment.search is not None:
-        raise ValueError("evaluation.documents: a search scores sentences: leave out either")
+        raise ValueError("evaluation.documents: a search scores sentences: leave out one of them")
     for system in experiment.systems:
         if (system.documents or 0) > experiment.finetune.max_length:
             raise ValueError(
@@ -125,8 +125,8 @@ def require_documents_of_task(experiment: Comparison) -> None:
 def _require_sentences_first(system: System, experiment: Comparison) -> None:
     """A system with context is first finetuned like any other, and reads sentences."""
     unsupported = ("documents", "unsupervised", "conditioning", "text", "embedding_warmup", "tie_to_sources")
-    further = ("embeddings_only_fraction", "rare_tokens", "shuffled_sources", "source_encoder", "multitask")
-    if named := [name for name in (*unsupported, *further) if getattr(system, name)]:
+    also_unsupported = ("embeddings_only_fraction", "rare_tokens", "shuffled_sources", "source_encoder", "multitask")
+    if named := [name for name in (*unsupported, *also_unsupported) if getattr(system, name)]:
         raise ValueError(f"system {system.name}: context cannot be combined with {named[0]}: leave out one of them")
     if system.finetuning(experiment.finetune).train != "all":
         raise ValueError(f"system {system.name}: context is trained with the model: it needs `train: all`")

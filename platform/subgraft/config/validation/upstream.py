@@ -19,8 +19,8 @@ def require_upstream_text(experiment: Comparison) -> None:
     ]
     continued = ["upstream.continue_pretraining"] if experiment.upstream.continue_pretraining else []
     translated = ["evaluation.upstream_sentences"] if experiment.evaluation.upstream_sentences is not None else []
-    if readers := [*generators, *continued, *translated]:
-        raise ValueError(f"{', '.join(readers)} need upstream.corpus: give it, or leave these out")
+    if dependents := [*generators, *continued, *translated]:
+        raise ValueError(f"{', '.join(dependents)} need upstream.corpus: give it, or leave these out")
 
 
 def require_pretraining(experiment: Comparison) -> None:
@@ -29,7 +29,7 @@ def require_pretraining(experiment: Comparison) -> None:
     if experiment.upstream.checkpoint is not None and others:
         raise ValueError(
             "upstream.checkpoint is a pretrained model, and these systems need a pretraining of their own: "
-            f"{', '.join(others)}; leave out either"
+            f"{', '.join(others)}; leave out one of them"
         )
     if experiment.upstream.continue_pretraining and experiment.upstream.checkpoint is None:
         raise ValueError("upstream.continue_pretraining needs upstream.checkpoint, which is missing")
@@ -44,7 +44,7 @@ def require_pretraining(experiment: Comparison) -> None:
     if one_sided and len(experiment.upstream.objectives) > 1:
         raise ValueError(f"upstream.objectives: {one_sided[0]} hides later tokens in the model, so it must be alone")
     if experiment.pretrain.batch_size_schedule and any(each.ordered for each in experiment.upstream.objectives):
-        raise ValueError("pretrain.batch_size_schedule: a memory needs as many streams throughout: leave out either")
+        raise ValueError("pretrain.batch_size_schedule: memory_tokens need batches of one size: leave out one of them")
     sampled = any(system.pretraining == "sampled" for system in experiment.systems)
     if sampled and experiment.upstream.vocabulary.kind not in SENTENCEPIECE_KINDS:
         raise ValueError("`pretraining: sampled` needs an upstream vocabulary of kind unigram or bpe")
@@ -67,7 +67,9 @@ def require_saved_weights(experiment: Comparison) -> None:
             continue
         where = f"system {system.name}: pretraining_step {step}"
         if system.pretraining != "plain" or not experiment.pretrains:
-            raise ValueError(f"{where} is about the pretraining that all systems share, which this system does not use")
+            raise ValueError(
+                f"{where} applies to the pretraining that all systems share, which this system does not use"
+            )
         if every is None or step % every:
             saved = "are not saved: write pretrain.save_every" if every is None else f"are saved every {every} updates"
             raise ValueError(f"{where}: weights {saved}")
@@ -84,15 +86,15 @@ def require_samplable_targets(experiment: Comparison) -> None:
                 f"pretrain.target_sampling is for the objectives masked and denoising, not for {objective.kind}"
             )
         if objective.ordered:
-            raise ValueError(f"pretrain.target_sampling: {objective.kind} has memory_tokens: leave out either")
+            raise ValueError(f"pretrain.target_sampling: {objective.kind} has memory_tokens: leave out one of them")
 
 
 def require_corpora_of_objectives(experiment: Comparison) -> None:
     """The corpora that single objectives name must exist."""
-    for place, objective in enumerate(experiment.upstream.objectives):
+    for index, objective in enumerate(experiment.upstream.objectives):
         if isinstance(objective, PairTaskSettings) and objective.corpus not in experiment.corpora:
             raise ValueError(
-                f"upstream.objectives.{place}.corpus '{objective.corpus}' is not among corpora: "
+                f"upstream.objectives.{index}.corpus '{objective.corpus}' is not among corpora: "
                 f"{', '.join(experiment.corpora)}"
             )
 
@@ -124,8 +126,8 @@ def require_stages(experiment: Comparison) -> None:
         raise ValueError("pretrain.schedule_per_objective needs several upstream.objectives: leave it out")
     if all(objective.from_step for objective in objectives):
         raise ValueError("upstream.objectives: one of them must begin at once, with `from_step: 0`")
-    for place, objective in enumerate(objectives):
-        where, last = f"upstream.objectives.{place} ({objective.kind})", objective.last_change
+    for index, objective in enumerate(objectives):
+        where, last = f"upstream.objectives.{index} ({objective.kind})", objective.last_change
         if last and (pretrain.max_steps is None or pretrain.epochs is not None):
             raise ValueError(
                 f"{where} changes at step {last}: write pretrain.max_steps and `epochs: null`, so that the training is "
@@ -138,7 +140,7 @@ def require_stages(experiment: Comparison) -> None:
             )
         if last > objective.from_step and pretrain.target_sampling is not None:
             raise ValueError(
-                f"{where} has stages, which pretrain.target_sampling cannot look ahead to: leave out either"
+                f"{where} has stages, which pretrain.target_sampling cannot look ahead to: leave out one of them"
             )
 
 
@@ -153,10 +155,10 @@ def require_one_head(experiment: Comparison) -> None:
 
 def require_fitting_blocks(experiment: Comparison) -> None:
     longest = max(experiment.pretrain.longest, experiment.generator_training.max_length)
-    for place, objective in enumerate(experiment.upstream.objectives):
+    for index, objective in enumerate(experiment.upstream.objectives):
         if (objective.longest_block or 0) > longest:
             raise ValueError(
-                f"upstream.objectives.{place}.block_tokens {objective.longest_block} is beyond the {longest} of "
+                f"upstream.objectives.{index}.block_tokens {objective.longest_block} is beyond the {longest} of "
                 "pretrain.max_length and generator_training.max_length"
             )
 
@@ -169,8 +171,8 @@ def require_trainable_model(experiment: Comparison) -> None:
     family, kinds = experiment.model.family, experiment.model.vocabulary_kinds
     for objective in experiment.upstream.objectives:
         if objective.kind not in experiment.model.objectives:
-            able = " or ".join(families_for(objective.kind))
-            raise ValueError(f"the objective {objective.kind} needs model.family {able}, not {family}")
+            families = " or ".join(families_for(objective.kind))
+            raise ValueError(f"the objective {objective.kind} needs model.family {families}, not {family}")
         if objective.recurrent and not experiment.model.recurrent:
             raise ValueError(
                 f"upstream.objectives: memory_tokens of {objective.kind} needs model.family branched, not {family}"
@@ -183,8 +185,8 @@ def require_trainable_model(experiment: Comparison) -> None:
     for where, kind in _vocabulary_kinds(experiment).items():
         if kind not in kinds:
             raise ValueError(f"model.family {family} needs {where}.kind {' or '.join(kinds)}, not {kind}")
-    if absent := [side for side in experiment.sides if side not in experiment.model.sides]:
-        raise ValueError(f"sides: a model of the family {family} has no {absent[0]}")
+    if missing := [side for side in experiment.sides if side not in experiment.model.sides]:
+        raise ValueError(f"sides: a model of the family {family} has no {missing[0]}")
     if experiment.model.one_table and not experiment.downstream.shared:
         raise ValueError(f"model.family {family} has one table for both sides: it needs downstream.shared: true")
     longest = max(experiment.pretrain.longest, experiment.longest_after_pretraining)
@@ -226,7 +228,13 @@ def require_source_encoders(experiment: Comparison) -> None:
 
 def _vocabulary_kinds(experiment: Comparison) -> dict[str, VocabularyKind]:
     """The kinds of the vocabularies that models are pretrained with here, by group of settings."""
-    ways = {system.pretraining for system in experiment.systems}
+    pretrainings = {system.pretraining for system in experiment.systems}
     kinds = {"upstream.vocabulary": experiment.upstream.vocabulary.kind}
-    kinds |= {"downstream.vocabulary": experiment.downstream.vocabulary.kind} if "downstream-vocabulary" in ways else {}
-    return kinds | ({"joint_vocabulary": experiment.joint_vocabulary.kind} if "joint-vocabulary" in ways else {})
+    kinds |= (
+        {"downstream.vocabulary": experiment.downstream.vocabulary.kind}
+        if "downstream-vocabulary" in pretrainings
+        else {}
+    )
+    return kinds | (
+        {"joint_vocabulary": experiment.joint_vocabulary.kind} if "joint-vocabulary" in pretrainings else {}
+    )

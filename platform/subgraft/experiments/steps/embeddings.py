@@ -43,7 +43,7 @@ class EmbeddingSteps:
             # Initialisers without randomness are given one seed, so that all seeds share the transfer.
             seed=seed if seeded else 0,
             package=package_of(method),
-            donor=system.donor.how if facts.donor and system.donor else None,
+            donor=system.donor.mapping_settings if facts.donor and system.donor else None,
             copy_shared_tokens=system.copy_shared_tokens,
             keep_matrices=system.tie_to_sources,
         )

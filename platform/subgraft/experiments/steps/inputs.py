@@ -251,7 +251,7 @@ class InputSteps:
             languages=languages,
             texts=None if languages else {text.name: str(text.language) for text in texts(resolved.fields)},
             cleaning=experiment.cleaning,
-            questions=experiment.question_generation if corpus.asks else None,
+            questions=experiment.question_generation if corpus.has_questions else None,
             source=corpus,
             base=self.base,
         )
@@ -305,7 +305,7 @@ def text_step(experiment: Experiment, base: Path, pairs: Step) -> Step[TextRecip
         )
         for side in settings.sides
     }
-    questions = any(source.asks for named in sources.values() for source in named)
+    questions = any(source.has_questions for named in sources.values() for source in named)
     recipe = TextRecipe(
         identities={},
         languages=experiment.languages,

@@ -109,7 +109,7 @@ def measure(
         UserError: The text is empty, or has more characters than the largest size.
     """
     if any(larger <= smaller for smaller, larger in pairwise(sizes)):
-        raise UserError(f"sizes must rise, not {', '.join(map(str, sizes))}", where="sizes")
+        raise UserError(f"sizes must increase, not {', '.join(map(str, sizes))}", where="sizes")
     types = WordTypes.of(open_lines())
     if kind == "bpe":
         return _measure_bpe(types, sizes)
