@@ -208,7 +208,7 @@ def test_a_text_without_units_of_a_kind_is_refused(tmp_path: Path) -> None:
     [
         ({"units": [{}]}, "give at least one of piece, word, phrase, entity"),
         ({"units": [{"step": 5, "word": 1}]}, "the first stage must have step 0"),
-        ({"units": [{"word": 1}, {"word": 1}]}, "steps increase"),
+        ({"units": [{"word": 1}, {"word": 1}]}, "steps must increase"),
         ({"units": [{"word": 1}], "entities": "things"}, "add a stage with `entity`"),
         ({"units": [{"word": 1}], "sentences_per_document": 2}, "which sentences_per_document joins"),
     ],
