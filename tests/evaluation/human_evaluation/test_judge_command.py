@@ -131,7 +131,7 @@ def test_every_mistake_of_a_sheet_is_reported(make: Path, capsys: pytest.Capture
         (["--out", "new", "--key", "new/key.json"], "the key would lie among the sheets"),
         (["--out", "new", "--key", "kept/key.json"], "kept/key.json: exists already\n  Give another --key."),
         (["--out", "sheets", "--key", "key.json"], "sheets: exists and is not an empty directory"),
-        (["--out", "new", "--key", "key.json", "--items", "4"], "4 items are wanted and there are 3"),
+        (["--out", "new", "--key", "key.json", "--items", "4"], "4 items are requested, but only 3 exist"),
         (["--out", "new", "--key", "key.json", "--system", "ours"], "the run has no system 'ours'"),
         (["--out", "new", "--key", "key.json", "--question", "text"], "two columns would have one name"),
     ],

@@ -12,9 +12,9 @@ from subgraft.base.errors import UserError
 from subgraft.base.files import require_path
 from subgraft.evaluation.human_evaluation.sheet import Key
 
-_LARGEST = 64 << 20  # bytes
-_MOST_MISTAKES = 20  # of an error message
-# Programs write other separators in other countries.
+_MAX_BYTES = 64 << 20  # of a sheet
+_MAX_MISTAKES = 20  # listed in an error message
+# Spreadsheet programs choose the separator by country.
 _DELIMITERS = ",;\t"
 
 # A judge's answers to each question, by key.
@@ -22,10 +22,10 @@ Answers = Mapping[str, tuple[int, ...]]
 
 
 def read_answers(sheets: Sequence[Path], key: Key) -> dict[str, Answers]:
-    """Answers by judge, whose name is the file's.
+    """Read the answers of every judge; a judge is named after the file.
 
-    Raises UserError with every text without an answer, every answer out of range, and every key that is not the
-    sheet's or there twice.
+    Raises:
+        UserError: an answer is missing or out of range, or a key is unknown or repeated. The error lists every mistake.
     """
     judges = [sheet.stem for sheet in sheets]
     if len(set(judges)) < len(judges):
@@ -34,18 +34,18 @@ def read_answers(sheets: Sequence[Path], key: Key) -> dict[str, Answers]:
             hint="Give each a name of its own.",
         )
     mistakes: list[str] = []
-    answers: dict[str, Answers] = {sheet.stem: dict(_answers(sheet, key, mistakes)) for sheet in sheets}
+    answers: dict[str, Answers] = {sheet.stem: dict(_parse_sheet(sheet, key, mistakes)) for sheet in sheets}
     if mistakes:
-        more = [f"and {len(mistakes) - _MOST_MISTAKES} more"] if len(mistakes) > _MOST_MISTAKES else []
+        more = [f"and {len(mistakes) - _MAX_MISTAKES} more"] if len(mistakes) > _MAX_MISTAKES else []
         raise UserError(
-            "\n".join([*mistakes[:_MOST_MISTAKES], *more]), hint=f"An answer is a whole number from 0 to {key.most}."
+            "\n".join([*mistakes[:_MAX_MISTAKES], *more]), hint=f"An answer is a whole number from 0 to {key.most}."
         )
     return answers
 
 
-def _answers(sheet: Path, key: Key, mistakes: list[str]) -> Iterator[tuple[str, tuple[int, ...]]]:
+def _parse_sheet(sheet: Path, key: Key, mistakes: list[str]) -> Iterator[tuple[str, tuple[int, ...]]]:
     seen: set[str] = set()
-    for line, row in _rows(sheet, key):
+    for line, row in _read_rows(sheet, key):
         name = row.get("key", "")
         where = f"{sheet}:{line}"
         if name not in key.texts:
@@ -54,7 +54,10 @@ def _answers(sheet: Path, key: Key, mistakes: list[str]) -> Iterator[tuple[str, 
             mistakes.append(f"{where}: key {name} is there twice")
         else:
             seen.add(name)
-            cells = {question: _answer(row.get(_plain(question), ""), key.most) for question in key.questions}
+            cells = {
+                question: _parse_answer(row.get(_strip_formula_mark(question), ""), key.most)
+                for question in key.questions
+            }
             mistakes += [
                 f"{where}: {question}: {answer}" for question, answer in cells.items() if isinstance(answer, str)
             ]
@@ -63,20 +66,20 @@ def _answers(sheet: Path, key: Key, mistakes: list[str]) -> Iterator[tuple[str, 
         mistakes.append(f"{sheet}: {len(missing)} texts of the sheet are not there, such as {missing[0]}")
 
 
-def _answer(cell: str, most: int) -> int | str:
-    """An answer, or what is wrong with it. A spreadsheet may have made 1.0 of 1."""
+def _parse_answer(cell: str, highest: int) -> int | str:
+    """Parse a cell into an answer, or into a description of the mistake. A spreadsheet may have turned 1 into 1.0."""
     text = cell.strip().removesuffix(".0").removesuffix(",0")
     if not text:
         return "no answer"
-    return int(text) if re.fullmatch(r"[0-9]{1,4}", text) and int(text) <= most else f"{cell!r:.40} is not an answer"
+    return int(text) if re.fullmatch(r"[0-9]{1,4}", text) and int(text) <= highest else f"{cell!r:.40} is not an answer"
 
 
-def _rows(sheet: Path, key: Key) -> list[tuple[int, dict[str, str]]]:
-    """Rows with the number of the line that each ends on. Raises UserError for another file."""
+def _read_rows(sheet: Path, key: Key) -> list[tuple[int, dict[str, str]]]:
+    """Read the rows, each with the number of its last line. Raises UserError if the file is not a sheet."""
     if not require_path(sheet).is_file():
         raise UserError("there is no such file", where=str(sheet))
-    if sheet.stat().st_size > _LARGEST:
-        raise UserError(f"larger than {_LARGEST:,} bytes: this is not a sheet", where=str(sheet))
+    if sheet.stat().st_size > _MAX_BYTES:
+        raise UserError(f"larger than {_MAX_BYTES:,} bytes: this is not a sheet", where=str(sheet))
     try:
         text = sheet.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
@@ -85,15 +88,19 @@ def _rows(sheet: Path, key: Key) -> list[tuple[int, dict[str, str]]]:
     delimiter = after_key[1] if after_key and after_key[1] in _DELIMITERS else ","
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     try:
-        heading = [_plain(cell) for cell in next(reader, [])]
+        heading = [_strip_formula_mark(cell) for cell in next(reader, [])]
         rows = [(reader.line_num, dict(zip(heading, row, strict=False))) for row in reader if any(row)]
     except csv.Error as error:
-        raise UserError(f"no CSV: {error}", where=str(sheet)) from None
-    if lacking := [name for name in ("key", *(_plain(question) for question in key.questions)) if name not in heading]:
-        raise UserError(f"no column '{lacking[0]}'", where=str(sheet), hint="Leave the first line as it was made.")
+        raise UserError(f"not a CSV file: {error}", where=str(sheet)) from None
+    if missing := [
+        name for name in ("key", *(_strip_formula_mark(question) for question in key.questions)) if name not in heading
+    ]:
+        raise UserError(
+            f"no column '{missing[0]}'", where=str(sheet), hint="Do not change the first line of the sheet."
+        )
     return rows
 
 
-def _plain(question: str) -> str:
-    """Without the mark that keeps a spreadsheet from reading a formula."""
+def _strip_formula_mark(question: str) -> str:
+    """Remove the apostrophe that keeps a spreadsheet from reading the question as a formula."""
     return question.removeprefix("'")

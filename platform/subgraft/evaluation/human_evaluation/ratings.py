@@ -1,4 +1,4 @@
-"""Results of filled sheets: means with intervals over items, and how far the judges agree."""
+"""Results of filled sheets: means with intervals over items, and the agreement of the judges."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class Ratings:
     agreement: Mapping[str, float | None]
 
     def as_json(self) -> dict[str, object]:
-        """As it is written to a file."""
+        """The ratings as JSON values, in the format of the result file."""
         systems = {
             name: {
-                question: {"mean": one.score, "interval": [one.interval.low, one.interval.high]}
-                for question, one in estimates.items()
+                question: {"mean": result.score, "interval": [result.interval.low, result.interval.high]}
+                for question, result in estimates.items()
             }
             for name, estimates in self.systems.items()
         }
@@ -50,18 +50,18 @@ class Ratings:
         }
 
     def table(self) -> Table:
-        """For a terminal, the best first."""
+        """A table for a terminal, with the best system first."""
         from subgraft.base.terminal import Sheet
 
-        shown = Sheet(box=None, pad_edge=False, caption=self._caption(), caption_justify="left")
-        shown.add_column("system")
+        sheet = Sheet(box=None, pad_edge=False, caption=self._caption(), caption_justify="left")
+        sheet.add_column("system")
         for question in self.agreement:
-            shown.add_column(question, justify="right")
+            sheet.add_column(question, justify="right")
         for name, estimates in sorted(self.systems.items(), key=lambda item: -item[1][COMBINED].score):
-            shown.add_row(name, *map(_cell, estimates.values()))
+            sheet.add_row(name, *map(_cell, estimates.values()))
         alphas = ("–" if alpha is None else f"{alpha:.2f}" for alpha in self.agreement.values())
-        shown.add_row("agreement", *alphas)
-        return shown
+        sheet.add_row("agreement", *alphas)
+        return sheet
 
     def _caption(self) -> str:
         return (
@@ -70,17 +70,21 @@ class Ratings:
         )
 
 
-def _cell(one: Estimate) -> str:
-    return f"{one.score:.2f} [{one.interval.low:.2f}, {one.interval.high:.2f}]"
+def _cell(result: Estimate) -> str:
+    return f"{result.score:.2f} [{result.interval.low:.2f}, {result.interval.high:.2f}]"
 
 
 def rate(key: Key, answers: Mapping[str, Answers], samples: int = 1000) -> Ratings:
     """Summarise answers by judge to all texts of the key. The same answers make the same intervals."""
     numbers = {
-        question: {judge: {name: each[place] for name, each in own.items()} for judge, own in answers.items()}
-        for place, question in enumerate(key.questions)
+        question: {
+            judge: {name: answer[index] for name, answer in by_text.items()} for judge, by_text in answers.items()
+        }
+        for index, question in enumerate(key.questions)
     }
-    numbers[COMBINED] = {judge: {name: sum(each) for name, each in own.items()} for judge, own in answers.items()}
+    numbers[COMBINED] = {
+        judge: {name: sum(answer) for name, answer in by_text.items()} for judge, by_text in answers.items()
+    }
     systems = {
         system: {question: _estimate(key, system, by_judge, samples) for question, by_judge in numbers.items()}
         for system in key.systems
@@ -88,7 +92,7 @@ def rate(key: Key, answers: Mapping[str, Answers], samples: int = 1000) -> Ratin
     agreement = {
         question: krippendorff_alpha(by_judge, _scale(key, question)) for question, by_judge in numbers.items()
     }
-    items = len({written.item for written in key.texts.values()})
+    items = len({origin.item for origin in key.texts.values()})
     return Ratings(key.run, len(answers), items, systems, agreement)
 
 
@@ -97,15 +101,15 @@ def _scale(key: Key, question: str) -> Scale:
 
 
 def _estimate(key: Key, system: str, by_judge: Mapping[str, Mapping[str, int]], samples: int) -> Estimate:
-    """The mean over judges and items, of which items are resampled."""
-    names = [name for name, written in key.texts.items() if written.system == system]
+    """The mean over judges and items. The bootstrap resamples items only."""
+    names = [name for name, origin in key.texts.items() if origin.system == system]
     sums = [sum(numbers[name] for numbers in by_judge.values()) for name in names]
     statistics = np.array([[[total, len(by_judge)] for total in sums]], dtype=np.float64)
     return estimate(ratio, statistics, samples=samples, seed=key.seed)
 
 
 def krippendorff_alpha(answers: Mapping[str, Mapping[str, int]], scale: Scale) -> float | None:
-    """How far judges agree: Krippendorff's alpha (2011, "Computing Krippendorff's Alpha-Reliability").
+    """The agreement of judges: Krippendorff's alpha (2011, "Computing Krippendorff's Alpha-Reliability").
 
     Args:
         answers: By judge and by item, the answer as a number. A judge may have answered for some items only.
@@ -118,15 +122,18 @@ def krippendorff_alpha(answers: Mapping[str, Mapping[str, int]], scale: Scale) -
     from nltk.metrics import binary_distance, interval_distance
     from nltk.metrics.agreement import AnnotationTask
 
-    judged: dict[str, list[int]] = {}
-    for of_judge in answers.values():
-        for item, answer in of_judge.items():
-            judged.setdefault(item, []).append(answer)
-    shared = {item for item, several in judged.items() if len(several) > 1}
-    if len({answer for item in shared for answer in judged[item]}) < 2:
+    by_item: dict[str, list[int]] = {}
+    for by_judge in answers.values():
+        for item, answer in by_judge.items():
+            by_item.setdefault(item, []).append(answer)
+    shared = {item for item, item_answers in by_item.items() if len(item_answers) > 1}
+    if len({answer for item in shared for answer in by_item[item]}) < 2:
         return None
     distance = binary_distance if scale == "nominal" else interval_distance
     triples = [
-        (judge, item, answer) for judge, own in answers.items() for item, answer in own.items() if item in shared
+        (judge, item, answer)
+        for judge, by_judge in answers.items()
+        for item, answer in by_judge.items()
+        if item in shared
     ]
     return float(AnnotationTask(triples, distance=distance).alpha())

@@ -1,6 +1,6 @@
-"""Blind sheets: texts of several systems, in an order of its own for each judge, under keys that hide the systems.
+"""Blind sheets: texts of several systems, shuffled for each judge, under keys that hide the systems.
 
-The key of a sheet, which system wrote each text, is a file of its own: judges must not see it.
+The key of a sheet records which system wrote each text. It is a separate file that judges must not see.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _KEY = re.compile(r"[0-9a-f]{8}")
 
 
 @dataclass(frozen=True)
-class Written:
-    """The writer of a text: its system and seed, and the place of its source in the run."""
+class TextOrigin:
+    """The origin of a text: its system and seed, and the index of its source in the run."""
 
     system: str
     seed: int
@@ -32,39 +32,48 @@ class Written:
 
 @dataclass(frozen=True)
 class Key:
-    """run: that the texts are from.  seed: of items, orders and keys.  questions: each answered from 0 to `most`."""
+    """The key of a sheet.
+
+    Attributes:
+        run: The run that the texts are from.
+        seed: The seed that sampled the items, their orders and the keys.
+        questions: The questions to the judges, each answered from 0 to `most`.
+        most: The highest answer.
+        texts: The origin of each text, by the text's key.
+    """
 
     run: str
     seed: int
     questions: tuple[str, ...]
     most: int
-    texts: Mapping[str, Written]
+    texts: Mapping[str, TextOrigin]
 
     @property
     def systems(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(written.system for written in self.texts.values()))
+        return tuple(dict.fromkeys(origin.system for origin in self.texts.values()))
 
     def write(self, file: Path) -> None:
-        """To a file that only this user can read."""
+        """Write the key to a file that only this user can read."""
         make_private(file, json.dumps({"format": FORMAT, **asdict(self)}, indent=1) + "\n")
 
     @classmethod
     def read(cls, file: Path) -> Key:
-        """Raises UserError for another file."""
+        """Read a key. Raises UserError if the file is not one."""
         if not require_path(file).is_file():
             raise UserError("there is no such file", where=str(file))
         try:
-            return _parsed(json.loads(file.read_text(encoding="utf-8")))
+            return _parse_key(json.loads(file.read_text(encoding="utf-8")))
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             hint = "`subgraft judge make` writes one, where --key says."
             raise UserError("this is not the key of a blind sheet", where=str(file), hint=hint) from None
 
 
-def _parsed(stored: Any) -> Key:
+def _parse_key(stored: Any) -> Key:
     if stored["format"] != FORMAT:
         raise ValueError
     texts = {
-        name: Written(str(one["system"]), int(one["seed"]), int(one["item"])) for name, one in stored["texts"].items()
+        name: TextOrigin(str(origin["system"]), int(origin["seed"]), int(origin["item"]))
+        for name, origin in stored["texts"].items()
     }
     questions, most = tuple(map(str, stored["questions"])), int(stored["most"])
     if not texts or not questions or most < 1 or not all(map(_KEY.fullmatch, texts)):
@@ -117,46 +126,57 @@ class Form:
 
 
 def blind(material: Material, form: Form, items: int | None, seed: int) -> tuple[Key, dict[str, tuple[str, str]]]:
-    """The key of a sheet, and the source and text under each of its keys.
+    """Sample the texts of a sheet, and hide their systems behind random keys.
 
-    items: how many sources are drawn; if None 125, or all if there are fewer. For each source every system has one
-    text, from a seed that is drawn too. Raises UserError if the systems have written fewer texts.
+    Every system contributes one text for each sampled source, from one of its seeds, which is sampled too.
+
+    Args:
+        material: The sources, reference texts and outputs of a run.
+        form: The questions.
+        items: How many sources to sample; if None 125, or all if there are fewer.
+        seed: Of the sampling.
+
+    Returns:
+        The key of the sheet, and by each of its keys the source and the text.
+
+    Raises:
+        UserError: the systems have written fewer texts than `items`, or one has the name of the reference texts.
     """
-    drawn = random.Random(seed)
-    names = list(dict.fromkeys(each.system for each in material.outputs))
+    generator = random.Random(seed)
+    names = list(dict.fromkeys(output.system for output in material.outputs))
     if REFERENCE in names:
         raise UserError(f"a system is named '{REFERENCE}'", where=material.run, hint="What people wrote is called so.")
-    by_system = {name: [each for each in material.outputs if each.system == name] for name in names}
+    by_system = {name: [output for output in material.outputs if output.system == name] for name in names}
     by_system[REFERENCE] = [Outputs(REFERENCE, 0, material.references)]
-    there = min(len(each.texts) for of_one in by_system.values() for each in of_one)
-    wanted = min(there, 125) if items is None else items
-    if wanted > there:
+    available = min(len(output.texts) for outputs in by_system.values() for output in outputs)
+    count = min(available, 125) if items is None else items
+    if count > available:
         hint = "Evaluations write as many for a class as evaluation.speed_sentences says."
-        raise UserError(f"{wanted} items are wanted and there are {there}", where="--items", hint=hint)
-    chosen = sorted(drawn.sample(range(there), wanted))
-    keys = iter(drawn.sample(range(16**8), len(by_system) * wanted))
-    texts: dict[str, Written] = {}
-    shown: dict[str, tuple[str, str]] = {}
-    for item in chosen:
-        for name, of_one in by_system.items():
-            key, one = f"{next(keys):08x}", drawn.choice(of_one)
-            texts[key] = Written(name, one.seed, item)
-            shown[key] = (material.sources[item], one.texts[item])
-    return Key(material.run, seed, form.questions, form.most, texts), shown
+        raise UserError(f"{count} items are requested, but only {available} exist", where="--items", hint=hint)
+    sampled = sorted(generator.sample(range(available), count))
+    keys = iter(generator.sample(range(16**8), len(by_system) * count))
+    origins: dict[str, TextOrigin] = {}
+    texts: dict[str, tuple[str, str]] = {}
+    for item in sampled:
+        for name, outputs in by_system.items():
+            key, output = f"{next(keys):08x}", generator.choice(outputs)
+            origins[key] = TextOrigin(name, output.seed, item)
+            texts[key] = (material.sources[item], output.texts[item])
+    return Key(material.run, seed, form.questions, form.most, origins), texts
 
 
-def write_sheets(out: Path, key: Key, shown: Mapping[str, tuple[str, str]], judges: int) -> None:
-    """A sheet judge-N.csv for each of so many judges into the existing directory, in an order of its own."""
+def write_sheets(out: Path, key: Key, texts: Mapping[str, tuple[str, str]], judges: int) -> None:
+    """Write a sheet judge-N.csv for each judge into the existing directory `out`, each in another order."""
     for judge in range(1, judges + 1):
-        order = sorted(shown)
+        order = sorted(texts)
         random.Random(f"{key.seed} {judge}").shuffle(order)
         # With a byte order mark, by which spreadsheets recognise UTF-8.
         with (out / f"judge-{judge}.csv").open("w", encoding="utf-8-sig", newline="") as file:
             writer = csv.writer(file, quoting=csv.QUOTE_ALL)
             writer.writerow([_cell(name) for name in (*COLUMNS, *key.questions)])
-            writer.writerows([name, *map(_cell, shown[name]), *[""] * len(key.questions)] for name in order)
+            writer.writerows([name, *map(_cell, texts[name]), *[""] * len(key.questions)] for name in order)
 
 
 def _cell(text: str) -> str:
-    """As text, never as a formula (OWASP, CSV injection)."""
+    """A cell that spreadsheets read as text, never as a formula (OWASP, CSV injection)."""
     return f"'{text}" if text.startswith(_FORMULA) else text

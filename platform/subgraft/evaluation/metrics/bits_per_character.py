@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-# Among dev scores: references that bits per character leave out.
+# The dev score that counts the references which bits per character leave out.
 LEFT_OUT = "references_left_out"
 
 

@@ -19,7 +19,7 @@ BINS = 20
 
 @dataclass(frozen=True)
 class Bin:
-    """Tokens of confidence in [low, high), the last bin closed: how many, their mean confidence, the share right."""
+    """Tokens with a confidence in [low, high); the last bin is closed. None: the mean of an empty bin."""
 
     low: float
     high: float
@@ -30,9 +30,15 @@ class Bin:
 
 @dataclass(frozen=True)
 class Calibration:
-    """The expected calibration error of tokens, in 0 to 1 (lower is better), with what it comes from.
+    """The calibration of tokens.
 
-    error: the mean over tokens of |accuracy - confidence| of their bin.
+    Attributes:
+        error: Expected calibration error, 0 to 1, lower is better: the mean over tokens of their bin's
+            |accuracy - confidence|.
+        confidence: The mean confidence.
+        accuracy: The share of correct tokens.
+        tokens: How many tokens there are.
+        bins: Bins of equal width.
     """
 
     error: float
@@ -54,16 +60,16 @@ def calibration(confidences: Sequence[float], correct: Sequence[bool], bins: int
     """
     if len(confidences) != len(correct) or not confidences:
         raise ValueError(f"calibration of {len(confidences)} confidences and {len(correct)} labels")
-    sure, right = np.asarray(confidences, dtype=np.float64), np.asarray(correct, dtype=np.float64)
-    chosen = np.minimum((sure * bins).astype(int), bins - 1)
-    counts = np.bincount(chosen, minlength=bins)
-    sums, hits = (np.bincount(chosen, weights=values, minlength=bins) for values in (sure, right))
+    confidence, accuracy = np.asarray(confidences, dtype=np.float64), np.asarray(correct, dtype=np.float64)
+    bin_indices = np.minimum((confidence * bins).astype(int), bins - 1)
+    counts = np.bincount(bin_indices, minlength=bins)
+    sums, hits = (np.bincount(bin_indices, weights=values, minlength=bins) for values in (confidence, accuracy))
     filled = tuple(
         Bin(i / bins, (i + 1) / bins, int(n), float(sums[i] / n) if n else None, float(hits[i] / n) if n else None)
         for i, n in enumerate(counts)
     )
-    error = float(np.abs(hits - sums).sum() / len(sure))
-    return Calibration(error, float(sure.mean()), float(right.mean()), len(sure), filled)
+    error = float(np.abs(hits - sums).sum() / len(confidence))
+    return Calibration(error, float(confidence.mean()), float(accuracy.mean()), len(confidence), filled)
 
 
 def inference_calibration(
@@ -87,20 +93,20 @@ def inference_calibration(
 
 
 # Tokens of an output are labelled by its TER alignment with the reference (Snover et al. 2006). sacrebleu searches for
-# shifts. It has no public function for the final positions, so tokens carry their places; and its table of edit
+# shifts. It has no public function for the final positions, so tokens carry their positions; and its table of edit
 # distances is replaced by bit-parallel ones, which cost a few integer operations per token.
 
 
-class _Placed(int):
-    """A token id that knows where in the output it stood; equal and hashed as the id."""
+class _PositionedToken(int):
+    """A token id with its position in the output; it is compared and hashed as the id."""
 
-    place: int
+    position: int
 
 
 class _Edits:
     """A pair of edit distance and trace. The search reads one trace in hundreds, so traces are computed lazily."""
 
-    def __init__(self, distances: _Distances, tokens: list[_Placed]) -> None:
+    def __init__(self, distances: _Distances, tokens: list[_PositionedToken]) -> None:
         self._distances = distances
         self._tokens = tokens
 
@@ -116,14 +122,14 @@ class _Distances:
     def __init__(self, reference: list[int]) -> None:
         self._reference = reference
         self._table = lib_ter.BeamEditDistance(reference)
-        self._places: dict[int, int] = {}
-        for place, token in enumerate(reference):
-            self._places[token] = self._places.get(token, 0) | 1 << place
+        self._position_masks: dict[int, int] = {}
+        for position, token in enumerate(reference):
+            self._position_masks[token] = self._position_masks.get(token, 0) | 1 << position
 
-    def __call__(self, tokens: list[_Placed]) -> _Edits:
+    def __call__(self, tokens: list[_PositionedToken]) -> _Edits:
         return _Edits(self, tokens)
 
-    def trace(self, tokens: list[_Placed]) -> str:
+    def trace(self, tokens: list[_PositionedToken]) -> str:
         edits: str = self._table(tokens)[1]
         return edits
 
@@ -133,7 +139,7 @@ class _Distances:
         mask, last = (1 << height) - 1, 1 << height >> 1
         rising, falling, distance = mask, 0, height
         for token in tokens:
-            equal = self._places.get(token, 0)
+            equal = self._position_masks.get(token, 0)
             vertical = equal | falling
             horizontal = (((equal & rising) + rising) ^ rising) | equal
             up, down = falling | ~(horizontal | rising), rising & horizontal
@@ -147,12 +153,12 @@ def correct_tokens(output: Sequence[int], reference: Sequence[int]) -> list[bool
     """For each token of the output, whether it is aligned with an equal token of the reference, shifts undone."""
     if not reference:
         return [False] * len(output)
-    wanted, tokens = list(reference), [_Placed(token) for token in output]
-    for place, token in enumerate(tokens):
-        token.place = place
-    distances, tried = _Distances(wanted), 0
+    target, tokens = list(reference), [_PositionedToken(token) for token in output]
+    for position, token in enumerate(tokens):
+        token.position = position
+    distances, tried = _Distances(target), 0
     while True:
-        gain, shifted, tried = lib_ter._shift(tokens, wanted, distances, tried)
+        gain, shifted, tried = lib_ter._shift(tokens, target, distances, tried)
         if gain <= 0 or tried >= lib_ter._MAX_SHIFT_CANDIDATES:
             break
         tokens = shifted
@@ -160,5 +166,5 @@ def correct_tokens(output: Sequence[int], reference: Sequence[int]) -> list[bool
     _, _, wrong = lib_ter.trace_to_alignment(lib_ter._flip_trace(distances.trace(tokens)))
     labels = [False] * len(tokens)
     for token, error in zip(tokens, wrong, strict=True):
-        labels[token.place] = not error
+        labels[token.position] = not error
     return labels

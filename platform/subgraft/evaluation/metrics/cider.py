@@ -21,7 +21,7 @@ Grams: TypeAlias = Counter[Gram]
 
 
 def signature(language: str) -> str:
-    """Under what settings `sentence_ciders` scores."""
+    """The settings under which `sentence_ciders` scores."""
     tokenizer = "zh-alphanumeric" if is_chinese(language) else "alphanumeric"
     return f"nrefs:1|case:lc|tok:{tokenizer}|variant:D|n:{ORDER}|sigma:{SIGMA:g}|df:references|corpus:mean-of-sentences"
 
@@ -31,19 +31,19 @@ def sentence_ciders(hypotheses: Sequence[str], references: Sequence[str], langua
 
     The rarity of n-grams is counted over all these references, so a subset of them has other scores.
     """
-    wanted = [alphanumeric(reference, language) for reference in references]
-    return cider_of_words([alphanumeric(output, language) for output in hypotheses], wanted)
+    reference_words = [alphanumeric(reference, language) for reference in references]
+    return cider_of_words([alphanumeric(output, language) for output in hypotheses], reference_words)
 
 
 def cider_of_words(hypotheses: Sequence[Sequence[str]], references: Sequence[Sequence[str]]) -> list[float]:
-    """The same for texts that are cut into words."""
-    wanted = [_grams(reference) for reference in references]
-    frequency = Counter(gram for grams in wanted for gram in grams)
+    """The scores of `sentence_ciders`, for texts that are split into words."""
+    reference_grams = [_grams(reference) for reference in references]
+    frequency = Counter(gram for grams in reference_grams for gram in grams)
     rarity = {gram: log(len(references)) - log(count) for gram, count in frequency.items()}
     unseen = log(max(len(references), 1))
     return [
         _similarity(_grams(output), reference, rarity, unseen)
-        for output, reference in zip(hypotheses, wanted, strict=True)
+        for output, reference in zip(hypotheses, reference_grams, strict=True)
     ]
 
 
@@ -55,7 +55,7 @@ def _similarity(output: Grams, reference: Grams, rarity: Mapping[Gram, float], u
     """Ten times the mean over n of equation 5 of the paper."""
     total = 0.0
     for n in range(1, ORDER + 1):
-        ours, theirs = _weighted(output, n, rarity, unseen), _weighted(reference, n, rarity, unseen)
+        ours, theirs = _weigh(output, n, rarity, unseen), _weigh(reference, n, rarity, unseen)
         norms = _norm(ours) * _norm(theirs)
         if norms:
             clipped = (min(weight, theirs.get(gram, 0.0)) * theirs.get(gram, 0.0) for gram, weight in ours.items())
@@ -65,7 +65,7 @@ def _similarity(output: Grams, reference: Grams, rarity: Mapping[Gram, float], u
     return 10 * total / ORDER * exp(-(difference**2) / (2 * SIGMA**2))
 
 
-def _weighted(grams: Grams, n: int, rarity: Mapping[Gram, float], unseen: float) -> dict[Gram, float]:
+def _weigh(grams: Grams, n: int, rarity: Mapping[Gram, float], unseen: float) -> dict[Gram, float]:
     return {gram: count * rarity.get(gram, unseen) for gram, count in grams.items() if len(gram) == n}
 
 

@@ -1,9 +1,9 @@
 """Classes and sets of labels: accuracy, precision, recall, F1 and Matthews correlation, from counts per example.
 
-Counts of a class are three: examples of this class predicted as such, predicted, and wanted. They add up over examples,
-and determine all scores here, so a resampled test set is scored from sums. A score without any case is 0, as
-scikit-learn's. Means over classes are over those that the predictions or references have, so a class that a resample
-misses does not lower it.
+A class has three counts: true positives, predicted examples, and actual examples. Counts are summed over examples, and
+their sums determine all scores here, so a resampled test set is scored from sums. A score whose denominator is 0 is 0,
+as in scikit-learn. A mean over classes leaves out classes that occur neither in the predictions nor in the references,
+so a class that a resample misses does not lower it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from subgraft.evaluation.metrics.calibration import BINS, Calibration, calibrati
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 
 BoolArray = NDArray[np.bool_]
-# Predicted right, predicted, wanted.
-COUNTS = 3
+COUNTS = 3  # true positives, predicted, actual
 
 
 def indicators(values: ArrayLike, classes: int, without: int | None = None) -> BoolArray:
@@ -43,10 +42,10 @@ def indicators(values: ArrayLike, classes: int, without: int | None = None) -> B
 
 
 def accuracy_counts(predictions: ArrayLike, references: ArrayLike) -> FloatArray:
-    """Whether the class or all labels of an example are right, and one: [n] or [n, classes] twice to [n, 2]."""
-    right = np.asarray(predictions) == np.asarray(references)
-    right = right if right.ndim == 1 else right.all(axis=1)
-    return np.stack([right, np.ones_like(right)], axis=1).astype(np.float64)
+    """Whether the class, or every label, of an example is correct, and 1: two of [n] or [n, classes] to [n, 2]."""
+    correct = np.asarray(predictions) == np.asarray(references)
+    correct = correct if correct.ndim == 1 else correct.all(axis=1)
+    return np.stack([correct, np.ones_like(correct)], axis=1).astype(np.float64)
 
 
 def pooled_counts(predictions: BoolArray, references: BoolArray) -> FloatArray:
@@ -67,9 +66,11 @@ def loose_counts(predictions: BoolArray, references: BoolArray) -> FloatArray:
     Precision is averaged over examples with a prediction and recall over those with a label, so each comes with a
     count of 0 or 1.
     """
-    right, predicted, wanted = pooled_counts(predictions, references).T
-    some, any_wanted = predicted > 0, wanted > 0
-    return np.stack([divide(right, predicted), some, divide(right, wanted), any_wanted], axis=1).astype(np.float64)
+    correct, predicted, actual = pooled_counts(predictions, references).T
+    has_prediction, has_label = predicted > 0, actual > 0
+    return np.stack([divide(correct, predicted), has_prediction, divide(correct, actual), has_label], axis=1).astype(
+        np.float64
+    )
 
 
 def divide(numerator: FloatArray, denominator: FloatArray) -> FloatArray:
@@ -110,23 +111,23 @@ def f1_macro(sums: FloatArray) -> FloatArray:
 
 def loose_f1(sums: FloatArray) -> FloatArray:
     """The harmonic mean, in points, of mean precision and mean recall, from sums [..., 4]."""
-    one, other = divide(sums[..., 0], sums[..., 1]), divide(sums[..., 2], sums[..., 3])
-    return 200 * divide(one * other, one + other)
+    mean_precision, mean_recall = divide(sums[..., 0], sums[..., 1]), divide(sums[..., 2], sums[..., 3])
+    return 200 * divide(mean_precision * mean_recall, mean_precision + mean_recall)
 
 
 def matthews(sums: FloatArray) -> FloatArray:
     """Matthews correlation in points, from sums [..., 3 · classes] of one class per example (Gorodkin 2004, R_K)."""
-    right, predicted, wanted = np.moveaxis(_by_class(sums), -1, 0)
+    correct, predicted, actual = np.moveaxis(_by_class(sums), -1, 0)
     examples = predicted.sum(axis=-1)
-    covariance = right.sum(axis=-1) * examples - (predicted * wanted).sum(axis=-1)
-    variances = (examples**2 - (predicted**2).sum(axis=-1)) * (examples**2 - (wanted**2).sum(axis=-1))
+    covariance = correct.sum(axis=-1) * examples - (predicted * actual).sum(axis=-1)
+    variances = (examples**2 - (predicted**2).sum(axis=-1)) * (examples**2 - (actual**2).sum(axis=-1))
     return 100 * divide(covariance, np.sqrt(variances))
 
 
 def confusion(predictions: ArrayLike, references: ArrayLike, classes: int) -> NDArray[np.int64]:
     """How many examples of each class (row) were predicted as each class (column): [n] twice to [classes, classes]."""
-    wanted, predicted = (indicators(side, classes).argmax(axis=1) for side in (references, predictions))
-    return np.bincount(wanted * classes + predicted, minlength=classes**2).reshape(classes, classes)
+    actual, predicted = (indicators(side, classes).argmax(axis=1) for side in (references, predictions))
+    return np.bincount(actual * classes + predicted, minlength=classes**2).reshape(classes, classes)
 
 
 def class_calibration(probabilities: ArrayLike, references: Sequence[int], bins: int = BINS) -> Calibration:
@@ -138,9 +139,9 @@ def class_calibration(probabilities: ArrayLike, references: Sequence[int], bins:
         bins: how many bins of equal width.
     """
     table = np.asarray(probabilities, dtype=np.float64)
-    right = table.argmax(axis=1) == np.asarray(references)
-    # Rounding may add up to more than one.
-    return calibration(np.minimum(table.max(axis=1), 1.0).tolist(), right.tolist(), bins)
+    correct = table.argmax(axis=1) == np.asarray(references)
+    # Rounding may make a probability exceed 1.
+    return calibration(np.minimum(table.max(axis=1), 1.0).tolist(), correct.tolist(), bins)
 
 
 def _by_class(sums: FloatArray) -> FloatArray:

@@ -38,9 +38,9 @@ class TextClassifier:
 
     def agreement(self, texts: Sequence[str], labels: Sequence[str]) -> float:
         """The share of texts that the classifier assigns to the class of their label."""
-        return float(self.right(texts, labels).mean())
+        return float(self.agrees(texts, labels).mean())
 
-    def right(self, texts: Sequence[str], labels: Sequence[str]) -> NDArray[np.float64]:
+    def agrees(self, texts: Sequence[str], labels: Sequence[str]) -> NDArray[np.float64]:
         """For each text [n], 1 if the classifier assigns it to the class of its label, else 0."""
         return np.asarray(self._pipeline.predict(list(texts)) == np.array(labels), dtype=np.float64)
 
@@ -50,27 +50,35 @@ class TextClassifier:
 # The text's probability is computed for its own source and for nine others; the model is right if its own source gives
 # the highest (Ziegler et al. 2019, section 4.3). A model that ignores sources is right in a tenth.
 #
-# Equal likelihoods, summed in single precision, may differ by so many nats.
-_ALIKE = 1e-3
+# Equal likelihoods, summed in single precision, may differ by up to this many nats.
+_TOLERANCE = 1e-3
 
 
 def candidates(sources: Sequence[Hashable], count: int, seed: int, texts: int | None = None) -> NDArray[np.int64]:
-    """Places [texts, count] in `sources`: for each text its own source first, then others that differ from it.
+    """Indices [texts, count] into `sources`: for each text its own source first, then other sources.
 
-    The others are drawn by the seed without repetition; if fewer than `count` sources differ, a text gets all of them.
-    texts: how many texts from the start; all if None. Raises UserError if all sources are equal.
+    The other sources are sampled without replacement; if fewer than `count` sources differ, a text gets all of them.
+
+    Args:
+        sources: Of all texts.
+        count: Candidates per text, its own source included.
+        seed: Of the sampling.
+        texts: How many texts, from the first one on, get candidates; all if None.
+
+    Raises:
+        UserError: all sources are equal.
     """
     first: dict[Hashable, int] = {}
-    for place, source in enumerate(sources):
-        first.setdefault(source, place)
+    for index, source in enumerate(sources):
+        first.setdefault(source, index)
     if len(first) < 2:
         raise UserError("a source cannot be ranked: the test set has but one", hint="Ranking needs two that differ.")
-    places, draws = np.array(list(first.values())), np.random.default_rng(seed)
-    chosen = []
-    for place, source in enumerate(sources[:texts]):
-        others = places[places != first[source]]
-        chosen.append([place, *draws.choice(others, size=min(count, len(first)) - 1, replace=False)])
-    return np.array(chosen, dtype=np.int64)
+    distinct_sources, generator = np.array(list(first.values())), np.random.default_rng(seed)
+    rows = []
+    for index, source in enumerate(sources[:texts]):
+        others = distinct_sources[distinct_sources != first[source]]
+        rows.append([index, *generator.choice(others, size=min(count, len(first)) - 1, replace=False)])
+    return np.array(rows, dtype=np.int64)
 
 
 def ranked_first(nats: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -78,11 +86,11 @@ def ranked_first(nats: NDArray[np.float64]) -> NDArray[np.float64]:
 
     nats: negative log-likelihoods [n, candidates], the own source first.
     """
-    best = nats <= nats.min(axis=1, keepdims=True) + _ALIKE
+    best = nats <= nats.min(axis=1, keepdims=True) + _TOLERANCE
     return np.asarray(best[:, 0] / best.sum(axis=1), dtype=np.float64)
 
 
-# Distinct-n: how varied texts are, as the share of n-grams that are different (Li et al., NAACL 2016, section 5).
+# Distinct-n: the diversity of texts, as the share of n-grams that are different (Li et al., NAACL 2016, section 5).
 
 
 def distinct(texts: Sequence[str], language: str, n: int) -> float:

@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike
 from subgraft.base.errors import UserError
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 
-# Of sums of squares: the share that rounding may leave of a variance that is zero.
+# A zero variance may remain as up to this share of the sum of squares, through rounding.
 _ROUNDING = 1e-13
 
 
-def finite(values: ArrayLike, kind: str) -> FloatArray:
+def require_finite(values: ArrayLike, kind: str) -> FloatArray:
     """The values as floats. Raises UserError if one is NaN or infinite, as of a model that diverged."""
     array = np.asarray(values, dtype=np.float64)
     if not np.isfinite(array).all():
@@ -28,7 +28,7 @@ def moments(predictions: ArrayLike, references: ArrayLike) -> FloatArray:
 
     Only moments of the same call may be added: each call centres its values.
     """
-    x, y = _centred(finite(predictions, "predictions")), _centred(finite(references, "references"))
+    x, y = _centre(require_finite(predictions, "predictions")), _centre(require_finite(references, "references"))
     return np.stack([np.ones_like(x), x, y, x * x, y * y, x * y], axis=1)
 
 
@@ -38,12 +38,12 @@ def rank_moments(predictions: ArrayLike, references: ArrayLike) -> FloatArray:
     Ranks are those of the whole set, and equal values share their average rank. A resample keeps these ranks: it is
     scored by the correlation of the ranks that its examples had in the whole set.
     """
-    return moments(*(_ranks(finite(side, "values")) for side in (predictions, references)))
+    return moments(*(_rank(require_finite(side, "values")) for side in (predictions, references)))
 
 
 def squared_errors(predictions: ArrayLike, references: ArrayLike) -> FloatArray:
     """The squared error of each example, and one: [n, 2]."""
-    errors = (finite(predictions, "predictions") - finite(references, "references")) ** 2
+    errors = (require_finite(predictions, "predictions") - require_finite(references, "references")) ** 2
     return np.stack([errors, np.ones_like(errors)], axis=1)
 
 
@@ -66,11 +66,11 @@ def root_mean_squared_error(sums: FloatArray) -> FloatArray:
     return np.sqrt(mean_squared_error(sums))
 
 
-def _centred(values: FloatArray) -> FloatArray:
+def _centre(values: FloatArray) -> FloatArray:
     # The median of equal values is exactly their value, unlike their mean: a constant becomes exact zeros.
     return values - np.median(values)
 
 
-def _ranks(values: FloatArray) -> FloatArray:
+def _rank(values: FloatArray) -> FloatArray:
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[inverse], dtype=np.float64)

@@ -16,8 +16,8 @@ from subgraft.evaluation.metrics.scores import Score, check_parallel, corpus_sco
 Documents = Sequence[Sequence[str]]
 
 
-def joined(document: Sequence[str]) -> str:
-    """A document as one segment: its sentences with spaces between them."""
+def join_sentences(document: Sequence[str]) -> str:
+    """Join the sentences of a document with spaces, into one segment."""
     return " ".join(document)
 
 
@@ -27,8 +27,8 @@ def document_bleu(hypotheses: Documents, references: Documents, language: str) -
     Raises UserError if there are none, or their numbers differ.
     """
     check_parallel(hypotheses, references, kind="documents")
-    whole = [[joined(document) for document in documents] for documents in (hypotheses, references)]
-    return _bleu("d-BLEU", *whole, language=language)
+    segments = [[join_sentences(document) for document in documents] for documents in (hypotheses, references)]
+    return _bleu("d-BLEU", *segments, language=language)
 
 
 def sentence_bleu(hypotheses: Documents, references: Documents, language: str) -> Score:
@@ -38,10 +38,10 @@ def sentence_bleu(hypotheses: Documents, references: Documents, language: str) -
     """
     check_parallel(hypotheses, references, kind="documents")
     if differing := unaligned(hypotheses, references):
-        place = differing[0]
+        index = differing[0]
         raise UserError(
             f"{len(differing)} of {len(references)} documents have other numbers of sentences than their references "
-            f"(the {_ordinal(place + 1)} has {len(hypotheses[place])}, not {len(references[place])}), so that their "
+            f"(the {_ordinal(index + 1)} has {len(hypotheses[index])}, not {len(references[index])}), so that their "
             "sentences cannot be compared",
             hint="d-BLEU compares whole documents.",
         )
@@ -54,9 +54,9 @@ def _bleu(name: str, hypotheses: Sequence[str], references: Sequence[str], *, la
 
 
 def unaligned(hypotheses: Documents, references: Documents) -> list[int]:
-    """The documents that have more or fewer sentences than their references."""
+    """The indices of the documents that have more or fewer sentences than their references."""
     pairs = zip(hypotheses, references, strict=True)
-    return [place for place, (output, wanted) in enumerate(pairs) if len(output) != len(wanted)]
+    return [index for index, (output, reference) in enumerate(pairs) if len(output) != len(reference)]
 
 
 def _ordinal(number: int) -> str:

@@ -18,8 +18,8 @@ from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 
 # The predictions of a model and their references, by kind:
 # class: an index of a class, [n]; labels: booleans [n, classes]; value: a number, [n];
-# answer: a text, and all right ones; tags: a list of tags, one per word; ranking: the scores of a query's candidates,
-# and their relevances.
+# answer: a text, and all its correct answers; tags: a list of tags, one per word; ranking: the scores of a query's
+# candidates, and their relevances.
 Kind: TypeAlias = Literal["class", "labels", "value", "answer", "tags", "ranking"]
 _Statistics: TypeAlias = Callable[[Any, Any, Sequence[str], str | None], FloatArray]
 _Score: TypeAlias = Callable[[FloatArray], FloatArray]
@@ -29,10 +29,10 @@ _Score: TypeAlias = Callable[[FloatArray], FloatArray]
 class LabelMetric:
     """A metric of predictions and references, in points unless it is an error.
 
-    kinds: the predictions that it judges.
+    kinds: the predictions that it scores.
     compute: its statistics; call `statistics`, which also checks.
     score: from sums of statistics [..., k] to scores [...]; defined for any sums of at least one example.
-    settings: what it scores under, for its signature.
+    settings: the settings that it scores under, for its signature.
     without_negative: whether it leaves out the negative class.
     bounds: the lowest and the highest value, for `significance.estimate`.
     """
@@ -52,14 +52,13 @@ class LabelMetric:
         """Statistics [n, k] of n examples; k depends on the metric and the number of labels alone.
 
         Args:
-            predictions: n, as their kind is.
-            references: n, as their kind is.
+            predictions: n predictions of the metric's kind.
+            references: n references of the metric's kind.
             labels: the names of all classes, or all tags.
-            negative: the class that says that there is nothing, such as "no_relation": precision, recall and F1 are
-                over the others.
+            negative: the class that means "none", such as "no_relation": precision, recall and F1 leave it out.
 
         Raises:
-            UserError: there is nothing to score, or predictions and references do not go together.
+            UserError: there is nothing to score, or predictions and references do not match.
             ValueError: a class, or the negative one, is not one of `labels`.
         """
         check_parallel(predictions, references, kind="predictions")
@@ -78,33 +77,37 @@ def label_score(metric: LabelMetric, statistics: FloatArray, negative: str | Non
 
 def label_metric(name: str) -> LabelMetric:
     """The metric of this name: one of `metrics_for`."""
-    return LABEL_METRICS[name] if name in LABEL_METRICS else _class_f1(name.removeprefix(_F1_OF))
+    return LABEL_METRICS[name] if name in LABEL_METRICS else _class_f1(name.removeprefix(_F1_PREFIX))
 
 
 def _class_f1(label: str) -> LabelMetric:
     """F1 of one class, as GLUE scores paraphrases."""
 
     def compute(predictions: Any, references: Any, labels: Sequence[str], _: str | None) -> FloatArray:
-        place = list(labels).index(label)
-        predicted, wanted = (classes.indicators(side, len(labels))[:, [place]] for side in (predictions, references))
-        return classes.pooled_counts(predicted, wanted)
+        index = list(labels).index(label)
+        predicted, actual = (classes.indicators(side, len(labels))[:, [index]] for side in (predictions, references))
+        return classes.pooled_counts(predicted, actual)
 
-    return LabelMetric(f"{_F1_OF}{label}", ("class", "labels"), compute, classes.f1, f"F1|class:{label}|{_ZERO}")
+    return LabelMetric(
+        f"{_F1_PREFIX}{label}", ("class", "labels"), compute, classes.f1, f"F1|class:{label}|{_ZERO_SETTINGS}"
+    )
 
 
 def metrics_for(kind: Kind, labels: Sequence[str] = ()) -> tuple[str, ...]:
     """The names of metrics of predictions of this kind, the usual one first; "F1 of LABEL" of each class comes last."""
-    by_class = [f"{_F1_OF}{label}" for label in labels] if kind in _BOTH else []
+    by_class = [f"{_F1_PREFIX}{label}" for label in labels] if kind in _CLASS_OR_LABELS else []
     return (*(name for name, metric in LABEL_METRICS.items() if kind in metric.kinds), *by_class)
 
 
-_F1_OF = "F1 of "
-_ZERO = "zero-division:0"
-_TIES = "ties:mean-of-orders|corpus:mean-of-queries"
+_F1_PREFIX = "F1 of "
+_ZERO_SETTINGS = "zero-division:0"
+_TIES_SETTINGS = "ties:mean-of-orders|corpus:mean-of-queries"
 
 
-def _labels(count: Callable[[classes.BoolArray, classes.BoolArray], FloatArray], positives: bool) -> _Statistics:
-    """Statistics of classes or labels; of `positives`, without the negative class."""
+def _label_statistics(
+    count: Callable[[classes.BoolArray, classes.BoolArray], FloatArray], positives: bool
+) -> _Statistics:
+    """Statistics of classes or labels; with `positives`, without the negative class."""
 
     def compute(predictions: Any, references: Any, labels: Sequence[str], negative: str | None) -> FloatArray:
         without = list(labels).index(negative) if positives and negative is not None else None
@@ -113,19 +116,19 @@ def _labels(count: Callable[[classes.BoolArray, classes.BoolArray], FloatArray],
     return compute
 
 
-def _examples(count: Callable[[Any, Any], FloatArray]) -> _Statistics:
+def _example_statistics(count: Callable[[Any, Any], FloatArray]) -> _Statistics:
     """Statistics that need no names of labels."""
     return lambda predictions, references, labels, negative: count(predictions, references)
 
 
-def _means(values: Callable[[Any, Any], FloatArray], has_answer: bool | None = None) -> _Statistics:
+def _mean_statistics(values: Callable[[Any, Any], FloatArray], has_answer: bool | None = None) -> _Statistics:
     """The value of each example, and one; with `has_answer`, both 0 for questions that do not have or do have one."""
 
     def compute(predictions: Any, references: Any, labels: Sequence[str], negative: str | None) -> FloatArray:
-        each = values(predictions, references)
-        weight = np.ones_like(each) if has_answer is None else spans.answerable(references)
+        per_example = values(predictions, references)
+        weight = np.ones_like(per_example) if has_answer is None else spans.answerable(references)
         weight = 1 - weight if has_answer is False else weight
-        return np.stack([each * weight, weight], axis=1)
+        return np.stack([per_example * weight, weight], axis=1)
 
     return compute
 
@@ -134,40 +137,56 @@ def _entities_by_type(predictions: Any, references: Any, labels: Sequence[str], 
     return tags.entity_counts_by_type(predictions, references, tags.entity_types(labels))
 
 
-_BOTH: tuple[Kind, ...] = ("class", "labels")
-_POOLED, _BY_CLASS = _labels(classes.pooled_counts, True), _labels(classes.class_counts, True)
-_MOMENTS, _ERRORS = _examples(correlations.moments), _examples(correlations.squared_errors)
-_ENTITIES = _examples(tags.entity_counts)
+_CLASS_OR_LABELS: tuple[Kind, ...] = ("class", "labels")
+_POOLED, _BY_CLASS = _label_statistics(classes.pooled_counts, True), _label_statistics(classes.class_counts, True)
+_MOMENTS, _ERRORS = _example_statistics(correlations.moments), _example_statistics(correlations.squared_errors)
+_ENTITIES = _example_statistics(tags.entity_counts)
 _SQUAD = "normalisation:squad|references:best"
-_SEQEVAL = f"entities:seqeval-default|{_ZERO}"
-_OCCURRING = f"classes:occurring|{_ZERO}"
+_SEQEVAL = f"entities:seqeval-default|{_ZERO_SETTINGS}"
+_OCCURRING = f"classes:occurring|{_ZERO_SETTINGS}"
 _CONSTANT = "constant:0"
 _SIGNED, _ERROR = (-100.0, 100.0), (0.0, float("inf"))
 
-_OF_CLASSES = (
-    LabelMetric("accuracy", _BOTH, _examples(classes.accuracy_counts), classes.mean, "accuracy|labels:all"),
-    LabelMetric("F1 macro", _BOTH, _BY_CLASS, classes.f1_macro, f"F1|average:macro|{_OCCURRING}", True),
-    LabelMetric("F1 micro", _BOTH, _POOLED, classes.f1, f"F1|average:micro|{_ZERO}", True),
-    LabelMetric("precision micro", _BOTH, _POOLED, classes.precision, f"precision|average:micro|{_ZERO}", True),
-    LabelMetric("recall micro", _BOTH, _POOLED, classes.recall, f"recall|average:micro|{_ZERO}", True),
+_CLASS_METRICS = (
     LabelMetric(
-        "MCC", ("class",), _labels(classes.class_counts, False), classes.matthews, f"MCC|{_CONSTANT}", bounds=_SIGNED
+        "accuracy", _CLASS_OR_LABELS, _example_statistics(classes.accuracy_counts), classes.mean, "accuracy|labels:all"
+    ),
+    LabelMetric("F1 macro", _CLASS_OR_LABELS, _BY_CLASS, classes.f1_macro, f"F1|average:macro|{_OCCURRING}", True),
+    LabelMetric("F1 micro", _CLASS_OR_LABELS, _POOLED, classes.f1, f"F1|average:micro|{_ZERO_SETTINGS}", True),
+    LabelMetric(
+        "precision micro",
+        _CLASS_OR_LABELS,
+        _POOLED,
+        classes.precision,
+        f"precision|average:micro|{_ZERO_SETTINGS}",
+        True,
+    ),
+    LabelMetric(
+        "recall micro", _CLASS_OR_LABELS, _POOLED, classes.recall, f"recall|average:micro|{_ZERO_SETTINGS}", True
+    ),
+    LabelMetric(
+        "MCC",
+        ("class",),
+        _label_statistics(classes.class_counts, False),
+        classes.matthews,
+        f"MCC|{_CONSTANT}",
+        bounds=_SIGNED,
     ),
     LabelMetric(
         "F1 loose",
         ("labels",),
-        _labels(classes.loose_counts, True),
+        _label_statistics(classes.loose_counts, True),
         classes.loose_f1,
-        f"F1|average:examples|{_ZERO}",
+        f"F1|average:examples|{_ZERO_SETTINGS}",
         True,
     ),
 )
-_OF_VALUES = (
+_VALUE_METRICS = (
     LabelMetric("Pearson", ("value",), _MOMENTS, correlations.correlation, f"Pearson|{_CONSTANT}", bounds=_SIGNED),
     LabelMetric(
         "Spearman",
         ("value",),
-        _examples(correlations.rank_moments),
+        _example_statistics(correlations.rank_moments),
         correlations.correlation,
         f"Spearman|ties:mean|ranks:whole-set|{_CONSTANT}",
         bounds=_SIGNED,
@@ -179,9 +198,13 @@ _OF_VALUES = (
         "RMSE", ("value",), _ERRORS, correlations.root_mean_squared_error, "RMSE", bounds=_ERROR, lower_is_better=True
     ),
 )
-_OF_ANSWERS = tuple(
+_ANSWER_METRICS = tuple(
     LabelMetric(
-        f"{name}{suffix}", ("answer",), _means(values, has_answer), classes.mean, f"{name}|{_SQUAD}|{questions}"
+        f"{name}{suffix}",
+        ("answer",),
+        _mean_statistics(values, has_answer),
+        classes.mean,
+        f"{name}|{_SQUAD}|{questions}",
     )
     for suffix, has_answer, questions in (
         ("", None, "questions:all"),
@@ -190,15 +213,15 @@ _OF_ANSWERS = tuple(
     )
     for name, values in (("token F1", spans.token_f1s), ("exact match", spans.exact_matches))
 )
-_OF_TAGS = (
+_TAG_METRICS = (
     LabelMetric("entity F1", ("tags",), _ENTITIES, classes.f1, f"F1|average:micro|{_SEQEVAL}"),
     LabelMetric("entity precision", ("tags",), _ENTITIES, classes.precision, f"precision|average:micro|{_SEQEVAL}"),
     LabelMetric("entity recall", ("tags",), _ENTITIES, classes.recall, f"recall|average:micro|{_SEQEVAL}"),
     LabelMetric("entity F1 macro", ("tags",), _entities_by_type, classes.f1_macro, f"F1|average:macro|{_SEQEVAL}"),
-    LabelMetric("tag accuracy", ("tags",), _examples(tags.tag_counts), classes.mean, "accuracy|of:tags"),
+    LabelMetric("tag accuracy", ("tags",), _example_statistics(tags.tag_counts), classes.mean, "accuracy|of:tags"),
 )
-_OF_RANKINGS = tuple(
-    LabelMetric(name, ("ranking",), _means(values), classes.mean, f"{name}|{settings}|{_TIES}")
+_RANKING_METRICS = tuple(
+    LabelMetric(name, ("ranking",), _mean_statistics(values), classes.mean, f"{name}|{settings}|{_TIES_SETTINGS}")
     for name, values, settings in (
         ("NDCG@10", ranking.discounted_gains, "gain:2^relevance-1"),
         ("MRR", ranking.reciprocal_ranks, "relevant:above-0"),
@@ -206,7 +229,8 @@ _OF_RANKINGS = tuple(
         ("ERR@20", ranking.expected_reciprocal_ranks, "highest:of-the-set"),
     )
 )
-# To add one: its statistics and its score in a file of their subject, and an entry in one of the tuples above.
+# To add a metric, define its statistics and its score in the module of its subject, and add an entry to a tuple above.
 LABEL_METRICS: Mapping[str, LabelMetric] = {
-    metric.name: metric for metric in (*_OF_CLASSES, *_OF_VALUES, *_OF_ANSWERS, *_OF_TAGS, *_OF_RANKINGS)
+    metric.name: metric
+    for metric in (*_CLASS_METRICS, *_VALUE_METRICS, *_ANSWER_METRICS, *_TAG_METRICS, *_RANKING_METRICS)
 }

@@ -34,12 +34,12 @@ STEMMERS = {
     "ru": "russian",
     "sv": "swedish",
 }
-# For each word of the output the place in the reference that it is aligned with.
+# For each word of the output, the position of the reference word that it is aligned with.
 Alignment = tuple[int | None, ...]
 
 
 def signature(language: str) -> str:
-    """Under what settings `sentence_meteor` scores; without a stemmer for the language only equal words match."""
+    """The settings under which `sentence_meteor` scores; without a stemmer for the language only equal words match."""
     stemmer = STEMMERS.get(primary(language))
     modules = f"exact,stem(snowball-{stemmer})" if stemmer else "exact"
     tokenizer = "zh" if is_chinese(language) else "13a"
@@ -49,36 +49,44 @@ def signature(language: str) -> str:
 
 def sentence_meteor(hypothesis: str, reference: str, language: str) -> float:
     """The score of one sentence, in 0 to 1; 0 where nothing matches."""
-    output, wanted = tokens(hypothesis, language), tokens(reference, language)
-    alignment = align(output, wanted, _stemmer(language))
-    matches = sum(place is not None for place in alignment)
+    output, target = tokens(hypothesis, language), tokens(reference, language)
+    alignment = align(output, target, _stemmer(language))
+    matches = sum(position is not None for position in alignment)
     if not matches:
         return 0.0
-    precision, recall = matches / len(output), matches / len(wanted)
+    precision, recall = matches / len(output), matches / len(target)
     mean = precision * recall / (ALPHA * precision + (1 - ALPHA) * recall)
     return float(mean * (1 - GAMMA * (count_chunks(alignment) / matches) ** BETA))
 
 
 def count_chunks(alignment: Alignment) -> int:
-    """Runs of words that stand side by side, in the same order, on both sides."""
+    """Count the chunks: runs of words that are adjacent and in the same order on both sides."""
     previous = (None, *alignment[:-1])
     return sum(
-        place is not None and (before is None or place != before + 1)
-        for before, place in zip(previous, alignment, strict=True)
+        position is not None and (preceding is None or position != preceding + 1)
+        for preceding, position in zip(previous, alignment, strict=True)
     )
 
 
 def align(output: Sequence[str], reference: Sequence[str], stem: Callable[[str], str] | None) -> Alignment:
-    """Align equal words, then, where there is a stemmer, words of equal stems that are left."""
-    alignment = _stage((None,) * len(output), output, reference)
+    """Align equal words, and then, with a stemmer, the remaining words of equal stems."""
+    alignment = _align_stage((None,) * len(output), output, reference)
     if stem is None:
         return alignment
-    return _stage(alignment, [stem(word) for word in output], [stem(word) for word in reference])
+    return _align_stage(alignment, [stem(word) for word in output], [stem(word) for word in reference])
 
 
 @dataclass(frozen=True, slots=True)
 class _Partial:
-    """An alignment of the first words: chunks so far, how far its matches are shifted, and words left out by key."""
+    """An alignment of the first words.
+
+    Attributes:
+        alignment: The positions of these words.
+        used: The reference positions that are aligned.
+        chunks: The chunks so far.
+        shift: The summed distance between the positions of matches.
+        left_out: How many words of each key are not aligned.
+    """
 
     alignment: Alignment = ()
     used: frozenset[int] = frozenset()
@@ -86,11 +94,11 @@ class _Partial:
     shift: int = 0
     left_out: frozenset[tuple[str, int]] = frozenset()
 
-    def match(self, place: int) -> _Partial:
-        follows = bool(self.alignment) and self.alignment[-1] is not None and self.alignment[-1] + 1 == place
-        shift = self.shift + abs(place - len(self.alignment))
+    def match(self, position: int) -> _Partial:
+        follows = bool(self.alignment) and self.alignment[-1] is not None and self.alignment[-1] + 1 == position
+        shift = self.shift + abs(position - len(self.alignment))
         return _Partial(
-            (*self.alignment, place), self.used | {place}, self.chunks + (not follows), shift, self.left_out
+            (*self.alignment, position), self.used | {position}, self.chunks + (not follows), shift, self.left_out
         )
 
     def leave_out(self, key: str) -> _Partial:
@@ -98,36 +106,36 @@ class _Partial:
         return _Partial((*self.alignment, None), self.used, self.chunks, self.shift, frozenset(counts.items()))
 
 
-def _stage(alignment: Alignment, output: Sequence[str], reference: Sequence[str]) -> Alignment:
+def _align_stage(alignment: Alignment, output: Sequence[str], reference: Sequence[str]) -> Alignment:
     """Align as many more words of equal keys as there are, in as few chunks as a beam search finds."""
-    taken = {place for place in alignment if place is not None}
+    aligned = {position for position in alignment if position is not None}
     free: dict[str, list[int]] = {}
-    for place, key in enumerate(reference):
-        if place not in taken:
-            free.setdefault(key, []).append(place)
-    open_keys = Counter(key for key, place in zip(output, alignment, strict=True) if place is None)
+    for position, key in enumerate(reference):
+        if position not in aligned:
+            free.setdefault(key, []).append(position)
+    open_keys = Counter(key for key, position in zip(output, alignment, strict=True) if position is None)
     # Only this many words of a key may be left out, or the alignment would not have the most matches.
-    spare = {key: max(0, count - len(free.get(key, ()))) for key, count in open_keys.items()}
+    max_left_out = {key: max(0, count - len(free.get(key, ()))) for key, count in open_keys.items()}
     beam = [_Partial()]
     for key, fixed in zip(output, alignment, strict=True):
-        grown: dict[tuple[object, ...], _Partial] = {}
+        candidates: dict[tuple[object, ...], _Partial] = {}
         for partial in beam:
-            for candidate in _continuations(partial, key, fixed, free, spare):
+            for candidate in _continuations(partial, key, fixed, free, max_left_out):
                 state = (candidate.used, candidate.alignment[-1], candidate.left_out)
-                if state not in grown or _cost(candidate) < _cost(grown[state]):
-                    grown[state] = candidate
-        beam = sorted(grown.values(), key=_cost)[:BEAM]
+                if state not in candidates or _cost(candidate) < _cost(candidates[state]):
+                    candidates[state] = candidate
+        beam = sorted(candidates.values(), key=_cost)[:BEAM]
     return beam[0].alignment
 
 
 def _continuations(
-    partial: _Partial, key: str, fixed: int | None, free: dict[str, list[int]], spare: dict[str, int]
+    partial: _Partial, key: str, fixed: int | None, free: dict[str, list[int]], max_left_out: dict[str, int]
 ) -> list[_Partial]:
     if fixed is not None:
         return [partial.match(fixed)]
-    places = [place for place in free.get(key, ()) if place not in partial.used]
-    extended = [partial.match(place) for place in places]
-    if dict(partial.left_out).get(key, 0) < spare[key]:
+    positions = [position for position in free.get(key, ()) if position not in partial.used]
+    extended = [partial.match(position) for position in positions]
+    if dict(partial.left_out).get(key, 0) < max_left_out[key]:
         extended.append(partial.leave_out(key))
     return extended
 

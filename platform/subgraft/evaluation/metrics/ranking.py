@@ -1,7 +1,7 @@
 """Rankings of the candidates of a query: MRR, NDCG and ERR.
 
 Candidates of equal score share their ranks: each measure is its expected value over all orders of them. So a model that
-scores everything alike is at chance, in whichever order a file lists the candidates.
+gives all candidates the same score is at chance level, in whichever order a file lists them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from subgraft.base.errors import UserError
-from subgraft.evaluation.metrics.correlations import finite
+from subgraft.evaluation.metrics.correlations import require_finite
 from subgraft.evaluation.metrics.sentence_statistics import FloatArray
 
 Scores = Sequence[Sequence[float]]
@@ -25,13 +25,15 @@ def reciprocal_ranks(scores: Scores, relevances: Relevances, depth: int | None =
     Args:
         scores: of the candidates of each query; more is better.
         relevances: of the same candidates; relevant are those above 0.
-        depth: ranks behind it count 0; None counts all.
+        depth: lower ranks count as 0; None counts all ranks.
 
     Raises:
         UserError: a score is NaN or infinite, or a query has more scores than candidates, or fewer.
     """
-    queries = _sorted(scores, relevances)
-    return np.array([_first(groups, (grades > 0).astype(np.float64), depth) for groups, grades in queries])
+    queries = _sort_candidates(scores, relevances)
+    return np.array(
+        [_reciprocal_stop_rank(groups, (grades > 0).astype(np.float64), depth) for groups, grades in queries]
+    )
 
 
 def expected_reciprocal_ranks(scores: Scores, relevances: Relevances, depth: int = 20) -> FloatArray:
@@ -41,8 +43,8 @@ def expected_reciprocal_ranks(scores: Scores, relevances: Relevances, depth: int
     queries. Two rankings are comparable if they are of the same queries.
     """
     highest = max((max(grades, default=0) for grades in relevances), default=0)
-    queries = _sorted(scores, relevances)
-    return np.array([_first(groups, _gains(grades) / 2.0**highest, depth) for groups, grades in queries])
+    queries = _sort_candidates(scores, relevances)
+    return np.array([_reciprocal_stop_rank(groups, _gains(grades) / 2.0**highest, depth) for groups, grades in queries])
 
 
 def discounted_gains(scores: Scores, relevances: Relevances, depth: int = 10) -> FloatArray:
@@ -51,7 +53,7 @@ def discounted_gains(scores: Scores, relevances: Relevances, depth: int = 10) ->
     0 for a query without a relevant candidate.
     """
     rows = []
-    for groups, grades in _sorted(scores, relevances):
+    for groups, grades in _sort_candidates(scores, relevances):
         gains, discounts = _gains(grades), 1 / np.log2(np.arange(2, len(grades) + 2))
         means = np.bincount(groups, weights=gains) / np.maximum(np.bincount(groups), 1)
         gain, ideal = ((side * discounts)[:depth].sum() for side in (means[groups], np.sort(gains)[::-1]))
@@ -59,11 +61,11 @@ def discounted_gains(scores: Scores, relevances: Relevances, depth: int = 10) ->
     return np.array(rows)
 
 
-def _sorted(scores: Scores, relevances: Relevances) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Of each query, from the highest score down: the number of the group of equal scores, and the relevance."""
+def _sort_candidates(scores: Scores, relevances: Relevances) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Sort the candidates of each query by falling score: their groups of equal scores, and their relevances."""
     queries = []
-    for number, (one, other) in enumerate(zip(scores, relevances, strict=True), 1):
-        values, grades = finite(one, "scores"), np.asarray(other, dtype=np.int64)
+    for number, (query_scores, query_relevances) in enumerate(zip(scores, relevances, strict=True), 1):
+        values, grades = require_finite(query_scores, "scores"), np.asarray(query_relevances, dtype=np.int64)
         if values.shape != grades.shape:
             raise UserError(f"query {number} has {grades.size} candidates, but {values.size} scores")
         order = np.argsort(-values, kind="stable")
@@ -76,33 +78,33 @@ def _gains(grades: NDArray[np.int64]) -> FloatArray:
     return np.asarray(2.0**grades - 1)
 
 
-def _first(groups: NDArray[np.int64], stops: FloatArray, depth: int | None) -> float:
+def _reciprocal_stop_rank(groups: NDArray[np.int64], stop_probabilities: FloatArray, depth: int | None) -> float:
     """The expected reciprocal of the rank at which a reader stops, who stops at candidates with these probabilities."""
-    depth = len(stops) if depth is None else min(depth, len(stops))
-    reading = _reading(groups, 1 - stops, depth)
-    return float(((reading[:-1] - reading[1:]) / np.arange(1, depth + 1)).sum())
+    depth = len(stop_probabilities) if depth is None else min(depth, len(stop_probabilities))
+    continuing = _continuation_probabilities(groups, 1 - stop_probabilities, depth)
+    return float(((continuing[:-1] - continuing[1:]) / np.arange(1, depth + 1)).sum())
 
 
-def _reading(groups: NDArray[np.int64], goes_on: FloatArray, depth: int) -> FloatArray:
+def _continuation_probabilities(groups: NDArray[np.int64], continues: FloatArray, depth: int) -> FloatArray:
     """The probabilities [depth + 1] that a reader goes on after 0 to `depth` ranks, over all orders within groups."""
     if len(groups) == 0 or groups[-1] == len(groups) - 1:
-        return np.concatenate([[1.0], np.cumprod(goes_on[:depth])])
-    reading = [1.0]
+        return np.concatenate([[1.0], np.cumprod(continues[:depth])])
+    probabilities = [1.0]
     for start in np.flatnonzero(np.diff(groups, prepend=-1)):
-        if len(reading) > depth:
+        if len(probabilities) > depth:
             break
-        group = goes_on[groups == groups[start]]
-        reading += (reading[-1] * _subset_products(group, depth)[1:]).tolist()
-    return np.array(reading[: depth + 1])
+        group = continues[groups == groups[start]]
+        probabilities += (probabilities[-1] * _subset_products(group, depth)[1:]).tolist()
+    return np.array(probabilities[: depth + 1])
 
 
-def _subset_products(factors: FloatArray, largest: int) -> FloatArray:
-    """The mean products of all subsets of 0 to `largest` of the factors, [at most largest + 1].
+def _subset_products(factors: FloatArray, max_size: int) -> FloatArray:
+    """The mean products of all subsets of 0 to `max_size` factors, [at most max_size + 1].
 
     They are the elementary symmetric polynomials, each divided by its number of terms. A further factor f joins a share
     j / n of the subsets of j of then n factors, which would overflow as sums, but not as means.
     """
-    means = np.zeros(min(largest, len(factors)) + 1)
+    means = np.zeros(min(max_size, len(factors)) + 1)
     means[0] = 1.0
     sizes = np.arange(len(means))
     for n, factor in enumerate(factors, 1):

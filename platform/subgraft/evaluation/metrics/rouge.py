@@ -14,13 +14,13 @@ from subgraft.evaluation.metrics.metric_words import alphanumeric, is_chinese
 
 
 def signature(language: str) -> str:
-    """Under what settings `sentence_rouge` scores."""
+    """The settings under which `sentence_rouge` scores."""
     tokenizer = "zh-alphanumeric" if is_chinese(language) else "alphanumeric"
     return f"nrefs:1|case:lc|tok:{tokenizer}|stem:no|beta:1|corpus:mean-of-sentences"
 
 
 def ngram_signature(language: str) -> str:
-    """Under what settings `sentence_rouge_ngrams` scores, with the version of rouge-score."""
+    """The settings under which `sentence_rouge_ngrams` scores, with the version of rouge-score."""
     from importlib.metadata import version
 
     return f"{signature(language)}|rouge-score:{version('rouge-score')}"
@@ -28,10 +28,10 @@ def ngram_signature(language: str) -> str:
 
 def sentence_rouge(hypothesis: str, reference: str, language: str) -> float:
     """ROUGE-L, the F-score of equation 4 with β = 1, in 0 to 1; 0 where either side has no word."""
-    output, wanted = alphanumeric(hypothesis, language), alphanumeric(reference, language)
-    common = longest_common_subsequence(output, wanted)
+    output, target = alphanumeric(hypothesis, language), alphanumeric(reference, language)
+    common = longest_common_subsequence(output, target)
     # With β = 1 the harmonic mean of precision and recall is twice the match over both lengths.
-    return 2 * common / (len(output) + len(wanted)) if common else 0.0
+    return 2 * common / (len(output) + len(target)) if common else 0.0
 
 
 def sentence_rouge_ngrams(hypothesis: str, reference: str, language: str, n: int) -> float:
@@ -45,15 +45,15 @@ def longest_common_subsequence(first: Sequence[str], second: Sequence[str]) -> i
     row = [0] * (len(second) + 1)
     for word in first:
         diagonal = 0
-        for place, other in enumerate(second, 1):
-            above = row[place]
-            row[place] = diagonal + 1 if word == other else max(above, row[place - 1])
+        for column, other in enumerate(second, 1):
+            above = row[column]
+            row[column] = diagonal + 1 if word == other else max(above, row[column - 1])
             diagonal = above
     return row[-1]
 
 
-class _Words:
-    """Our words, as rouge-score asks for them."""
+class _WordTokenizer:
+    """Splits text into our words, with the interface of rouge-score's tokenizers."""
 
     def __init__(self, language: str) -> None:
         self._language = language
@@ -66,4 +66,4 @@ class _Words:
 def _scorer(n: int, chinese: bool) -> Any:
     from rouge_score.rouge_scorer import RougeScorer
 
-    return RougeScorer([f"rouge{n}"], tokenizer=_Words("zh" if chinese else ""))
+    return RougeScorer([f"rouge{n}"], tokenizer=_WordTokenizer("zh" if chinese else ""))

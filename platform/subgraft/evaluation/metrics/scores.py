@@ -25,10 +25,12 @@ LOWER_IS_BETTER: frozenset[MetricName] = frozenset({"TER"})
 FURTHER_METRICS: tuple[FurtherMetricName, ...] = get_args(FurtherMetricName)
 
 
-def _each(score: Callable[[str, str, str], float]) -> Callable[[Sequence[str], Sequence[str], str], list[float]]:
+def _map_sentences(
+    score: Callable[[str, str, str], float],
+) -> Callable[[Sequence[str], Sequence[str], str], list[float]]:
     """Lift a sentence score to lists of sentences."""
     return lambda hypotheses, references, language: [
-        score(output, wanted, language) for output, wanted in zip(hypotheses, references, strict=True)
+        score(output, reference, language) for output, reference in zip(hypotheses, references, strict=True)
     ]
 
 
@@ -44,12 +46,12 @@ class SentenceMetric:
     signature: Callable[[str], str]
 
 
-# To add one: its file, and an entry here; its name joins `FurtherMetricName` of the settings.
+# To add a metric, write its module, add an entry here, and add its name to the settings' `FurtherMetricName`.
 SENTENCE_METRICS: Mapping[str, SentenceMetric] = {
-    "ROUGE-1": SentenceMetric(_each(partial(rouge.sentence_rouge_ngrams, n=1)), rouge.ngram_signature),
-    "ROUGE-2": SentenceMetric(_each(partial(rouge.sentence_rouge_ngrams, n=2)), rouge.ngram_signature),
-    "ROUGE-L": SentenceMetric(_each(rouge.sentence_rouge), rouge.signature),
-    "METEOR": SentenceMetric(_each(meteor.sentence_meteor), meteor.signature),
+    "ROUGE-1": SentenceMetric(_map_sentences(partial(rouge.sentence_rouge_ngrams, n=1)), rouge.ngram_signature),
+    "ROUGE-2": SentenceMetric(_map_sentences(partial(rouge.sentence_rouge_ngrams, n=2)), rouge.ngram_signature),
+    "ROUGE-L": SentenceMetric(_map_sentences(rouge.sentence_rouge), rouge.signature),
+    "METEOR": SentenceMetric(_map_sentences(meteor.sentence_meteor), meteor.signature),
     "CIDEr": SentenceMetric(cider.sentence_ciders, cider.signature),
 }
 
@@ -121,7 +123,7 @@ def signature(name: AnyMetricName, language: str) -> str:
     return str(metric.get_signature())
 
 
-_AS_DOCUMENTS = "the two must have as many documents, with blank lines between them"
+_DOCUMENTS_HINT = "the two must have as many documents, with blank lines between them"
 
 
 def check_parallel(hypotheses: Sized, references: Sized, where: str = "", kind: str = "hypotheses") -> None:
@@ -130,7 +132,7 @@ def check_parallel(hypotheses: Sized, references: Sized, where: str = "", kind: 
         raise UserError(
             f"{len(hypotheses)} {kind} but {len(references)} references",
             where=where,
-            hint=_AS_DOCUMENTS if kind == "documents" else "the two must agree line by line",
+            hint=_DOCUMENTS_HINT if kind == "documents" else "the two must agree line by line",
         )
     if len(references) == 0:
         raise UserError(f"there is nothing to score: no {kind} and no references", where=where)

@@ -51,7 +51,7 @@ def sentence_statistics(
         scores = np.asarray(SENTENCE_METRICS[metric].scores(hypotheses, references, language))
         return np.stack([scores, np.ones_like(scores)], axis=1)
     scorer = sacrebleu_metric(metric, language)
-    # sacrebleu has no public name for this; its own significance tests stand on it.
+    # sacrebleu has no public name for this; its own significance tests use it.
     counts = scorer._extract_corpus_statistics(list(hypotheses), [list(references)])
     return np.asarray(counts, dtype=np.float64)
 
@@ -68,7 +68,7 @@ def score_sums(metric: str, sums: FloatArray) -> FloatArray:
 
 
 def ratio(sums: FloatArray) -> FloatArray:
-    """The first sum by the second, [..., 2] to [...]: a mean, or bits per character."""
+    """The first sum divided by the second, [..., 2] to [...]: a mean, or bits per character."""
     return np.asarray(sums[..., 0] / sums[..., 1])
 
 
@@ -114,8 +114,8 @@ def _chrf(sums: FloatArray) -> FloatArray:
 def plugin_metric(name: str) -> Plugin:
     """The metric that a package offers under this name. Raises UserError where none does, as on another machine."""
     if name not in offered(METRICS):
-        known = ", ".join(offered(METRICS)) or "none"
-        hint = f"There is: {known}. Its package must be installed wherever steps run."
+        available = ", ".join(offered(METRICS)) or "none"
+        hint = f"There is: {available}. Its package must be installed wherever steps run."
         raise UserError(f"no installed package offers the metric '{name}'", where="subgraft.metrics", hint=hint)
     return offered(METRICS)[name]
 
@@ -131,8 +131,8 @@ def plugin_statistics(
     except (TypeError, ValueError) as error:
         raise UserError(f"the metric failed: {type(error).__name__}: {error}", where=where) from error
     if scores.shape != (len(references),) or not np.isfinite(scores).all():
-        what = f"{scores.size} scores" if scores.shape != (len(references),) else "NaN or infinity among its scores"
-        raise UserError(f"the metric returned {what} for {len(references)} sentences", where=where)
+        problem = f"{scores.size} scores" if scores.shape != (len(references),) else "NaN or infinity among its scores"
+        raise UserError(f"the metric returned {problem} for {len(references)} sentences", where=where)
     return np.stack([scores, np.ones_like(scores)], axis=1)
 
 

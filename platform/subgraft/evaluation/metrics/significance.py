@@ -23,7 +23,7 @@ from subgraft.evaluation.metrics.sentence_statistics import FloatArray, score_su
 
 CONFIDENCE = 0.95
 LEVEL = 0.05
-# The fewest seeds from which on a method is called better.
+# A method is called better only if it was measured on at least this many seeds.
 FEWEST_SEEDS = 3
 # Draws of the variation between seeds for each resample of the sentences; they cost little next to the resample.
 SEED_DRAWS = 100
@@ -74,10 +74,10 @@ class Comparison:
 
     def claim(self, level: float = LEVEL) -> Claim:
         """The claim made in reports, terminal and registry: the only rule for it."""
-        unlikely = self.p_value < level
+        differs = self.p_value < level
         if self.seeds == 1:
-            return Claim.OUTPUTS_DIFFER if unlikely else Claim.OUTPUTS_ALIKE
-        if not unlikely:
+            return Claim.OUTPUTS_DIFFER if differs else Claim.OUTPUTS_ALIKE
+        if not differs:
             return Claim.NOT_SIGNIFICANT
         return Claim.SIGNIFICANT if self.seeds >= FEWEST_SEEDS else Claim.TOO_FEW_SEEDS
 
@@ -104,8 +104,8 @@ def estimate(
     resampled = bootstrap_scores(metric, statistics, samples=samples, seed=seed)
     interval = _interval(by_seed.mean() + _deviations(resampled, by_seed, seed))
     if bounds is None:
-        own = isinstance(metric, str) and metric not in (*METRICS, *FURTHER_METRICS)
-        bounds = (-np.inf if own else 0.0, np.inf)
+        is_plugin = isinstance(metric, str) and metric not in (*METRICS, *FURTHER_METRICS)
+        bounds = (-np.inf if is_plugin else 0.0, np.inf)
     return Estimate(float(by_seed.mean()), Interval(max(bounds[0], interval.low), min(bounds[1], interval.high)))
 
 
@@ -127,8 +127,8 @@ def compare(
     # The same seed makes the same draws for both, which pairs them.
     ours, theirs = (bootstrap_scores(metric, side, samples=samples, seed=seed) for side in (system, baseline))
     deviations = _deviations(ours - theirs, by_seed, seed)
-    as_far = np.abs(deviations) >= abs(difference) - 1e-12
-    p_value = (float(as_far.mean()) * samples + 1) / (samples + 1)
+    at_least_as_far = np.abs(deviations) >= abs(difference) - 1e-12
+    p_value = (float(at_least_as_far.mean()) * samples + 1) / (samples + 1)
     return Comparison(difference, _interval(difference + deviations), p_value, system.shape[0], system.shape[1])
 
 
@@ -170,30 +170,30 @@ def _sentence_weights(generator: np.random.Generator, samples: int, sentences: i
     """How often each sentence is drawn, in blocks [≤ 100, sentences] so that memory stays bounded."""
     for start in range(0, samples, _BLOCK):
         rows = min(_BLOCK, samples - start)
-        drawn = generator.integers(sentences, size=(rows, sentences))
-        flat = (drawn + sentences * np.arange(rows)[:, None]).ravel()
+        sampled = generator.integers(sentences, size=(rows, sentences))
+        flat = (sampled + sentences * np.arange(rows)[:, None]).ravel()
         yield np.bincount(flat, minlength=rows * sentences).reshape(rows, sentences).astype(np.float64)
 
 
 def _deviations(resampled: FloatArray, by_seed: FloatArray, seed: int) -> FloatArray:
-    """How far from the truth a mean over seeds may be: draws [samples, draws], or [samples, 1] of one seed.
+    """Samples of the error of a mean over seeds: [samples, draws], or [samples, 1] for one seed.
 
     Args:
         resampled: [samples, seeds], on resampled sentences.
         by_seed: [seeds], on all sentences.
     """
     seeds = len(by_seed)
-    of_sentences = resampled.mean(axis=1, keepdims=True)
-    of_sentences = of_sentences - of_sentences.mean()
+    sentence_deviations = resampled.mean(axis=1, keepdims=True)
+    sentence_deviations = sentence_deviations - sentence_deviations.mean()
     if seeds == 1:
-        return np.asarray(of_sentences)
+        return np.asarray(sentence_deviations)
     # Effects of sentences that differ between seeds are part of the variance between seeds, which is drawn below.
     covariance = np.cov(resampled, rowvar=False)
     common = (covariance.sum() - covariance.trace()) / (seeds * (seeds - 1))
-    of_sentences *= np.sqrt(max(0.0, common) / max(covariance.mean(), 1e-12))
+    sentence_deviations *= np.sqrt(max(0.0, common) / max(covariance.mean(), 1e-12))
     standard_error = by_seed.std(ddof=1) / np.sqrt(seeds)
-    of_seeds = np.random.default_rng((seed, seeds)).standard_t(seeds - 1, size=(len(resampled), SEED_DRAWS))
-    return np.asarray(of_sentences + standard_error * of_seeds)
+    seed_deviations = np.random.default_rng((seed, seeds)).standard_t(seeds - 1, size=(len(resampled), SEED_DRAWS))
+    return np.asarray(sentence_deviations + standard_error * seed_deviations)
 
 
 def _interval(resampled: NDArray[np.float64]) -> Interval:

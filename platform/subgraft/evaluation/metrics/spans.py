@@ -30,10 +30,12 @@ def exact_matches(predictions: Sequence[str], references: Sequence[Sequence[str]
 
     Args:
         predictions: n answers; the empty text says that there is no answer.
-        references: for each, all right answers; none if the question has no answer.
+        references: for each, all correct answers; none if the question has no answer.
     """
     pairs = zip(predictions, references, strict=True)
-    return np.array([normalise(answer) in _right_answers(wanted) for answer, wanted in pairs], dtype=np.float64)
+    return np.array(
+        [normalise(prediction) in _correct_answers(answers) for prediction, answers in pairs], dtype=np.float64
+    )
 
 
 def token_f1s(predictions: Sequence[str], references: Sequence[Sequence[str]]) -> FloatArray:
@@ -41,8 +43,8 @@ def token_f1s(predictions: Sequence[str], references: Sequence[Sequence[str]]) -
     pairs = zip(predictions, references, strict=True)
     return np.array(
         [
-            max(_f1(normalise(answer).split(), right.split()) for right in _right_answers(wanted))
-            for answer, wanted in pairs
+            max(_f1(normalise(prediction).split(), reference.split()) for reference in _correct_answers(answers))
+            for prediction, answers in pairs
         ],
         dtype=np.float64,
     )
@@ -50,11 +52,11 @@ def token_f1s(predictions: Sequence[str], references: Sequence[Sequence[str]]) -
 
 def answerable(references: Sequence[Sequence[str]]) -> FloatArray:
     """Whether each question has an answer, [n] of 0 or 1."""
-    return np.array([len(wanted) > 0 for wanted in references], dtype=np.float64)
+    return np.array([len(answers) > 0 for answers in references], dtype=np.float64)
 
 
-def _right_answers(references: Sequence[str]) -> list[str]:
-    """The normalised references that contain something; the empty text alone if none does."""
+def _correct_answers(references: Sequence[str]) -> list[str]:
+    """The normalised references that are not empty; the empty text alone if all are empty."""
     return [answer for answer in map(normalise, references) if answer] or [""]
 
 

@@ -1,4 +1,4 @@
-"""Tagged words: the entities that tags mark, and how many of them are right.
+"""Tagged words: the entities that tags mark, and how many of them are correct.
 
 Entities are read as conlleval and seqeval (its default mode) read them. IOB1, IOB2 and IOBES need no setting, and an
 entity that begins in the wrong way counts: an I after O begins one. BILOU's L and U are read as E and S.
@@ -29,24 +29,24 @@ _ALIASES = {"L": "E", "U": "S"}
 
 def entities(tags: Tags) -> set[Entity]:
     """The entities that tags of a sentence mark. Raises UserError if a tag marks none and is not O."""
-    marked: set[Entity] = set()
-    before, start = _OUTSIDE, 0
-    for place, tag in enumerate([*map(_parts, tags), _OUTSIDE]):
-        if before != _OUTSIDE and not _continues(before, tag):
-            marked.add((before[1], start, place - 1))
-        if tag != _OUTSIDE and not _continues(before, tag):
-            start = place
-        before = tag
-    return marked
+    spans: set[Entity] = set()
+    previous, start = _OUTSIDE, 0
+    for index, tag in enumerate([*map(_split_tag, tags), _OUTSIDE]):
+        if previous != _OUTSIDE and not _continues(previous, tag):
+            spans.add((previous[1], start, index - 1))
+        if tag != _OUTSIDE and not _continues(previous, tag):
+            start = index
+        previous = tag
+    return spans
 
 
 def entity_types(labels: Tags) -> list[str]:
     """The types of entities in a set of tags, sorted."""
-    return sorted({kind for prefix, kind in map(_parts, labels) if prefix != "O"})
+    return sorted({kind for prefix, kind in map(_split_tag, labels) if prefix != "O"})
 
 
 def entity_counts(predictions: Sequence[Tags], references: Sequence[Tags]) -> FloatArray:
-    """Entities of each sentence that are predicted right, predicted, and wanted: [n, 3].
+    """Counts of the correct, the predicted and the actual entities of each sentence: [n, 3].
 
     Args:
         predictions: n sentences of tags. A model that cut a sentence must predict O for the words that it did not see.
@@ -56,8 +56,8 @@ def entity_counts(predictions: Sequence[Tags], references: Sequence[Tags]) -> Fl
         UserError: a tag is not one, or a sentence has another number of tags.
     """
     rows = [
-        [len(predicted & wanted), len(predicted), len(wanted)]
-        for predicted, wanted in _pairs(predictions, references, entities)
+        [len(predicted & actual), len(predicted), len(actual)]
+        for predicted, actual in _pairs(predictions, references, entities)
     ]
     return np.array(rows, dtype=np.float64)
 
@@ -68,26 +68,26 @@ def entity_counts_by_type(predictions: Sequence[Tags], references: Sequence[Tags
     Raises:
         UserError: as `entity_counts`, or an entity is of another type.
     """
-    column = {kind: place for place, kind in enumerate(types)}
+    column = {kind: index for index, kind in enumerate(types)}
     counts = np.zeros((len(references), len(types), COUNTS))
-    for row, (predicted, wanted) in zip(counts, _pairs(predictions, references, entities), strict=True):
-        for place, side in enumerate((predicted & wanted, predicted, wanted)):
+    for row, (predicted, actual) in zip(counts, _pairs(predictions, references, entities), strict=True):
+        for index, side in enumerate((predicted & actual, predicted, actual)):
             for kind, _, _ in side:
                 if kind not in column:
                     raise UserError(f"there are entities of type '{kind}', which no label has", hint=", ".join(types))
-                row[column[kind], place] += 1
+                row[column[kind], index] += 1
     return counts.reshape(len(counts), -1)
 
 
 def tag_counts(predictions: Sequence[Tags], references: Sequence[Tags]) -> FloatArray:
-    """Tags of each sentence that are right, and all: [n, 2]. Tags may be any labels, such as parts of speech.
+    """Counts of the correct and of all tags of each sentence: [n, 2]. Tags may be any labels, such as parts of speech.
 
     Raises:
         UserError: a sentence has another number of tags.
     """
     rows = [
-        [sum(map(str.__eq__, predicted, wanted)), len(wanted)]
-        for predicted, wanted in _pairs(predictions, references, list)
+        [sum(map(str.__eq__, predicted, actual)), len(actual)]
+        for predicted, actual in _pairs(predictions, references, list)
     ]
     return np.array(rows, dtype=np.float64)
 
@@ -95,20 +95,20 @@ def tag_counts(predictions: Sequence[Tags], references: Sequence[Tags]) -> Float
 def _pairs(
     predictions: Sequence[Tags], references: Sequence[Tags], read: Callable[[Tags], Read]
 ) -> Iterator[tuple[Read, Read]]:
-    for number, (predicted, wanted) in enumerate(zip(predictions, references, strict=True), 1):
-        if len(predicted) != len(wanted):
-            raise UserError(f"sentence {number} has {len(wanted)} tags, but {len(predicted)} were predicted")
-        yield read(predicted), read(wanted)
+    for number, (predicted, actual) in enumerate(zip(predictions, references, strict=True), 1):
+        if len(predicted) != len(actual):
+            raise UserError(f"sentence {number} has {len(actual)} tags, but {len(predicted)} were predicted")
+        yield read(predicted), read(actual)
 
 
-def _continues(before: tuple[str, str], tag: tuple[str, str]) -> bool:
+def _continues(previous: tuple[str, str], tag: tuple[str, str]) -> bool:
     """Whether a tag is of the same entity as the one before it."""
-    return before[0] in "BI" and tag[0] in "IE" and before[1] == tag[1]
+    return previous[0] in "BI" and tag[0] in "IE" and previous[1] == tag[1]
 
 
 @cache
-def _parts(tag: str) -> tuple[str, str]:
-    """The letter and the type of a tag."""
+def _split_tag(tag: str) -> tuple[str, str]:
+    """Split a tag into its letter and its type."""
     match = _TAG.fullmatch(tag)
     if match is None:
         hint = "entities are tagged O, or B, I, E or S with a type, such as B-PER; other tags have only tag accuracy"

@@ -23,9 +23,9 @@ from subgraft.subwords.vocabulary.tokenizer import NO_OFFSET, Tokenizer
 ClassArray: TypeAlias = NDArray[np.int64]
 
 SEEN, NOT_SPELLED = "seen", "not spelled"
-# Most occurrences in the training text, by class; above the last one it is `over 100`.
-_MOST = {"0": 0, "1–2": 2, "3–10": 10, "11–100": 100}
-NEW_CLASSES = (*_MOST, "over 100")
+# The largest number of occurrences in the training text of each class; more than the last are `over 100`.
+_MAX_OCCURRENCES = {"0": 0, "1–2": 2, "3–10": 10, "11–100": 100}
+NEW_CLASSES = (*_MAX_OCCURRENCES, "over 100")
 CLASSES = (SEEN, *NEW_CLASSES, NOT_SPELLED)
 
 
@@ -74,7 +74,7 @@ class Likelihood:
 
 
 def token_classes(vocabulary: Tokenizer, upstream: Tokenizer, lines: Iterable[str]) -> ClassArray:
-    """The class of each token of a vocabulary [V], by how often the training text `lines` has it under it.
+    """The class of each token of a vocabulary [V], by its frequency in the training text `lines`.
 
     Tokens of the upstream vocabulary are SEEN, like special tokens, bare marks, and bytes of both vocabularies. The
     unknown token is NOT_SPELLED.
@@ -85,7 +85,7 @@ def token_classes(vocabulary: Tokenizer, upstream: Tokenizer, lines: Iterable[st
         counts += np.bincount(np.array(ids, dtype=np.int64), minlength=len(vocabulary))
     classes = np.full(len(vocabulary), CLASSES.index(SEEN))
     new = _new_tokens(vocabulary, upstream)
-    classes[new] = 1 + np.searchsorted(list(_MOST.values()), counts[new])
+    classes[new] = 1 + np.searchsorted(list(_MAX_OCCURRENCES.values()), counts[new])
     if "unk" in vocabulary.special:
         classes[vocabulary.special["unk"]] = CLASSES.index(NOT_SPELLED)
     return classes
@@ -93,8 +93,8 @@ def token_classes(vocabulary: Tokenizer, upstream: Tokenizer, lines: Iterable[st
 
 def _new_tokens(vocabulary: Tokenizer, upstream: Tokenizer) -> list[int]:
     subwords = (i for i, entry in enumerate(vocabulary.entries) if entry is not None and entry not in upstream.ids)
-    of_bytes = byte_tokens(vocabulary)
-    bytes_ = (i for byte, i in vocabulary.byte_ids.items() if i in of_bytes and byte not in upstream.byte_ids)
+    byte_ids = byte_tokens(vocabulary)
+    bytes_ = (i for byte, i in vocabulary.byte_ids.items() if i in byte_ids and byte not in upstream.byte_ids)
     return [*subwords, *bytes_]
 
 
@@ -118,9 +118,11 @@ class BitsByClass:
 
     def add(self, references: Sequence[str], nats: Sequence[NDArray[np.float64]]) -> None:
         """nats: for each reference the negative log-likelihood of its tokens, and of the special ones that end it."""
-        cut = [vocabulary.encode_with_ends(references) for vocabulary in (self._own, self._upstream, self._downstream)]
-        for reference, lost, own, old, new in zip(references, nats, *cut, strict=True):
-            bits = lost / math.log(2)
+        segmentations = [
+            vocabulary.encode_with_ends(references) for vocabulary in (self._own, self._upstream, self._downstream)
+        ]
+        for reference, token_nats, own, old, new in zip(references, nats, *segmentations, strict=True):
+            bits = token_nats / math.log(2)
             self._sentences += 1
             self._characters += len(reference)
             self._bits += float(bits.sum())
@@ -130,11 +132,12 @@ class BitsByClass:
                 self._add_stretches(len(reference), own[1], bits, old, new)
 
     def _add_tokens(self, own: tuple[list[int], list[int]], bits: NDArray[np.float64]) -> None:
-        reached = 0
-        for token, end, of_token in zip(*own, bits.tolist(), strict=False):  # special tokens follow, which count apart
-            length = max(0, end - reached)
-            reached += length
-            self._tokens.add(int(self._own_classes[token]), length, float(of_token), [token])
+        covered = 0
+        # `bits` also has those of the special tokens at the end, which are counted separately.
+        for token, end, token_bits in zip(*own, bits.tolist(), strict=False):
+            length = max(0, end - covered)
+            covered += length
+            self._tokens.add(int(self._own_classes[token]), length, float(token_bits), [token])
 
     def _add_stretches(
         self,
@@ -146,28 +149,28 @@ class BitsByClass:
     ) -> None:
         borders = common_ends(old[1], new[1], length)
         by_character = spread(ends, bits.tolist(), length)
-        own: list[list[int]] = [[] for _ in borders]
-        unknown_tokens = [False] * len(borders)
+        stretch_tokens: list[list[int]] = [[] for _ in borders]
+        has_unknown = [False] * len(borders)
         for token, end in zip(*new, strict=True):
-            if end != NO_OFFSET:
-                own[int(np.searchsorted(borders, end))].append(token)
+            if end != NOWHERE:
+                stretch_tokens[int(np.searchsorted(borders, end))].append(token)
         for token, end in zip(*old, strict=True):
-            if end != NO_OFFSET and token == self._upstream.special.get("unk"):
-                unknown_tokens[int(np.searchsorted(borders, end))] = True
+            if end != NOWHERE and token == self._upstream.special.get("unk"):
+                has_unknown[int(np.searchsorted(borders, end))] = True
         start = 0
-        for border, tokens, lost in zip(borders, own, unknown_tokens, strict=True):
-            name, rarest = (CLASSES.index(NOT_SPELLED), []) if lost else self._rarest(tokens)
+        for border, tokens, unknown in zip(borders, stretch_tokens, has_unknown, strict=True):
+            name, rarest = (CLASSES.index(NOT_SPELLED), []) if unknown else self._rarest(tokens)
             self._stretches.add(name, border - start, float(by_character[start:border].sum()), rarest)
             start = border
 
     def _rarest(self, tokens: Sequence[int]) -> tuple[int, list[int]]:
-        """The class of a stretch of text, and the tokens that decide it."""
+        """The class of a stretch of text, and the tokens that determine it."""
         classes = {token: int(self._classes[token]) for token in tokens}
         if CLASSES.index(NOT_SPELLED) in classes.values():
             return CLASSES.index(NOT_SPELLED), []
-        new = [each for each in classes.values() if each != CLASSES.index(SEEN)]
+        new = [token_class for token_class in classes.values() if token_class != CLASSES.index(SEEN)]
         rarest = min(new, default=CLASSES.index(SEEN))
-        return rarest, [token for token, each in classes.items() if each == rarest]
+        return rarest, [token for token, token_class in classes.items() if token_class == rarest]
 
     def result(self, left_out: int) -> Likelihood:
         """The sums. Raises ValueError if there is no text."""
@@ -207,8 +210,8 @@ class _Sums:
 
 def common_ends(first: Sequence[int], second: Sequence[int], length: int) -> list[int]:
     """The positions at which tokens of both segmentations end; the last is the text's `length` in characters."""
-    met = (set(first) & set(second)) - {NO_OFFSET, 0}
-    return sorted(end for end in met | {length} if end <= length)
+    common = (set(first) & set(second)) - {NOWHERE, 0}
+    return sorted(end for end in common | {length} if end <= length)
 
 
 def spread(ends: Sequence[int], amounts: Sequence[float], length: int) -> NDArray[np.float64]:
@@ -218,13 +221,13 @@ def spread(ends: Sequence[int], amounts: Sequence[float], length: int) -> NDArra
     that of a further byte of a character goes to that character. Amounts beyond the ends are ignored.
     """
     by_character = np.zeros(length)
-    reached, waiting = 0, 0.0
+    covered, pending = 0, 0.0
     for end, amount in zip(ends, amounts, strict=False):
-        waiting += amount
-        if end == NO_OFFSET:
+        pending += amount
+        if end == NOWHERE:
             continue
-        start, stop = (reached, end) if end > reached else (max(0, reached - 1), max(1, reached))
-        by_character[start:stop] += waiting / (stop - start)
-        reached, waiting = max(reached, end), 0.0
-    by_character[-1] += waiting
+        start, stop = (covered, end) if end > covered else (max(0, covered - 1), max(1, covered))
+        by_character[start:stop] += pending / (stop - start)
+        covered, pending = max(covered, end), 0.0
+    by_character[-1] += pending
     return by_character

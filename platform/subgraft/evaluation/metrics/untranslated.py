@@ -1,6 +1,7 @@
-"""Outputs that are not what was asked for: copies of their sources, which score above zero where languages share words.
+"""Outputs that are not translations: copies of their sources, or text in another language.
 
-Or text in another language, as of a model that was not finetuned on a direction.
+Copies score above zero where languages share words. A model that was not finetuned on a direction may write another
+language.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ import numpy as np
 from subgraft.data.text.corpus import Corpus, training_texts_by_language
 from subgraft.evaluation.metrics.scores import corpus_scores
 
-# A system whose outputs are sources to this share, or score this BLEU against them, does little else than copy.
-MOSTLY, ALIKE = 0.5, 50.0
+# A system only copies if at least this share of its outputs equals their sources, or at this BLEU against the sources.
+MIN_IDENTICAL, MIN_BLEU = 0.5, 50.0
 
 
 @dataclass(frozen=True)
@@ -34,11 +35,11 @@ class Copying:
     @property
     def only_copies(self) -> bool:
         """Whether the system does little else than copy."""
-        return self.identical >= MOSTLY or self.against_sources >= ALIKE
+        return self.identical >= MIN_IDENTICAL or self.against_sources >= MIN_BLEU
 
 
 def copying(sources: Sequence[str], outputs: Sequence[str], language: str) -> Copying:
-    """Copies among outputs; `language` is that of the outputs."""
+    """Measure copies among outputs. `language` is the outputs' language."""
     same = sum(
         source.strip().lower() == output.strip().lower() for source, output in zip(sources, outputs, strict=True)
     )
@@ -54,14 +55,14 @@ def copied_scores(sources: Sequence[str], references: Sequence[str], language: s
 
 # Outputs without a letter: "undetermined" in ISO 639.
 UNDETERMINED = "und"
-# The training data: lines of each language, n-grams of at most this length, and the most frequent of them.
-LINES, LONGEST, MOST = 2000, 4, 200_000
-# So small that n-grams which a language has never shown speak against it, however little text there is of it.
+# Limits of the training data: lines per language, the length of n-grams, and how many (the most frequent) are features.
+MAX_LINES, MAX_ORDER, MAX_FEATURES = 2000, 4, 200_000
+# Small enough that an n-gram which a language lacks counts against the language, even with little text.
 _SMOOTHING = 0.01
 
 
 class LanguageIdentifier:
-    """The likeliest language of a line, by naive Bayes over character n-grams; all are equally likely before.
+    """Identifies the language of a line by naive Bayes over character n-grams, with a uniform prior.
 
     Attributes:
         languages: Those that a line may be in.
@@ -76,27 +77,28 @@ class LanguageIdentifier:
         from sklearn.naive_bayes import MultinomialNB
 
         self.languages = tuple(texts)
-        self._counts = CountVectorizer(analyzer="char_wb", ngram_range=(1, LONGEST), max_features=MOST)
+        self._counts = CountVectorizer(analyzer="char_wb", ngram_range=(1, MAX_ORDER), max_features=MAX_FEATURES)
         self._classes = MultinomialNB(alpha=_SMOOTHING, fit_prior=False)
         counts = self._counts.fit_transform(chain.from_iterable(texts.values()))
         self._classes.fit(counts, np.repeat(list(texts), [len(lines) for lines in texts.values()]))
 
     @classmethod
     def of(cls, corpora: Iterable[Corpus]) -> LanguageIdentifier | None:
-        """Learnt from the first training lines of each language in corpora; None for text of fewer than two."""
-        trained = [corpus for corpus in corpora if "train" in corpus.splits]
+        """Train on the first training lines of each language; None if the corpora have fewer than two languages."""
+        corpora_with_training = [corpus for corpus in corpora if "train" in corpus.splits]
         by_language: dict[str, list[str]] = {}
-        for (_, language), texts in training_texts_by_language(*trained).items():
+        for (_, language), texts in training_texts_by_language(*corpora_with_training).items():
             lines = by_language.setdefault(language, [])
-            lines += islice(chain.from_iterable(texts), LINES - len(lines))
-        known = {language: lines for language, lines in by_language.items() if any(map(_has_letter, lines))}
-        return cls(known) if len(known) > 1 else None
+            lines += islice(chain.from_iterable(texts), MAX_LINES - len(lines))
+        usable = {language: lines for language, lines in by_language.items() if any(map(_has_letter, lines))}
+        return cls(usable) if len(usable) > 1 else None
 
     def __call__(self, lines: Sequence[str]) -> list[str]:
         """The language of each line, `und` for a line without a letter."""
-        named = self._classes.predict(self._counts.transform(lines)).tolist() if lines else []
+        predicted = self._classes.predict(self._counts.transform(lines)).tolist() if lines else []
         return [
-            str(language) if _has_letter(line) else UNDETERMINED for line, language in zip(lines, named, strict=True)
+            str(language) if _has_letter(line) else UNDETERMINED
+            for line, language in zip(lines, predicted, strict=True)
         ]
 
     def shares(self, lines: Sequence[str]) -> dict[str, float]:

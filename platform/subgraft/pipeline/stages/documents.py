@@ -13,7 +13,7 @@ import numpy as np
 
 from subgraft.config.settings_base import MetricName
 from subgraft.data.text.corpus import Corpus
-from subgraft.evaluation.metrics.document_bleu import document_bleu, joined, sentence_bleu, unaligned
+from subgraft.evaluation.metrics.document_bleu import document_bleu, join_sentences, sentence_bleu, unaligned
 from subgraft.evaluation.metrics.speed import speed_of_pass
 from subgraft.modeling.bundle import Bundle
 from subgraft.modeling.inference.translate_documents import BlockTranslator, ContextTranslator
@@ -74,9 +74,9 @@ def measure(recipe: EvaluateRecipe, inputs: Inputs, out: Path, context: Context)
     written = translated.record | output_language(inputs, list(chain.from_iterable(hypotheses)), language)
     sentences = list(chain.from_iterable(references))
     texts = {
-        "sources": [joined(document) for document in documents.sources],
-        "references": [joined(document) for document in references],
-        "hypotheses": [joined(document) for document in hypotheses],
+        "sources": [join_sentences(document) for document in documents.sources],
+        "references": [join_sentences(document) for document in references],
+        "hypotheses": [join_sentences(document) for document in hypotheses],
     }
     spelled = np.array(spells(bundle.encoder, texts["sources"])) & np.array(spells(bundle.decoder, texts["references"]))
     by_document = Texts(texts["sources"], texts["hypotheses"], texts["references"], language)

@@ -279,5 +279,5 @@ def _judged(
     judge = TextClassifier(list(train.texts), list(train.sources), language)
     signature = f"classifier:tfidf+logistic|sklearn:{version('scikit-learn')}"
     # The accuracy on human text shows how reliable the classifier is.
-    accuracy = share(ACCURACY, judge.right(lines, labels), signature)
-    return [share(ADHERENCE, judge.right(written, labels[: len(written)]), signature), accuracy]
+    accuracy = share(ACCURACY, judge.agrees(lines, labels), signature)
+    return [share(ADHERENCE, judge.agrees(written, labels[: len(written)]), signature), accuracy]
